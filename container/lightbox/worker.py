@@ -28,7 +28,7 @@ from lightbox.model.catalogue import Catalogue
 from lightbox.model.plan import AnsweringVersions, ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
-from lightbox.telemetry.metrics import METRICS_FOLDER, RequestTable, WorkerMetrics
+from lightbox.telemetry.metrics import METRICS_FOLDER, RequestTable, VersionCounts, WorkerMetrics
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport, open_channel
@@ -110,7 +110,7 @@ def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path, process
     """Return what hears of every request in a worker, and let its logging look like the others'."""
     descriptor, as_json = worker_descriptor(), settings.log_format == "json"
     log_like_others(settings.gunicorn_loglevel, as_json, descriptor, process)
-    observers: list[Observer] = [RequestLog(descriptor, as_json), LastResponse(run_dir)]
+    observers: list[Observer] = [RequestLog(descriptor, as_json), LastResponse(run_dir), VersionCounts(run_dir)]
     if settings.metrics:
         observers.append(WorkerMetrics(run_dir / METRICS_FOLDER, plan.models))
     return observers + [observer for feature in enabled(settings) for observer in feature.observers()]

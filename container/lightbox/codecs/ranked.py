@@ -36,10 +36,10 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
     scores = next(iter(outputs.values())) if len(outputs) == 1 else None
     if scores is None or scores.ndim != 2 or scores.dtype.kind not in "iuf" or not scores.shape[1]:
         return None
-    return [_items(row, best, labels) for row, best in zip(scores, _best(scores, options.top_k), strict=True)]
+    return [_items(row, best, labels) for row, best in zip(scores, best_classes(scores, options.top_k), strict=True)]
 
 
-def _best(scores: Array, top_k: int | None) -> Array:
+def best_classes(scores: Array, top_k: int | None) -> Array:
     """Return the classes of each row by score; of equal ones the lower class comes first, NaN comes last."""
     count = min(top_k or DEFAULT_TOP_K, scores.shape[1])
     values = scores.astype(np.float64)
@@ -48,7 +48,7 @@ def _best(scores: Array, top_k: int | None) -> Array:
 
 
 def _items(scores: Array, classes: Array, labels: tuple[str, ...]) -> bytes:
-    heads, numbers = _heads(labels), _texts(scores[classes])
+    heads, numbers = _heads(labels), score_texts(scores[classes])
     items = (_head(heads, int(index)) + number + b"}" for index, number in zip(classes.tolist(), numbers, strict=True))
     return b"[" + b",".join(items) + b"]"
 
@@ -89,12 +89,13 @@ def _found(labels: tuple[str, ...], objects: Objects) -> bytes:
 def _boxed(heads: list[bytes], classes: Array, scores: Array, boxes: Array) -> bytes:
     items = (
         _head(heads, int(index)) + score + b',"box":' + array_text(box) + b"}"
-        for index, score, box in zip(classes.tolist(), _texts(scores), boxes, strict=True)
+        for index, score, box in zip(classes.tolist(), score_texts(scores), boxes, strict=True)
     )
     return b"[" + b",".join(items) + b"]"
 
 
-def _texts(numbers: Array) -> Sequence[bytes]:
+def score_texts(numbers: Array) -> Sequence[bytes]:
+    """Return the text of each number of one row, as every response in JSON has it."""
     return array_text(numbers)[1:-1].split(b",") if numbers.size else ()
 
 

@@ -213,6 +213,7 @@ class Pipeline:
         parsed = content.parse(context) if handlers.preprocess is None else None
         name = call.signature or (parsed.signature if parsed else None)
         signature = self._signatures.get(transport, model.name, call.version, name, context)
+        context.version = signature.version
         if handlers.preprocess is not None and content.has_images(signature):
             request = self._preprocessed(handlers.preprocess, call, signature, model, context)
         else:
@@ -226,7 +227,6 @@ class Pipeline:
         self.rank_guard.check(signature, request.inputs)
         context.memory.hold_tensors(content.size(context), request.inputs.values())
         found = self.rank_guard.predict(transport, ModelCall(signature, request.inputs, outputs), context)
-        context.version = signature.version
         with context.stage("postprocess"):
             # In the signature's order: gRPC's map has none, and answers over both wires are to be the same.
             ordered = {name: found[name] for name in signature.outputs if name in found}

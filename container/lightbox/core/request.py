@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -117,8 +117,13 @@ class Around(Protocol):
     """
 
     @property
-    def media_type(self) -> str | None:
-        """The media type of the bodies that it sees, in lower case; None for all."""
+    def media_types(self) -> Collection[str]:
+        """The media types of the bodies that it sees, in lower case, "" for a body without one; empty for all."""
+        ...
+
+    @property
+    def reads_attributes(self) -> bool:
+        """Whether it answers by itself, and reads the custom attributes of all bodies that it sees."""
         ...
 
     def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:

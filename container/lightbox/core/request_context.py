@@ -55,7 +55,7 @@ class RequestContext:
     """Begins with the request. Times are in seconds.
 
     ``model`` is noted as soon as it is known to exist, ``transport`` is the wire that has carried the last call of the
-    model, ``version`` that of the model which has answered it, ``images`` are (format, pixels) of each. ``fields`` are
+    model, ``version`` that which is asked, once it is chosen, ``images`` are (format, pixels) of each. ``fields`` are
     those of the form that the images came in, for errors.
     ``outgoing`` are headers for the call of the model server, ``memory`` is what the request may hold.
 

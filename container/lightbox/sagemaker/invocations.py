@@ -33,7 +33,7 @@ class Invocations:
         self._pipeline = services.pipeline
         self._max_body_mb = services.settings.max_body_mb
         self._refused_headers = services.refused_headers
-        self._own_types = [around.media_type for around in services.around if around.media_type is not None]
+        self._own_types = [name for around in services.around if around.reads_attributes for name in around.media_types]
         """Bodies of these types are answered before the pipeline, and read their attributes by themselves."""
         self._answer = self._run
         for around in reversed(services.around):
@@ -90,12 +90,15 @@ def _chosen(content: Body, model: str | None, attributes: CustomAttributes) -> C
 
 
 def _within(around: Around, answer: Answer, call: Call[Response], context: RequestContext) -> Response:
-    if around.media_type is None or _is_of_type(request.headers.get("Content-Type", ""), around.media_type):
+    content_type = request.headers.get("Content-Type", "")
+    if not around.media_types or any(_is_of_type(content_type, name) for name in around.media_types):
         return around(call, request.headers.get, context, answer)
     return answer(call, context)
 
 
 def _is_of_type(content_type: str, media_type: str) -> bool:
+    if not media_type:
+        return not content_type
     begins = content_type[: len(media_type)].lower() == media_type
     return begins and parse_content_type(content_type).name == media_type
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable
-from functools import cache
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from lightbox.core.request_context import TOTAL
+from lightbox.core.request_context import QUEUE, TOTAL
 from lightbox.machine.shared_files import hold, shared_numbers
 from lightbox.telemetry.logs import FinishedRequest, Observer
 
@@ -161,6 +164,72 @@ def _models_counted(folder: Path, slot: int) -> set[str]:
     except FileNotFoundError:
         return set()
     return {model for key in keys if (model := json.loads(key)[2].get("model"))}
+
+
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "queue": (QUEUE, "wait"),
+    "compute_input": ("session", "decode", "preprocess", "encode"),
+    "compute_infer": ("predict", "handler"),
+    "compute_output": ("decode_response", "postprocess"),
+}
+"""The stages that Triton's durations are made of; that of a whole request, "success", has the others too."""
+OUTCOMES = ("success", "fail")
+_COLUMNS = (*(f"{outcome}_{what}" for outcome in OUTCOMES for what in ("count", "ns")), *PARTS, "last_ms")
+_COUNTS_FOLDER, _MAPPED_COUNTS = "counts_of_versions", 128
+
+
+class VersionCounts(Observer):
+    """Counts the predictions of each version of a model, and adds up where their time went; one for each process.
+
+    Each process adds to a row of its own in the file of a version. A prediction that ended before a version was chosen
+    is not counted here, nor is one whose version nobody tells: a handler's own, TensorFlow Serving's over gRPC.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._slot, self._held = claim_slot(run_dir / _COUNTS_FOLDER)
+        self._lock = threading.Lock()
+        self._row = lru_cache(_MAPPED_COUNTS)(self._map)
+
+    @override
+    def responded(self, request: FinishedRequest) -> None:
+        context = request.context
+        if request.method != "POST" or context.model is None or context.version is None:
+            return
+        seconds = context.durations()
+        total, now = round(seconds[TOTAL] * 1e9), time.time_ns() // 1_000_000
+        if request.status < 400:
+            parts = [round(sum(seconds.get(name, 0.0) for name in names) * 1e9) for names in PARTS.values()]
+            added = [1, total, 0, 0, *parts]
+        else:
+            added = [0, 0, 1, total]
+        with suppress(OSError), self._lock:  # a full disk is no reason to fail
+            row = self._row(context.model, context.version)
+            for column, number in enumerate(added):
+                row[column] += number
+            row[len(_COLUMNS) - 1] = now
+
+    def _map(self, model: str, version: int) -> memoryview[Any]:
+        path = _counts_file(self._run_dir, model, version)
+        return shared_numbers(path, len(_COLUMNS) * (self._slot + 1), "q")[-len(_COLUMNS) :]
+
+
+def read_counts(run_dir: Path, model: str, version: int) -> dict[str, int]:
+    """Return what all processes counted of a version, those that have ended among them.
+
+    The count and the nanoseconds of each of OUTCOMES, as ``success_count`` and ``success_ns``, the nanoseconds of each
+    of PARTS of what succeeded, and ``last_ms``: when the last prediction ended, in milliseconds since 1970, 0 for none.
+    """
+    content = b""
+    with suppress(FileNotFoundError):
+        content = _counts_file(run_dir, model, version).read_bytes()
+    numbers = memoryview(content).cast("q")
+    columns = {name: numbers[column :: len(_COLUMNS)].tolist() for column, name in enumerate(_COLUMNS)}
+    return {name: sum(column) for name, column in columns.items()} | {"last_ms": max(columns["last_ms"], default=0)}
+
+
+def _counts_file(run_dir: Path, model: str, version: int) -> Path:
+    return run_dir / _COUNTS_FOLDER / f"{model}@{version}"  # a name with the sign is no model's, nor a lock's
 
 
 _FOLDER, _TABLE = "requests_here", "table"

@@ -118,9 +118,9 @@ class OpenInference(Feature):
 
     @override
     def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:
-        from lightbox.features.open_inference.rest import TritonBodies
+        from lightbox.features.open_inference.rest import JsonBodies, TritonBodies
 
-        yield TritonBodies(pipeline)
+        yield from (TritonBodies(pipeline), JsonBodies(pipeline))
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
@@ -143,7 +143,7 @@ class OpenInference(Feature):
             schemas=schemas(models),
             probes=PROBES,
             tag="Open Inference Protocol",
-            requests={TRITON_TYPE: [BINARY]},
+            requests={TRITON_TYPE: [BINARY], JSON: [ref(f"{model.name}.infer_request") for model in models]},
             responses=answered,
         )
 

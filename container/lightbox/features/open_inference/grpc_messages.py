@@ -14,6 +14,7 @@ from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.request import TensorResponse
+from lightbox.features.open_inference.classification import read_class_count
 from lightbox.features.open_inference.requests import MAX_NAMED, InferRequest, check_count, once
 from lightbox.features.open_inference.rest import blob
 from lightbox.features.open_inference.tensors import (
@@ -150,7 +151,12 @@ def read_request(message: Any) -> InferRequest:
         },
         outputs=tuple(output.name for output in message.outputs),
         id=message.id,
-        parameters={name: _value(parameter) for name, parameter in message.parameters.items()},
+        parameters=_parameters(message),
+        classes={
+            output.name: count
+            for output in message.outputs
+            if (count := read_class_count(output.name, _parameters(output))) is not None
+        },
     )
 
 
@@ -191,6 +197,10 @@ def _from_contents(tensor: Any) -> Array:
         return string_tensor(values).reshape(shape)
     spec = numeric_spec(name, datatype)
     return cast(np.array(values, _WIDE.get(field, spec.dtype)), spec).reshape(shape)
+
+
+def _parameters(message: Any) -> dict[str, Any]:
+    return {name: _value(parameter) for name, parameter in message.parameters.items()}
 
 
 def _value(parameter: Any) -> Any:

@@ -16,6 +16,7 @@ from lightbox.features.open_inference import grpc_messages
 from lightbox.features.open_inference.grpc_messages import count_message, read_request, write_response
 from lightbox.features.open_inference.repository import Repository
 from lightbox.features.open_inference.requests import read_attributes
+from lightbox.features.open_inference.rest import predicted
 
 
 class InferenceService:
@@ -54,13 +55,20 @@ class InferenceService:
         """Describe a model's inputs and outputs."""
         return self._repository.model_metadata(request.name, request.version, context)
 
+    def model_config(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
+        """Tell a model's configuration."""
+        return {"config": self._repository.model_config(request.name, request.version, context)}
+
+    def model_statistics(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
+        """Tell how often a model has answered, and where the time went."""
+        return self._repository.statistics(request.name, request.version, context)
+
     def model_infer(self, request: Any, header: Header, context: RequestContext) -> Any:
         """Answer with the model's outputs."""
         with context.stage("decode"):
             asked = read_request(request)
         model = self._repository.target(request.model_name, header, context)
-        call = asked.call(self._pipeline.codecs, model, request.model_version, read_attributes(header))
-        found = self._pipeline.run(call, context)
+        found = predicted(self._pipeline, asked, model, request.model_version, read_attributes(header), context)
         with context.stage("postprocess"):
             return write_response(found, asked)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,16 @@ from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import Header
 from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference.requests import version_number
-from lightbox.features.open_inference.tensors import described
+from lightbox.features.open_inference.tensors import configured, described
 from lightbox.formats import SAVED_MODEL_PLATFORM, platform
 from lightbox.model.engine_report import engines_of
 from lightbox.model.layout import version_folder, weights_note
 from lightbox.model.spec import SignatureSpec
+from lightbox.telemetry.metrics import OUTCOMES, PARTS, read_counts
 
-EXTENSIONS = ("binary_tensor_data", "model_repository")
+EXTENSIONS = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics")
+DEFAULT_BACKEND = "tensorflow"
+"""What runs a signature of which no engine is told: TensorFlow, in the embedded server or in TensorFlow Serving."""
 SERVER_NAME = "lightbox"
 PROTOCOL_VERSION = "2"
 
@@ -51,6 +55,45 @@ class Repository:
             "inputs": [described(tensor) for tensor in spec.inputs.values()],
             "outputs": [described(tensor) for tensor in given.outputs.values()],
         }
+
+    def model_config(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
+        """Return a model's configuration in Triton's words, for the signature that ``model_metadata`` describes.
+
+        Shapes have the batch dimension, if there is one, thus ``max_batch_size`` is 0. ``backend`` is the engine.
+        Raises as ``model_metadata`` does.
+        """
+        spec = self._pipeline.describe(model, version_number(version), context)
+        engines = {item.signature: item.engine for item in engines_of(self._run_dir, spec.model, spec.version)}
+        return {
+            "name": spec.model,
+            "platform": self._platform(spec),
+            "backend": engines.get(spec.name, DEFAULT_BACKEND),
+            "max_batch_size": 0,
+            "input": [configured(tensor) for tensor in spec.inputs.values()],
+            "output": [configured(tensor) for tensor in self._pipeline.outputs(spec).outputs.values()],
+        }
+
+    def statistics(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
+        """Return the statistics of a version; without one of all versions of a model, without a model of all models.
+
+        Raises ModelNotFound and Unavailable for a model, or a version, that cannot be asked.
+        """
+        if not model:
+            ready = [entry["name"] for entry in self.index(True, context)]
+            return {"model_stats": [found for name in ready for found in self._statistics(name, "", context)]}
+        return {"model_stats": self._statistics(model, version, context)}
+
+    def _statistics(self, model: str, version: str, context: RequestContext) -> list[dict[str, Any]]:
+        asked = self._answering(model, version, context)
+        numbers = [asked] if version else self._pipeline.versions(model) or [asked]
+        return [_statistics_of(model, number, read_counts(self._run_dir, model, number)) for number in numbers]
+
+    def _answering(self, model: str, version: str, context: RequestContext) -> int:
+        """Return the number of the version that answers. One that wants its signature named does so too."""
+        try:
+            return self._pipeline.describe(model, version_number(version), context).version
+        except UnknownSignature as error:
+            return error.version
 
     def _platform(self, spec: SignatureSpec) -> str:
         try:
@@ -87,9 +130,8 @@ class Repository:
         return {"parameters": {"engines": named}} if named else {}
 
     def check_ready(self, model: str, version: str, context: RequestContext) -> None:
-        """Raise ModelNotFound or Unavailable unless the model can answer. One that wants its signature named can."""
-        with suppress(UnknownSignature):
-            self._pipeline.describe(model, version_number(version), context)
+        """Raise ModelNotFound or Unavailable unless the model can answer."""
+        self._answering(model, version, context)
 
     def index(self, ready_only: bool, context: RequestContext) -> list[dict[str, str]]:
         """Return every model with its newest version and state."""
@@ -118,9 +160,28 @@ class Repository:
 
     def _entry(self, name: str, context: RequestContext) -> dict[str, str]:
         try:
-            version = self._pipeline.describe(name, None, context).version
-        except UnknownSignature as error:
-            version = error.version
+            version = self._answering(name, "", context)
         except LightboxError as error:
             return {"name": name, "version": "", "state": "UNAVAILABLE", "reason": error.message}
         return {"name": name, "version": str(version), "state": "READY", "reason": ""}
+
+
+def _statistics_of(model: str, version: int, counts: Mapping[str, int]) -> dict[str, Any]:
+    """Return the fields of the protocol's ModelStatistics. Each request is one inference, and no answer is cached."""
+    done = counts["success_count"]
+    durations = {outcome: _duration(counts[f"{outcome}_count"], counts[f"{outcome}_ns"]) for outcome in OUTCOMES}
+    durations |= {part: _duration(done, counts[part]) for part in PARTS}
+    durations |= {cache: _duration(0, 0) for cache in ("cache_hit", "cache_miss")}
+    return {
+        "name": model,
+        "version": str(version),
+        "last_inference": counts["last_ms"],
+        "inference_count": done,
+        "execution_count": done,
+        "inference_stats": durations,
+        "batch_stats": [],
+    }
+
+
+def _duration(count: int, nanoseconds: int) -> dict[str, int]:
+    return {"count": count, "ns": nanoseconds}

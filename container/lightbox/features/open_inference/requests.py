@@ -32,6 +32,7 @@ class InferRequest:
     """Tensors in, names of the outputs that are wanted, and what the caller attached.
 
     ``binary`` tells for each named output whether it is wanted as a blob; ``binary_default`` for the others.
+    ``classes`` tells of how many classes an output is wanted, in place of its numbers.
     """
 
     inputs: Mapping[str, Array]
@@ -40,6 +41,7 @@ class InferRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     binary: Mapping[str, bool] = field(default_factory=dict)
     binary_default: bool = False
+    classes: Mapping[str, int] = field(default_factory=dict)
 
     def call(
         self, codecs: Codecs, model: str | None, version: str, attributes: CustomAttributes

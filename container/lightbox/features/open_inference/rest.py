@@ -11,14 +11,15 @@ from lightbox.codecs.base import Response
 from lightbox.codecs.json_numbers import parse_values, parsing_bytes
 from lightbox.codecs.json_text import to_json
 from lightbox.codecs.media_type import parse_content_type
-from lightbox.core.errors import MalformedBody, NotAcceptable
+from lightbox.core.errors import MalformedBody, ModelNotFound, NotAcceptable
 from lightbox.core.http import check_query, json_body, received_body
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import Answer, Body, Call, Header, TensorResponse
 from lightbox.core.request_context import RequestContext
+from lightbox.features.open_inference.classification import classified
 from lightbox.features.open_inference.repository import Repository, server_metadata
 from lightbox.features.open_inference.requests import InferRequest, read_attributes, version_number
-from lightbox.features.open_inference.rest_body import read_body
+from lightbox.features.open_inference.rest_body import is_request, read_body
 from lightbox.features.open_inference.schemas import inference
 from lightbox.features.open_inference.tensors import (
     BYTES,
@@ -31,12 +32,32 @@ from lightbox.features.open_inference.tensors import (
 from lightbox.model.spec import Array
 from lightbox.openapi.operations import ANYWHERE, OF_A_LOAD, OF_A_MODEL, answers, described
 from lightbox.openapi.schemas import TEXT, Schema, ref, struct
+from lightbox.sagemaker.custom_attributes import CustomAttributes
+from lightbox.user_code.aws import AwsHandlers
 
 SIZE = "json-header-size"
+JSON_TYPES = ("", "application/json", "application/octet-stream")
+"""What callers of SageMaker's Triton containers say of a body that is JSON alone."""
 _CHANGE = answers(struct({}), OF_A_LOAD)
 _INDEX: Schema = {"type": "array", "items": ref("RepositoryModel")}
 _INDEX_CODES = ANYWHERE | {"malformed_body", "unsupported_media_type"}
 _WANTED = {"type": "object", "properties": {"ready": {"type": "boolean", "description": "Leave out the others."}}}
+
+
+def predicted(
+    pipeline: Pipeline,
+    asked: InferRequest,
+    model: str | None,
+    version: str,
+    attributes: CustomAttributes,
+    context: RequestContext,
+) -> TensorResponse:
+    """Return the outputs; ``version`` is what the path or message names, "" for none. Raises as Pipeline.run."""
+    found = pipeline.run(asked.call(pipeline.codecs, model, version, attributes), context)
+    if not asked.classes:
+        return found
+    with context.stage("postprocess"):
+        return classified(found, asked.classes, pipeline.catalogue.find(found.signature.model).options.labels)
 
 
 def encode_response(response: TensorResponse, request: InferRequest) -> Response:
@@ -80,7 +101,8 @@ def _data(name: str, array: Array) -> Any:
 class TritonBodies:
     """Answers bodies of the protocol on SageMaker's routes."""
 
-    media_type = TRITON_TYPE
+    media_types = (TRITON_TYPE,)
+    reads_attributes = True
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -93,14 +115,55 @@ class TritonBodies:
         if size is None:
             raise MalformedBody(f"Content-Type: expected {TRITON_TYPE};{SIZE}=N, the length of the JSON; got no {SIZE}")
         attributes = read_attributes(header)
-        length, model = (f"Content-Type: {SIZE}", size), call.model or attributes.model
-        asked = read_body(self._pipeline, content.body, length, model, attributes.version, attributes, context)
-        found = self._pipeline.run(asked.call(self._pipeline.codecs, model, "", attributes), context)
-        with context.stage("postprocess"):
-            plain = encode_response(found, asked)
+        plain = _answered(self._pipeline, call, content.body, size, attributes, context)
         if JSON_LENGTH not in plain.headers:
             return plain
         return Response(plain.body, f"{TRITON_TYPE};{SIZE}={plain.headers[JSON_LENGTH]}")
+
+
+class JsonBodies:
+    """Answers requests of the protocol that come to SageMaker's routes as JSON alone; others go on.
+
+    User code that reads bodies gets these too.
+    """
+
+    media_types = JSON_TYPES
+    reads_attributes = False
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
+        """Answer in JSON, or have ``answer`` do it. Raises LightboxError."""
+        content = call.content
+        assert isinstance(content, Body), "SageMaker's routes take bodies"
+        if not is_request(content.body, context) or self._goes_to_user_code(call):
+            return answer(call, context)
+        return _answered(self._pipeline, call, content.body, None, read_attributes(header), context)
+
+    def _goes_to_user_code(self, call: Call[Response]) -> bool:
+        """Tell whether a function of the user's reads the body; an unknown model may have one too."""
+        try:
+            _, handlers = self._pipeline.served(call.model)
+        except ModelNotFound:
+            return True
+        return isinstance(handlers, AwsHandlers) or handlers.preprocess is not None
+
+
+def _answered(
+    pipeline: Pipeline,
+    call: Call[Response],
+    body: bytes,
+    size: str | None,
+    attributes: CustomAttributes,
+    context: RequestContext,
+) -> Response:
+    """Answer a body of SageMaker's routes; ``size`` is the length of its JSON, None where all of it is JSON."""
+    length, model = (f"Content-Type: {SIZE}", size), call.model or attributes.model
+    asked = read_body(pipeline, body, length, model, attributes.version, attributes, context)
+    found = predicted(pipeline, asked, model, "", attributes, context)
+    with context.stage("postprocess"):
+        return encode_response(found, asked)
 
 
 def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: int) -> Blueprint:
@@ -130,6 +193,26 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
         repository.check_ready(model, version, g.context)
         return _json({"name": model, "ready": True})
 
+    @blueprint.get("/models/<model>/config")
+    @blueprint.get("/models/<model>/versions/<version>/config", endpoint="config_of_version")
+    @described(answers("ModelConfig", OF_A_MODEL), by_model=True)
+    def config(model: str, version: str = "") -> HttpResponse:
+        """Configuration of a model, as Triton tells it."""
+        return _json(repository.model_config(model, version, g.context))
+
+    @blueprint.get("/models/stats", endpoint="statistics_of_all")
+    @described(answers("ModelStatistics"))
+    def all_statistics() -> HttpResponse:
+        """Counts and times of all models' predictions."""
+        return _json(repository.statistics("", "", g.context))
+
+    @blueprint.get("/models/<model>/stats")
+    @blueprint.get("/models/<model>/versions/<version>/stats", endpoint="statistics_of_version")
+    @described(answers("ModelStatistics", OF_A_MODEL), by_model=True)
+    def statistics(model: str, version: str = "") -> HttpResponse:
+        """Counts and times of a model's predictions."""
+        return _json(repository.statistics(model, version, g.context))
+
     @blueprint.post("/models/<model>/infer")
     @blueprint.post("/models/<model>/versions/<version>/infer", endpoint="infer_version")
     @described(inference, by_model=True)
@@ -142,7 +225,7 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
         with received_body(pipeline.memory, max_body_mb, g.context) as body:
             check_query()
             asked = read_body(pipeline, body, length, model, number, attributes, g.context)
-            found = pipeline.run(asked.call(pipeline.codecs, model, version, attributes), g.context)
+            found = predicted(pipeline, asked, model, version, attributes, g.context)
             with g.context.stage("postprocess"):
                 response = encode_response(found, asked)
         return HttpResponse(response.body, content_type=response.content_type, headers=dict(response.headers))

@@ -11,6 +11,7 @@ from lightbox.core.error_texts import shown
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
+from lightbox.features.open_inference.classification import read_class_count
 from lightbox.features.open_inference.requests import InferRequest, check_count, once
 from lightbox.features.open_inference.tensors import (
     BYTES,
@@ -29,6 +30,10 @@ from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 from lightbox.sagemaker.custom_attributes import CustomAttributes
 
 _ELEMENT_BYTES = 80
+_KEYS = ("name", "datatype", "shape", "data")
+"""What an input has in a request that is all JSON."""
+_BEGIN = 64
+"""Bytes of a body in which its first character but blanks is looked for."""
 _OBJECTS = 'a JSON object with "inputs"'
 
 
@@ -51,6 +56,28 @@ def parse_body(body: bytes, header_length: int | None, context: RequestContext) 
     return found
 
 
+def is_request(body: bytes, context: RequestContext) -> bool:
+    """Tell whether a body is a request in JSON: its inputs are objects that each have a name, datatype, shape and data.
+
+    No such list is an input of TensorFlow Serving's form. Raises as ``parse_body``, but not for a body of another form.
+    """
+    if not (body[:_BEGIN].lstrip().startswith(b"{") and all(b'"%s"' % key.encode() in body for key in _KEYS)):
+        return False
+    with suppress(MalformedBody):
+        hollow = hollowed(body, context)
+        if hollow is None:
+            context.memory.hold(len(body) + parsing_bytes(body), "the JSON")
+        found = parse_values(body) if hollow is None else hollow.values
+        document = found[0] if isinstance(found, list) and len(found) == 1 else None
+        inputs = document.get("inputs") if isinstance(document, dict) else None
+        return isinstance(inputs, list) and bool(inputs) and all(map(_is_tensor, inputs))
+    return False
+
+
+def _is_tensor(entry: Any) -> bool:
+    return isinstance(entry, dict) and all(key in entry for key in _KEYS)
+
+
 def _request(values: Any, reader: _Blobs) -> InferRequest:
     if not isinstance(values, list) or len(values) != 1 or not isinstance(values[0], dict):
         raise MalformedBody(f"the body: expected {_OBJECTS}")
@@ -70,6 +97,11 @@ def _request(values: Any, reader: _Blobs) -> InferRequest:
             if (wanted := _flag(_parameters(entry), "binary_data")) is not None
         },
         binary_default=bool(_flag(parameters, "binary_data_output")),
+        classes={
+            entry["name"]: count
+            for entry in outputs
+            if (count := read_class_count(entry["name"], _parameters(entry))) is not None
+        },
     )
 
 

@@ -7,12 +7,14 @@ from typing import Any
 
 from lightbox.core.edge import MODEL_HEADER
 from lightbox.core.http import TARGET_MODEL
+from lightbox.features.open_inference.classification import CLASSIFICATION, RANKS
 from lightbox.features.open_inference.tensors import BYTES, JSON_LENGTH, described
 from lightbox.model.spec import SignatureSpec, TensorSpec, describe_shape
 from lightbox.openapi.models import DescribedModel, zeros
 from lightbox.openapi.operations import BODY, JSON, REQUEST_IDS, Operation, Served, example, header, response
 from lightbox.openapi.schemas import BINARY, TEXT, Schema, any_of, array, bounded, element, named, ref, struct
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES
+from lightbox.telemetry.metrics import PARTS
 
 BLOBS = "application/octet-stream"
 _SIZES = array({"type": "integer", "minimum": 0})
@@ -29,11 +31,14 @@ def schemas(models: Sequence[DescribedModel]) -> dict[str, Schema]:
     parameters: dict[str, Schema] = {
         "binary_data": {"type": "boolean", "description": "Of an output: return it as a blob."},
         "binary_data_output": {"type": "boolean", "description": "Of a request: return all outputs as blobs."},
+        CLASSIFICATION: {"type": "integer", "minimum": 1, "description": "Of an output: its so many best classes."},
         "binary_data_size": {"description": "Of an input: bytes of its blob; as text the bytes of each image."},
     }
     return {
         "ServerMetadata": struct({"name": TEXT, "version": TEXT, "extensions": array(TEXT)}),
         "ModelMetadata": struct(metadata, {"parameters": {"type": "object"}}),
+        "ModelConfig": _config(),
+        "ModelStatistics": _statistics(),
         "RepositoryModel": struct({"name": TEXT, "version": TEXT, "state": state, "reason": TEXT}),
         "Parameters": {"type": "object", "properties": parameters},
         "InferOutput": struct(kind, data | _PARAMETERS),
@@ -42,6 +47,25 @@ def schemas(models: Sequence[DescribedModel]) -> dict[str, Schema]:
         **{f"{model.name}.infer_request": any_of([*map(_request_of, model.signatures)]) for model in models},
         **{f"{model.name}.infer_response": _response_of(model) for model in models},
     }
+
+
+def _config() -> Schema:
+    dims = array({"type": "integer", "minimum": -1})
+    tensors = array(struct({"name": TEXT, "data_type": TEXT, "dims": dims}))
+    batch: Schema = {"const": 0, "description": "The dims have the batch dimension."}
+    texts = {"name": TEXT, "platform": TEXT, "backend": TEXT}
+    return struct({**texts, "max_batch_size": batch, "input": tensors, "output": tensors})
+
+
+def _statistics() -> Schema:
+    count: Schema = {"type": "integer", "minimum": 0}
+    duration = struct({"count": count, "ns": count})
+    durations = struct(dict.fromkeys(("success", "fail", *PARTS, "cache_hit", "cache_miss"), duration))
+    counts = dict.fromkeys(("inference_count", "execution_count"), count)
+    last = count | {"description": "Milliseconds since 1970; 0: none yet."}
+    texts = {"name": TEXT, "version": TEXT}
+    own = {**texts, "last_inference": last, **counts, "inference_stats": durations, "batch_stats": {"maxItems": 0}}
+    return struct({"model_stats": array(struct(own))})
 
 
 def _request(inputs: Schema, outputs: Schema) -> Schema:
@@ -104,7 +128,11 @@ def _output(spec: TensorSpec) -> Schema:
     data = array(TEXT if datatype == BYTES else element(spec))
     size = struct({"binary_data_size": {"type": "integer", "minimum": 0}})
     own: dict[str, Schema] = {"name": {"const": spec.name}, "datatype": {"const": datatype}, "shape": _SIZES}
-    return struct(own, {"data": named(spec, data), "parameters": size})
+    numbers = struct(own, {"data": named(spec, data), "parameters": size})
+    if datatype == BYTES or (spec.shape is not None and len(spec.shape) not in RANKS):
+        return numbers
+    classes = own | {"datatype": {"const": BYTES}}
+    return any_of([numbers, struct(classes, {"data": array(TEXT), "parameters": size})])
 
 
 def inference(served: Served, model: DescribedModel | None) -> Operation:

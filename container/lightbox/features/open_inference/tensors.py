@@ -49,6 +49,14 @@ def described(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "datatype": datatype, "shape": [-1 if size is None else size for size in shape]}
 
 
+def configured(spec: TensorSpec) -> dict[str, Any]:
+    """Return an input or output as Triton's model configuration has it."""
+    told = described(spec)
+    kind = told["datatype"]
+    known = {BYTES: "TYPE_STRING", **{name: f"TYPE_{name}" for name in (*_DTYPES, "BF16")}}
+    return {"name": told["name"], "data_type": known.get(kind, "TYPE_INVALID"), "dims": told["shape"]}
+
+
 def checked_shape(name: str, shape: Any) -> tuple[int, ...]:
     """Return a tensor's shape; raise InputMismatch for what is none."""
     sizes: Sequence[Any] = shape if isinstance(shape, list | tuple) else [None]

@@ -33,7 +33,8 @@ _LONGEST_REQUEST = 1024
 class SessionRequests:
     """Answers requests that may belong to a session."""
 
-    media_type = None
+    media_types = ()
+    reads_attributes = False
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store

@@ -204,6 +204,9 @@ ROUTES = [
     ("GET", "/v2"),
     ("GET", "/v2/models/mean"),
     ("GET", "/v2/models/mean/ready"),
+    ("GET", "/v2/models/mean/config"),
+    ("GET", "/v2/models/mean/stats"),
+    ("GET", "/v2/models/stats"),
     ("POST", "/v2/models/mean/infer"),
     ("POST", "/v2/models/mean/versions/1/infer"),
     ("POST", "/v2/repository/index"),
@@ -265,7 +268,7 @@ def test_every_route_of_the_app_is_walked() -> None:
         re.sub(r"<(?:int:)?version>", "1", rule.rstrip("/").replace("<model>", "mean").replace("<name>", "any"))
         for rule in rules
     }
-    twins = {"/v2/models/mean/versions/1", "/v2/models/mean/versions/1/ready"}
+    twins = {f"/v2/models/mean/versions/1{what}" for what in ("", "/ready", "/config", "/stats")}
     assert filled - twins == {path for _, path in ROUTES}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from lightbox.features import FEATURES
 from lightbox.model.engine_report import FOLDER, all_engines, engines_of
 from lightbox.processes.metrics_page import ProcessFacts, exposition
 from lightbox.telemetry import metrics
-from lightbox.telemetry.metrics import MOST_MODELS, claim_slot
+from lightbox.telemetry.metrics import MOST_MODELS, PARTS, claim_slot, read_counts
 from support.metrics import COUNTERS, GAUGES, HISTOGRAMS, series_names
 
 CONTAINER = Path(metrics.__file__).parents[2]
@@ -151,3 +152,54 @@ def test_a_handlers_own_metrics_are_shown(tmp_path: Path) -> None:
 def test_without_a_request_for_metrics_nothing_is_imported() -> None:
     code = "import sys, lightbox.processes.supervisor, lightbox.worker; assert 'prometheus_client' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], env=ENVIRON, check=True)
+
+
+VERSIONS = """
+import os, sys
+from pathlib import Path
+from lightbox.core.request_context import STAGES, RequestContext
+from lightbox.telemetry.logs import FinishedRequest
+from lightbox.telemetry.metrics import VersionCounts
+counts = VersionCounts(Path(sys.argv[1]))
+def answer(status=200, version=3, method="POST"):
+    context = RequestContext(30)
+    context.model, context.version = "cats", version
+    context.stages = {name: 0.001 * 2**at for at, name in enumerate(STAGES[1:-1])}
+    context.finish()
+    counts.responded(FinishedRequest("i", method, "/p", "/p", status, 1, 2, None, context))
+"""
+
+
+def test_the_predictions_of_a_version_are_counted_over_all_processes(tmp_path: Path) -> None:
+    assert set(read_counts(tmp_path, "cats", 3).values()) == {0}
+    began = time.time_ns() // 1_000_000
+    # The first two run at once and have a row each; the third has the row of one that has ended.
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{VERSIONS}answer(); print(flush=True); input()", tmp_path],
+        env=ENVIRON,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as first:
+        assert first.stdout is not None
+        first.stdout.readline()
+        for _ in range(2):
+            code = "answer(); answer(500); answer(version=4); answer(version=None); answer(method='GET')"
+            subprocess.run([sys.executable, "-c", VERSIONS + code, tmp_path], env=ENVIRON, check=True)
+        first.communicate(b"\n")
+    found = read_counts(tmp_path, "cats", 3)
+    assert (found["success_count"], found["fail_count"]) == (3, 2)
+    assert read_counts(tmp_path, "cats", 4)["success_count"] == 2
+    assert read_counts(tmp_path, "cat", 3)["success_count"] == 0
+    parts = {"receive": 1, "session": 2, "load": 4, "signature": 8, "wait": 16, "decode": 32, "preprocess": 64}
+    parts |= {"encode": 128, "predict": 256, "decode_response": 512, "postprocess": 1024, "handler": 2048}
+    for part, stages in PARTS.items():
+        assert found[part] == 3_000_000 * sum(parts.get(stage, 0) for stage in stages), part
+    assert began <= found["last_ms"] <= time.time_ns() // 1_000_000
+    assert len(list((tmp_path / "counts_of_versions").glob("*.lock"))) == 2
+
+
+def test_a_prediction_is_answered_where_there_is_no_room_to_count_it(tmp_path: Path) -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); import signal; "
+    code += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); answer()"
+    subprocess.run([sys.executable, "-c", VERSIONS + code, tmp_path], env=ENVIRON, check=True)
+    assert read_counts(tmp_path, "cats", 3)["success_count"] == 0

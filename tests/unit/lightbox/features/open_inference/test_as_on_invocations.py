@@ -135,6 +135,40 @@ def test_sagemakers_form_without_a_length_that_can_be(client: FlaskClient, param
     assert "json-header-size" in answer.get_json()["error"]
 
 
+@pytest.mark.parametrize("path", ["/invocations", "/endpoints/any/invocations"])
+@pytest.mark.parametrize(
+    "form", ["application/json", "Application/JSON; charset=utf-8", "application/octet-stream", None]
+)
+@pytest.mark.parametrize("rows", [1, 2000])
+def test_json_as_sagemakers_triton_containers_take_it(
+    client: FlaskClient, path: str, form: str | None, rows: int
+) -> None:
+    document = {"id": "7", "inputs": [{"name": "x", "shape": [rows, 2], "datatype": "FP32", "data": [1, 2] * rows}]}
+    headers = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=float32", "Accept": "text/csv"}
+    answer = client.post(path, data=json.dumps(document), content_type=form, headers=headers)
+    assert (answer.status_code, answer.content_type) == (200, "application/json"), answer.text
+    output = {"name": "y", "datatype": "FP32", "shape": [rows, 2], "data": [1.0, 2.0] * rows}
+    assert answer.get_json() == {"model_name": "float32", "model_version": "1", "outputs": [output], "id": "7"}
+
+
+def test_json_that_is_no_request_of_the_protocol_is_tensorflow_servings(client: FlaskClient) -> None:
+    """A tensor without one of its parts, or beside what is none, is a value of TensorFlow Serving's form."""
+    (tensor,) = entry()["inputs"]
+    headers = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=float32"}
+    others: list[Any] = [{"inputs": [{key: tensor[key] for key in tensor if key != part}]} for part in tensor]
+    others += [{"inputs": [tensor, 1]}, {"inputs": tensor}, {"instances": [tensor]}, {"inputs": []}]
+    for document in others:
+        answer = client.post("/invocations", json=document, headers=headers)
+        assert (answer.status_code, "model_name" in answer.text) == (400, False), document
+    named = {"inputs": [[1, 2]], "name": 1, "datatype": 2, "shape": 3, "data": 4}
+    assert client.post("/invocations", json=named, headers=headers).get_json() == {"outputs": [[1.0, 2.0]]}
+
+
+def test_json_of_the_protocol_goes_to_user_code_that_reads_bodies(transport: FakeTransport, tmp_path: Path) -> None:
+    client = with_code(transport, tmp_path, "def handler(data, context):\n    return data.read(), 'application/json'\n")
+    assert client.post("/invocations", json=entry()).get_json() == entry()
+
+
 def with_code(transport: FakeTransport, folder: Path, code: str) -> FlaskClient:
     (folder / "inference.py").write_text(code)
     return fake_app(transport, {"mean": ModelOptions()}, code=folder).test_client()

@@ -57,7 +57,8 @@ def call(pipeline: Pipeline, tmp_path: Path) -> Iterator[Caller]:
 
 
 def test_field_numbers_are_the_published_ones() -> None:
-    published = triton.service_pb2.DESCRIPTOR.message_types_by_name
+    files = (triton.service_pb2.DESCRIPTOR, triton.model_config_pb2.DESCRIPTOR)
+    published = {name: found for file in files for name, found in file.message_types_by_name.items()}
     ours = grpc_messages.file_with("inference.ModelInferRequest").message_types_by_name
 
     def fields(message: Any) -> dict[str, Any]:
@@ -72,9 +73,14 @@ def test_field_numbers_are_the_published_ones() -> None:
             else:
                 assert theirs[name] == found, name
 
-    assert len(ours) == 22
+    assert len(ours) == 33
     for name, message in ours.items():
         check(fields(message), fields(published[name]))
+
+
+def test_datatypes_have_the_published_numbers() -> None:
+    ours = grpc_messages.file_with("inference.DataType").enum_types_by_name["DataType"]
+    assert {value.name: value.number for value in ours.values} == dict(triton.model_config_pb2.DataType.items())
 
 
 @pytest.mark.parametrize("raw", [False, True])
