@@ -90,6 +90,15 @@ $(VENV)-quantize/.ready: requirements/quantize.lock
 	$(VENV)-quantize/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/quantize.lock
 	@touch $@
 
+$(VENV)-perf/.ready: requirements/perf_analyzer.lock
+	@echo "== setting up $(VENV)-perf: Triton's perf_analyzer"
+	scripts/ensure_debian.sh libb64.so.0d libb64-0d
+	scripts/make_venv.sh $(PYTHON) $(VENV)-perf
+	$(VENV)-perf/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/perf_analyzer.lock
+	@touch $@
+
+perf-analyzer: $(VENV)-perf/.ready  ## Install Triton's perf_analyzer: docs/clients.md
+
 MODEL ?= $(MODELS)/efficientnet_lite0
 quantize: $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photos in IMAGES: make quantize MODEL=models/m IMAGES=photos
 	@PYTHONPATH=scripts:container $(VENV)-quantize/bin/python scripts/quantize_model.py "$(MODEL)" --images "$(IMAGES)"
@@ -157,6 +166,6 @@ lock:  ## Write requirements/*.lock from requirements/*.in
 	scripts/lock.sh $(VENV)-lock/bin/uv
 
 clean:  ## Remove the virtual environment, caches and sample models
-	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-quantize $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench soak overload fuzz image release pin-images manifests production-page settings-page fits protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench perf-analyzer soak overload fuzz image release pin-images manifests production-page settings-page fits protos lock clean

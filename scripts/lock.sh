@@ -25,3 +25,4 @@ compile fuzz sidecar.overrides --constraints dev.lock fuzz.in
 compile compiler sidecar.overrides --constraints dev.lock compiler.in
 # nncf needs an older numpy than the others, so that this set is held to none of their versions.
 compile quantize openvino.overrides --extra openvino "$ours" quantize.in
+compile perf_analyzer perf_analyzer.overrides perf_analyzer.in

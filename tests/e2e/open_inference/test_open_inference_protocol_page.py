@@ -37,9 +37,10 @@ CLIENT = Path(__file__).with_name("kserve_client.py")
 def paths() -> Iterator[tuple[str, str]]:
     """Every method and path in the page's table, with what is optional and without."""
     for _, cell, _ in ENDPOINTS:
-        method, path = re.findall(r"`(GET|POST) ([^`]+)`", cell)[0]
-        found = [path, *(path.replace("load", "unload") for _ in range(cell.count("…/unload")))]
-        for each in found:
+        named = re.findall(r"`(GET|POST) ([^`]+)`", cell)
+        for method, each in named + [
+            (method, path.replace("load", "unload")) for method, path in named if "…/unload" in cell
+        ]:
             yield method, re.sub(r"\[.*?\]", "", each).replace("/M", "/image_mean")
             if "[" in each:
                 yield method, re.sub(r"[\[\]]", "", each).replace("/M", "/image_mean").replace("/V", "/1")

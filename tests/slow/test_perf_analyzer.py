@@ -1,0 +1,78 @@
+"""Triton's perf_analyzer against the running stack: the lines of docs/clients.md as they stand."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from support.patience import PATIENCE
+from support.stack import REPOSITORY, clean_environ, free_port, running
+
+PAGE = (REPOSITORY / "docs" / "clients.md").read_text()
+SECTION = PAGE.partition("## perf_analyzer\n")[2].partition("\n## ")[0]
+LINES = "".join(re.findall(r"^```sh\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL))
+ASKED = 50
+
+pytestmark = pytest.mark.timeout(3600)
+
+
+@pytest.fixture(scope="module")
+def library() -> None:
+    if platform.machine() != "x86_64":
+        pytest.skip("perf_analyzer is there for x86-64 alone")
+    command = ["scripts/ensure_debian.sh", "libb64.so.0d", "libb64-0d"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"perf_analyzer needs a library that cannot be had: {done.stderr}")
+
+
+@pytest.mark.usefixtures("library")
+def test_every_line_of_the_page_runs_to_its_end(sample_models: Path, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    shutil.copytree(sample_models / "digits", models / "digits")
+    export: list[Any] = [
+        sys.executable,
+        "-m",
+        "lightbox",
+        "export",
+        "digits",
+        models / "digits_of_files",
+        "--input",
+        "bytes",
+    ]
+    subprocess.run(export, check=True, capture_output=True)
+    grpc = free_port()
+    environ = {"LIGHTBOX_KSERVE_GRPC_PORT": str(grpc), "LIGHTBOX_TFS_API": "true"}
+    environ |= {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "digits"}
+    with running(models, tmp_path / "run", **environ) as stack:
+        told = run(LINES.replace("localhost:8080", f"127.0.0.1:{stack.port}").replace(":8081", f":{grpc}"))
+        counts = {
+            entry["name"]: entry["inference_stats"]
+            for entry in requests.get(f"{stack.url}/v2/models/stats", timeout=PATIENCE).json()["model_stats"]
+        }
+    runs = LINES.count("--request-count")
+    assert told.count(f"Request count: {ASKED}\n") == runs == 5
+    by_protocol = LINES.count("--request-count") - LINES.count("--service-kind")
+    assert told.count(f"Successful request count: {ASKED}\n") == by_protocol == 4
+    assert len(re.findall(r"compute infer [1-9]\d* usec", told)) == by_protocol
+    for model in ("digits", "digits_of_files"):
+        # It asks a little more than it counts.
+        assert counts[model]["success"]["count"] >= 2 * ASKED
+        assert counts[model]["fail"]["count"] == 0
+
+
+def run(lines: str) -> str:
+    """Return what lines of a shell print."""
+    environ: Any = clean_environ()
+    command = ["bash", "-eo", "pipefail", "-c", lines]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
