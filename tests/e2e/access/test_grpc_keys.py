@@ -59,7 +59,7 @@ UNAUTHENTICATED, PERMISSION_DENIED = "16", "7"
 
 @pytest.mark.parametrize("path", METHODS + MORE)
 def test_every_method_asks_for_a_key_of_its_role(keyed: Stack, path: str) -> None:
-    manages = path.startswith(f"{INFERENCE}Repository")
+    manages = path.startswith((f"{INFERENCE}Repository", f"{INFERENCE}ModelStatistics"))
     assert refused(keyed, path) == UNAUTHENTICATED
     assert refused(keyed, path, {"X_API_Key": "wrong"}) == UNAUTHENTICATED
     assert refused(keyed, path, {"Authorization": basic("ci", key("boss"))}) == UNAUTHENTICATED
