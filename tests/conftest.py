@@ -151,7 +151,11 @@ def detector() -> Path:
 @pytest.fixture(scope="session")
 def stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The sample models, served as ``make serve`` does, and over gRPC as well. Tests that harm it start their own."""
-    environ = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "efficientnet_lite0", "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port())}
+    environ = {
+        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "efficientnet_lite0",
+        "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port()),
+        "LIGHTBOX_OPENAPI": "true",
+    }
     with running(sample_models, tmp_path_factory.mktemp("stack"), **environ) as running_stack:
         yield running_stack
 

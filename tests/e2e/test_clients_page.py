@@ -8,28 +8,35 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from support import stack as support_stack
 from support.patience import PATIENCE
-from support.stack import REPOSITORY, Stack
+from support.stack import REPOSITORY, SERVE, Stack, clean_environ
 
 PAGE = (REPOSITORY / "docs" / "clients.md").read_text()
 SNIPPETS = re.findall(r"^## (.*?)$|^```(bash|python|javascript)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-PRINTED = {"curl": ["7"], "requests": ["7", "7 7"], "boto3": ["7"], "aiohttp": [" ".join("7" * 16)]}
-PRINTED |= {"tritonclient": ["7"], "JavaScript": ["7"]}
+PRINTED = {"curl": "7", "requests": "7 7 7", "boto3": "7", "aiohttp": " ".join("7" * 16), "tritonclient": "7"}
+PRINTED |= {"JavaScript": "7"}
+PRINTED_BY_OTHERS = {"AWS CLI": "7", "AWS SDK for JavaScript": "7", "OpenAPI Generator": "7 [-1, 8, 8, 3]"}
+"""Of sections whose programs have an environment of their own."""
+LOCAL_MODE = "SageMaker Python SDK"
+IN_NAMESPACE = """#!/bin/sh
+exec unshare {user} --net sh -ec 'ip link set lo up; exec {serve} "$1"' sh "$1"
+"""
 
 
-def snippets() -> list[tuple[str, str, str, str]]:
-    """The section of each snippet, its language, its text, and what it prints, on one line."""
-    found, section = [], ""
-    left = {name: list(printed) for name, printed in PRINTED.items()}
+def snippets() -> dict[str, list[tuple[str, str]]]:
+    """The language and the text of each snippet, by section."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    section = ""
     for heading, language, text in SNIPPETS:
         section = heading or section
         if language:
-            found.append((section, language, text, left[section].pop(0)))
-    assert not any(left.values()), f"the page has no snippet for {left}"
+            found.setdefault(section, []).append((language, text))
     return found
 
 
@@ -43,31 +50,78 @@ def node() -> str:
     return found
 
 
-@pytest.mark.parametrize(("section", "language", "text", "printed"), snippets())
-def test_a_snippet_prints_the_digit(
-    stack: Stack, tmp_path: Path, section: str, language: str, text: str, printed: str
+def printed(section: str, folder: Path, address: str, python: str = sys.executable, within: Sequence[str] = ()) -> str:
+    """Run a section's snippets, one after the other, in a folder that has the page's samples; return what they print.
+
+    ``python`` runs those in Python, and its folder's programs those for a shell. ``within`` starts each.
+    """
+    (folder / "docs").symlink_to(REPOSITORY / "docs")
+    environ = dict(os.environ)
+    environ["PATH"] = os.pathsep.join([str(Path(python).parent), environ["PATH"]])
+    output = ""
+    for number, (language, text) in enumerate(snippets()[section]):
+        script = folder / f"{number}{'.mjs' if language == 'javascript' else ''}"
+        script.write_text(text.replace("localhost:8080", address))
+        program = {
+            "bash": ["bash", "-eo", "pipefail"],
+            "python": [python, "-W", "ignore"],
+            "javascript": [node()],
+        }[language]
+        done = subprocess.run(
+            [*within, *program, str(script)],
+            cwd=folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        output += done.stdout
+    return " ".join(output.split())
+
+
+@pytest.fixture(scope="module")
+def others() -> Path:
+    """The environment of others' clients: Python's in ``bin``, Node's in ``node_modules``."""
+    subprocess.run(["make", "--silent", ".venv-clients/.ready"], cwd=REPOSITORY, env=clean_environ(), check=True)
+    return REPOSITORY / ".venv-clients"
+
+
+@pytest.mark.parametrize("section", PRINTED)
+def test_a_section_prints_the_digit(stack: Stack, tmp_path: Path, section: str) -> None:
+    assert printed(section, tmp_path, f"127.0.0.1:{stack.port}") == PRINTED[section]
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("section", PRINTED_BY_OTHERS)
+def test_a_client_of_others_prints_the_digit(stack: Stack, others: Path, tmp_path: Path, section: str) -> None:
+    (tmp_path / "node_modules").symlink_to(others / "node_modules")
+    python = str(others / "bin" / "python")
+    assert printed(section, tmp_path, f"127.0.0.1:{stack.port}", python) == PRINTED_BY_OTHERS[section]
+
+
+@pytest.mark.extended
+def test_the_local_mode_of_sagemakers_sdk(
+    sample_models: Path, others: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = text.replace("localhost:8080", f"127.0.0.1:{stack.port}")
-    script = tmp_path / {"bash": "run.sh", "python": "run.py", "javascript": "run.mjs"}[language]
-    script.write_text(text)
-    program = {
-        "bash": ["bash", "-eo", "pipefail"],
-        "python": [sys.executable, "-W", "ignore"],
-        "javascript": [node()],
-    }[language]
-    done = subprocess.run(
-        [*program, str(script)],
-        cwd=REPOSITORY,
-        env=dict(os.environ),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == printed.split(), section
+    """It calls a port that nothing can change, so that the stack and the client have a network of their own."""
+    (named,) = set(re.findall(r"((?:SAGEMAKER_\w+=\w+ )+)make serve", PAGE))
+    root = os.geteuid() == 0
+    wrapper = tmp_path / "serve-in-a-network-of-its-own"
+    wrapper.write_text(IN_NAMESPACE.format(user="" if root else "--user --map-root-user", serve=SERVE))
+    wrapper.chmod(0o755)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "digits").symlink_to(sample_models / "digits")
+    monkeypatch.setattr(support_stack, "SERVE", wrapper)
+    with Stack(tmp_path / "models", tmp_path / "run", dict(pair.split("=") for pair in named.split())) as stack:
+        stack.wait_until(lambda: "ready after" in stack.log)
+        user = [] if root else ["--user", "--preserve-credentials"]
+        enter = ["nsenter", "--target", str(stack.process.pid), *user, "--net"]
+        assert printed(LOCAL_MODE, tmp_path, f"127.0.0.1:{stack.port}", str(others / "bin" / "python"), enter) == "7"
 
 
 def test_every_client_of_the_table_has_a_snippet() -> None:
-    named = re.findall(r"^\|.*\| \[(\w+)\]\(#\w+\) \|$", PAGE, re.MULTILINE)
-    assert set(named) == {section for section, *_ in snippets()} == set(PRINTED)
+    table = "\n".join(re.findall(r"^\|.*\|$", PAGE, re.MULTILINE))
+    named = re.findall(r"\[([\w ]+)\]\(#[\w-]+\)", table)
+    assert sorted(named) == sorted(snippets()) == sorted([*PRINTED, *PRINTED_BY_OTHERS, LOCAL_MODE])
