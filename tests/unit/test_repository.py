@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -39,6 +40,24 @@ def test_rows_of_the_migration_page_name_tests_that_exist() -> None:
     assert len(rows) > 90
     assert [row for row, standing, named in rows if standing != "different" and "`test_" not in named] == []
     assert set(re.findall(r"`(test_\w+)`", page)) - tests == set()
+
+
+def test_the_page_of_others_names_what_there_is() -> None:
+    """Tests that exist, files that exist, and the releases that are locked."""
+    tests = {name for module in MODULES for name in re.findall(r"def (test_\w+)", module.read_text())}
+    page = (REPOSITORY / "docs" / "tested-by-others.md").read_text()
+    named = set(re.findall(r"`(test_\w+)`", page))
+    assert len(named) >= 8
+    assert named - tests == set()
+    assert [path for path in re.findall(r"`(tests/[^`]+)`", page) if not (REPOSITORY / path).exists()] == []
+    requirements = REPOSITORY / "requirements"
+    locked = dict(re.findall(r"^([\w.-]+)==([\w.]+)", (requirements / "clients.lock").read_text(), re.MULTILINE))
+    locked |= dict(re.findall(r"^([\w.-]+)==([\w.]+)", (requirements / "dev.lock").read_text(), re.MULTILINE))
+    packages = json.loads((requirements / "clients" / "package-lock.json").read_text())["packages"]
+    locked |= {name.removeprefix("node_modules/"): package.get("version", "") for name, package in packages.items()}
+    rows = re.findall(r"^\|[^|]*`([@\w./-]+)` \| ([\d.]+) \|", page, re.MULTILINE)
+    assert len(rows) >= 10
+    assert {name: locked[name] for name, _ in rows} == dict(rows)
 
 
 def test_archives_are_read_by_our_own_reader_alone() -> None:
