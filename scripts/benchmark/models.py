@@ -15,6 +15,7 @@ from typing import Any
 from benchmark import photos
 from benchmark.servers.base import REPOSITORY
 from lightbox.model_zoo import layout
+from lightbox.model_zoo.image_model import ImageModel
 
 MODELS = REPOSITORY / "build" / "benchmark_models"
 DETECTIONS = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
@@ -33,12 +34,9 @@ def zoo_model(folder: Path, name: str, form: str) -> None:
     """Export a model of the zoo in one form of input, unless it is there."""
     if layout.versions(folder):
         return
-    from lightbox.model_zoo.catalogue import CATALOGUE
-    from lightbox.model_zoo.saved_model import export, quiet_tensorflow
+    from lightbox.model_zoo.saved_model import export
 
-    quiet_tensorflow()
-    entry = CATALOGUE[name]
-    export(entry.build(entry.weights[0], None), form, folder)  # type: ignore[arg-type]
+    export(image_model(name), form, folder)  # type: ignore[arg-type]
     if name == "efficientdet_d1":
         settings = folder / layout.SETTINGS
         settings.write_text(json.dumps(json.loads(settings.read_text()) | {"outputs": DETECTIONS}) + "\n")
@@ -91,8 +89,8 @@ def quantized(name: str) -> Path:
         partial = root / f".{name}"
         shutil.rmtree(partial, ignore_errors=True)
         shutil.copytree(_with_pixels(name), partial / name)
-        crops = photos.write_crops(MODELS / "crops", CALIBRATED)
-        _quantize(partial / name, crops)
+        photos.write_crops(MODELS / "crops", CALIBRATED)
+        _quantize(partial / name, MODELS / "crops")
         (partial / name).rename(root / name)
     return root
 
@@ -141,11 +139,28 @@ def _keras_model(name: str, form: str, folder: Path) -> None:
     """Export one of ``KERAS_NETWORKS``, unless it is there: the caller sends 0..255."""
     if layout.versions(folder):
         return
-    from lightbox.model_zoo.image_model import ImageModel
     from lightbox.model_zoo.saved_model import export
 
-    network = keras_network(name)
-    model = ImageModel(
+    export(image_model(name), form, folder)  # type: ignore[arg-type]
+
+
+def image_model(name: str) -> ImageModel:
+    """Return a network of the zoo or of ``KERAS_NETWORKS``, with the weights that the benchmark serves everywhere."""
+    from lightbox.model_zoo.saved_model import quiet_tensorflow
+
+    quiet_tensorflow()
+    from lightbox.model_zoo import mobilenet_v2
+    from lightbox.model_zoo.catalogue import CATALOGUE
+    from lightbox.model_zoo.weights import fill_seeded
+
+    if name not in KERAS_NETWORKS:
+        entry = CATALOGUE[name]
+        return entry.build(entry.weights[0], None)
+    import keras
+
+    network = getattr(keras.applications, KERAS_NETWORKS[name])(weights=None)
+    fill_seeded(network, mobilenet_v2.SEED)
+    return ImageModel(
         predict=lambda pixels: {"probabilities": network(pixels, training=False)},
         keep=[variable.value for variable in network.variables],
         height=224,
@@ -154,24 +169,6 @@ def _keras_model(name: str, form: str, folder: Path) -> None:
         weights="random weights",
         random=True,
     )
-    export(model, form, folder)  # type: ignore[arg-type]
-
-
-def keras_network(name: str) -> Any:
-    """Return a Keras network with the weights that the benchmark serves everywhere."""
-    from lightbox.model_zoo.saved_model import quiet_tensorflow
-
-    quiet_tensorflow()
-    import keras
-
-    from lightbox.model_zoo import mobilenet_v2
-    from lightbox.model_zoo.weights import fill_seeded
-
-    if name == "mobilenet_v2":
-        return mobilenet_v2.keras_model("imagenet")[0]
-    network = getattr(keras.applications, KERAS_NETWORKS[name])(weights=None)
-    fill_seeded(network, mobilenet_v2.SEED)
-    return network
 
 
 def answers_of_sizes() -> Path:

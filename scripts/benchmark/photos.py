@@ -72,19 +72,24 @@ def tensor_npy(side: int) -> bytes:
     return buffer.getvalue()
 
 
-def write_crops(folder: Path, count: int) -> Path:
-    """Write ``count`` crops of scikit-learn's two photographs as JPEG into a folder, unless they are there."""
+def write_crops(folder: Path, count: int, size: tuple[int, int] | None = None) -> list[Path]:
+    """Write ``count`` crops of scikit-learn's two photographs as JPEG into a folder, unless they are there.
+
+    They are squares of 160 pixels and more, or of 4:3 and resized to ``size``, width and height.
+    """
     from PIL import Image
     from sklearn.datasets import load_sample_image
 
     folder.mkdir(parents=True, exist_ok=True)
     images = [Image.fromarray(load_sample_image(name)) for name in ("china.jpg", "flower.jpg")]
     random = np.random.default_rng(11)
-    for number in range(count):
+    paths = [folder / f"{number:03}.jpg" for number in range(count)]
+    for number, path in enumerate(paths):
         image = images[number % len(images)]
-        side = int(random.integers(160, image.height))
-        left, top = (int(random.integers(0, length - side + 1)) for length in image.size)
-        path = folder / f"{number:03}.jpg"
+        height = int(random.integers(160, image.height))
+        width = height * 4 // 3 if size else height
+        left, top = int(random.integers(0, image.width - width + 1)), int(random.integers(0, image.height - height + 1))
         if not path.exists():
-            path.write_bytes(encode(image.crop((left, top, left + side, top + side)), 90))
-    return folder
+            crop = image.crop((left, top, left + width, top + height))
+            path.write_bytes(encode(crop.resize(size, Image.Resampling.LANCZOS) if size else crop, 90))
+    return paths

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from benchmark import models
 from benchmark.declarations import Scale
 from benchmark.servers.base import REPOSITORY
-from benchmark.servers.rival import RIVALS, VENV
+from benchmark.servers.rival import VENV
 from lightbox.telemetry import say
 
 NEED_RIVALS = frozenset({"client", "load"})
@@ -30,8 +30,6 @@ def prepare(scale: Scale, scenarios: Collection[str]) -> None:
         raise Unprepared(f"{models.QUANTIZE_VENV} is missing, in which models are quantized: `make bench` makes it")
     say.progress("models: made where they are missing")
     _run([sys.executable, "-m", "benchmark.prepare", scale.name, *scenarios])
-    if with_rivals:
-        _run([str(VENV / "bin" / "python"), str(RIVALS / "network.py")])
 
 
 def _run(command: list[str]) -> None:
@@ -41,7 +39,7 @@ def _run(command: list[str]) -> None:
 
 def _make(scale: Scale, scenarios: Collection[str]) -> None:
     """Make it here: who declares a scenario makes the models that it names."""
-    from benchmark.network_dump import dump
+    from benchmark.networks import convert
     from benchmark.scenarios import SCENARIOS
 
     models.MODELS.mkdir(parents=True, exist_ok=True)
@@ -49,9 +47,10 @@ def _make(scale: Scale, scenarios: Collection[str]) -> None:
         fcntl.flock(turn, fcntl.LOCK_EX)  # another run may want the same
         for name in scenarios:
             SCENARIOS[name](scale)
-    if NEED_RIVALS.intersection(scenarios):
-        for network in ("mobilenet_v2", "mobilenet_v3", *scale.pick((), ("resnet50",))):
-            dump(network)
+        if NEED_RIVALS.intersection(scenarios):
+            convert("mobilenet_v3", resize=True)
+            for network in ("mobilenet_v2", *scale.pick((), ("resnet50",))):
+                convert(network)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """FastAPI with ONNX Runtime, as the model-serving study runs it: fastapi_onnx.py PORT NETWORK WORKERS
 
-One session with one thread in each uvicorn worker; the handler is a coroutine that decodes with Pillow and leaves
-resizing to the graph. `/predict/` takes base64 in JSON, as in the study; `/binary/` the same image as it is.
+One session with one thread in each uvicorn worker; the handler is a coroutine that decodes with Pillow. A NETWORK that
+ends with ``_resize`` resizes in the graph, as in the study; for the others Pillow does. `/predict/` takes base64 in
+JSON, as in the study; `/binary/` the same image as it is.
 """
 
 import base64
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 from benchmark.rivals import network
 
 NETWORK = "LIGHTBOX_BENCH_NETWORK"
+SIDE = 224
 
 
 class Payload(BaseModel):
@@ -29,10 +31,15 @@ class Payload(BaseModel):
 def application() -> FastAPI:
     """Return the app; each worker makes its own."""
     app = FastAPI()
-    session = network.session(os.environ[NETWORK], threads=1)
+    name = os.environ[NETWORK]
+    session = network.session(name, threads=1)
 
     def predict(body: bytes) -> dict[str, list[list[float]]]:
-        pixels = np.asarray(Image.open(io.BytesIO(body)).convert("RGB"), np.float32)[None]
+        image = Image.open(io.BytesIO(body)).convert("RGB")
+        if name.endswith("_resize"):
+            pixels = np.asarray(image, np.float32)[None]
+        else:
+            pixels = np.asarray(image.resize((SIDE, SIDE)))[None]
         (probabilities,) = session.run(None, {"pixels": pixels})
         return {"predictions": probabilities.tolist()}
 
@@ -52,7 +59,7 @@ def application() -> FastAPI:
 
 
 if __name__ == "__main__":
-    os.environ[NETWORK] = f"{sys.argv[2]}_resize"
+    os.environ[NETWORK] = sys.argv[2]
     uvicorn.run(
         "benchmark.rivals.fastapi_onnx:application",
         factory=True,

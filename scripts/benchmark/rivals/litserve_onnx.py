@@ -36,10 +36,9 @@ class Classifier(litserve.LitAPI):
         return request["image"].file.read()
 
     def predict(self, body: bytes) -> np.ndarray:
-        """Prepare the image as the network wants it, and run it."""
+        """Prepare the image, which the graph scales, and run the network."""
         image = Image.open(io.BytesIO(body)).convert("RGB").resize((SIDE, SIDE))
-        pixels = np.asarray(image, np.float32)[None] / np.float32(127.5) - np.float32(1)
-        return self._session.run(None, {"pixels": pixels})[0]
+        return self._session.run(None, {"pixels": np.asarray(image)[None]})[0]
 
     def encode_response(self, probabilities: np.ndarray) -> dict[str, list[list[float]]]:
         """Answer as TensorFlow Serving does."""

@@ -38,7 +38,7 @@ PREPARED = "prepared_tensors"
 QUANTIZED = (MODEL, "mobilenet_v3", "resnet50")
 BOUNDARY = "lightbox-benchmark"
 RIVALS = {
-    "mobilenet_v3": Rival("FastAPI + ONNX Runtime", "fastapi_onnx.py", ("mobilenet_v3", WORKERS)),
+    "mobilenet_v3": Rival("FastAPI + ONNX Runtime", "fastapi_onnx.py", ("mobilenet_v3_resize", WORKERS)),
     "resnet50": Rival("LitServe + ONNX Runtime, ResNet-50", "litserve_onnx.py", ("resnet50", WORKERS), "/health"),
 }
 """Who else serves one of ``MODELS``; nobody an EfficientDet."""
@@ -52,7 +52,7 @@ def stack(name: str, settings: dict[str, str], model: str = MODEL) -> Stack:
         "XDG_CACHE_HOME": str(models.MODELS / "cache"),
     }
     folder = models.quantized(model) if name == INT8 else models.alone(model)
-    shown = name if model == MODEL else f"{name}, {MODELS[model]}"
+    shown = name if model == MODEL else f"{name}, {MODELS.get(model, model)}"
     return Stack(shown, folder, tuple((common_settings | settings).items()))
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.network_dump import steps_of
 from benchmark.servers import resources
 from benchmark.servers.relay import Counter, new_counter, relay
 
@@ -61,17 +60,3 @@ def test_what_processes_use_is_read() -> None:
     usage = resources.memory(os.getpid())
     assert sum(usage.pss.values()) > 1_000_000
     assert max(max(sizes) for sizes in usage.rss.values()) > 1_000_000
-
-
-@pytest.mark.extended
-def test_a_network_is_written_as_steps() -> None:
-    import keras
-
-    inputs = keras.Input((8, 8, 3))
-    hidden = keras.layers.Conv2D(4, 3, strides=2, padding="same", use_bias=False)(inputs)
-    outputs = keras.layers.ReLU(6.0)(keras.layers.BatchNormalization()(hidden)) * 0.5
-    steps, weights = steps_of(keras.Model(inputs, outputs))
-    assert [step["kind"] for step in steps] == ["InputLayer", "Conv2D", "BatchNormalization", "ReLU", "Multiply"]
-    assert (steps[1]["padding"], steps[1]["bias"], steps[3]["most"], steps[4]["constant"]) == ("same", False, 6.0, 0.5)
-    assert [step["inputs"] for step in steps[1:]] == [[step["output"]] for step in steps[:-1]]
-    assert {name for step in steps for name in step["weights"]} == set(weights)
