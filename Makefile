@@ -120,6 +120,16 @@ bench: $(READY_DEV) $(VENV)-bench/.ready $(if $(findstring --full,$(BENCH)),$(VE
 	 --out $(BENCH_PAGES) || code=$$?; \
 	 $(if $(findstring docs,$(BENCH_PAGES)),$(PY) scripts/production_page.py || code=$$?;) exit $$code
 
+loadgen: $(VENV)-bench/.ready  ## Install MLPerf's LoadGen, which scripts/loadgen.py runs against an endpoint
+
+at-latency: $(READY_DEV) loadgen $(VENV)-quantize/.ready nginx  ## Images/s within 50 and 100 ms by LoadGen, beside other servers: an hour on a quiet machine
+	@PYTHONPATH=scripts:container $(PY) -m benchmark.at_latency
+
+other-clients: $(READY_DEV) nginx  ## The benchmark's client beside hey and h2load: two minutes
+	@scripts/ensure_debian.sh hey hey
+	@scripts/ensure_debian.sh h2load nghttp2-client
+	@PYTHONPATH=scripts:container $(PY) -m benchmark.other_clients
+
 production-page: $(READY_DEV)  ## Write the figures of docs/benchmarks/results.json into docs/production.md
 	$(PY) scripts/production_page.py
 
@@ -178,4 +188,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench perf-analyzer soak overload fuzz image release pin-images manifests production-page settings-page fits protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench loadgen at-latency other-clients perf-analyzer soak overload fuzz image release pin-images manifests production-page settings-page fits protos lock clean

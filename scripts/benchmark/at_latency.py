@@ -1,0 +1,207 @@
+"""Images a second within a latency, by MLPerf's LoadGen: ``python -m benchmark.at_latency [MODEL ...]``
+
+All servers of a model run at once and are measured in turn. LoadGen's Offline scenario finds what each carries at most,
+and the CPU time of an image; its Server scenario then looks for the highest rate at which 99 of 100 images are answered
+within 50 and 100 ms. A published rate is one that LoadGen called valid. Prints a table for each model.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from benchmark import machine, models, networks, photos
+from benchmark.scenarios import engine_stacks
+from benchmark.servers import resources
+from benchmark.servers.base import REPOSITORY, Running, Server
+from benchmark.servers.rival import VENV, Rival
+from benchmark.servers.stack import Stack
+from lightbox.harness.tables import table
+from lightbox.telemetry import say
+
+BOUNDS = (50, 100)
+"""Milliseconds of the 99th percentile."""
+STEPS = 4
+LOOK_SECONDS, OFFLINE_SECONDS, VERDICT_SECONDS, VERDICT_IMAGES = 8.0, 10.0, 20.0, 1000
+TRIES, LOWER, LEAST = 8, 0.94, 0.1
+"""An invalid rate is lowered so often and so far; below this share of the Offline rate none is looked for."""
+DISTURBED, REPEATS = 0.05, 20
+SETTINGS = {
+    "tensorflow, float32": {"LIGHTBOX_ENGINE": "tensorflow"},
+    "auto, float32": {"LIGHTBOX_ENGINE": "auto"},
+    "openvino, bfloat16, ONNX": {"LIGHTBOX_ENGINE": "openvino", "LIGHTBOX_OPTIONS": '{"precision": "bf16"}'},
+    "openvino, INT8": {"LIGHTBOX_ENGINE": "openvino", "LIGHTBOX_OPTIONS": '{"precision": "int8"}'},
+    "onnxruntime, float32, ONNX": {"LIGHTBOX_ENGINE": "onnxruntime"},
+}
+ROWS = {
+    "efficientnet_lite0": tuple(SETTINGS),
+    "mobilenet_v2": ("auto, float32",),
+    "resnet50": ("auto, float32",),
+}
+Ask = tuple[str, float, float, float]
+"""Scenario of LoadGen, images a second, bound in milliseconds, seconds."""
+Figures = dict[str, float]
+
+
+@dataclass
+class Row:
+    """A server, how LoadGen posts to it, and what came out: a rate for each bound, 0 where none is valid."""
+
+    name: str
+    server: Server
+    path: str = "/invocations"
+    form: bool = False
+    offline: Figures = field(default_factory=dict)
+    cpu_ms: float = 0.0
+    rates: dict[int, Figures] = field(default_factory=dict)
+
+    def search(self) -> Generator[Ask, Figures, None]:
+        """Yield what to run next, and take what it gave."""
+        self.offline = yield "Offline", 60, 0, OFFLINE_SECONDS
+        most, valid = self.offline["rate"], 0.0
+        for bound in BOUNDS:
+            low, high = valid, most
+            for _ in range(STEPS):
+                rate = (low + high) / 2
+                figures = yield "Server", rate, bound, LOOK_SECONDS
+                in_time = figures["p99"] <= bound and not figures["failed"]
+                low, high = (rate, high) if in_time else (low, rate)
+            rate = max(low, most * LEAST)
+            for _ in range(TRIES):
+                figures = yield "Server", rate, bound, max(VERDICT_SECONDS, VERDICT_IMAGES / rate)
+                if figures["valid"]:
+                    self.rates[bound] = figures
+                    valid = rate
+                    break
+                rate *= LOWER
+
+    def cells(self) -> list[str]:
+        """Return the row of the table."""
+        cells = [self.name, f"{self.cpu_ms:.1f}", f"{self.offline['rate']:.1f}"]
+        for bound in BOUNDS:
+            found = self.rates.get(bound)
+            cells += [f"{found['rate']:.1f}", f"{found['p50']:.0f}, {found['p99']:.0f}"] if found else ["none", ""]
+        return cells
+
+
+def rows_of(model: str) -> list[Row]:
+    """Return the servers of a model: Lightbox by engine and precision, and the others."""
+    networks.convert(model)
+    workers = engine_stacks.WORKERS
+    rows = [Row(f"Lightbox, {name}", _stack(model, name)) for name in ROWS[model]]
+    rows.append(
+        Row(
+            "LitServe + ONNX Runtime",
+            Rival(f"LitServe, {model}", "litserve_onnx.py", (model, workers), "/health"),
+            "/predict",
+            True,
+        )
+    )
+    rows.append(
+        Row("FastAPI + ONNX Runtime", Rival(f"FastAPI, {model}", "fastapi_onnx.py", (model, workers)), "/binary/")
+    )
+    return rows
+
+
+def _stack(model: str, name: str) -> Stack:
+    stack = engine_stacks.stack(name, SETTINGS[name], model)
+    if "INT8" in name:
+        return Stack(name, models.quantized(model), stack.settings)
+    if "ONNX" in name:
+        root = models.MODELS / f"{model}_onnx"
+        models.link(root / model / "1" / "model.onnx", networks.convert(model))
+        return Stack(name, root, stack.settings)
+    return stack
+
+
+def measure(rows: list[Row], images: list[Path]) -> None:
+    """Run all searches in turn, a step of each."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
+        started = []
+        for number, row in enumerate(rows):
+            say.progress(f"starting {row.name}")
+            server = row.server.start(Path(folder) / str(number))
+            running.callback(server.stop)
+            for _ in range(2):  # warm: what is loaded by a first call is loaded
+                _loadgen(row, server, images, ("Offline", 10, 0, 1))
+            started.append((row, server, row.search()))
+        last: dict[str, Figures | None] = {row.name: None for row in rows}
+        while started:
+            for entry in list(started):
+                row, server, search = entry
+                try:
+                    ask = search.send(last[row.name])  # type: ignore[arg-type]
+                except StopIteration:
+                    started.remove(entry)
+                    continue
+                figures = last[row.name] = _undisturbed(row, server, images, ask)
+                row.cpu_ms = row.cpu_ms or figures["cpu_ms"]
+                say.progress(f"{row.name}: {ask[0]}, {ask[1]:.1f}/s, {ask[2]} ms: {figures}")
+
+
+def _undisturbed(row: Row, server: Running, images: list[Path], ask: Ask) -> Figures:
+    """Run LoadGen, again where other processes took more than ``DISTURBED`` of a core; add CPU ms an image.
+
+    Raises RuntimeError where that goes on.
+    """
+    for _ in range(REPEATS):
+        began, busy, servers, client = time.perf_counter(), _busy(), resources.cpu_seconds(server.pid), _children()
+        figures = _loadgen(row, server, images, ask)
+        ours = sum(resources.cpu_seconds(server.pid).values()) - sum(servers.values())
+        others = (_busy() - busy - ours - (_children() - client)) / (time.perf_counter() - began)
+        if others <= DISTURBED:
+            return figures | {"cpu_ms": ours / figures["images"] * 1000}
+        say.progress(f"{row.name}: again, since other processes took {others:.2f} of a core")
+    raise RuntimeError(f"other processes take more than {DISTURBED} of a core: measure when they do not")
+
+
+def _busy() -> float:
+    """Return the seconds of CPU that all processes have used since the machine started."""
+    times = psutil.cpu_times()
+    return float(times.user + times.system)
+
+
+def _children() -> float:
+    """Return the seconds of CPU of child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _loadgen(row: Row, server: Running, images: list[Path], ask: Ask) -> Figures:
+    scenario, rate, milliseconds, seconds = ask
+    url = f"http://{server.address.host}:{server.address.port}{row.path}"
+    command = [str(VENV / "bin" / "python"), str(REPOSITORY / "scripts" / "loadgen.py"), url, *map(str, images)]
+    command += ["--scenario", scenario, "--rate", str(rate), "--milliseconds", str(milliseconds or 1000)]
+    command += ["--seconds", str(seconds), *(["--form", "image"] if row.form else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+    if not done.stdout.rstrip().endswith("}"):
+        raise RuntimeError(f"loadgen.py: {done.stderr[-2000:]}")
+    figures: Figures = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def main(names: list[str]) -> None:
+    """Measure some models, all of them by default, and print a table for each."""
+    images = photos.write_crops(models.MODELS / "photos", 16, (1024, 768))
+    print(", ".join(f"{name} {value}" for name, value in machine.machine().items()))
+    header = ["", "CPU ms an image", "Offline, images/s"]
+    for bound in BOUNDS:
+        header += [f"images/s at p99 ≤ {bound} ms", "p50, p99 ms"]
+    for model in names or ROWS:
+        rows = rows_of(model)
+        measure(rows, images)
+        print("\n".join(["", f"## {model}", "", *table(header, [row.cells() for row in rows], "lr")]), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

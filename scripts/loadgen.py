@@ -1,0 +1,155 @@
+"""MLPerf's LoadGen against an endpoint that takes images by HTTP: ``loadgen.py URL IMAGE [IMAGE ...] [options]``
+
+    .venv-bench/bin/python scripts/loadgen.py http://localhost:8080/invocations photos/*.jpg --rate 20 --milliseconds 50
+
+``Server`` sends images at random times, so many a second, and is valid where 99 of 100 answers come in time, decoding
+included; ``Offline`` sends all at once. Prints LoadGen's own summary, then one line of JSON: ``valid``, ``rate``
+(images/s that were answered), ``p50`` and ``p99`` (ms), ``images`` and ``failed`` (answers other than 200). The exit
+code is 1 unless LoadGen says VALID and nothing failed. `make loadgen` installs what it needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import queue
+import re
+import sys
+import tempfile
+import threading
+import urllib.parse
+from pathlib import Path
+
+import mlperf_loadgen
+
+BOUNDARY = "lightbox-loadgen"
+ANSWER_SECONDS = 60.0
+CONNECTIONS = {"Server": 64, "Offline": 8}
+
+
+class Endpoint:
+    """Posts images over connections that are kept, a thread for each."""
+
+    def __init__(self, url: str, headers: dict[str, str], bodies: list[bytes], connections: int) -> None:
+        parts = urllib.parse.urlsplit(url)
+        self._host, self._path = parts.netloc, parts.path or "/"
+        self._headers, self._bodies = headers, bodies
+        self._waiting: queue.SimpleQueue[mlperf_loadgen.QuerySample] = queue.SimpleQueue()
+        self.images = 0
+        self.failures: list[str] = []
+        for _ in range(connections):
+            threading.Thread(target=self._work, daemon=True).start()
+
+    def send(self, samples: list[mlperf_loadgen.QuerySample]) -> None:
+        """Take what LoadGen wants to be answered."""
+        for sample in samples:
+            self._waiting.put(sample)
+
+    def _work(self) -> None:
+        connection = http.client.HTTPConnection(self._host, timeout=ANSWER_SECONDS)
+        while True:
+            sample = self._waiting.get()
+            try:
+                self._post(connection, self._bodies[sample.index])
+            except (OSError, http.client.HTTPException) as error:
+                self.failures.append(f"{type(error).__name__}: {error}")
+                connection.close()
+            self.images += 1
+            mlperf_loadgen.QuerySamplesComplete([mlperf_loadgen.QuerySampleResponse(sample.id, 0, 0)])
+
+    def _post(self, connection: http.client.HTTPConnection, body: bytes) -> None:
+        try:
+            connection.request("POST", self._path, body, self._headers)
+            answer = connection.getresponse()
+        except (
+            ConnectionError,
+            http.client.BadStatusLine,
+        ):  # a connection that was idle may have been closed meanwhile
+            connection.close()
+            connection.request("POST", self._path, body, self._headers)
+            answer = connection.getresponse()
+        text = answer.read()
+        if answer.status != http.client.OK:
+            self.failures.append(f"HTTP {answer.status}: {text[:300].decode(errors='replace')}")
+
+
+def run(options: argparse.Namespace) -> dict[str, float | int | bool]:
+    """Run one scenario, print LoadGen's summary, and return the figures."""
+    headers = {"Content-Type": options.content_type, **dict(header.split(": ", 1) for header in options.header)}
+    bodies = [path.read_bytes() for path in options.images]
+    if options.form:
+        headers["Content-Type"] = f"multipart/form-data; boundary={BOUNDARY}"
+        bodies = [_form(options.form, body, options.content_type) for body in bodies]
+    endpoint = Endpoint(options.url, headers, bodies, CONNECTIONS[options.scenario])
+    settings = mlperf_loadgen.TestSettings()
+    settings.scenario = getattr(mlperf_loadgen.TestScenario, options.scenario)
+    settings.mode = mlperf_loadgen.TestMode.PerformanceOnly
+    settings.min_duration_ms = int(options.seconds * 1000)
+    settings.min_query_count = 1
+    settings.server_target_qps = settings.offline_expected_qps = options.rate
+    settings.server_target_latency_ns = int(options.milliseconds * 1e6)
+    settings.server_target_latency_percentile = 0.99
+    with tempfile.TemporaryDirectory() as folder:
+        log = mlperf_loadgen.LogSettings()
+        log.enable_trace = False
+        log.log_output.outdir = folder
+        system = mlperf_loadgen.ConstructSUT(endpoint.send, lambda: None)
+        library = mlperf_loadgen.ConstructQSL(len(bodies), len(bodies), lambda indices: None, lambda indices: None)
+        mlperf_loadgen.StartTestWithLogSettings(system, library, settings, log)
+        mlperf_loadgen.DestroyQSL(library)
+        mlperf_loadgen.DestroySUT(system)
+        summary = (Path(folder) / "mlperf_log_summary.txt").read_text()
+    print(summary)
+    if endpoint.failures:
+        print(f"{len(endpoint.failures)} answers failed, the first: {endpoint.failures[0]}", file=sys.stderr)
+    rate = "Completed samples per second" if options.scenario == "Server" else "Samples per second"
+    return {
+        "valid": "Result is : VALID" in summary and not endpoint.failures,
+        "rate": round(_figure(summary, rate), 2),
+        "p50": round(_figure(summary, "50.00 percentile latency (ns)") / 1e6, 1),
+        "p99": round(_figure(summary, "99.00 percentile latency (ns)") / 1e6, 1),
+        "images": endpoint.images,
+        "failed": len(endpoint.failures),
+    }
+
+
+def _figure(summary: str, name: str) -> float:
+    found = re.search(rf"^{re.escape(name)}\s*: ([\d.]+)", summary, re.MULTILINE)
+    if not found:
+        raise SystemExit(f"loadgen: LoadGen's summary has no {name!r}")
+    return float(found[1])
+
+
+def _form(field: str, body: bytes, content_type: str) -> bytes:
+    head = f'Content-Disposition: form-data; name="{field}"; filename="image"\r\nContent-Type: {content_type}'
+    return f"--{BOUNDARY}\r\n{head}\r\n\r\n".encode() + body + f"\r\n--{BOUNDARY}--\r\n".encode()
+
+
+def main() -> int:
+    """Read the command line, run, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="loadgen.py", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("url", help="where images are posted")
+    parser.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="files that are sent in random order")
+    parser.add_argument("--scenario", choices=sorted(CONNECTIONS), default="Server")
+    parser.add_argument(
+        "--rate", type=float, default=10, metavar="N", help="images a second; in Offline what is expected (10)"
+    )
+    parser.add_argument(
+        "--milliseconds", type=float, default=100, metavar="N", help="bound of the 99th percentile (100)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=60, metavar="N", help="shortest duration (60; MLPerf wants 600)"
+    )
+    parser.add_argument("--content-type", default="application/x-image", metavar="TYPE")
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent with each image; may be repeated"
+    )
+    parser.add_argument("--form", metavar="FIELD", help="send each image as the file of a form")
+    figures = run(parser.parse_args())
+    print(json.dumps(figures))
+    return 0 if figures["valid"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
