@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import resource
+import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -120,6 +122,7 @@ class Reported:
 
 def main() -> None:
     """Measure and print the table."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the server is stopped
     rows = []
     print(", ".join(f"{name} {value}" for name, value in machine.machine().items()))
     with tempfile.TemporaryDirectory() as folder:
