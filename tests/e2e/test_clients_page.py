@@ -25,8 +25,13 @@ PRINTED_BY_OTHERS = {"AWS CLI": "7", "AWS SDK for JavaScript": "7", "OpenAPI Gen
 """Of sections whose programs have an environment of their own."""
 LOCAL_MODE = "SageMaker Python SDK"
 IN_NAMESPACE = """#!/bin/sh
-exec unshare {user} --net sh -ec 'ip link set lo up; exec {serve} "$1"' sh "$1"
+exec unshare {user} --net sh -ec '{python} "$0"; exec {serve} "$1"' {loopback} "$1"
 """
+LOOPBACK = """import fcntl, socket, struct
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+fcntl.ioctl(socket.socket(), SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
+"""
+"""Takes the network's one interface up, where Debian's iproute2 may not be installed."""
 
 
 def snippets() -> dict[str, list[tuple[str, str]]]:
@@ -109,15 +114,18 @@ def test_the_local_mode_of_sagemakers_sdk(
     (named,) = set(re.findall(r"((?:SAGEMAKER_\w+=\w+ )+)make serve", PAGE))
     root = os.geteuid() == 0
     wrapper = tmp_path / "serve-in-a-network-of-its-own"
-    wrapper.write_text(IN_NAMESPACE.format(user="" if root else "--user --map-root-user", serve=SERVE))
+    loopback = tmp_path / "loopback.py"
+    loopback.write_text(LOOPBACK)
+    user = "" if root else "--user --map-root-user"
+    wrapper.write_text(IN_NAMESPACE.format(user=user, python=sys.executable, loopback=loopback, serve=SERVE))
     wrapper.chmod(0o755)
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "digits").symlink_to(sample_models / "digits")
     monkeypatch.setattr(support_stack, "SERVE", wrapper)
     with Stack(tmp_path / "models", tmp_path / "run", dict(pair.split("=") for pair in named.split())) as stack:
         stack.wait_until(lambda: "ready after" in stack.log)
-        user = [] if root else ["--user", "--preserve-credentials"]
-        enter = ["nsenter", "--target", str(stack.process.pid), *user, "--net"]
+        own = [] if root else ["--user", "--preserve-credentials"]
+        enter = ["nsenter", "--target", str(stack.process.pid), *own, "--net"]
         assert printed(LOCAL_MODE, tmp_path, f"127.0.0.1:{stack.port}", str(others / "bin" / "python"), enter) == "7"
 
 

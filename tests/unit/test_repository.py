@@ -55,7 +55,11 @@ def test_the_page_of_others_names_what_there_is() -> None:
     locked |= dict(re.findall(r"^([\w.-]+)==([\w.]+)", (requirements / "dev.lock").read_text(), re.MULTILINE))
     packages = json.loads((requirements / "clients" / "package-lock.json").read_text())["packages"]
     locked |= {name.removeprefix("node_modules/"): package.get("version", "") for name, package in packages.items()}
-    rows = re.findall(r"^\|[^|]*`([@\w./-]+)` \| ([\d.]+) \|", page, re.MULTILINE)
+    # A program of tritonclient's wheel.
+    (locked["perf_analyzer"],) = re.findall(
+        r"^tritonclient==([\d.]+)", (requirements / "perf_analyzer.lock").read_text(), re.M
+    )
+    rows = re.findall(r"^\|[^|]*`([@\w./-]+)`(?: \([\w-]+\))? \| ([\d.]+) \|", page, re.MULTILINE)
     assert len(rows) >= 10
     assert {name: locked[name] for name, _ in rows} == dict(rows)
 

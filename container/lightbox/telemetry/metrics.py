@@ -211,6 +211,7 @@ class VersionCounts(Observer):
 
     def _map(self, model: str, version: int) -> memoryview[Any]:
         path = _counts_file(self._run_dir, model, version)
+        path.parent.mkdir(parents=True, exist_ok=True)
         return shared_numbers(path, len(_COLUMNS) * (self._slot + 1), "q")[-len(_COLUMNS) :]
 
 
@@ -229,7 +230,7 @@ def read_counts(run_dir: Path, model: str, version: int) -> dict[str, int]:
 
 
 def _counts_file(run_dir: Path, model: str, version: int) -> Path:
-    return run_dir / _COUNTS_FOLDER / f"{model}@{version}"  # a name with the sign is no model's, nor a lock's
+    return run_dir / _COUNTS_FOLDER / "models" / model / str(version)
 
 
 _FOLDER, _TABLE = "requests_here", "table"

@@ -30,7 +30,7 @@ MORE = [
     ("PUT", "/models/image_mean"),
 ]
 """What OpenAPI does not describe."""
-METRICS, MANAGE = {"/metrics"}, ("/models", "/v2/repository", "/v2/models/stats")
+METRICS, MANAGE = {"/metrics"}, ("/models", "/v2/repository")
 
 
 def role(path: str) -> str:

@@ -54,12 +54,12 @@ def refused(stack: Stack, path: str, more: Mapping[str, str] | None = None) -> s
     return called(stack, path, more).word("grpc-status")
 
 
-UNAUTHENTICATED, PERMISSION_DENIED = "16", "7"
+UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT = "16", "7", "3"
 
 
 @pytest.mark.parametrize("path", METHODS + MORE)
 def test_every_method_asks_for_a_key_of_its_role(keyed: Stack, path: str) -> None:
-    manages = path.startswith((f"{INFERENCE}Repository", f"{INFERENCE}ModelStatistics"))
+    manages = path.startswith(f"{INFERENCE}Repository")
     assert refused(keyed, path) == UNAUTHENTICATED
     assert refused(keyed, path, {"X_API_Key": "wrong"}) == UNAUTHENTICATED
     assert refused(keyed, path, {"Authorization": basic("ci", key("boss"))}) == UNAUTHENTICATED
@@ -79,6 +79,11 @@ def test_another_spelling_is_no_way_in(keyed: Stack, spelled: str) -> None:
 def test_a_key_of_the_role_lets_in(keyed: Stack) -> None:
     told = called(keyed, f"{INFERENCE}ServerReady", {"X_API_Key": key("ci"), "x-amzn-requestid": "by-ci"}, message=True)
     assert told.word("grpc-status") == "0"
+    told = called(keyed, f"{INFERENCE}ModelStatistics", bearer("ci"), message=True)
+    assert (told.word("grpc-status"), str(told.word("grpc-message"))[:6]) == (INVALID_ARGUMENT, "name: "), "no list"
+    assert requests.get(f"{keyed.url}/v2/models/stats", headers=bearer("ci"), timeout=PATIENCE).status_code == 404
+    one = requests.get(f"{keyed.url}/v2/models/image_mean/stats", headers=bearer("ci"), timeout=PATIENCE)
+    assert [found["name"] for found in one.json()["model_stats"]] == ["image_mean"]
     told = called(keyed, f"{INFERENCE}RepositoryIndex", {**bearer("loader"), "x-amzn-requestid": "by-loader"}, True)
     assert (told.word("grpc-status"), told.word("x-amzn-requestid")) == ("0", "by-loader")
     keyed.wait_until(lambda: bool(re.search(r"request_id=by-loader .*caller=loader", keyed.log)))

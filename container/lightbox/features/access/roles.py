@@ -9,8 +9,7 @@ ROLES = (INFER, METRICS, MANAGE)
 
 _METRICS = "/metrics"
 _MANAGE = re.compile(
-    r"/models(?!/[^/]+/invoke\Z)(/|\Z)|/v2/repository(/|\Z)|/v2/models/stats\Z"
-    r"|/inference\.GRPCInferenceService/(Repository|ModelStatistics\Z)"
+    r"/models(?!/[^/]+/invoke\Z)(/|\Z)|/v2/repository(/|\Z)|/inference\.GRPCInferenceService/Repository"
 )
 """Loads, unloads and lists of models: all below these but predictions, as a route may come that nobody adds here."""
 

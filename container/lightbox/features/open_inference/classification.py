@@ -11,6 +11,7 @@ from lightbox.codecs.ranked import best_classes, score_texts
 from lightbox.core.error_texts import shown
 from lightbox.core.errors import BadRequest, MalformedBody
 from lightbox.core.request import TensorResponse
+from lightbox.core.request_context import Share
 from lightbox.model.casting import string_tensor
 from lightbox.model.spec import Array
 
@@ -18,47 +19,55 @@ CLASSIFICATION = "classification"
 """The parameter of an output that a request names: how many classes it wants."""
 RANKS = (1, 2)
 """Those of outputs that hold classes: [classes] and [batch, classes]."""
+_SCORE_BYTES, _TEXT_BYTES, _COPIES = 24, 400, 3
+"""What sorting takes for each score, and what a text takes until the answer is written, beside copies of its label."""
 
 
 def read_class_count(output: str, parameters: Mapping[str, Any]) -> int | None:
-    """Return how many classes a request wants of an output, None where it wants the output itself.
+    """Return how many classes a request wants of an output, None where it wants the output itself: 0, as in Triton.
 
     Raises MalformedBody for what is no such number.
     """
-    wanted = parameters.get(CLASSIFICATION)
-    if wanted is not None and (type(wanted) is not int or wanted < 1):
+    wanted = parameters.get(CLASSIFICATION, 0)
+    if type(wanted) is not int or wanted < 0:
         raise MalformedBody(
-            f"output {output}: {CLASSIFICATION}: expected a number of classes, 1 or more; got {shown(wanted, 40)!r}"
+            f"output {output}: {CLASSIFICATION}: expected a number of classes, 0 for none; got {shown(wanted, 40)!r}"
         )
-    return wanted
+    return wanted or None
 
 
-def classified(response: TensorResponse, counts: Mapping[str, int], labels: Sequence[str] | None) -> TensorResponse:
+def classified(
+    response: TensorResponse, counts: Mapping[str, int], labels: Sequence[str] | None, memory: Share
+) -> TensorResponse:
     """Return a response with classes in the place of the outputs that ``counts`` names, as many as it says.
 
     They are byte strings of shape [N] or [batch, N], the largest score first. Labels are those of an output that has as
-    many classes as there are labels. Raises BadRequest for an output that is neither [classes] nor [batch, classes].
+    many classes as there are labels. ``memory`` holds the texts before they are made. Raises BadRequest for an output
+    that is neither [classes] nor [batch, classes], and as ``Share.hold``.
     """
     outputs = {
-        name: _classes(name, array, counts[name], labels) if name in counts else array
+        name: _classes(name, array, counts[name], labels, memory) if name in counts else array
         for name, array in response.outputs.items()
     }
     return TensorResponse(response.signature, outputs)
 
 
-def _classes(name: str, array: Array, count: int, labels: Sequence[str] | None) -> Array:
+def _classes(name: str, array: Array, count: int, labels: Sequence[str] | None, memory: Share) -> Array:
     if array.ndim not in RANKS or array.dtype.kind not in "iuf" or not array.shape[-1]:
         raise BadRequest(
             f"output {name}: {CLASSIFICATION}: expected an output of numbers of shape [batch,classes] or [classes], "
             f"got {array.dtype.name} {list(array.shape)}"
         )
-    ends = [""] * array.shape[-1]
+    ends = [b""] * array.shape[-1]
     if labels is not None and len(labels) == len(ends):
-        ends = [f":{label}" for label in labels]
+        ends = [f":{label}".encode() for label in labels]
     rows = np.atleast_2d(array)
+    size = rows.size * _SCORE_BYTES + len(rows) * min(count, len(ends)) * (_TEXT_BYTES + _COPIES * max(map(len, ends)))
+    memory.weigh(size)
+    memory.hold(memory.most + size, f"output {name}: {CLASSIFICATION}")
     best = best_classes(rows, count)
     texts = [
-        score + f":{index}{ends[index]}".encode()
+        b"%s:%d%s" % (score, index, ends[index])
         for row, classes in zip(rows, best, strict=True)
         for score, index in zip(score_texts(row[classes]), classes.tolist(), strict=True)
     ]

@@ -76,17 +76,22 @@ class Repository:
     def statistics(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
         """Return the statistics of a version; without one of all versions of a model, without a model of all models.
 
-        Raises ModelNotFound and Unavailable for a model, or a version, that cannot be asked.
+        Raises ModelNotFound and Unavailable for a model, or a version, that cannot be asked, and BadRequest without a
+        model in multi-model mode, where lists of models are for who manages them.
         """
-        if not model:
-            ready = [entry["name"] for entry in self.index(True, context)]
-            return {"model_stats": [found for name in ready for found in self._statistics(name, "", context)]}
-        return {"model_stats": self._statistics(model, version, context)}
-
-    def _statistics(self, model: str, version: str, context: RequestContext) -> list[dict[str, Any]]:
-        asked = self._answering(model, version, context)
-        numbers = [asked] if version else self._pipeline.versions(model) or [asked]
-        return [_statistics_of(model, number, read_counts(self._run_dir, model, number)) for number in numbers]
+        if not (model or self._pipeline.catalogue.is_fixed):
+            raise BadRequest(
+                "name: expected that of a model, got none; in multi-model mode RepositoryIndex lists models"
+            )
+        if model:
+            answering = {model: self._answering(model, version, context)}
+        else:
+            answering = {entry["name"]: int(entry["version"]) for entry in self.index(True, context)}
+        found = []
+        for name, newest in answering.items():
+            numbers = [newest] if model and version else self._pipeline.versions(name) or [newest]
+            found += [_statistics_of(name, number, read_counts(self._run_dir, name, number)) for number in numbers]
+        return {"model_stats": found}
 
     def _answering(self, model: str, version: str, context: RequestContext) -> int:
         """Return the number of the version that answers. One that wants its signature named does so too."""

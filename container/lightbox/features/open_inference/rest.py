@@ -53,11 +53,13 @@ def predicted(
     context: RequestContext,
 ) -> TensorResponse:
     """Return the outputs; ``version`` is what the path or message names, "" for none. Raises as Pipeline.run."""
+    # Before the model is asked: it may be unloaded after.
+    labels = pipeline.catalogue.find(model).options.labels if asked.classes else None
     found = pipeline.run(asked.call(pipeline.codecs, model, version, attributes), context)
     if not asked.classes:
         return found
     with context.stage("postprocess"):
-        return classified(found, asked.classes, pipeline.catalogue.find(found.signature.model).options.labels)
+        return classified(found, asked.classes, labels, context.memory)
 
 
 def encode_response(response: TensorResponse, request: InferRequest) -> Response:
@@ -200,11 +202,14 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
         """Configuration of a model, as Triton tells it."""
         return _json(repository.model_config(model, version, g.context))
 
-    @blueprint.get("/models/stats", endpoint="statistics_of_all")
-    @described(answers("ModelStatistics"))
-    def all_statistics() -> HttpResponse:
-        """Counts and times of all models' predictions."""
-        return _json(repository.statistics("", "", g.context))
+    # Elsewhere it is the path of a model's metadata.
+    if pipeline.catalogue.is_fixed and "stats" not in pipeline.models():
+
+        @blueprint.get("/models/stats", endpoint="statistics_of_all")
+        @described(answers("ModelStatistics"))
+        def all_statistics() -> HttpResponse:
+            """Counts and times of all models' predictions."""
+            return _json(repository.statistics("", "", g.context))
 
     @blueprint.get("/models/<model>/stats")
     @blueprint.get("/models/<model>/versions/<version>/stats", endpoint="statistics_of_version")

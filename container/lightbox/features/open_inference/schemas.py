@@ -31,7 +31,7 @@ def schemas(models: Sequence[DescribedModel]) -> dict[str, Schema]:
     parameters: dict[str, Schema] = {
         "binary_data": {"type": "boolean", "description": "Of an output: return it as a blob."},
         "binary_data_output": {"type": "boolean", "description": "Of a request: return all outputs as blobs."},
-        CLASSIFICATION: {"type": "integer", "minimum": 1, "description": "Of an output: its so many best classes."},
+        CLASSIFICATION: {"type": "integer", "minimum": 0, "description": "Of an output: its so many best classes."},
         "binary_data_size": {"description": "Of an input: bytes of its blob; as text the bytes of each image."},
     }
     return {

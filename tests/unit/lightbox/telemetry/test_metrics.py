@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lightbox.features import FEATURES
 from lightbox.model.engine_report import FOLDER, all_engines, engines_of
+from lightbox.model.layout import LONGEST_NAME
 from lightbox.processes.metrics_page import ProcessFacts, exposition
 from lightbox.telemetry import metrics
 from lightbox.telemetry.metrics import MOST_MODELS, PARTS, claim_slot, read_counts
@@ -196,6 +197,13 @@ def test_the_predictions_of_a_version_are_counted_over_all_processes(tmp_path: P
         assert found[part] == 3_000_000 * sum(parts.get(stage, 0) for stage in stages), part
     assert began <= found["last_ms"] <= time.time_ns() // 1_000_000
     assert len(list((tmp_path / "counts_of_versions").glob("*.lock"))) == 2
+
+
+@pytest.mark.parametrize("name", ["n" * LONGEST_NAME, "0.lock", "models"])
+def test_any_name_of_a_model_is_counted(tmp_path: Path, name: str) -> None:
+    code = VERSIONS.replace('"cats"', repr(name)) + "answer()"
+    subprocess.run([sys.executable, "-c", code, tmp_path], env=ENVIRON, check=True)
+    assert read_counts(tmp_path, name, 3)["success_count"] == 1
 
 
 def test_a_prediction_is_answered_where_there_is_no_room_to_count_it(tmp_path: Path) -> None:

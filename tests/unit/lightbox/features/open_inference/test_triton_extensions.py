@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,12 @@ import pytest
 from flask.testing import FlaskClient
 from google.protobuf.json_format import MessageToDict
 
-from lightbox.core.errors import BadRequest
+from lightbox.core.errors import BadRequest, TooLarge
 from lightbox.core.request import TensorResponse
+from lightbox.core.request_context import MemoryBudget, Share
 from lightbox.features.open_inference.classification import classified
+from lightbox.features.open_inference.requests import InferRequest
+from lightbox.features.open_inference.rest import encode_response
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
@@ -80,16 +84,21 @@ def test_the_best_classes_of_an_output(forms: Forms) -> None:
     answer = forms.grpc("ModelInfer", asked)
     assert (answer.outputs[0].datatype, list(answer.outputs[0].shape)) == ("BYTES", [2, 2])
     assert answer.raw_output_contents[0] == b"".join(len(text).to_bytes(4, "little") + text.encode() for text in texts)
-    wanted["parameters"] = {"classification": {"int64_param": 0}}
-    assert forms.grpc.fails("ModelInfer", asked) == ("INVALID_ARGUMENT", ask(forms, 0).get_json()["error"])
+    wanted["parameters"] = {"classification": {"int64_param": -1}}
+    assert forms.grpc.fails("ModelInfer", asked) == ("INVALID_ARGUMENT", ask(forms, -1).get_json()["error"])
 
 
-@pytest.mark.parametrize("count", [0, -1, "2", True, 1.5, [1]])
+def test_no_classes_are_the_output_itself(forms: Forms) -> None:
+    assert ask(forms, 0).get_json()["outputs"] == ask(forms, None).get_json()["outputs"]
+    assert ask(forms, 0).get_json()["outputs"][0]["datatype"] == "FP32"
+
+
+@pytest.mark.parametrize("count", [-1, "2", True, 1.5, [1]])
 def test_a_number_of_classes_that_is_none(forms: Forms, count: Any) -> None:
     answer = ask(forms, count)
     assert answer.status_code == 400
     assert answer.get_json()["error"].startswith(
-        "output y: classification: expected a number of classes, 1 or more; got "
+        "output y: classification: expected a number of classes, 0 for none; got "
     )
 
 
@@ -100,7 +109,23 @@ def test_an_output_without_classes(forms: Forms) -> None:
 
 
 def classes(array: Array, count: int, labels: tuple[str, ...] | None = None) -> Any:
-    return classified(TensorResponse(ONE, {"y": array}), {"y": count}, labels).outputs["y"].tolist()
+    return classified(TensorResponse(ONE, {"y": array}), {"y": count}, labels, Share()).outputs["y"].tolist()
+
+
+def test_the_texts_of_classes_are_held_before_they_are_made() -> None:
+    """As much as they take, measured: of each of several outputs, beside what the request holds already."""
+    scores = np.zeros((100, 1000), np.float32)
+    budget, labels = MemoryBudget(200 << 20), ["a label of a class"] * 1000
+    with budget.share() as share:
+        share.hold(1 << 20)
+        response = TensorResponse(ONE, {"y": scores, "z": scores})
+        tracemalloc.start()
+        encode_response(classified(response, {"y": 1000, "z": 1000}, labels, share), InferRequest({}))
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < share.most - (1 << 20) < 2 * most
+    with MemoryBudget(1 << 20).share() as share, pytest.raises(TooLarge, match="output y: classification: it would"):
+        classified(response, {"y": 1000}, labels, share)
 
 
 def test_labels_are_those_of_an_output_with_as_many_classes() -> None:
@@ -147,6 +172,15 @@ def test_statistics_are_the_same_in_both_forms(forms: Forms) -> None:
     one = {"model_stats": told["model_stats"][1:]}
     assert forms.get("/v2/models/one/stats") == forms.get("/v2/models/one/versions/1/stats") == (200, one)
     assert as_json(forms.grpc("ModelStatistics", {"name": "one", "version": "1"})) == one
+
+
+def test_a_model_called_stats_keeps_its_metadata() -> None:
+    fake = FakeTransport()
+    fake.serve(signature("stats", {"x": ("float32", (None,))}, {"y": ("float32", (None,))}), lambda inputs: {})
+    rest = fake_app(fake, {"stats": ModelOptions()}).test_client()
+    assert rest.get("/v2/models/stats").get_json()["inputs"][0]["name"] == "x"
+    (told,) = rest.get("/v2/models/stats/stats").get_json()["model_stats"]
+    assert told["name"] == "stats"
 
 
 @pytest.mark.parametrize("what", ["config", "stats"])
