@@ -22,7 +22,9 @@ def read_attributes(header: Header) -> CustomAttributes:
     attributes = CustomAttributes.read(header(CUSTOM_ATTRIBUTES))
     if attributes.method is not Method.PREDICT:
         method = attributes.method.value
-        raise BadRequest(f"tfs-method: this protocol supports predict only; send {method} to /invocations")
+        raise BadRequest(
+            f"tfs-method: this protocol supports predict only; /invocations takes {method} in TensorFlow Serving's JSON"
+        )
     _ = attributes.version
     return attributes
 
