@@ -32,8 +32,6 @@ from lightbox.sagemaker.custom_attributes import CustomAttributes
 _ELEMENT_BYTES = 80
 _KEYS = ("name", "datatype", "shape", "data")
 """What an input has in a request that is all JSON."""
-_BEGIN = 64
-"""Bytes of a body in which its first character but blanks is looked for."""
 _OBJECTS = 'a JSON object with "inputs"'
 
 
@@ -61,7 +59,7 @@ def is_request(body: bytes, context: RequestContext) -> bool:
 
     No such list is an input of TensorFlow Serving's form. Raises as ``parse_body``, but not for a body of another form.
     """
-    if not (body[:_BEGIN].lstrip().startswith(b"{") and all(b'"%s"' % key.encode() in body for key in _KEYS)):
+    if not (body.lstrip()[:1] == b"{" and all(b'"%s"' % key.encode() in body for key in _KEYS)):
         return False
     with suppress(MalformedBody):
         hollow = hollowed(body, context)

@@ -139,13 +139,13 @@ def test_sagemakers_form_without_a_length_that_can_be(client: FlaskClient, param
 @pytest.mark.parametrize(
     "form", ["application/json", "Application/JSON; charset=utf-8", "application/octet-stream", None]
 )
-@pytest.mark.parametrize("rows", [1, 2000])
+@pytest.mark.parametrize(("rows", "before"), [(1, ""), (2000, "\n" * 100)])
 def test_json_as_sagemakers_triton_containers_take_it(
-    client: FlaskClient, path: str, form: str | None, rows: int
+    client: FlaskClient, path: str, form: str | None, rows: int, before: str
 ) -> None:
     document = {"id": "7", "inputs": [{"name": "x", "shape": [rows, 2], "datatype": "FP32", "data": [1, 2] * rows}]}
     headers = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=float32", "Accept": "text/csv"}
-    answer = client.post(path, data=json.dumps(document), content_type=form, headers=headers)
+    answer = client.post(path, data=before + json.dumps(document), content_type=form, headers=headers)
     assert (answer.status_code, answer.content_type) == (200, "application/json"), answer.text
     output = {"name": "y", "datatype": "FP32", "shape": [rows, 2], "data": [1.0, 2.0] * rows}
     assert answer.get_json() == {"model_name": "float32", "model_version": "1", "outputs": [output], "id": "7"}
