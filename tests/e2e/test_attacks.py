@@ -221,8 +221,6 @@ EVIL = "evil"
 RESERVED: list[dict[str, Any]] = [
     {"binary_data": "no flag"},
     {"binary_data_size": 4},
-    {"classification": 3},
-    {"classification": -1},
     {"sequence_id": -5, "sequence_start": True, "sequence_end": "x"},
     {"priority": -1, "timeout": 1},
     {"shared_memory_region": "/etc/passwd", "shared_memory_byte_size": 2**63 - 1, "shared_memory_offset": -1},
