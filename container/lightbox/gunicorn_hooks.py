@@ -4,7 +4,8 @@ gunicorn takes a worker that has not yet begun to serve for one that hangs, and 
 about serving. A user's module may take longer to import, above all when every worker imports TensorFlow at once.
 
 A worker that was forked a moment ago has the master's signal handlers, which put a signal into a queue that only the
-master reads: a stop that comes then would be waited for until its time is up.
+master reads: a stop that comes then would be waited for until its time is up. One that comes sooner, before Python has
+taken its first step in the new process, Python drops; so stops are held back around a fork.
 
 The master imports what every worker needs, and makes nothing of it: modules survive a fork, gRPC's channels do not. The
 workers share their pages, and one that takes the place of another answers in a tenth of a second.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import gc
 import importlib
 import logging
+import os
 import queue
 import signal
 import threading
@@ -63,10 +65,12 @@ BEAT_SECONDS = 1.0
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 _loaded = threading.Event()
+_held = threading.local()
 
 
 def on_starting(server: Any) -> None:
-    """Import the app, and what features add to it, for all workers."""
+    """Import the app, and what features add to it, for all workers; have no fork lose a stop."""
+    keep_stops_through_forks()
     gc.disable()  # nearly all that is made stays, and looking it through takes a tenth of the time
     import lightbox.worker  # noqa: F401
 
@@ -76,6 +80,19 @@ def on_starting(server: Any) -> None:
     gc.enable()
     gc.collect()
     gc.freeze()  # a collection in a worker would write to the pages that it shares with the others
+
+
+def keep_stops_through_forks() -> None:
+    """Hold back stops around each fork of this process and of its children."""
+    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)
+
+
+def _hold() -> None:
+    _held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+
+
+def _release() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _held.mask)
 
 
 def post_fork(server: Any, worker: Any) -> None:

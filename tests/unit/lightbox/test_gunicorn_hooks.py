@@ -75,6 +75,30 @@ def test_gunicorns_own_handler_leaves_signals_there() -> None:
     assert master.SIG_QUEUE.get_nowait() == signal.SIGTERM
 
 
+FORKED = """
+import os, signal, time
+from lightbox import gunicorn_hooks
+
+gunicorn_hooks.keep_stops_through_forks()
+came = []
+signal.signal(signal.SIGTERM, lambda number, frame: came.append(number))
+for _ in range(50):
+    if not (child := os.fork()):
+        for _ in range(3000):
+            if came:
+                os._exit(0)
+            time.sleep(0.01)
+        os._exit(1)
+    os.kill(child, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the signal is lost"
+assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+"""
+
+
+def test_a_stop_that_comes_with_the_fork_counts() -> None:
+    subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=PATIENCE)
+
+
 STARTED = """
 import sys, threading
 from pathlib import Path
