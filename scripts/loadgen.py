@@ -23,7 +23,6 @@ from pathlib import Path
 
 import mlperf_loadgen
 
-BOUNDARY = "lightbox-loadgen"
 ANSWER_SECONDS = 60.0
 CONNECTIONS = {"Server": 64, "Offline": 8}
 
@@ -78,9 +77,6 @@ def run(options: argparse.Namespace) -> dict[str, float | int | bool]:
     """Run one scenario, print LoadGen's summary, and return the figures."""
     headers = {"Content-Type": options.content_type, **dict(header.split(": ", 1) for header in options.header)}
     bodies = [path.read_bytes() for path in options.images]
-    if options.form:
-        headers["Content-Type"] = f"multipart/form-data; boundary={BOUNDARY}"
-        bodies = [_form(options.form, body, options.content_type) for body in bodies]
     endpoint = Endpoint(options.url, headers, bodies, CONNECTIONS[options.scenario])
     settings = mlperf_loadgen.TestSettings()
     settings.scenario = getattr(mlperf_loadgen.TestScenario, options.scenario)
@@ -121,11 +117,6 @@ def _figure(summary: str, name: str) -> float:
     return float(found[1])
 
 
-def _form(field: str, body: bytes, content_type: str) -> bytes:
-    head = f'Content-Disposition: form-data; name="{field}"; filename="image"\r\nContent-Type: {content_type}'
-    return f"--{BOUNDARY}\r\n{head}\r\n\r\n".encode() + body + f"\r\n--{BOUNDARY}--\r\n".encode()
-
-
 def main() -> int:
     """Read the command line, run, and return the exit code."""
     parser = argparse.ArgumentParser(prog="loadgen.py", description=(__doc__ or "").splitlines()[0])
@@ -145,7 +136,6 @@ def main() -> int:
     parser.add_argument(
         "--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent with each image; may be repeated"
     )
-    parser.add_argument("--form", metavar="FIELD", help="send each image as the file of a form")
     figures = run(parser.parse_args())
     print(json.dumps(figures))
     return 0 if figures["valid"] else 1

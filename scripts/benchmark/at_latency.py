@@ -14,15 +14,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psutil
 
 from benchmark import machine, models, networks, photos
-from benchmark.scenarios import engine_stacks
+from benchmark.clients.http import HttpClient
+from benchmark.scenarios import common, engine_stacks
 from benchmark.servers import resources
 from benchmark.servers.base import REPOSITORY, Running, Server
 from benchmark.servers.rival import VENV, Rival
@@ -37,6 +39,7 @@ SECONDS, IMAGES = 12.0, 500
 LEAST, STEPS = 0.3, 4
 """The rate is looked for from this share of the Offline rate on, in a range that is halved so often."""
 DISTURBED, REPEATS = 0.08, 500
+"""The share of a core that other processes may take during a run, and how often one with more is repeated."""
 SETTINGS = {
     "tensorflow, float32": {"LIGHTBOX_ENGINE": "tensorflow"},
     "auto, float32": {"LIGHTBOX_ENGINE": "auto"},
@@ -56,14 +59,12 @@ Figures = dict[str, float]
 
 @dataclass
 class Row:
-    """A server, how LoadGen posts to it, and what came out: a rate for each bound, 0 where none is valid."""
+    """A server, what posts an image to it, and what came out: figures for each bound for which a rate is valid."""
 
     name: str
     server: Server
-    path: str = "/invocations"
-    form: bool = False
+    client: Callable[[bytes], HttpClient]
     offline: Figures = field(default_factory=dict)
-    cpu_ms: float = 0.0
     rates: dict[int, Figures] = field(default_factory=dict)
 
     def search(self) -> Generator[Ask, Figures, None]:
@@ -88,7 +89,7 @@ class Row:
 
     def cells(self) -> list[str]:
         """Return the row of the table."""
-        cells = [self.name, f"{self.cpu_ms:.1f}", f"{self.offline['rate']:.1f}"]
+        cells = [self.name, f"{self.offline['cpu_ms']:.1f}", f"{self.offline['rate']:.1f}"]
         for bound in BOUNDS:
             found = self.rates.get(bound)
             cells += [f"{found['rate']:.1f}", f"{found['p50']:.0f}, {found['p99']:.0f}"] if found else ["none", ""]
@@ -98,20 +99,17 @@ class Row:
 def rows_of(model: str) -> list[Row]:
     """Return the servers of a model: Lightbox by engine and precision, and the others."""
     networks.convert(model)
-    workers = engine_stacks.WORKERS
-    rows = [Row(f"Lightbox, {name}", _stack(model, name)) for name in ROWS[model]]
-    rows.append(
-        Row(
-            "LitServe + ONNX Runtime",
-            Rival(f"LitServe, {model}", "litserve_onnx.py", (model, workers), "/health"),
-            "/predict",
-            True,
-        )
-    )
-    rows.append(
-        Row("FastAPI + ONNX Runtime", Rival(f"FastAPI, {model}", "fastapi_onnx.py", (model, workers)), "/binary/")
-    )
-    return rows
+    network = (model, engine_stacks.WORKERS)
+    litserve = Rival(f"LitServe, {model}", "litserve_onnx.py", network, "/health")
+    fastapi = Rival(f"FastAPI, {model}", "fastapi_onnx.py", network)
+    return [
+        *(
+            Row(f"Lightbox, {name}", _stack(model, name), partial(common.post_image, model, None))
+            for name in ROWS[model]
+        ),
+        Row("LitServe + ONNX Runtime", litserve, engine_stacks.post_form),
+        Row("FastAPI + ONNX Runtime", fastapi, lambda image: HttpClient(image, "application/octet-stream", "/binary/")),
+    ]
 
 
 def _stack(model: str, name: str) -> Stack:
@@ -125,53 +123,48 @@ def _stack(model: str, name: str) -> Stack:
     return stack
 
 
-def measure(rows: list[Row], images: list[Path]) -> None:
+def measure(rows: list[Row], images: list[bytes]) -> None:
     """Run all searches in turn, a step of each."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
-        started = []
+        servers, waiting = [], []
         for number, row in enumerate(rows):
             say.progress(f"starting {row.name}")
-            server = row.server.start(Path(folder) / str(number))
+            servers.append(server := row.server.start(Path(folder) / str(number)))
             running.callback(server.stop)
+            command = _command(row, server, images, Path(tempfile.mkdtemp(dir=folder)))
             for _ in range(2):  # warm: what is loaded by a first call is loaded
-                _loadgen(row, server, images, ("Offline", 10, 0, 1))
-            started.append((row, server, row.search()))
-        last: dict[str, Figures | None] = {row.name: None for row in rows}
-        while started:
-            for entry in list(started):
-                row, server, search = entry
-                try:
-                    ask = search.send(last[row.name])  # type: ignore[arg-type]
-                except StopIteration:
-                    started.remove(entry)
-                    continue
-                servers = [server, *(other for _, other, _ in started if other is not server)]
-                figures = last[row.name] = _undisturbed(row, servers, images, ask)
-                row.cpu_ms = row.cpu_ms or figures["cpu_ms"]
-                say.progress(f"{row.name}: {ask[0]}, {ask[1]:.1f}/s, {ask[2]} ms: {figures}")
+                _loadgen(command, ("Offline", 10, 0, 1))
+            search = row.search()
+            waiting.append((row, number, command, search, next(search)))
+        while waiting:
+            row, number, command, search, ask = waiting.pop(0)
+            figures = _undisturbed(row.name, command, servers, number, ask)
+            say.progress(f"{row.name}: {ask[0]}, {ask[1]:.1f}/s, {ask[2]} ms: {figures}")
+            with suppress(StopIteration):
+                waiting.append((row, number, command, search, search.send(figures)))
 
 
-def _undisturbed(row: Row, servers: list[Running], images: list[Path], ask: Ask) -> Figures:
-    """Run LoadGen against the first of the servers, again where other processes took more than ``DISTURBED`` of a core.
+def _undisturbed(name: str, command: list[str], servers: list[Running], number: int, ask: Ask) -> Figures:
+    """Run LoadGen against a server, by its number, again where other processes took more than ``DISTURBED`` of a core.
 
     Raises RuntimeError where that goes on.
     """
     for _ in range(REPEATS):
-        figures = _watched(row, servers, images, ask)
+        figures = _watched(command, servers, number, ask)
         if figures["others"] <= DISTURBED:
             return figures
-        say.progress(f"{row.name}: again, since other processes took {figures['others']:.2f} of a core")
+        say.progress(f"{name}: again, since other processes took {figures['others']:.2f} of a core")
     raise RuntimeError(f"other processes take more than {DISTURBED} of a core: measure when they do not")
 
 
-def _watched(row: Row, servers: list[Running], images: list[Path], ask: Ask) -> Figures:
+def _watched(command: list[str], servers: list[Running], number: int, ask: Ask) -> Figures:
     """Run LoadGen; add the server's CPU ms an image, and what share of a core processes that are not ours took."""
     began, busy, client = time.perf_counter(), _busy(), _children()
     used = [_cpu(server) for server in servers]
-    figures = _loadgen(row, servers[0], images, ask)
+    figures = _loadgen(command, ask)
     used = [_cpu(server) - before for server, before in zip(servers, used, strict=True)]
     others = (_busy() - busy - sum(used) - (_children() - client)) / (time.perf_counter() - began)
-    return figures | {"cpu_ms": used[0] / figures["images"] * 1000, "others": others}
+    return figures | {"cpu_ms": used[number] / figures["images"] * 1000, "others": others}
 
 
 def _cpu(server: Running) -> float:
@@ -190,13 +183,22 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _loadgen(row: Row, server: Running, images: list[Path], ask: Ask) -> Figures:
+def _command(row: Row, server: Running, images: list[bytes], folder: Path) -> list[str]:
+    """Return the command that posts the images to a server; its files are written to ``folder``."""
+    posts = [row.client(image) for image in images]
+    for number, post in enumerate(posts):
+        (folder / str(number)).write_bytes(post.body)
+    url = f"http://{server.address.host}:{server.address.port}{posts[0].path}"
+    headers = [f"--header={name}: {value}" for name, value in posts[0].headers.items()]
+    command = [VENV / "bin" / "python", REPOSITORY / "scripts" / "loadgen.py", url, *folder.iterdir()]
+    return [*map(str, command), f"--content-type={posts[0].content_type}", *headers]
+
+
+def _loadgen(command: list[str], ask: Ask) -> Figures:
     scenario, rate, milliseconds, seconds = ask
-    url = f"http://{server.address.host}:{server.address.port}{row.path}"
-    command = [str(VENV / "bin" / "python"), str(REPOSITORY / "scripts" / "loadgen.py"), url, *map(str, images)]
-    command += ["--scenario", scenario, "--rate", str(rate), "--milliseconds", str(milliseconds or 1000)]
-    command += ["--seconds", str(seconds), *(["--form", "image"] if row.form else [])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+    options = [f"--scenario={scenario}", f"--rate={rate}", f"--seconds={seconds}"]
+    options += [f"--milliseconds={milliseconds or 1000}"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)  # noqa: S603 - our own script
     if not done.stdout.rstrip().endswith("}"):
         raise RuntimeError(f"loadgen.py: {done.stderr[-2000:]}")
     figures: Figures = json.loads(done.stdout.splitlines()[-1])
@@ -206,7 +208,7 @@ def _loadgen(row: Row, server: Running, images: list[Path], ask: Ask) -> Figures
 def main(names: list[str]) -> None:
     """Measure some models, all of them by default, and print a table for each."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the servers are stopped
-    images = photos.write_crops(models.MODELS / "photos", 16, (1024, 768))
+    images = [path.read_bytes() for path in photos.write_crops(models.MODELS / "photos", 16, (1024, 768))]
     print(", ".join(f"{name} {value}" for name, value in machine.machine().items()))
     header = ["", "CPU ms an image", "Offline, images/s"]
     for bound in BOUNDS:
