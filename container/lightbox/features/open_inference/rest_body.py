@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -32,6 +33,9 @@ from lightbox.sagemaker.custom_attributes import CustomAttributes
 _ELEMENT_BYTES = 80
 _KEYS = ("name", "datatype", "shape", "data")
 """What an input has in a request that is all JSON."""
+_OBJECT = re.compile(rb"\s*\{")
+_ROWS = re.compile(rb'\s*\{\s*"(?:instances|signature_name)"')
+"""How TensorFlow Serving's requests begin, which need no search through all of a body."""
 _OBJECTS = 'a JSON object with "inputs"'
 
 
@@ -59,7 +63,7 @@ def is_request(body: bytes, context: RequestContext) -> bool:
 
     No such list is an input of TensorFlow Serving's form. Raises as ``parse_body``, but not for a body of another form.
     """
-    if not (body.lstrip()[:1] == b"{" and all(b'"%s"' % key.encode() in body for key in _KEYS)):
+    if _ROWS.match(body) or not (_OBJECT.match(body) and all(b'"%s"' % key.encode() in body for key in _KEYS)):
         return False
     with suppress(MalformedBody):
         hollow = hollowed(body, context)
