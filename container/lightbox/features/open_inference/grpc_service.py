@@ -14,9 +14,9 @@ from lightbox.core.request import Header
 from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference import grpc_messages
 from lightbox.features.open_inference.grpc_messages import count_message, read_request, write_response
+from lightbox.features.open_inference.prediction import predicted
 from lightbox.features.open_inference.repository import Repository
 from lightbox.features.open_inference.requests import read_attributes
-from lightbox.features.open_inference.rest import predicted
 
 
 class InferenceService:

@@ -16,7 +16,7 @@ from lightbox.core.http import check_query, json_body, received_body
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import Answer, Body, Call, Header, TensorResponse
 from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference.classification import classified
+from lightbox.features.open_inference.prediction import predicted
 from lightbox.features.open_inference.repository import Repository, server_metadata
 from lightbox.features.open_inference.requests import InferRequest, read_attributes, version_number
 from lightbox.features.open_inference.rest_body import is_request, read_body
@@ -42,24 +42,6 @@ _CHANGE = answers(struct({}), OF_A_LOAD)
 _INDEX: Schema = {"type": "array", "items": ref("RepositoryModel")}
 _INDEX_CODES = ANYWHERE | {"malformed_body", "unsupported_media_type"}
 _WANTED = {"type": "object", "properties": {"ready": {"type": "boolean", "description": "Leave out the others."}}}
-
-
-def predicted(
-    pipeline: Pipeline,
-    asked: InferRequest,
-    model: str | None,
-    version: str,
-    attributes: CustomAttributes,
-    context: RequestContext,
-) -> TensorResponse:
-    """Return the outputs; ``version`` is what the path or message names, "" for none. Raises as Pipeline.run."""
-    # Before the model is asked: it may be unloaded after.
-    labels = pipeline.catalogue.find(model).options.labels if asked.classes else None
-    found = pipeline.run(asked.call(pipeline.codecs, model, version, attributes), context)
-    if not asked.classes:
-        return found
-    with context.stage("postprocess"):
-        return classified(found, asked.classes, labels, context.memory)
 
 
 def encode_response(response: TensorResponse, request: InferRequest) -> Response:

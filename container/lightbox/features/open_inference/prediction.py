@@ -1,0 +1,28 @@
+"""The outputs that a request of the protocol gets, over REST and gRPC alike."""
+
+from __future__ import annotations
+
+from lightbox.core.pipeline import Pipeline
+from lightbox.core.request import TensorResponse
+from lightbox.core.request_context import RequestContext
+from lightbox.features.open_inference.classification import classified
+from lightbox.features.open_inference.requests import InferRequest
+from lightbox.sagemaker.custom_attributes import CustomAttributes
+
+
+def predicted(
+    pipeline: Pipeline,
+    asked: InferRequest,
+    model: str | None,
+    version: str,
+    attributes: CustomAttributes,
+    context: RequestContext,
+) -> TensorResponse:
+    """Return the outputs; ``version`` is what the path or message names, "" for none. Raises as Pipeline.run."""
+    # Before the model is asked: it may be unloaded after.
+    labels = pipeline.catalogue.find(model).options.labels if asked.classes else None
+    found = pipeline.run(asked.call(pipeline.codecs, model, version, attributes), context)
+    if not asked.classes:
+        return found
+    with context.stage("postprocess"):
+        return classified(found, asked.classes, labels, context.memory)
