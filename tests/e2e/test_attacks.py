@@ -221,6 +221,8 @@ EVIL = "evil"
 RESERVED: list[dict[str, Any]] = [
     {"binary_data": "no flag"},
     {"binary_data_size": 4},
+    {"classification": 0},
+    {"classification": -1},
     {"sequence_id": -5, "sequence_start": True, "sequence_end": "x"},
     {"priority": -1, "timeout": 1},
     {"shared_memory_region": "/etc/passwd", "shared_memory_byte_size": 2**63 - 1, "shared_memory_offset": -1},
@@ -233,6 +235,8 @@ RESERVED: list[dict[str, Any]] = [
     {"": "", "a\r\nX-Evil: 1": "b\r\nX-Evil: 1", "\0": "\0", "a" * 10_000: "b" * 10_000},
 ]
 PLACES = ["the request", "its input", "its output"]
+CLASSES = ("classification", "its output")
+"""A parameter, and where it means something; 0 asks for the output itself."""
 
 
 def with_parameters(place: str, parameters: Any) -> dict[str, Any]:
@@ -253,8 +257,8 @@ def test_reserved_parameters_change_nothing_over_rest(stack: Stack, parameters: 
         sent = with_parameters(place, parameters)
         sent["inputs"][0]["data"] = PIXELS.ravel().tolist()
         told = infer(stack, json.dumps(sent).encode())
-        means_something = ("binary_data_size", "its input"), ("binary_data", "its output")
-        if any(name in parameters and place == where for name, where in means_something):
+        means_something = ("binary_data_size", "its input"), ("binary_data", "its output"), CLASSES
+        if any(parameters.get(name) and place == where for name, where in means_something):
             assert (told.status_code, told.json()["code"]) == (400, "malformed_body")
         else:
             assert (told.status_code, told.content) == (200, plain.content)
@@ -268,7 +272,11 @@ def test_reserved_parameters_change_nothing_over_grpc(call: Grpc, parameters: di
     kinds = {bool: "bool_param", int: "int64_param", str: "string_param"}
     typed = {name: {kinds[type(value)]: value} for name, value in parameters.items()}
     for place in PLACES:
-        answer, rpc = call(message(**with_parameters(place, typed)))
+        sent = message(**with_parameters(place, typed))
+        if parameters.get(CLASSES[0]) and place == CLASSES[1]:
+            assert call.refusal(sent)[0] == "INVALID_ARGUMENT"
+            continue
+        answer, rpc = call(sent)
         assert answer == call(message())[0]
         metadata = dict(rpc.trailing_metadata())
         assert metadata["x-lightbox-model"] == "digits/1"

@@ -27,3 +27,12 @@ def images(shape: list[int], **parameters: Any) -> dict[str, Any]:
 def prefixed(*elements: bytes) -> bytes:
     """Return a binary tensor of datatype BYTES."""
     return b"".join(struct.pack("<I", len(element)) + element for element in elements)
+
+
+def numbers(value: Any) -> Any:
+    """Return a message's JSON with its 64-bit numbers, which protobuf writes as text, as numbers."""
+    if isinstance(value, dict):
+        return {key: item if key in ("name", "version") else numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [numbers(item) for item in value]
+    return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value

@@ -13,6 +13,7 @@ import tritonclient.http
 
 from e2e.open_inference.test_kserve_grpc import connect
 from e2e.open_inference.test_kserve_rest import photo
+from support.infer_requests import numbers
 from support.patience import PATIENCE
 from support.stack import Stack
 
@@ -28,14 +29,6 @@ def told(form: str, stack: Stack, what: str, *names: str) -> Any:
     """Call one of tritonclient's functions; 64-bit numbers, which gRPC's form has as text, are numbers."""
     with client_of(form, stack) as client:
         found = getattr(client, what)(*names, **({"as_json": True} if form == "grpc" else {}))
-
-    def numbers(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: item if key in ("name", "version") else numbers(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [numbers(item) for item in value]
-        return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
-
     return numbers(found)
 
 

@@ -25,7 +25,7 @@ from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, signature
 from support.grpc_front import Caller, make_pipeline, serving
-from support.infer_requests import infer
+from support.infer_requests import infer, numbers
 
 SCORES = [[0.1, 0.7, 0.2], [0.5, 0.25, 0.25]]
 ONE = signature("one", {"x": ("float32", (None, 3))}, {"y": ("float32", (None, 3)), "s": ("string", (None,))})
@@ -56,14 +56,6 @@ def forms(tmp_path: Path) -> Iterator[Forms]:
 
 def as_json(message: Any) -> Any:
     """Return a message with all its fields; 64-bit numbers, which JSON of protobuf has as text, as numbers."""
-
-    def numbers(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: item if key in ("name", "version") else numbers(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [numbers(item) for item in value]
-        return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
-
     return numbers(MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True))
 
 
