@@ -48,3 +48,15 @@ def test_it_takes_what_the_package_does() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     least, below = re.findall(r"\((3, \d+)\)", SCRIPT.read_text())
     assert project["requires-python"] == f">={least.replace(', ', '.')},<{below.replace(', ', '.')}"
+
+
+def test_a_start_with_a_virtual_environment_looks_for_no_python(tmp_path: Path) -> None:
+    command = ["make", "--dry-run", "serve", f"VENV={tmp_path}"]
+    assert (
+        "check_machine.sh" in subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    )
+    (tmp_path / ".ready").touch()
+    assert (
+        "check_machine.sh"
+        not in subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    )
