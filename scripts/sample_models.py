@@ -5,8 +5,6 @@ importing TensorFlow.
 """
 
 import argparse
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -62,23 +60,10 @@ def make(name: str, root: Path, partial: Path) -> None:
     if layout.versions(root):  # made, but without its settings
         layout.write_settings(root, {"scaling": left_to_caller(model.scaling, entry.form)}, model.labels)
         return
-    exported = export(model, entry.form, root if root.exists() else partial / name)
-    compare_engines(exported)
+    export(model, entry.form, root if root.exists() else partial / name)
     if not root.exists():
         (partial / name).rename(root)
     say.progress(f"{name}: {root} is ready, {model.weights}")
-
-
-def compare_engines(version: Path) -> None:
-    """Let the model bring along which engine answers it best, so that no start has to find out."""
-    say.progress(f"{version}: comparing OpenVINO with TensorFlow")
-    command = [sys.executable, "-P", "-m", "lightbox.engines", "--write", str(version)]
-    source = Path(__file__).resolve().parents[1] / "container"
-    told = subprocess.run(  # noqa: S603 - our own program
-        command, env=os.environ | {"PYTHONPATH": str(source)}, capture_output=True, text=True, check=False
-    )
-    for line in (told.stdout + told.stderr).splitlines():
-        say.progress(f"{version}: {line}")
 
 
 if __name__ == "__main__":

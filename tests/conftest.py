@@ -43,6 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.basetemp = str(folder / "t")
         # Also for what programs make without a folder of a test's: it goes with the folder.
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        # What is found out about models is no business of later runs, and does not belong into who tests' home.
+        os.environ["XDG_CACHE_HOME"] = f"{config.option.basetemp}-cache"
 
 
 def _short_folder() -> Path:

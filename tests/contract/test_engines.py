@@ -94,12 +94,45 @@ def test_a_verdict_is_remembered_for_the_same_files(tmp_path: Path) -> None:
         assert COMPARED in third.wait_ready().stderr
 
 
+def test_what_a_killed_process_left_is_passed_over(tmp_path: Path) -> None:
+    """Files that were not written to their end, and names that none got in the end."""
+    model, cache = copied(tmp_path), tmp_path / "cache"
+    flag = f"--engine_cache_dir={cache}"
+    with server(tmp_path / "1", model, flag) as first:
+        decided = chosen(first.wait_ready())
+    (folder,) = cache.iterdir()
+    (verdict,), (compiled,) = folder.glob("verdict-*.json"), folder.glob("*.blob")
+    half = verdict.read_bytes()[:100]
+    verdict.with_name(f"{verdict.name}abc").write_bytes(half)
+    for size in (0, 100, compiled.stat().st_size // 2):
+        content = compiled.read_bytes()
+        compiled.unlink()
+        compiled.write_bytes(content[:size])
+        verdict.write_bytes(half)
+        with server(tmp_path / f"cut-{size}", model, flag) as second:
+            assert COMPARED in second.wait_ready().stderr
+            assert second.predict("m", instances=[1.0]) == (200, {"predictions": [2.5]})
+            assert chosen(second).keys() == decided.keys()
+        assert json.loads(verdict.read_bytes())
+
+
+def test_servers_that_start_at_the_same_time_share_what_they_find_out(tmp_path: Path) -> None:
+    model, cache = copied(tmp_path), tmp_path / "cache"
+    flag = f"--engine_cache_dir={cache}"
+    with server(tmp_path / "a", model, flag) as one, server(tmp_path / "b", model, flag) as other:
+        for running in (one, other):
+            running.wait_ready()
+            assert running.predict("m", instances=[1.0]) == (200, {"predictions": [2.5]})
+    with server(tmp_path / "c", model, flag) as later:
+        assert COMPARED not in later.wait_ready().stderr
+
+
 def test_a_verdict_travels_with_its_model(tmp_path: Path) -> None:
     model = copied(tmp_path)
     with server(tmp_path / "1", model, f"--engine_cache_dir={tmp_path / 'cache'}") as first:
         first.wait_ready()
         decided = chosen(first)
-    (verdict,) = (tmp_path / "cache").glob("verdict-*.json")
+    (verdict,) = (tmp_path / "cache").glob("*/verdict-*.json")
     (model / "1" / IN_MODEL).parent.mkdir(exist_ok=True)
     shutil.copy(verdict, model / "1" / IN_MODEL)
     with server(tmp_path / "2", model) as second:

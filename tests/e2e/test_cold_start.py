@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -10,6 +11,7 @@ from threading import Event
 import numpy as np
 import pytest
 
+from lightbox.engines.openvino.verdicts import IN_MODEL
 from lightbox.harness.http_client import Answer, Client
 from support.error_shape import assert_error
 from support.fakes import png
@@ -31,6 +33,28 @@ def ask(port: int, method: str, path: str, body: bytes | None = None) -> Answer 
             return client.send(method, path, body, {"Content-Type": "image/png"} if body else None)
         except ConnectionRefusedError:
             return None
+
+
+def test_a_second_start_finds_what_the_first_found_out(
+    sample_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a setting, below the home of who starts it."""
+    models = tmp_path / "digits"
+    shutil.copytree(sample_models / "digits", models, ignore=shutil.ignore_patterns(IN_MODEL.name))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    environ = {"LIGHTBOX_ENGINE": "auto", "SAGEMAKER_GUNICORN_LOGLEVEL": "debug", "HOME": str(tmp_path / "home")}
+    compares = []
+    for number in (1, 2):
+        with Stack(models, tmp_path / f"run{number}", environ) as stack:
+            stack.wait_ready()
+            compares.append("comparing OpenVINO with TensorFlow" in stack.log)
+    assert compares == [True, False]
+    cache = tmp_path / "home" / ".cache" / "lightbox"
+    assert cache.stat().st_mode & 0o777 == 0o700
+    (tmp_path / "file").touch()
+    with Stack(models, tmp_path / "run3", environ | {"HOME": str(tmp_path / "file")}) as stack:
+        stack.wait_ready()
+        assert f"is kept for this run alone: {tmp_path / 'file' / '.cache'}: Not a directory" in stack.log
 
 
 def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def auto(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     flags = ("--engine=auto", f"--engine_cache_dir={cache}")
     with serving(models, tmp_path_factory.mktemp("compared"), *flags):
         pass
-    for path in cache.glob("verdict-*.json"):
+    for path in cache.glob("*/verdict-*.json"):
         content = json.loads(path.read_text())
         for verdict in content["signatures"].values():
             verdict["engine"] = "openvino" if verdict["is_equal"] else "tensorflow"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import NamedTuple
 
 from lightbox.core.errors import StartError
@@ -89,6 +89,8 @@ def stoppable() -> Iterator[None]:
 def engines_command(model: ModelOnDisk, settings: Settings, *options: str) -> list[str]:
     """Return the command that looks at the engines for a model's newest version."""
     precision = load_options(code_dirs(model, shared_code_dirs(settings)), settings).precision
-    cache = [f"--cache={folder}"] if (folder := kept_engine_cache()) is not None else []
+    cache = list[str]()
+    with suppress(OSError):  # a start says why
+        cache = [f"--cache={folder}"] if (folder := kept_engine_cache()) is not None else []
     command = [*PYTHON, "lightbox.engines", f"--precision={precision}", *cache, *options]
     return [*command, str(newest_folder(model))]

@@ -88,7 +88,7 @@ class Settings(BaseModel):
     `tensorflow`, or `auto` where TensorFlow is not installed. `tensorflow` leaves files of other formats than
     SavedModel to the fastest engine that opens them. `engine` in a model's own `code/lightbox.json` is for that model
     alone, and in `LIGHTBOX_OPTIONS` for all; both win over this.
-    What OpenVINO compiles is kept below `XDG_CACHE_HOME`, where that is set."""
+    What is found out about models is kept below `XDG_CACHE_HOME`, else `~/.cache`; where it is empty, nowhere."""
 
     transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = setting(
         "Model servers and wires",

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
+import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 INT8 = "int8"
 PRECISIONS = ("f32", "bf16", INT8)
 
+_PROCESSORS = Path("/proc/cpuinfo")
+_OF_A_KIND = re.compile(
+    r"(?:vendor_id|cpu family|model|model name|stepping|flags|"
+    r"Features|CPU implementer|CPU architecture|CPU variant|CPU part)"
+    r"\s*:.*"
+)
+"""The lines that tell one kind of processor from another, on x86-64 and on arm64; others tell of the moment."""
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _QUOTA_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
 _PERIOD_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
@@ -24,6 +35,17 @@ class Hardware:
     precision: str = "f32"
     cache_folder: str = ""
     """Where compiled models are kept, empty for nowhere."""
+
+
+@cache
+def processor() -> str:
+    """Return eight digits that stand for the kind of this processor, its extensions included."""
+    try:
+        first = _PROCESSORS.read_text().partition("\n\n")[0]
+    except OSError:
+        first = ""
+    kind = [platform.machine(), *filter(_OF_A_KIND.fullmatch, first.splitlines())]
+    return hashlib.sha256("\n".join(kind).encode()).hexdigest()[:8]
 
 
 def cores() -> int:

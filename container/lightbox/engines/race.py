@@ -83,11 +83,10 @@ def known(folder: str, able: Sequence[Engine], hardware: Hardware) -> bool:
 
 def _places(folder: str, able: Sequence[Engine], hardware: Hardware) -> Mapping[Engine, Path]:
     """Return the file for what is found out about each engine; none where nothing is kept."""
-    file = model_file(Path(folder))
-    if file is None or not hardware.cache_folder:
+    if not hardware.cache_folder:
         return {}
     try:
-        model = kept.digest(file.parts())[:32]
+        model = kept.digest_of(Path(folder))[:32]
     except OSError:
         return {}
     kind = f"{platform.machine()}-{hardware.precision}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
-from lightbox.engines import default
+from lightbox.engines import default, kept
 from lightbox.machine.environment import environment, variable
 from lightbox.machine.shared_files import replace_file
 from lightbox.model import engine_report
@@ -94,13 +94,13 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
     return flags
 
 
-def engine_flags(settings: Settings, run_dir: Path) -> list[str]:
-    """Return the flags that only the embedded server has."""
+def engine_flags(settings: Settings, run_dir: Path, cache: Path) -> list[str]:
+    """Return the flags that only the embedded server has. ``cache`` is for what it keeps of models."""
     chosen = _engine_options(settings)
     return [
         f"--engine={settings.engine or default()}",
         *([f"--engine_options={json.dumps(chosen)}"] if chosen else []),
-        f"--engine_cache_dir={kept_engine_cache() or run_dir / ENGINE_CACHE}",
+        f"--engine_cache_dir={cache}",
         f"--engine_report_dir={run_dir / engine_report.FOLDER}",
     ]
 
@@ -117,9 +117,20 @@ def _engine_options(settings: Settings) -> dict[str, Any]:
 
 
 def kept_engine_cache() -> Path | None:
-    """Return the folder for compiled models that outlives a start, None where no XDG_CACHE_HOME says where."""
-    folder = variable("XDG_CACHE_HOME")
-    return Path(folder).absolute() / "lightbox" if folder else None
+    """Return the folder for what is kept of models from one start to the next, None where XDG_CACHE_HOME is empty.
+
+    Raises OSError where it cannot be this user's alone.
+    """
+    folder = variable("XDG_CACHE_HOME", str(Path(variable("HOME") or "/", ".cache")))
+    return kept.private(Path(folder).absolute() / "lightbox") if folder else None
+
+
+def engine_cache(run_dir: Path) -> tuple[Path, str]:
+    """Return the folder for what a model server keeps of models, and why it goes with the run where it has to."""
+    try:
+        return kept_engine_cache() or run_dir / ENGINE_CACHE, ""
+    except OSError as error:
+        return run_dir / ENGINE_CACHE, f"{error.filename}: {error.strerror}"
 
 
 def batching_parameters(settings: Settings) -> str:

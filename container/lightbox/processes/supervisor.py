@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from lightbox.core.errors import StartError
+from lightbox.engines import DEFAULT
 from lightbox.machine.shared_files import replace_file
 from lightbox.processes import commands
 from lightbox.processes.additions import Additions
@@ -98,6 +99,7 @@ class Supervisor:
         (run_dir.path / commands.BATCHING_PARAMETERS).write_text(commands.batching_parameters(settings))
         plan.write(start.plan_file)
         self._server_kind, program = commands.model_server_program(settings)
+        self._engine_cache, self._not_kept = commands.engine_cache(run_dir.path)
         self._nginx_generation = 0
         self._tls = TlsWatch(settings, self._reload_nginx)
         self._code = CodeSetup(plan, start.plan_file, run_dir, environ)
@@ -117,7 +119,7 @@ class Supervisor:
             in_progress = settings.slots * (1 + added.workers)
             flags = commands.model_server_flags(settings, address, run_dir.path, in_progress)
             if self._server_kind == "embedded":
-                flags += commands.engine_flags(settings, run_dir.path)
+                flags += commands.engine_flags(settings, run_dir.path, self._engine_cache)
             own = environ | commands.gpu_environ(len(self._watches), self._gpus)
             self._children.append(Child(name, program + flags, own, edit=said.edit))
             self._watches[name] = watch
@@ -251,6 +253,8 @@ class Supervisor:
             log(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
         workers = f"workers: {self._settings.workers} x {self._settings.threads} threads"
         log(f"model server: {self._server_kind}; wires: {', '.join(self._plan.wires.names)}; {workers}")
+        if self._not_kept and self._server_kind == "embedded" and self._settings.engine not in (None, DEFAULT):
+            log(f"what is found out about models is kept for this run alone: {self._not_kept}")
         if len(self._gpus) > 1:
             log(f"GPUs: {', '.join(self._gpus)}; the model servers take them in turn, one each")
         if line := commands.worker_class_line(self._settings):

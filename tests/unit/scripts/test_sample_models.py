@@ -84,7 +84,9 @@ def test_a_killed_run_leaves_no_half_model(tmp_path: Path) -> None:
     # It goes no further than the first export, however late it is killed.
     program = (
         "import signal, sample_models\n"
-        "sample_models.compare_engines = lambda version: signal.pause()\n"
+        "from lightbox.model_zoo import saved_model\n"
+        "export = saved_model.export\n"
+        "saved_model.export = lambda *arguments: (export(*arguments), signal.pause())\n"
         "sample_models.main()"
     )
     directory = tmp_path / "models"

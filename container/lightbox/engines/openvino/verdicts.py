@@ -15,7 +15,6 @@ from importlib import metadata
 from pathlib import Path
 
 from lightbox.engines import kept
-from lightbox.engines.openvino.graph import FILE
 
 OPENVINO, TENSORFLOW = "openvino", "tensorflow"
 IN_MODEL = Path("assets.extra") / "lightbox_engine.json"
@@ -57,7 +56,7 @@ class Key:
 
 def digest(folder: Path) -> str:
     """Return the SHA-256 of a version's graph and variables."""
-    return kept.digest([folder / FILE, *sorted((folder / "variables").glob("*"))])
+    return kept.digest_of(folder)
 
 
 def recall(folder: str, key: Key, cache: str) -> dict[str, Verdict] | None:

@@ -16,6 +16,7 @@ from lightbox.processes import commands
 from lightbox.processes.additions import NginxParts
 from lightbox.processes.commands import (
     batching_parameters,
+    engine_cache,
     engine_flags,
     gunicorn_command,
     model_server_flags,
@@ -173,13 +174,26 @@ def test_a_model_that_the_server_cannot_load_is_named_with_its_folder() -> None:
     assert unloadable("Failed to start server", {"m": model}) is None
 
 
-def test_options_of_all_models_reach_the_engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_all_models_reach_the_engines(tmp_path: Path) -> None:
     options = load_settings({"LIGHTBOX_OPTIONS": '{"precision": "int8", "top_k": 3}'})
-    assert '--engine_options={"precision": "int8"}' in engine_flags(options, tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
-    flags = engine_flags(load_settings({}), tmp_path)
-    assert f"--engine_cache_dir={tmp_path / 'kept' / 'lightbox'}" in flags
+    assert '--engine_options={"precision": "int8"}' in engine_flags(options, tmp_path, tmp_path / "kept")
+    flags = engine_flags(load_settings({}), tmp_path, tmp_path / "kept")
+    assert f"--engine_cache_dir={tmp_path / 'kept'}" in flags
     assert not any(flag.startswith("--engine_options") for flag in flags)
+
+
+def test_what_is_kept_of_models_lies_in_the_cache_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert engine_cache(tmp_path) == (tmp_path / "home" / ".cache" / "lightbox", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    assert engine_cache(tmp_path) == (tmp_path / "other" / "lightbox", "")
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "home").rglob("*")} == {0o700}
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert engine_cache(tmp_path) == (tmp_path / "engine", "")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert engine_cache(tmp_path) == (tmp_path / "engine", f"{tmp_path / 'file'}: File exists")
 
 
 def test_options_of_engines_ask_for_the_embedded_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
