@@ -35,6 +35,8 @@ WORKER_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
 }
 """How workers handle memory, where the environment says nothing else; docs/benchmarks/hot_path.md has the gain."""
+LOADS_AT_ONCE = 2
+"""Models that a model server loads side by side: a load is mostly one thread's work, and one more takes memory."""
 GRPC_THREADS_EACH = 4
 """gRPC threads of the model server for each request that may be in progress."""
 CONTAINER_DIR = Path(__file__).resolve().parents[2]
@@ -101,6 +103,7 @@ def engine_flags(settings: Settings, run_dir: Path, cache: Path) -> list[str]:
         f"--engine={settings.engine or default()}",
         *([f"--engine_options={json.dumps(chosen)}"] if chosen else []),
         f"--engine_cache_dir={cache}",
+        f"--num_load_threads={LOADS_AT_ONCE}",
         f"--engine_report_dir={run_dir / engine_report.FOLDER}",
     ]
 

@@ -61,7 +61,7 @@ def imported() -> Any:
     import openvino
 
     if sys.modules.get(_CONVERTER, openvino) is None:
-        del sys.modules[_CONVERTER]
+        sys.modules.pop(_CONVERTER, None)  # another thread may have done so
     return openvino
 
 
