@@ -1,17 +1,15 @@
 """How many machines it takes: from the CPU time of one image to a million images a minute, with the arithmetic.
 
-capacity.py --cpu-ms 14.1 --image-kb 240 --latency-ms 25, or with the figures of a benchmark's run: --results FILE.
+capacity.py --cpu-ms 14.1 --image-kb 240 --latency-ms 25; the pages of a benchmark's run calculate with its figures.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lightbox.harness.tables import table
@@ -154,33 +152,14 @@ def page(document: Mapping[str, Any]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Print the sheet and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, help="results.json of a benchmark's run")
-    parser.add_argument("--cpu-ms", type=_positive, help="CPU time of one image, sidecar and model")
+    parser.add_argument("--cpu-ms", type=_positive, required=True, help="CPU time of one image, sidecar and model")
     parser.add_argument("--image-kb", type=_positive, default=240.0)
     parser.add_argument("--latency-ms", type=_positive, default=25.0)
     parser.add_argument("--cores", type=int, default=4, choices=range(1, 257), metavar="CORES", help="of an instance")
     parser.add_argument("--utilisation", type=_positive, default=0.6)
     options = parser.parse_args(arguments)
-    if (options.results is None) == (options.cpu_ms is None):
-        parser.error("expected one of --cpu-ms and --results")
-    try:
-        print(sheet(_unit(options)))
-    except (NoFigures, OSError) as problem:
-        print(f"capacity.py: {problem}", file=sys.stderr)
-        return 1
+    print(sheet(Unit(options.cpu_ms, options.image_kb, options.latency_ms, options.cores, options.utilisation)))
     return 0
-
-
-def _unit(options: argparse.Namespace) -> Unit:
-    if options.results is None:
-        return Unit(options.cpu_ms, options.image_kb, options.latency_ms, options.cores, options.utilisation)
-    try:
-        document = json.loads(options.results.read_text())
-        document["scenarios"]
-    except (ValueError, KeyError, TypeError):
-        raise NoFigures(f"{options.results} holds no results of a benchmark") from None
-    _, found = measured(document)
-    return Unit(found.cpu_ms, found.image_kb, found.latency_ms, options.cores, options.utilisation)
 
 
 def _positive(text: str) -> float:

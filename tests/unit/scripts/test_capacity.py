@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,12 +49,6 @@ def test_the_better_lightbox_of_a_run_counts() -> None:
 def test_results_without_the_figures_are_named(document: dict[str, Any]) -> None:
     with pytest.raises(capacity.NoFigures, match="run that one"):
         capacity.measured(document)
-
-
-def test_what_is_no_results_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "page.md").write_text("# A page")
-    assert capacity.main(["--results", str(tmp_path / "page.md")]) == 1
-    assert "holds no results of a benchmark" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "nan", "inf", "much"])
