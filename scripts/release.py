@@ -18,10 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from docker_image.bill_of_materials import InvalidBill, bill_of_materials
 from docker_image.docker import Docker
 from docker_image.engine import Engine, NoEngine, find_engine
-from docker_image.inventory import inventory, licence_table
+from docker_image.parts import InvalidBill, bill_of_materials, licence_table, parts
 from docker_image.programs import ProgramFailed, attempt, run
 from lightbox.telemetry import say
 
@@ -36,6 +35,10 @@ IMAGES = (
 """Stages of the Dockerfile, with the architectures that they are made for."""
 MACHINES = ("x86_64", "aarch64")
 """What wheels are compiled for; others build the archive of the sources."""
+PIP_WHEEL = (
+    *(sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"),
+    *("--no-deps", "--no-build-isolation", "--no-cache-dir"),
+)
 SUMS = "SHA256SUMS"
 _HEADING = re.compile(r"^## (\S+) \((.*)\)$", re.MULTILINE)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -153,22 +156,12 @@ def make_packages(release: Release) -> None:
         run("tar", "-xf", f"{folder}/sources.tar", "-C", folder)
         for machine in MACHINES:
             say.progress(f"wheel for {machine}")
+            platform = f"--config-settings=--build-option=--plat-name=manylinux_2_17_{machine}"
             run(
-                *(
-                    sys.executable,
-                    "-m",
-                    "pip",
-                    "wheel",
-                    "--quiet",
-                    "--no-deps",
-                    "--no-build-isolation",
-                    "--no-cache-dir",
-                ),
-                *(
-                    "--disable-pip-version-check",
-                    f"--config-settings=--build-option=--plat-name=manylinux_2_17_{machine}",
-                ),
-                *("--wheel-dir", str(release.out), f"{folder}/{release.package}"),
+                *PIP_WHEEL,
+                platform,
+                f"--wheel-dir={release.out}",
+                f"{folder}/{release.package}",
                 seconds=300,
                 environ={**dated, "CC": f"{shlex.quote(str(compiler))} {machine}"},
             )
@@ -211,9 +204,9 @@ def make_image(release: Release, engine: Engine, stage: str, architecture: str, 
     )
     suffix = f"-{stage}-{architecture}" + ("" if engine.real_model_server else "-stand-in")
     _save(engine.docker, tag, _file(release, f"{suffix}.tar"))
-    parts = inventory(engine.docker, tag)
-    _file(release, f"{suffix}.cdx.json").write_text(bill_of_materials(tag, release.version, parts))
-    _file(release, f"{suffix}-licences.md").write_text(licence_table(parts))
+    found = parts(engine.docker, tag)
+    _file(release, f"{suffix}.cdx.json").write_text(bill_of_materials(tag, release.version, found))
+    _file(release, f"{suffix}-licences.md").write_text(licence_table(found))
 
 
 def write_sums(folder: Path) -> list[str]:
@@ -237,9 +230,10 @@ def _file(release: Release, suffix: str) -> Path:
 
 def _git(release: Release, *arguments: str) -> str:
     done = attempt("git", "-C", str(release.repository), *arguments)
-    if done.code:
-        raise Refused(f"git {arguments[0]}: {done.text.strip() or f'exit code {done.code}'}")
-    return done.output.strip()
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip()
+        raise Refused(f"git {arguments[0]}: {said or f'exit code {done.returncode}'}")
+    return done.stdout.strip()
 
 
 if __name__ == "__main__":

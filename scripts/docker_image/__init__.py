@@ -1,4 +1,4 @@
-"""Builds the image of the Dockerfile, checks it as it will be run, and reports what is in it.
+"""Builds the image of the Dockerfile, checks what it declares and holds, and reports what is in it: ``make image``.
 
-``python -m docker_image`` does all of it (``make image``); ``tests/image`` runs the same checks in CI.
+``tests/image`` runs it in each of the ways that it is meant for.
 """

@@ -6,21 +6,24 @@ import argparse
 import sys
 from pathlib import Path
 
-from docker_image import sizes
-from docker_image.bill_of_materials import InvalidBill, bill_of_materials
-from docker_image.checks import BOTH_WIRES, CHECKS, CheckFailed, Subject
-from docker_image.container import HARDENED, ContainerFailed, running
-from docker_image.dockerfile import REPOSITORY, argument
+import requests
+
+from docker_image import sizes, structure
+from docker_image.container import BOTH_WIRES, HARDENED, WIRES, ContainerFailed, running, wait_for
+from docker_image.docker import REPOSITORY, argument
 from docker_image.engine import Engine, NoEngine, find_engine
-from docker_image.inventory import inventory, licence_counts, licence_table
+from docker_image.parts import InvalidBill, bill_of_materials, licence_table, parts
 from docker_image.programs import ProgramFailed, attempt
-from docker_image.ways import WAYS
 from lightbox.telemetry import say
 from sample_models import main as make_sample_models
 
 MODELS = REPOSITORY / "build" / "sample_models"
 TAGS = {"lightbox": "lightbox", "embedded": "lightbox:embedded", "openvino": "lightbox:openvino"}
 """The image's name by the Dockerfile's stage."""
+
+
+class CheckFailed(Exception):
+    """An image does not do what it promises."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         with find_engine() as engine:
             for stage in [options.only] if options.only else TAGS:
                 make(engine, stage, options.out)
-    except (NoEngine, ProgramFailed, ContainerFailed, CheckFailed, InvalidBill) as problem:
+    except (NoEngine, ProgramFailed, ContainerFailed, CheckFailed, InvalidBill, requests.RequestException) as problem:
         print(f"image: {problem}", file=sys.stderr)
         return 1
     return 0
@@ -44,42 +47,53 @@ def make(engine: Engine, stage: str, out: Path) -> None:
     """Build and check one image and report what is in it."""
     tag = TAGS[stage]
     say.progress(f"{tag}: building")
-    revision = attempt("git", "-C", str(REPOSITORY), "rev-parse", "HEAD").output.strip() or "unknown"
+    revision = attempt("git", "-C", str(REPOSITORY), "rev-parse", "HEAD").stdout.strip() or "unknown"
     engine.build(tag, f"--target={stage}", f"--build-arg=REVISION={revision}")
     report(engine, tag, out)
-    check(engine, stage)
-
-
-def check(engine: Engine, stage: str) -> None:
-    """Run an image as it is meant to be run and say what each check saw; raise CheckFailed at the first that fails."""
-    tag = TAGS[stage]
     say.progress(f"{tag}: checks with {' '.join(HARDENED)}")
-    options = (*HARDENED, BOTH_WIRES, *engine.run_options)
-    with running(engine.docker, tag, MODELS, "serve", options=options) as container:
-        subject = Subject(engine.docker, tag, container, engine.real_model_server)
-        for step in CHECKS[stage]:
-            print(f"   {step.__name__.replace('_', ' ')}: {step(subject)}", flush=True)
-    for way in WAYS[stage]:
-        print(f"   {way.__name__.replace('_', ' ')}: {way(engine, tag, MODELS)}", flush=True)
+    check(engine, tag, stage, MODELS)
+
+
+def check(engine: Engine, tag: str, stage: str, models: Path) -> str:
+    """Hold an image against what is declared for its stage, run it as it is meant to be run, and return its log.
+
+    Raises CheckFailed, ContainerFailed and requests.RequestException.
+    """
+    found = structure.problems(engine.docker, tag, stage)
+    size = sizes.without_the_model_server(sizes.layers(engine.docker, tag))
+    if size > (largest := sizes.LARGEST.get(stage, size)):
+        found.append(f"{size / 1e6:.0f} MB without the model server, more than {largest / 1e6:.0f}")
+    with running(engine, tag, models, options=(*HARDENED, BOTH_WIRES)) as container:
+        for wire in WIRES:
+            (answer,) = container.invoke(f"tfs-model-name=digits, tfs-transport={wire}")["predictions"]
+            found += [f"over {wire} a seven is read as {answer}"] if max(answer) != answer[7] else []
+        wait_for(lambda: container.inspect("{{.State.Health.Status}}") != "starting")
+        health, first = container.inspect("{{.State.Health.Status}}"), container.execute("cat", "/proc/1/comm")
+        found += [f"HEALTHCHECK says {health}"] if health != "healthy" else []
+        found += [f"process 1 is {first}, not tini"] if first != "tini" else []
+        code = container.stop()
+        found += [f"exit code {code} after SIGTERM"] if code else []
+        if found:
+            raise CheckFailed("\n".join([*found, container.log]))
+        return container.log
 
 
 def report(engine: Engine, tag: str, out: Path) -> None:
-    """Print the sizes and the licences; write the bill of materials and the list of licences."""
-    say.progress(f"{tag}: sizes")
-    table = sizes.table(engine.docker, tag)
+    """Print the sizes; write them, the bill of materials and the list of licences."""
+    table = sizes.table(sizes.layers(engine.docker, tag))
     print(table, flush=True)
     if not engine.real_model_server:
         print("   The base image and the model server are stand-ins: the published ones differ in size.", flush=True)
-    parts = inventory(engine.docker, tag)
-    name = tag.replace(":", "-")
+    found = parts(engine.docker, tag)
+    files = {
+        "-sizes.md": f"{table}\n",
+        ".cdx.json": bill_of_materials(tag, argument("VERSION"), found),
+        "-licences.md": licence_table(found),
+    }
     out.mkdir(parents=True, exist_ok=True)
-    (out / f"{name}-sizes.md").write_text(f"{table}\n")
-    bill, licences = out / f"{name}.cdx.json", out / f"{name}-licences.md"
-    bill.write_text(bill_of_materials(tag, argument("VERSION"), parts))
-    licences.write_text(licence_table(parts))
-    say.progress(f"{tag}: {len(parts)} parts in {bill}, their licences in {licences}")
-    counts = licence_counts([part for part in parts if part.kind != "deb"])
-    print("   but for Debian's: " + ", ".join(f"{licence} {count}" for licence, count in counts), flush=True)
+    for suffix, text in files.items():
+        (out / f"{tag.replace(':', '-')}{suffix}").write_text(text)
+    say.progress(f"{tag}: {len(found)} parts, their licences and the bill of materials in {out}")
 
 
 if __name__ == "__main__":

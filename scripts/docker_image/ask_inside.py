@@ -6,6 +6,7 @@ import re
 import subprocess
 from importlib import metadata
 from pathlib import Path
+from urllib.parse import quote
 
 
 def of_python() -> list[dict[str, object]]:
@@ -17,8 +18,8 @@ def of_python() -> list[dict[str, object]]:
         field = (about["License"] or "").strip().splitlines()
         licences = [about["License-Expression"]] if about["License-Expression"] else classifiers or field[:1]
         licences = licences or named_in_texts(distribution)
-        found.append(entry("pypi", about["Name"], distribution.version, licences))
-    return [*found, entry("other", "CPython", platform.python_version(), ["PSF-2.0"])]
+        found.append(entry(f"pypi/{about['Name'].lower()}", about["Name"], distribution.version, licences))
+    return [*found, entry("generic/python", "CPython", platform.python_version(), ["PSF-2.0"])]
 
 
 def named_in_texts(distribution: metadata.Distribution) -> list[str]:
@@ -33,7 +34,7 @@ def of_debian() -> list[dict[str, object]]:
     query = ["dpkg-query", "--show", "--showformat", "${Package} ${Version} ${db:Status-Status}\n"]
     lines = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()  # noqa: S603
     installed = [line.split()[:2] for line in lines if line.endswith(" installed")]
-    return [entry("deb", name, version, copyright_of(name)) for name, version in installed]
+    return [entry(f"deb/debian/{name}", name, version, copyright_of(name)) for name, version in installed]
 
 
 def copyright_of(package: str) -> list[str]:
@@ -52,9 +53,10 @@ def named_in_prose(text: str) -> list[str]:
     return sorted(pointed_at or {f"{'L' if lesser else ''}GPL-{version}" for lesser, version in spelt})
 
 
-def entry(kind: str, name: str, version: str, licences: list[str]) -> dict[str, object]:
-    """Return one part as inventory.py reads it."""
-    return {"kind": kind, "name": name, "version": version, "licences": licences or ["see its copyright file"]}
+def entry(address: str, name: str, version: str, licences: list[str]) -> dict[str, object]:
+    """Return one part as parts.py reads it; the address is that of a package URL, without its version."""
+    found = licences or ["see its copyright file"]
+    return {"name": name, "address": f"pkg:{address}@{quote(version)}", "licences": found}
 
 
 if __name__ == "__main__":

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from docker_image.docker import Docker
+import requests
+
+from docker_image.docker import REPOSITORY
+from docker_image.engine import Engine
 from docker_image.programs import ProgramFailed
 
 HARDENED = (
@@ -24,12 +24,14 @@ HARDENED = (
     "--pids-limit=200",
 )
 """How the image is meant to be run: no privilege, one writable folder, bounded."""
-
-READY_SECONDS = ANSWER_SECONDS = STOP_SECONDS = 300
-"""So long what must come is waited for: a machine may be slow, or busy."""
-_DRAIN = "--env=LIGHTBOX_DRAIN_SECONDS=3600"
-"""A container that stops within STOP_SECONDS has not waited for the end of its drain."""
+WIRES = ("grpc", "rest")
+BOTH_WIRES = "--env=LIGHTBOX_TRANSPORT=grpc,rest"
+"""What a container is run with that is asked over both wires."""
+PATIENCE = 300
+"""So many seconds what must come is waited for: a machine may be slow, or busy."""
 MODELS_DIR = "/opt/ml/model"
+SEVEN = (REPOSITORY / "docs" / "samples" / "digit-7.png").read_bytes()
+"""A picture of a digit, which the sample model ``digits`` knows."""
 
 
 class ContainerFailed(Exception):
@@ -39,80 +41,64 @@ class ContainerFailed(Exception):
 class Container:
     """A container that runs; its HTTP port is published on a free port of the loopback interface."""
 
-    def __init__(self, docker: Docker, identity: str, port: int) -> None:
-        self._docker = docker
-        self.identity = identity
+    def __init__(self, engine: Engine, identity: str, port: int) -> None:
+        self._docker = engine.docker
+        self._identity = identity
         self.url = f"http://{self.address(port)}"
 
     def address(self, port: int) -> str:
         """Return where a published port of the container is found on this machine."""
-        published = self._docker.run("port", self.identity, f"{port}/tcp").splitlines()[0]
+        published = self._docker.run("port", self._identity, f"{port}/tcp").splitlines()[0]
         return f"127.0.0.1:{published.rpartition(':')[2]}"
 
     @property
     def log(self) -> str:
         """What it has logged so far."""
-        return self._docker.logs(self.identity)
+        return self._docker.logs(self._identity)
 
     def inspect(self, template: str) -> str:
         """Return one field of the container's state."""
-        return self._docker.inspect(template, self.identity)
+        return self._docker.inspect(template, self._identity)
 
     def execute(self, *command: str) -> str:
         """Run a command in the container and return what it printed; raise ProgramFailed when it fails."""
-        return self._docker.run("exec", self.identity, *command)
+        return self._docker.run("exec", self._identity, *command)
 
     def changed_files(self) -> list[str]:
         """Return the paths that differ from the image's, mounts aside."""
-        return [line.split(maxsplit=1)[1] for line in self._docker.run("diff", self.identity).splitlines()]
+        return [line.split(maxsplit=1)[1] for line in self._docker.run("diff", self._identity).splitlines()]
 
-    def ping(self) -> int:
-        """Return the status of /ping, 0 when nobody answers."""
-        try:
-            with urllib.request.urlopen(f"{self.url}/ping", timeout=5) as answer:  # noqa: S310 - loopback
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            return error.code
-        except OSError:
-            return 0
+    def send(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Any:
+        """Send a request and return the JSON of its answer; raise requests.RequestException."""
+        answer = requests.request(method, f"{self.url}{path}", data=body, headers=headers, timeout=PATIENCE)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
 
-    def invoke(self, body: bytes, attributes: str) -> Any:
-        """POST an image and return the JSON of the answer; raise urllib.error.HTTPError."""
+    def invoke(self, attributes: str = "") -> Any:
+        """POST the digit and return the JSON of the answer; raise requests.RequestException."""
         headers = {"Content-Type": "application/x-image", "X-Amzn-SageMaker-Custom-Attributes": attributes}
-        return json.loads(self.send("POST", "/invocations", body, headers))
+        return self.send("POST", "/invocations", SEVEN, headers)
 
-    def send(
-        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> bytes:
-        """Send a request and return the body of its answer; raise urllib.error.HTTPError."""
-        request = urllib.request.Request(f"{self.url}{path}", body, dict(headers or {}), method=method)  # noqa: S310
-        with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:  # noqa: S310 - loopback
-            content: bytes = answer.read()
-        return content
+    def is_ready(self) -> bool:
+        """Whether /ping answers 200."""
+        try:
+            return requests.get(f"{self.url}/ping", timeout=5).ok
+        except requests.RequestException:
+            return False
 
     def stop(self) -> int:
-        """Send SIGTERM and return the exit code; after STOP_SECONDS it would be killed and the code 137."""
-        self._docker.run("stop", f"--time={STOP_SECONDS}", self.identity, seconds=STOP_SECONDS + 60)
+        """Send SIGTERM and return the exit code; beyond PATIENCE it would be killed, and the code 137."""
+        self._docker.run("stop", f"--time={PATIENCE}", self._identity, seconds=PATIENCE + 60)
         return int(self.inspect("{{.State.ExitCode}}"))
-
-    def is_running(self) -> bool:
-        """Whether it has not ended."""
-        return self.inspect("{{.State.Running}}") == "true"
-
-    def wait_ready(self) -> None:
-        """Wait until /ping answers 200; raise ContainerFailed with the log."""
-        wait_for(lambda: self.ping() == 200 or not self.is_running(), READY_SECONDS)
-        if self.ping() != 200:
-            raise ContainerFailed(f"/ping did not answer 200:\n{self.log}")
 
 
 @contextmanager
 def running(
-    docker: Docker,
+    engine: Engine,
     image: str,
     models: Path,
     *words: str,
-    options: tuple[str, ...],
+    options: tuple[str, ...] = HARDENED,
     port: int = 8080,
     at: str = f"{MODELS_DIR}:ro",
 ) -> Iterator[Container]:
@@ -120,12 +106,15 @@ def running(
 
     The folder of models is mounted as ``at`` says: a path in the container, and ``:ro`` for one that cannot be written.
     """
-    volume = f"{models.resolve()}:{at}"
-    publish = f"--publish=127.0.0.1::{port}"
-    identity = docker.run("run", "--detach", publish, "--volume", volume, _DRAIN, *options, image, *words)
+    docker, volume = engine.docker, f"{models.resolve()}:{at}"
+    # A container that stops within PATIENCE has not waited for the end of its drain.
+    always = (f"--publish=127.0.0.1::{port}", f"--volume={volume}", "--env=LIGHTBOX_DRAIN_SECONDS=3600")
+    identity = docker.run("run", "--detach", *always, *options, *engine.run_options, image, *words)
     try:
-        container = Container(docker, identity, port)
-        container.wait_ready()
+        container = Container(engine, identity, port)
+        wait_for(lambda: container.is_ready() or container.inspect("{{.State.Running}}") != "true")
+        if not container.is_ready():
+            raise ContainerFailed(f"/ping did not answer 200:\n{container.log}")
         yield container
     except ProgramFailed as error:
         raise ContainerFailed(f"{error}\n{docker.logs(identity)}") from error
@@ -133,9 +122,9 @@ def running(
         docker.run("rm", "--force", "--volumes", identity)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
-    """Ask again and again until a condition holds, and return whether it did before the deadline."""
-    deadline = time.monotonic() + seconds
+def wait_for(condition: Callable[[], bool]) -> bool:
+    """Ask again and again until a condition holds, and return whether it did before PATIENCE ended."""
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if condition():
             return True

@@ -1,14 +1,25 @@
-"""The docker command line, aimed at one engine."""
+"""The docker command line, aimed at one engine, and what the project's Dockerfile says."""
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from docker_image.programs import attempt, run
 
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCKERFILE = REPOSITORY / "Dockerfile"
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+
+
+def argument(name: str) -> str:
+    """Return the default of a build argument: the name of a base image, for instance."""
+    found = re.search(rf"^ARG {name}=(\S+)$", DOCKERFILE.read_text(), re.MULTILINE)
+    if found is None:
+        raise KeyError(f"{DOCKERFILE} declares no ARG {name}")
+    return found[1]
 
 
 @dataclass(frozen=True)
@@ -33,7 +44,8 @@ class Docker:
 
     def logs(self, container: str) -> str:
         """Return what a container has written to both of its streams."""
-        return attempt(*self._command("logs", container)).text
+        done = attempt(*self._command("logs", container))
+        return done.stdout + done.stderr
 
     def _command(self, *arguments: str) -> list[str]:
         return [self.client, *(["--host", self.host] if self.host else []), *arguments]

@@ -1,21 +1,37 @@
 """Finds a Docker Engine that can build the image: the user's own, or a private one with stand-ins for the base images.
 
 The user's engine is used as it is, and only where the base images are at hand or can be pulled; nothing but the
-image that is built is left in it. Elsewhere root on Debian gets an engine of its own, for the length of the run.
+image that is built is left in it. Elsewhere root on Debian gets an engine for the length of the run: own socket, own
+bridge, own folder, nothing left behind.
 """
 
 from __future__ import annotations
 
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from docker_image import private_engine, stand_ins
-from docker_image.docker import Docker
-from docker_image.dockerfile import REPOSITORY, argument, without_digest
-from docker_image.programs import ProgramFailed
+import psutil
+
+from docker_image import stand_ins
+from docker_image.docker import REPOSITORY, Docker, argument
+from docker_image.programs import ProgramFailed, attempt, run
+from lightbox.processes.child import die_with_parent
 from lightbox.telemetry import say
+
+CLIENT, DAEMON = "/usr/bin/docker", "/usr/sbin/dockerd"
+PROGRAMS = {"dockerd": "docker.io", "mmdebstrap": "mmdebstrap", "iptables": "iptables", "ip": "iproute2"}
+"""What a private engine needs, and the Debian packages that it is in."""
+START_SECONDS, STOP_SECONDS = 300.0, 60.0
+ROOM_IN_MEMORY = 8 << 30
+"""Bytes that building the images takes at most; where /dev/shm has them, the disk is spared."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +59,22 @@ def find_engine() -> Iterator[Engine]:
     if problem is None:
         yield Engine(Docker())
         return
-    missing = private_engine.what_is_missing()
-    if missing:
-        raise NoEngine(f"{problem}, and a private engine cannot be started here: {missing}")
+    if os.geteuid() != 0:
+        raise NoEngine(f"{problem}, and a private engine cannot be started here: that takes root")
+    for program, package in PROGRAMS.items():
+        done = attempt(str(REPOSITORY / "scripts" / "ensure_debian.sh"), program, package)
+        if done.returncode:
+            raise NoEngine(
+                f"{problem}, and a private engine cannot be started here: {(done.stdout + done.stderr).strip()}"
+            )
     say.progress(f"{problem}: starting a private engine with stand-ins for the base images")
-    with private_engine.running() as (docker, folder):
-        yield _with_stand_ins(docker, folder)
+    with _private_engine() as (docker, folder):
+        python, model_server = (stand_ins.tag_of(argument(name)) for name in ("PYTHON_IMAGE", "TFS_IMAGE"))
+        stand_ins.make_python(docker, folder, python)
+        stand_ins.make_model_server(docker, folder, model_server, python)
+        # The private engine does no address translation: builds use the network of this machine.
+        bases = (f"--build-arg=PYTHON_IMAGE={python}", f"--build-arg=TFS_IMAGE={model_server}")
+        yield Engine(docker, ("--network=host", *bases), stand_ins.RUN_OPTIONS, real_model_server=False)
 
 
 def _problem_of(docker: Docker) -> str | None:
@@ -62,24 +88,101 @@ def _problem_of(docker: Docker) -> str | None:
             docker.run("image", "inspect", image)
         except ProgramFailed:
             try:
-                docker.run("pull", "--quiet", image, seconds=600)
+                docker.run("pull", "--quiet", image)
             except ProgramFailed:
                 return f"the Docker engine here has no {image} and cannot pull it"
     return None
 
 
-def _with_stand_ins(docker: Docker, folder: Path) -> Engine:
-    python, model_server = (without_digest(argument(name)) for name in ("PYTHON_IMAGE", "TFS_IMAGE"))
-    stand_ins.make_python(docker, folder, python)
-    stand_ins.make_model_server(docker, folder, model_server, python)
-    return Engine(
-        docker,
-        # The private engine does no address translation: builds use the network of this machine.
-        build_options=(
-            "--network=host",
-            f"--build-arg=PYTHON_IMAGE={python}",
-            f"--build-arg=TFS_IMAGE={model_server}",
-        ),
-        run_options=("--volume", f"{stand_ins.tensorflow_packages()}:{stand_ins.TENSORFLOW_DIR}:ro"),
-        real_model_server=False,
-    )
+@contextmanager
+def _private_engine() -> Iterator[tuple[Docker, Path]]:
+    """Run an engine; give a client for it and a folder that goes with it. Raise ProgramFailed if it does not start."""
+    folder = Path(tempfile.mkdtemp(prefix="lightbox-image-", dir=_roomy_folder()))
+    folder.chmod(0o711)  # apt's unprivileged helper passes through
+    bridge = f"lbx{os.getpid()}"
+    docker = Docker(CLIENT, f"unix://{folder}/docker.sock")
+    try:
+        _make_bridge(bridge)
+        with (folder / "dockerd.log").open("wb") as log:
+            daemon = subprocess.Popen(  # noqa: S603 - our own command
+                _command(folder, bridge),
+                env=os.environ | {"TMPDIR": str(folder)},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, no lock
+            )
+        try:
+            _wait_until_it_answers(docker, daemon, folder / "dockerd.log")
+            yield docker, folder
+        finally:
+            _stop(docker, daemon)
+    finally:
+        attempt("ip", "link", "delete", bridge)
+        # Left mounted: the network namespaces of containers that used this machine's network.
+        for mount in sorted(one.mountpoint for one in psutil.disk_partitions(all=True)):
+            if mount.startswith(f"{folder}/"):
+                attempt("umount", "--lazy", mount)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _roomy_folder() -> str | None:
+    memory = "/dev/shm"  # noqa: S108 - a folder of its own is made there
+    with suppress(OSError):
+        if min(shutil.disk_usage(memory).free, psutil.virtual_memory().available) > ROOM_IN_MEMORY:
+            return memory
+    return None
+
+
+def _make_bridge(name: str) -> None:
+    """Make a bridge with a subnet that no other route of this machine has."""
+    routes = run("ip", "-4", "route")
+    subnet = next(f"10.213.{part}" for part in range(1, 255) if f"10.213.{part}." not in routes)
+    run("ip", "link", "add", name, "type", "bridge")
+    run("ip", "address", "add", f"{subnet}.1/24", "dev", name)
+    run("ip", "link", "set", name, "up")
+
+
+def _command(folder: Path, bridge: str) -> list[str]:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return [
+        DAEMON,
+        f"--data-root={folder}/data",
+        f"--exec-root={folder}/exec",
+        f"--pidfile={folder}/dockerd.pid",
+        f"--host=unix://{folder}/docker.sock",
+        f"--bridge={bridge}",
+        # The machine's firewall and routing stay as they are; published ports go through docker-proxy.
+        "--iptables=false",
+        "--ip6tables=false",
+        "--ip-forward=false",
+        "--ip-masq=false",
+        # Its default is higher than some machines let a process have.
+        f"--default-ulimit=nofile={most}:{most}",
+    ]
+
+
+def _wait_until_it_answers(docker: Docker, daemon: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and daemon.poll() is None:
+        try:
+            docker.run("version", seconds=10)
+        except ProgramFailed:
+            time.sleep(0.1)
+        else:
+            return
+    last = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+    raise ProgramFailed(f"the private engine did not start:\n{last}")
+
+
+def _stop(docker: Docker, daemon: subprocess.Popen[bytes]) -> None:
+    if daemon.poll() is None:
+        containers = docker.run("ps", "--all", "--quiet").split()
+        if containers:
+            docker.run("rm", "--force", *containers)
+        daemon.terminate()
+    try:
+        daemon.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        daemon.kill()
+        daemon.wait()

@@ -2,54 +2,40 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 from docker_image.docker import Docker
 from lightbox.harness import tables
 
-NAMES = {
-    "COPY /model-server": "tensorflow_model_server",
-    "COPY /packages": "Python packages",
-    "COPY /application": "Lightbox",
-    "RUN": "nginx, tini and what they depend on",
+MODEL_SERVER = "tensorflow_model_server"
+LAYERS = {
+    "COPY /model-server /": MODEL_SERVER,
+    "COPY /packages /": "Python packages",
+    "COPY /application /": "Lightbox",
+    "install -y --no-install-recommends nginx-light": "nginx, tini and what they depend on",
 }
+"""What is in the layer of an instruction that has these words."""
+LARGEST = {"lightbox": 350e6, "openvino": 400e6}
+"""Bytes that an image may have, by the Dockerfile's stage; the model server's binary aside."""
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A layer of an image: what it holds and its size in bytes."""
-
-    name: str
-    size: int
-
-
-def layers(docker: Docker, image: str) -> list[Layer]:
-    """Return an image's layers, the base image's as one, the lowest first."""
+def layers(docker: Docker, image: str) -> dict[str, int]:
+    """Return the bytes of an image's layers by what they hold, the base image's as one, the lowest first."""
     history = docker.run("history", "--human=false", "--no-trunc", "--format={{.Size}}\t{{.CreatedBy}}", image)
-    entries = [(int(size), command) for size, _, command in (line.partition("\t") for line in history.splitlines())]
-    # History is newest first; all that our Dockerfile adds carries one of its names or is empty.
-    ours = [Layer(name, size) for size, command in entries if (name := _name(command))]
-    base = sum(size for size, _ in entries) - sum(layer.size for layer in ours)
-    return [Layer("base image", base), *reversed(ours)]
+    found = {"base image": 0}
+    for line in reversed(history.splitlines()):
+        size, _, command = line.partition("\t")
+        name = next((name for words, name in LAYERS.items() if words in command), "base image")
+        found[name] = found.get(name, 0) + int(size)
+    return found
 
 
-def _name(command: str) -> str | None:
-    plain = re.sub(r"^RUN \|\d+ .*?(/bin/sh -c)", r"RUN \1", command)
-    if plain.startswith("RUN") and "nginx" not in plain:
-        return None
-    return next((name for start, name in NAMES.items() if plain.startswith(start)), None)
+def without_the_model_server(sizes: dict[str, int]) -> int:
+    """Return the bytes of all layers but that of tensorflow_model_server."""
+    return sum(size for name, size in sizes.items() if name != MODEL_SERVER)
 
 
-def all_but_the_model_server(docker: Docker, image: str) -> int:
-    """Return the bytes of an image without the layer of tensorflow_model_server."""
-    return sum(layer.size for layer in layers(docker, image) if layer.name != NAMES["COPY /model-server"])
-
-
-def table(docker: Docker, image: str) -> str:
+def table(sizes: dict[str, int]) -> str:
     """Return the layers and their sizes as a table in Markdown."""
-    found = layers(docker, image)
-    rows = [*found, Layer("all", sum(layer.size for layer in found))]
-    if any(layer.name == NAMES["COPY /model-server"] for layer in found):
-        rows.append(Layer("all but the model server", all_but_the_model_server(docker, image)))
-    return "\n".join(tables.table(("layer", "MB"), [(row.name, f"{row.size / 1e6:.1f}") for row in rows], "lr"))
+    rows = {**sizes, "all": sum(sizes.values())}
+    if MODEL_SERVER in sizes:
+        rows["all but the model server"] = without_the_model_server(sizes)
+    return "\n".join(tables.table(("layer", "MB"), [(name, f"{size / 1e6:.1f}") for name, size in rows.items()], "lr"))

@@ -1,4 +1,4 @@
-"""The image of the unchanged Dockerfile, built here and run as it is meant to be run.
+"""The image of the unchanged Dockerfile, built here and run in each of the ways that it is meant for.
 
 Where an engine with the base images is at hand it is used; root on Debian gets one for the length of the tests.
 """
@@ -9,30 +9,72 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import cloudpickle
+import grpc
+import numpy as np
 import pytest
+import requests
 
-from docker_image import checks
-from docker_image.bill_of_materials import bill_of_materials
-from docker_image.container import HARDENED, running
-from docker_image.dockerfile import DOCKERFILE, REPOSITORY
+from docker_image import structure
+from docker_image.__main__ import check
+from docker_image.container import (
+    BOTH_WIRES,
+    HARDENED,
+    PATIENCE,
+    SEVEN,
+    WIRES,
+    Container,
+    ContainerFailed,
+    running,
+)
+from docker_image.docker import DOCKERFILE, REPOSITORY
 from docker_image.engine import Engine, NoEngine, find_engine
-from docker_image.inventory import inventory
-from docker_image.sizes import layers
-from docker_image.ways import WAYS, Way, as_sagemaker_runs_it
+from docker_image.parts import bill_of_materials, parts
+from docker_image.sizes import MODEL_SERVER, layers
+from lightbox.core.request_context import RequestContext
+from lightbox.deployment.package import package
+from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE, message_class
+from lightbox.features.page import FILES as PAGE_FILES
+from lightbox.model.archives import unpack
 from lightbox.user_code.paths import WITH_BUILD_ARGUMENT
 from support import s3
 from support.model_files import FILES, dense, write_dense_as
 
 TAG = f"lightbox:test-{os.getpid()}"
 PAGE = REPOSITORY / "docs" / "image.md"
-NOT_OURS = {"base image", "tensorflow_model_server"}
+NOT_OURS = {"base image", MODEL_SERVER}
 """Layers whose sizes depend on whether the base images are the published ones."""
-LARGEST_WITH_OPENVINO = 400e6
+PAGE_IN_IMAGE = "/opt/lightbox/container/lightbox/features/page/files"
+HANDLERS = Path(__file__).with_name("handlers")
+HTTP, GRPC, REST = 8080, 8081, 8501
+SAGEMAKER = 8085
+SAGEMAKERS_RANGE = (21000, 21999)
+AS_SAGEMAKER = {
+    "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "digits",
+    "SAGEMAKER_BIND_TO_PORT": str(SAGEMAKER),
+    "SAGEMAKER_SAFE_PORT_RANGE": "{}-{}".format(*SAGEMAKERS_RANGE),
+    "SAGEMAKER_GUNICORN_WORKERS": "1",
+    # What the SageMaker Python SDK adds, and nothing here reads.
+    "SAGEMAKER_CONTAINER_LOG_LEVEL": "20",
+    "SAGEMAKER_PROGRAM": "inference.py",
+    "SAGEMAKER_REGION": "eu-central-1",
+    "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
+}
+AS_SAGEMAKERS_SDK = {
+    "SAGEMAKER_BIND_TO_PORT": str(REST),
+    # What local mode sets by itself.
+    "LOCAL_PYTHON": platform.python_version(),
+    "SAGEMAKER_PROGRAM": "inference.py",
+    "SAGEMAKER_SERVE_SECRET_KEY": "of-this-run",
+    "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
+}
 pytestmark = pytest.mark.timeout(3600)
 
 
@@ -53,21 +95,148 @@ def image(engine: Engine) -> str:
     return TAG
 
 
-@pytest.fixture(scope="module")
-def subject(engine: Engine, image: str, sample_models: Path) -> Iterator[checks.Subject]:
-    options = (*HARDENED, checks.BOTH_WIRES, *engine.run_options)
-    with running(engine.docker, image, sample_models, "serve", options=options) as container:
-        yield checks.Subject(engine.docker, image, container, engine.real_model_server)
+@pytest.mark.parametrize("stage", structure.FILES)
+def test_every_image_holds_what_is_declared_serves_and_stops(engine: Engine, sample_models: Path, stage: str) -> None:
+    tag = f"{TAG}-{stage}"
+    engine.build(tag, f"--target={stage}")
+    log = check(engine, tag, stage, sample_models)
+    if stage == "openvino":  # no TensorFlow is there, so it trusts the verdicts that the sample models bring along
+        assert "signature serving_default: openvino (6 answers are equal" in log
 
 
-@pytest.mark.parametrize("check", checks.CHECKS["lightbox"], ids=lambda check: check.__name__)
-def test_the_default_image(subject: checks.Subject, check: checks.Check) -> None:
-    check(subject)
+def test_what_is_declared_otherwise_is_told(
+    engine: Engine, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = structure.COMMON.read_text().replace("1000:1000", "0:0").replace("[0-3]", "[4-9]").replace("Apache", "MIT")
+    (tmp_path / "other.yaml").write_text(text)
+    monkeypatch.setitem(structure.FILES, "embedded", (tmp_path / "other.yaml",))
+    told = structure.problems(engine.docker, image, "embedded")
+    assert [problem.partition(": expected")[0] for problem in told] == [
+        "user",
+        "label org.opencontainers.image.licenses",
+        "the C library can load the resize",
+    ]
 
 
-@pytest.mark.parametrize("way", WAYS["lightbox"], ids=lambda way: way.__name__)
-def test_the_default_image_in_other_ways(engine: Engine, image: str, sample_models: Path, way: Way) -> None:
-    way(engine, image, sample_models)
+def test_hardened_it_listens_as_documented_and_both_wires_agree(
+    engine: Engine, image: str, sample_models: Path
+) -> None:
+    with running(engine, image, sample_models, "serve", options=(*HARDENED, BOTH_WIRES)) as container:
+        grpc_s, rest_s = (
+            container.invoke(f"tfs-model-name=digits,tfs-transport={wire}")["predictions"] for wire in WIRES
+        )
+        assert np.allclose(grpc_s, rest_s, rtol=1e-4, atol=1e-6)
+        assert ports(container) == {HTTP, REST}
+        # The real binary binds its port of REST everywhere.
+        assert ports(container, outward=True) <= ({HTTP, REST} if engine.real_model_server else {HTTP})
+        there = container.execute("find", PAGE_IN_IMAGE, "-type", "f", "-readable", "-printf", "%P ").split()
+        assert {*there} == {str(path.relative_to(PAGE_FILES)) for path in PAGE_FILES.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("stage", structure.FILES)
+def test_nothing_is_written_outside_of_tmp(engine: Engine, sample_models: Path, stage: str) -> None:
+    tag = f"{TAG}-{stage}"
+    engine.build(tag, f"--target={stage}")
+    with running(engine, tag, sample_models, options=("--tmpfs=/tmp:exec",)) as container:
+        container.invoke("tfs-model-name=digits")
+        mounts = ["/tmp", *container.inspect("{{range .Mounts}}{{.Destination}} {{end}}").split()]
+        changed = [
+            path for path in container.changed_files() if not any(f"{m}/".startswith(f"{path}/") for m in mounts)
+        ]
+        assert not changed
+        assert not container.execute("ls", "-A", "/dev/shm")
+
+
+def test_the_open_inference_protocol_over_grpc(engine: Engine, image: str, sample_models: Path) -> None:
+    request = message_class("inference.ModelInferRequest")(model_name="digits")
+    request.inputs.add(name="input_tensor", datatype="BYTES", shape=[1]).contents.bytes_contents.append(SEVEN)
+    more = (f"--env=LIGHTBOX_KSERVE_GRPC_PORT={GRPC}", f"--publish=127.0.0.1::{GRPC}")
+    with running(engine, image, sample_models, options=(*HARDENED, *more)) as container:
+        with grpc.insecure_channel(container.address(GRPC)) as channel:
+            call = channel.unary_unary(
+                f"/{INFERENCE_SERVICE}/ModelInfer",
+                request_serializer=type(request).SerializeToString,
+                response_deserializer=message_class("inference.ModelInferResponse").FromString,
+            )
+            answer = call(request, timeout=PATIENCE, wait_for_ready=True)
+        assert np.frombuffer(answer.raw_output_contents[0], np.float32).argmax() == 7
+        assert ports(container) == {HTTP, GRPC}
+        assert container.stop() == 0, container.log
+
+
+def test_as_sagemaker_runs_it(engine: Engine, image: str, sample_models: Path, tmp_path: Path) -> None:
+    as_sagemaker_runs_it(engine, image, sample_models, tmp_path)
+
+
+def as_sagemaker_runs_it(engine: Engine, tag: str, models: Path, folder: Path) -> None:
+    """A model.tar.gz with code/inference.py, unpacked to /opt/ml/model; AWS's variables; ``serve``."""
+    unpacked = packed(models, HANDLERS / "aws", folder)
+    with running(engine, tag, unpacked, "serve", options=environment(AS_SAGEMAKER), port=SAGEMAKER) as container:
+        answer = container.invoke()
+        assert [np.argmax(answer[wire]) for wire in WIRES] == [7, 7]
+        assert answer["model"] == "digits"
+        assert ports(container) == {SAGEMAKER, SAGEMAKERS_RANGE[0], SAGEMAKERS_RANGE[0] + 1}
+        assert container.stop() == 0, container.log
+
+
+def test_as_sagemakers_sdk_runs_it(engine: Engine, image: str, sample_models: Path, tmp_path: Path) -> None:
+    """Local mode of the SageMaker Python SDK 3: port 8501, to which it posts, and a pair with what it pickled."""
+    tmp_path.chmod(0o755)
+    shutil.copytree(sample_models / "digits" / "1", tmp_path / "1")
+    shutil.copytree(HANDLERS / "sdk", tmp_path / "code")
+    (tmp_path / "shared_libs").mkdir()
+    (tmp_path / "code" / "serve.pkl").write_bytes(cloudpickle.dumps(schema()))
+    options, at = environment(AS_SAGEMAKERS_SDK), "/opt/ml/model:rw"
+    with running(engine, image, tmp_path, "serve", options=options, port=REST, at=at) as container:
+        headers = {"Content-Type": "application/octet-stream", "Accept": "application/json"}
+        assert np.argmax(container.send("POST", "/invocations", SEVEN, headers)) == 7
+        assert REST in ports(container)
+        assert container.stop() == 0, container.log
+
+
+def schema() -> dict[str, Callable[[Any], Any]]:
+    """Return functions that are pickled whole: the container has no module of ours to find them in."""
+
+    def read(body: bytes) -> Any:
+        from io import BytesIO
+
+        import numpy
+        from PIL import Image
+
+        pixels = numpy.asarray(Image.open(BytesIO(body)).convert("RGB"), numpy.float32) / numpy.float32(255)
+        return pixels[numpy.newaxis].tolist()
+
+    def write(predictions: Any) -> bytes:
+        import json
+
+        return json.dumps(predictions[0]).encode()
+
+    for function in (read, write):
+        function.__module__ = "__main__"
+    return {"read": read, "write": write}
+
+
+def test_a_handler_whose_package_is_missing_is_told_how_to_have_it(
+    engine: Engine, image: str, sample_models: Path, tmp_path: Path
+) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "inference.py").write_text("from sklearn.preprocessing import scale\ndef handler(data, context): ...\n")
+    with pytest.raises(ContainerFailed) as refused, running(engine, image, packed(sample_models, code, tmp_path)):
+        pass
+    for words in ("No module named 'sklearn'", "--build-arg HANDLER_PACKAGES=aws", "add the line scikit-learn to"):
+        assert words in str(refused.value)
+
+
+def test_many_models(engine: Engine, image: str, sample_models: Path) -> None:
+    options = ("--env=SAGEMAKER_MULTI_MODEL=true", *HARDENED)
+    with running(engine, image, sample_models, "serve", options=options, at="/opt/ml/models:ro") as container:
+        container.send("POST", "/models", b'{"model_name": "tens", "url": "/opt/ml/models/digits"}')
+        assert [model["modelName"] for model in container.send("GET", "/models")["models"]] == ["tens"]
+        answer = container.send("POST", "/models/tens/invoke", SEVEN, {"Content-Type": "image/png"})
+        assert np.argmax(answer["predictions"][0]) == 7
+        container.send("DELETE", "/models/tens")
+        assert container.send("GET", "/models")["models"] == []
 
 
 def test_a_second_build_gives_the_same_layers(engine: Engine, image: str) -> None:
@@ -80,45 +249,22 @@ def test_the_page_tells_the_sizes(engine: Engine, image: str) -> None:
     rows = dict(
         re.findall(r"^\| ([^|]+) \| ([\d.]+) \|", PAGE.read_text().partition("With `--target embedded`")[0], re.M)
     )
-    ours = [layer for layer in layers(engine.docker, image) if layer.name not in NOT_OURS]
-    assert {layer.name for layer in ours} <= rows.keys()
-    for layer in ours:
-        told = float(rows[layer.name])
-        assert told == pytest.approx(layer.size / 1e6, rel=0.05, abs=0.5), f"make image prints {layer}, the page {told}"
+    ours = {name: size for name, size in layers(engine.docker, image).items() if name not in NOT_OURS}
+    assert ours.keys() <= rows.keys()
+    for name, size in ours.items():
+        told = float(rows[name])
+        assert told == pytest.approx(size / 1e6, rel=0.05, abs=0.5), f"make image prints {name} {size}, the page {told}"
 
 
 def test_every_part_has_a_licence_and_is_in_the_bill_of_materials(engine: Engine, image: str) -> None:
-    parts = inventory(engine.docker, image)
-    names = {part.name for part in parts}
+    found = parts(engine.docker, image)
+    names = {each.name for each in found}
     assert {"nginx-light", "tini", "Flask", "numpy", "CPython", "tensorflow_model_server"} <= names
-    assert all(part.licences for part in parts)
-    bill = json.loads(bill_of_materials("lightbox", "0.1.0", parts))
+    assert all(each.licences for each in found)
+    bill = json.loads(bill_of_materials("lightbox", "0.1.0", found))
     assert bill["bomFormat"] == "CycloneDX"
     assert {component["name"] for component in bill["components"]} == names
     assert all(component["version"] and component["purl"] for component in bill["components"])
-
-
-def test_the_image_with_the_embedded_model_server(engine: Engine, sample_models: Path) -> None:
-    tag = f"{TAG}-embedded"
-    engine.build(tag, "--target=embedded")
-    with running(engine.docker, tag, sample_models, options=(*HARDENED, checks.BOTH_WIRES)) as container:
-        subject = checks.Subject(engine.docker, tag, container, real_model_server=False)
-        for check in checks.CHECKS["embedded"]:
-            check(subject)
-
-
-def test_the_image_with_openvino(engine: Engine, sample_models: Path) -> None:
-    """It has no TensorFlow, so it trusts the verdicts that the sample models bring along."""
-    tag = f"{TAG}-openvino"
-    engine.build(tag, "--target=openvino")
-    size = sum(layer.size for layer in layers(engine.docker, tag))
-    assert size < LARGEST_WITH_OPENVINO, f"{size / 1e6:.1f} MB"
-    with running(engine.docker, tag, sample_models, options=(*HARDENED, checks.BOTH_WIRES)) as container:
-        subject = checks.Subject(engine.docker, tag, container, real_model_server=False)
-        for check in checks.CHECKS["openvino"]:
-            check(subject)
-            if check is checks.reads_digits_over_both_wires:
-                assert "signature serving_default: openvino (6 answers are equal" in container.log
 
 
 def test_the_image_with_openvino_reads_files_of_every_format(engine: Engine, tmp_path: Path) -> None:
@@ -129,9 +275,9 @@ def test_the_image_with_openvino_reads_files_of_every_format(engine: Engine, tmp
         write_dense_as(tmp_path / file.partition(".")[2] / "1" / file)
     rows = [[0.5, -1.0, 2.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
     body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 4], "data": rows}]}).encode()
-    with running(engine.docker, tag, tmp_path, options=HARDENED) as container:
+    with running(engine, tag, tmp_path) as container:
         for model in ("onnx", "xml", "tflite"):
-            (output,) = json.loads(container.send("POST", f"/v2/models/{model}/infer", body))["outputs"]
+            (output,) = container.send("POST", f"/v2/models/{model}/infer", body)["outputs"]
             assert output["data"] == pytest.approx(dense(rows).ravel().tolist(), rel=1e-5)
 
 
@@ -139,29 +285,21 @@ def test_code_for_all_models_from_s3(engine: Engine, image: str, sample_models: 
     gateway = engine.docker.run("network", "inspect", "--format={{(index .IPAM.Config 0).Gateway}}", "bridge")
     with s3.serving(gateway) as environ:
         variables = environ | s3.universal() | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "digits"}
-        options = tuple(f"--env={name}={value}" for name, value in variables.items())
-        with running(
-            engine.docker, image, sample_models, "serve", options=(*HARDENED, *options, *engine.run_options)
-        ) as container:
-            assert container.send("POST", "/invocations", b"1") == b"from S3"
+        with running(engine, image, sample_models, "serve", options=(*HARDENED, *environment(variables))) as container:
+            assert requests.post(f"{container.url}/invocations", b"1", timeout=PATIENCE).text == "from S3"
 
 
-def test_the_image_for_sagemaker(engine: Engine, image: str, sample_models: Path) -> None:
+def test_the_image_for_sagemaker(engine: Engine, image: str, sample_models: Path, tmp_path: Path) -> None:
     """As docs/image.md builds it: as root, with the packages that handlers of AWS's container import."""
     tag = f"{TAG}-sagemaker"
     engine.build(tag, "--build-arg=RUN_AS=0:0", "--build-arg=HANDLER_PACKAGES=aws")
     assert engine.docker.inspect("{{.Config.User}}", tag) == "0:0"
-    as_sagemaker_runs_it(engine, tag, sample_models)
+    as_sagemaker_runs_it(engine, tag, sample_models, tmp_path)
     imports = f"import {', '.join(WITH_BUILD_ARGUMENT)}, scipy.stats, sklearn.ensemble, pandas.testing"
     engine.docker.run("run", "--rm", "--read-only", "--entrypoint=python3", tag, "-c", imports)
     (told,) = re.findall(r"HANDLER_PACKAGES=aws` adds ([\d.]+) MB", PAGE.read_text())
-    added = packages_layer(engine, tag) - packages_layer(engine, image)
-    assert float(told) == pytest.approx(added / 1e6, rel=0.05)
-
-
-def packages_layer(engine: Engine, tag: str) -> int:
-    """Return the bytes of the layer with Python's packages."""
-    return next(layer.size for layer in layers(engine.docker, tag) if layer.name == "Python packages")
+    with_them, without = (layers(engine.docker, each)["Python packages"] for each in (tag, image))
+    assert float(told) == pytest.approx((with_them - without) / 1e6, rel=0.05)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="hadolint comes as a binary for x86-64 only")
@@ -169,3 +307,29 @@ def test_hadolint_finds_nothing() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
     done = subprocess.run([hadolint, DOCKERFILE], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def environment(variables: dict[str, str]) -> tuple[str, ...]:
+    """Return the options of ``docker run`` that set variables."""
+    return tuple(f"--env={name}={value}" for name, value in variables.items())
+
+
+def packed(models: Path, code: Path, folder: Path) -> Path:
+    """Return the models with a handler, as SageMaker unpacks what ``lightbox deploy package`` makes of them."""
+    archive, unpacked = package(models, code, folder / "model.tar.gz"), folder / "model"
+    unpack(archive, unpacked, str(archive), RequestContext(PATIENCE), 100 << 20)
+    folder.chmod(0o755)
+    return unpacked
+
+
+def ports(container: Container, outward: bool = False) -> set[int]:
+    """Return the TCP ports that listen in a container, from the kernel's tables; or those beyond its loopback alone."""
+    found = set()
+    for line in container.execute("cat", "/proc/net/tcp", "/proc/net/tcp6").splitlines():
+        fields = line.split()
+        if fields[3] == "0A":  # it listens
+            address, _, port = fields[1].rpartition(":")
+            # 127.x.y.z in little-endian words, also as IPv6 has it, or ::1.
+            loopback = address.endswith("7F") or address == "0" * 24 + "01000000"
+            found |= set() if outward and loopback else {int(port, 16)}
+    return found

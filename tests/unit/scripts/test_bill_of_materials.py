@@ -7,18 +7,15 @@ import json
 import pytest
 
 from docker_image.__main__ import TAGS
-from docker_image.bill_of_materials import bill_of_materials
-from docker_image.checks import CHECKS
-from docker_image.inventory import Part, outside_of_packages
-from docker_image.ways import WAYS
+from docker_image.parts import bill_of_materials, outside_of_packages, part
+from docker_image.structure import FILES
 
 pytestmark = pytest.mark.extended
 
-SAMPLE_IMAGES = Part("other", "sample images of the page", "0.1.0", ("CC-BY-2.0", "CC-BY-4.0"))
 PACKAGED = [
-    Part("deb", "tini", "0.19.0-1", ("MIT",)),
-    Part("pypi", "orjson", "3.13.0", ("MPL-2.0 AND (Apache-2.0 OR MIT)",)),
-    Part("other", "CPython", "3.11.7", ("PSF-2.0",)),
+    part("tini", "pkg:deb/debian/tini@0.19.0-1", "MIT"),
+    part("orjson", "pkg:pypi/orjson@3.13.0", "MPL-2.0 AND (Apache-2.0 OR MIT)"),
+    part("CPython", "pkg:generic/python@3.11.7", "PSF-2.0"),
 ]
 
 
@@ -38,9 +35,10 @@ def test_every_part_has_a_version_an_address_and_licences() -> None:
 
 
 def test_where_tensorflow_itself_is_shipped_only_samples_are_outside_of_packages() -> None:
-    assert outside_of_packages([Part("pypi", "tensorflow-cpu", "2.20.0", ("Apache-2.0",))]) == [SAMPLE_IMAGES]
-    assert len(outside_of_packages([Part("pypi", "tensorflow-serving-api", "2.20.0", ("Apache-2.0",))])) == 3
+    (samples,) = outside_of_packages([part("tensorflow-cpu", "pkg:pypi/tensorflow-cpu@2.20.0", "Apache-2.0")])
+    assert samples.licences == ("CC-BY-2.0", "CC-BY-4.0")
+    assert len(outside_of_packages([part("tensorflow-serving-api", "pkg:pypi/tensorflow-serving-api@2.20.0")])) == 3
 
 
-def test_every_image_has_its_checks() -> None:
-    assert TAGS.keys() == CHECKS.keys() == WAYS.keys()
+def test_every_image_has_its_declarations() -> None:
+    assert TAGS.keys() == FILES.keys()

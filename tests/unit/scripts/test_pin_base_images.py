@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from docker_image import dockerfile
+from docker_image import stand_ins
 from pin_base_images import FILES, MANIFESTS, REFERENCE, main, references
 from support.patience import PATIENCE
 from support.stack import REPOSITORY
@@ -164,5 +164,5 @@ def test_what_has_no_digest_is_told(root: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_stand_ins_have_the_tag_alone() -> None:
-    assert dockerfile.without_digest("python:3.11@sha256:" + "0" * 64) == "python:3.11"
-    assert dockerfile.without_digest("python:3.11") == "python:3.11"
+    assert stand_ins.tag_of("python:3.11@sha256:" + "0" * 64) == "python:3.11"
+    assert stand_ins.tag_of("python:3.11") == "python:3.11"

@@ -1,7 +1,7 @@
 #!/usr/local/bin/python3
 """Stands in for the binary of tensorflow/serving where no image registry can be reached.
 
-The embedded model server of the image's own sources; TensorFlow's runtime is mounted at TENSORFLOW.
+The embedded model server of the image's own sources; TensorFlow's runtime is mounted at TENSORFLOW: stand_ins.py.
 """
 
 import sys

@@ -1,10 +1,14 @@
-"""A stand-in for python:3.11-slim-bookworm: Debian's packages, and this machine's CPython in /usr/local.
+"""Stand-ins for the images that the Dockerfile's FROM lines name, for where no image registry can be reached.
 
-Debian's own python3 would be none: pip refuses to install beside it, and packages go elsewhere.
+They carry the same names in a private engine, so that the Dockerfile is built unchanged. The one for python has
+Debian's packages, and this machine's CPython in /usr/local: Debian's own python3 would be none, as pip refuses to
+install beside it and packages go elsewhere. Sizes of the base, and the model server's binary, are not those of the
+published images.
 """
 
 from __future__ import annotations
 
+import platform
 import shutil
 import sys
 import sysconfig
@@ -24,10 +28,33 @@ LEFT_OUT = ("site-packages", "dist-packages", "test", "idlelib", "turtledemo", "
 UNDOCUMENTED = ("doc", "groff", "info", "linda", "lintian", "locale", "man")
 """Folders of /usr/share that Debian's slim images leave out, but for the copyright files."""
 
+APT_SETTINGS = """\
+DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb /var/cache/apt/*.bin || true"; };
+Dir::Cache::pkgcache ""; Dir::Cache::srcpkgcache "";
+Acquire::Languages "none";
+"""
+
 BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
 SOURCES = Path("/etc/apt/sources.list.d/debian.sources")
 HOOKS = Path("/usr/share/mmdebstrap/hooks/merged-usr")
+MODEL_SERVER = Path(__file__).with_name("stand_in_model_server.py")
+RUN_OPTIONS = ("--volume", f"{sysconfig.get_path('purelib')}:/opt/tensorflow:ro")
+"""Where the stand-in of tensorflow_model_server looks for TensorFlow's runtime: this environment's packages."""
+
+
+def tag_of(image: str) -> str:
+    """Return an image's name and tag: a stand-in has the name in the FROM line, and a digest of its own."""
+    return image.partition("@")[0]
+
+
+def make_model_server(docker: Docker, folder: Path, tag: str, python: str) -> None:
+    """Make the stand-in of tensorflow/serving: an executable at the path of the binary, over a base with a shell."""
+    context = folder / "model_server"
+    context.mkdir()
+    shutil.copy(MODEL_SERVER, context / "tensorflow_model_server")
+    (context / "Dockerfile").write_text(f"FROM {python}\nCOPY tensorflow_model_server /usr/bin/\n")
+    docker.build(context, tag)
 
 
 def make_python(docker: Docker, folder: Path, tag: str) -> None:
@@ -79,14 +106,7 @@ def _undo_debians_folders(library: Path) -> None:
 def _add_settings(overlay: Path) -> None:
     """Add apt's and pip's settings: those of the official image, and how this machine reaches its mirrors."""
     files = {
-        "etc/apt/apt.conf.d/docker-clean": "\n".join(
-            [
-                'DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb /var/cache/apt/*.bin || true"; };',
-                'Dir::Cache::pkgcache ""; Dir::Cache::srcpkgcache "";',
-                'Acquire::Languages "none";',
-                "",
-            ]
-        ),
+        "etc/apt/apt.conf.d/docker-clean": APT_SETTINGS,
         "etc/dpkg/dpkg.cfg.d/docker-apt-speedup": "force-unsafe-io\n",
         "usr/sbin/policy-rc.d": "#!/bin/sh\nexit 101\n",
         # The engine mounts over these during a build; without them it would change /etc in every layer.
@@ -108,7 +128,7 @@ def _add_settings(overlay: Path) -> None:
 def _pip_settings() -> str:
     lines = ["[global]", "cert = /usr/local/share/ca-certificates/this-machine.pem"]
     for key in ("global.index-url", ":env:.index-url"):
-        index = attempt(sys.executable, "-m", "pip", "config", "get", key).output.strip()
+        index = attempt(sys.executable, "-m", "pip", "config", "get", key).stdout.strip()
         if index.startswith("http"):
             lines.append(f"index-url = {index}")
     return "\n".join([*lines, ""])
@@ -117,17 +137,7 @@ def _pip_settings() -> str:
 def _bootstrap(overlay: Path, archive: Path) -> None:
     """Make a root file system of Debian's packages and the overlay."""
     folder, overlay_archive = archive.parent, archive.with_name("overlay.tar")
-    run(
-        "tar",
-        "--directory",
-        str(overlay),
-        "--owner=0",
-        "--group=0",
-        "--create",
-        "--file",
-        str(overlay_archive),
-        ".",
-    )
+    run("tar", f"--directory={overlay}", "--owner=0", "--group=0", "--create", f"--file={overlay_archive}", ".")
     options = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in UNDOCUMENTED]
     run(
         "mmdebstrap",
@@ -141,14 +151,9 @@ def _bootstrap(overlay: Path, archive: Path) -> None:
         f'--customize-hook=tar --directory "$1" --keep-directory-symlink --extract --file {overlay_archive}',
         '--customize-hook=chroot "$1" ldconfig',
         '--customize-hook=rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/* "$1"/var/log/*',
-        _codename(),
+        platform.freedesktop_os_release()["VERSION_CODENAME"],
         str(archive),
         *([str(SOURCES)] if SOURCES.exists() else []),
         environ={"TMPDIR": str(folder)},
     )
     overlay_archive.unlink()
-
-
-def _codename() -> str:
-    lines = Path("/etc/os-release").read_text().splitlines()
-    return next(line.partition("=")[2] for line in lines if line.startswith("VERSION_CODENAME="))

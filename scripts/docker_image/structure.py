@@ -1,0 +1,58 @@
+"""Holds an image against declarations in the form of container-structure-test: what it says of itself, and commands."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from docker_image.docker import Docker
+from docker_image.programs import ProgramFailed
+
+COMMON = Path(__file__).with_name("structure.yaml")
+WITHOUT_TENSORFLOW = COMMON.with_name("without_tensorflow.yaml")
+FILES = {"lightbox": (COMMON, WITHOUT_TENSORFLOW), "embedded": (COMMON,), "openvino": (COMMON, WITHOUT_TENSORFLOW)}
+"""What holds for the image of each stage of the Dockerfile."""
+
+
+def problems(docker: Docker, image: str, stage: str) -> list[str]:
+    """Return a sentence for each declaration of a stage that an image does not keep."""
+    found = []
+    for file in FILES[stage]:
+        declared = yaml.safe_load(file.read_text())
+        found += [*_metadata(docker, image, declared.get("metadataTest", {}))]
+        found += [
+            f"{test['name']}: {why}" for test in declared["commandTests"] for why in _command(docker, image, test)
+        ]
+    return found
+
+
+def _metadata(docker: Docker, image: str, declared: Mapping[str, Any]) -> Iterator[str]:
+    config = json.loads(docker.inspect("{{json .Config}}", image))
+    ports = sorted(port.partition("/")[0] for port in config.get("ExposedPorts") or ())
+    found = {name: config[name.title()] for name in ("user", "entrypoint", "cmd")} | {"exposedPorts": ports}
+    for name, value in found.items():
+        if value != declared.get(name, value):
+            yield f"{name}: expected {declared[name]}, got {value}"
+    for label in declared.get("labels", ()):
+        value, pattern = config["Labels"].get(label["key"]), label["value"]
+        if value is None or not re.fullmatch(pattern if label.get("isRegex") else re.escape(pattern), value):
+            yield f"label {label['key']}: expected {pattern}, got {value}"
+
+
+def _command(docker: Docker, image: str, test: Mapping[str, Any]) -> Iterator[str]:
+    try:
+        told = docker.run("run", "--rm", f"--entrypoint={test['command']}", image, *test["args"])
+    except ProgramFailed as problem:
+        yield str(problem)
+        return
+    for pattern in test.get("expectedOutput", ()):
+        if not re.search(pattern, told, re.MULTILINE):
+            yield f"expected {pattern}, got {told!r}"
+    for pattern in test.get("excludedOutput", ()):
+        if re.search(pattern, told, re.MULTILINE):
+            yield f"expected nothing like {pattern}, got {told!r}"
