@@ -2,75 +2,89 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from benchmark.clients.base import Load, Sample
+from benchmark.clients.connection import http_request
 from benchmark.clients.http import HttpClient
 from benchmark.clients.process import ClientProcess
 from benchmark.servers.base import Running
 from lightbox.harness.percentiles import percentile
-from soak.processes import memory
+from soak.good import ATTRIBUTES
+from soak.stack import memory
 
+REST, BEFORE, LOADED, AFTER, SLOW = (
+    "one client",
+    "the best of them again",
+    "offered",
+    "the best of them afterwards",
+    "one client beside slow ones",
+)
 PEAK_CLIENTS = (4, 8, 16, 32)
-REST_REQUESTS = 60
+REST_REQUESTS, MANY_REQUESTS = 60, 1_000_000
 TIMES_PEAK = 2.0
 PEAK_TIMES = 3
 """How many times longer than a run of the search the peak is measured: the best of several short runs is luck too."""
-RECOVERED_IN_A_ROW = 10
-RECOVERED_WITHIN = 1.5
-"""Recovered is who answers so many requests in a row, each within this many times the p99 at rest."""
+RECOVERED_IN_A_ROW, RECOVERED_WITHIN = 10, 1.5
+"""Recovered is who answers so many requests in a row, each within so many times the p99 at rest."""
 MOST_RECOVERY_SECONDS = 30.0
+SLOW_EACH = 100
+"""Slow clients of each kind: more than a stack of two workers has threads."""
+SLOW_SETTLE_SECONDS, DRIP_SECONDS = 3.0, 0.5
 
 
 @dataclass
 class Overload:
-    """What was measured; memory as bytes by kind of process, one entry a second.
+    """What was measured: samples by phase, requests offered a second, seconds until it had recovered.
 
-    ``searched`` are short runs by number of clients; ``peaks`` are longer ones with the best number, right before the
-    overload and after it.
+    Memory is bytes by kind of process, one entry a second of the overload.
     """
 
-    rest: Sample
-    searched: dict[int, Sample]
-    peaks: tuple[Sample, Sample]
-    loaded: Sample
-    offered: float
-    recovery: float
+    phases: dict[str, Sample] = field(default_factory=dict)
+    offered: float = 0.0
+    recovery: float = 0.0
     memory: list[Mapping[str, int]] = field(default_factory=list)
-
-    @property
-    def peak(self) -> float:
-        """Answers a second of the best number of clients, before and after: a machine's speed drifts in minutes."""
-        return sum(sample.answers for sample in self.peaks) / sum(sample.seconds for sample in self.peaks)
-
-    @property
-    def goodput(self) -> float:
-        """Answers a second under overload."""
-        return self.loaded.answers / self.loaded.seconds
 
 
 def overload(server: Running, client: HttpClient, seconds: float, peak_seconds: float) -> Overload:
-    """Find the peak, offer twice as much for some seconds, and see how it recovers."""
+    """Find the peak, offer twice as much for some seconds, and see how it recovers.
+
+    The peak is measured before and after: a machine's speed drifts in minutes.
+    """
+    found = Overload()
     with ClientProcess(client, server.address) as caller:
         caller.run(Load(40, clients=4))
-        rest = caller.run(Load(REST_REQUESTS))
-        searched = {
-            clients: caller.run(Load(1_000_000, clients=clients, most_seconds=peak_seconds)) for clients in PEAK_CLIENTS
-        }
-        best = max(searched, key=lambda clients: searched[clients].answers / searched[clients].seconds)
-        closed = Load(1_000_000, clients=best, most_seconds=PEAK_TIMES * peak_seconds)
-        before = caller.run(closed)
-        rate = TIMES_PEAK * before.answers / before.seconds
-        with MemoryWatch(server) as watch:
-            loaded = caller.run(Load(int(rate * seconds), rate=rate, most_seconds=2 * seconds))
-        recovered = recovery(caller, rest)
-        return Overload(rest, searched, (before, caller.run(closed)), loaded, rate, recovered, watch.sizes)
+        found.phases[REST] = caller.run(Load(REST_REQUESTS))
+        searched: dict[int, Sample] = {}
+        for clients in PEAK_CLIENTS:
+            searched[clients] = caller.run(Load(MANY_REQUESTS, clients=clients, most_seconds=peak_seconds))
+            found.phases[f"{clients} clients"] = searched[clients]
+        best = max(searched, key=lambda clients: rate(searched[clients]))
+        closed = Load(MANY_REQUESTS, clients=best, most_seconds=PEAK_TIMES * peak_seconds)
+        found.phases[BEFORE] = caller.run(closed)
+        found.offered = TIMES_PEAK * rate(found.phases[BEFORE])
+        with _noting_memory(server, found.memory):
+            load = Load(int(found.offered * seconds), rate=found.offered, most_seconds=2 * seconds)
+            found.phases[LOADED] = caller.run(load)
+        found.recovery = _recovery(caller, found.phases[REST])
+        found.phases[AFTER] = caller.run(closed)
+        with _slow_clients(server.address.port):
+            found.phases[SLOW] = caller.run(Load(REST_REQUESTS))
+    return found
 
 
-def recovery(caller: ClientProcess, rest: Sample) -> float:
+def rate(*samples: Sample) -> float:
+    """Return the answers a second of some samples together."""
+    return sum(sample.answers for sample in samples) / sum(sample.seconds for sample in samples)
+
+
+def _recovery(caller: ClientProcess, rest: Sample) -> float:
     """Return the seconds until the first of several requests in a row that are answered as at rest began."""
     limit = RECOVERED_WITHIN * percentile(rest.latencies, 99)
     started = began = time.monotonic()
@@ -85,23 +99,48 @@ def recovery(caller: ClientProcess, rest: Sample) -> float:
     return began - started if in_a_row else MOST_RECOVERY_SECONDS
 
 
-class MemoryWatch:
-    """Notes memory once a second within its ``with`` block."""
+@contextmanager
+def _noting_memory(server: Running, sizes: list[Mapping[str, int]]) -> Iterator[None]:
+    """Note memory once a second within the ``with`` block."""
+    stop = threading.Event()
 
-    def __init__(self, server: Running) -> None:
-        self._pid = server.pid
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.sizes: list[Mapping[str, int]] = []
+    def note() -> None:
+        while not stop.wait(1.0):
+            sizes.append(memory(server.pid))
 
-    def __enter__(self) -> MemoryWatch:
-        self._thread.start()
-        return self
+    with ThreadPoolExecutor(1) as pool:
+        noting = pool.submit(note)
+        try:
+            yield
+        finally:
+            stop.set()
+    noting.result()
 
-    def __exit__(self, *exc_info: object) -> None:
-        self._stop.set()
-        self._thread.join()
 
-    def _run(self) -> None:
-        while not self._stop.wait(1.0):
-            self.sizes.append(memory(self._pid))
+@contextmanager
+def _slow_clients(port: int) -> Iterator[None]:
+    """Have many clients, within the ``with`` block, that send headers or bodies a byte at a time, or hardly read."""
+    stop = threading.Event()
+    head = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: 1000\r\n"
+    headers = {"Content-Type": "application/json", ATTRIBUTES: "tfs-model-name=large"}
+    large_answer = http_request("x", "/invocations", headers, b"[[1,2,3,4]]")
+
+    def client(begin: bytes, drip: bytes) -> None:
+        with suppress(OSError), socket.socket() as connection:  # the server may have enough of it
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(("127.0.0.1", port))
+            connection.settimeout(DRIP_SECONDS)
+            connection.sendall(begin)
+            while not stop.wait(DRIP_SECONDS):
+                with suppress(TimeoutError):
+                    connection.send(drip) if drip else connection.recv(512)
+
+    kinds = ((head, b"X"), (head + b"\r\n", b"X"), (large_answer, b""))
+    with ThreadPoolExecutor(SLOW_EACH * len(kinds)) as pool:
+        for begin, drip in kinds * SLOW_EACH:
+            pool.submit(client, begin, drip)
+        time.sleep(SLOW_SETTLE_SECONDS)  # slow connections are taken before anything is measured
+        try:
+            yield
+        finally:
+            stop.set()

@@ -12,12 +12,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from soak import models, weight
-from soak.changing import ChangingModels
-from soak.fixed import FixedModels
-from soak.model_server import model_servers
-from soak.report import text, weight_text
-from soak.run import Enough, Soak, Traffic
+from soak import weight
+from soak.changing import changing_models
+from soak.fixed import fixed_models
+from soak.report import text
+from soak.run import Enough, soak
+from soak.stack import BUILD, REPOSITORY, make_models, model_servers
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,33 +25,29 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     # Ended from outside, the stack is stopped all the same.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    fixed, changing = models.make_apart(options.models, options.folder)
+    fixed, changing = make_models(options.models, options.folder)
     if options.weight:
-        return _weight(options, fixed)
-    enough = Enough(options.kills, options.answers, options.refusals)
+        report, well = weight.run(fixed, options.folder / "weight", options.seconds)
+    else:
+        report, well = _faults(options, fixed, changing)
+    print(report)
+    if options.out:
+        options.out.write_text(report + "\n")
+    return 0 if well else 1
+
+
+def _faults(options: argparse.Namespace, fixed: Path, changing: Path) -> tuple[str, bool]:
+    reports, well = [], True
     with tempfile.TemporaryDirectory() as programs, model_servers(Path(programs)) as (of_fixed, of_changing):
-        runs: list[tuple[Traffic, float]] = [
-            (FixedModels(fixed, of_fixed), options.seconds),
-            (ChangingModels(changing, of_changing), options.changing_seconds or options.seconds / 3),
-        ]
-        results = [
-            Soak(traffic, options.folder / "soak", seconds, options.kill_pause, enough).run()
-            for traffic, seconds in runs
-        ]
-    report = "\n\n".join(map(text, results))
-    print(report)
-    if options.out:
-        options.out.write_text(report + "\n")
-    return 1 if any(result.ledger.lost or result.failures for result in results) else 0
-
-
-def _weight(options: argparse.Namespace, served: Path) -> int:
-    found = weight.run(served, options.folder / "weight", options.seconds)
-    report = weight_text(found)
-    print(report)
-    if options.out:
-        options.out.write_text(report + "\n")
-    return 1 if found.failures else 0
+        for traffic, seconds in (
+            (fixed_models(fixed, of_fixed), options.seconds),
+            (changing_models(changing, of_changing), options.changing_seconds or options.seconds / 3),
+        ):
+            enough = Enough(seconds, options.kills, options.answers, options.refusals)
+            result = soak(traffic, options.folder / "soak", options.kill_pause, enough)
+            reports.append(text(result, seconds))
+            well &= not (result.ledger.lost or result.failures)
+    return "\n\n".join(reports), well
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -64,8 +60,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--answers", type=int, default=0, help="go on until so many requests were answered rightly (0)")
     parser.add_argument("--refusals", type=int, default=0, help="go on until so many were refused rightly (0)")
     parser.add_argument("--weight", action="store_true", help="dear requests in a container of 1 GiB, and no kills")
-    parser.add_argument("--models", type=Path, default=models.REPOSITORY / "models", help="the sample models' folder")
-    parser.add_argument("--folder", type=Path, default=models.BUILD, help="where models and logs are put (build)")
+    parser.add_argument("--models", type=Path, default=REPOSITORY / "models", help="the sample models' folder")
+    parser.add_argument("--folder", type=Path, default=BUILD, help="where models and logs are put (build)")
     parser.add_argument("--out", type=Path, help="write the report there too")
     return parser.parse_args(arguments)
 

@@ -19,21 +19,20 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
 from lightbox.transports.standing_reload import FILE, standing
-from soak.exchange import Caller, Fate, Outcome, Request
+from soak.client import Client, Fate, Outcome, Request
 from soak.good import ATTRIBUTES
 from soak.ledger import Ledger
-from soak.model_server import Settings
-from soak.processes import KINDS
+from soak.run import Traffic
+from soak.stack import ARCHIVE, FOLDER, KINDS, TORN, VERSIONS, Settings
 
 OWNERS = 3
-ARCHIVE, FOLDER, TORN = "packed.tar.gz", "rows", "torn"
-VERSIONS = (1, 2)
 IN_A_LOAD = "worker in a load"
 KILL_SECONDS, LOOK_SECONDS, TOLD_SECONDS = 10.0, 0.005, 0.02
 """Between two such kills; between two looks at the load; from when the worker begins to tell to when it has told, while
@@ -43,68 +42,65 @@ _USES = 6
 _ROWS, _SUM = b"1,2,3,4\n", [10.0]
 
 
-class ChangingModels:
-    """Traffic in multi-model mode: models are loaded, invoked and unloaded."""
+def changing_models(models: Path, model_server: Settings) -> Traffic:
+    """Return the traffic in multi-model mode to a folder of models."""
+    stack = Stack("changing models", models, (("SAGEMAKER_MULTI_MODEL", "true"), *model_server))
+    kinds = [kind for kind in KINDS if kind not in ("gRPC front", "stream worker")]
+    return Traffic(stack, kinds, partial(_clients, models))
 
-    kinds = tuple(kind for kind in KINDS if kind not in ("gRPC front", "stream worker"))
 
-    def __init__(self, models: Path, model_server: Settings) -> None:
-        self.stack = Stack("changing models", models, (("SAGEMAKER_MULTI_MODEL", "true"), *model_server))
-
-    def clients(self, server: Running, ledger: Ledger) -> list[Owner | Torn]:
-        """Return the clients of this traffic."""
-        port, numbers, root = server.address.port, count(), self.stack.models
-        return [
-            *(Owner(port, ledger, next(numbers)) for _ in range(OWNERS)),
-            *(Visitor(port, ledger, next(numbers), root / target) for target in (ARCHIVE, FOLDER)),
-            Remover(port, ledger, next(numbers), root),
-            WorkerKiller(port, ledger, next(numbers), root / ARCHIVE, server.run_dir),
-            Torn(port, ledger),
-        ]
+def _clients(root: Path, server: Running, ledger: Ledger) -> list[Owner | Torn]:
+    port, numbers, run_dir = server.address.port, count(), server.run_dir
+    assert run_dir is not None
+    return [
+        *(Owner(port, ledger, next(numbers), root) for _ in range(OWNERS)),
+        *(Visitor(port, ledger, next(numbers), root / target) for target in (ARCHIVE, FOLDER)),
+        Remover(port, ledger, next(numbers), root),
+        WorkerKiller(port, ledger, next(numbers), root / ARCHIVE, run_dir),
+        Torn(Client(port, keep=True), ledger),
+    ]
 
 
 class Owner:
-    """Loads, uses and unloads a model of a name that nobody else uses."""
+    """Loads, uses and unloads a model of a name that nobody else uses; ``models`` is the folder or file of models."""
 
-    def __init__(self, port: int, ledger: Ledger, number: int) -> None:
-        self._port = port
-        self._caller = Caller(port, keep=number % 2 == 0)
+    def __init__(self, port: int, ledger: Ledger, number: int, models: Path) -> None:
+        self._client = Client(port, keep=number % 2 == 0)
         self._ledger = ledger
-        self._folder = FOLDER
-        self._number = number
+        self._models = models
         self._random = random.Random(number)  # noqa: S311 - not a secret
         self._uses = 0
-        self._names = count()
+        self._names = (f"own-{number}-{times}" for times in count())
         self._take_new_name()
 
     def _take_new_name(self) -> None:
-        self._name = f"own-{self._number}-{next(self._names)}"
+        self._name, self._folder = next(self._names), FOLDER
         self._loaded: bool | None = False
 
     def act(self) -> None:
         """Do what is next: load, use some times, unload, see that it is gone."""
         if self._loaded and self._uses:
             self._uses -= 1
-            self._invoke()
+            self._invoke(self._invocation())
         elif self._loaded:
-            self._unload()
+            self._change(self._unloading(), unsure=False, already=404, loaded=False)
         elif self._loaded is False and self._random.random() < 0.3:
-            self._note(self._caller.send(self._invocation()), 404)
+            self._note(self._client.send(self._invocation()), 404)
         else:
             self._load()
+            self._uses = self._random.randrange(_USES)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
 
     def _load(self) -> None:
         url = json.dumps({"model_name": self._name, "url": self._folder}).encode()
-        outcome = self._caller.send(Request("load", "/models", body=url))
-        self._change(outcome, unsure=self._loaded is None, already=409, loaded=True)
-        self._uses = self._random.randrange(_USES)
+        self._change(Request("load", "/models", body=url), unsure=self._loaded is None, already=409, loaded=True)
 
-    def _unload(self) -> None:
-        outcome = self._caller.send(Request("unload", f"/models/{self._name}", method="DELETE"))
-        self._change(outcome, unsure=False, already=404, loaded=False)
-
-    def _change(self, outcome: Outcome, unsure: bool, already: int, loaded: bool) -> None:
+    def _change(self, request: Request, unsure: bool, already: int, loaded: bool) -> None:
         """Note a load or an unload; one that is sent again may have been carried out already."""
+        outcome = self._client.send(request)
         if unsure and outcome.status == already:
             self._note(outcome, already)
             self._loaded = loaded
@@ -116,14 +112,17 @@ class Owner:
         if outcome.fate is not Fate.ANSWERED:
             self._take_new_name()
 
-    def _invoke(self) -> None:
-        outcome = self._caller.send(self._invocation())
-        self._ledger.good(outcome, _wrong(outcome.body) if outcome.status == 200 else "")
+    def _invoke(self, request: Request) -> tuple[Outcome, bool]:
+        outcome = self._client.send(request)
+        return outcome, self._ledger.good(outcome, _wrong(outcome.body) if outcome.status == 200 else "")
 
     def _invocation(self) -> Request:
         attributes = f"tfs-model-version={self._random.choice(VERSIONS)}"
         headers = {"Content-Type": "text/csv", ATTRIBUTES: attributes}
         return Request("invoke", f"/models/{self._name}/invoke", headers, _ROWS)
+
+    def _unloading(self) -> Request:
+        return Request("unload", f"/models/{self._name}", method="DELETE")
 
     def _note(self, outcome: Outcome, *expected: int) -> None:
         if outcome.fate is Fate.ANSWERED:
@@ -131,34 +130,23 @@ class Owner:
         else:
             self._ledger.good(outcome, "")
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._caller.close()
-
 
 class Visitor(Owner):
     """Loads by the first use of a target, as boto3's TargetModel has it, and unloads it by its name."""
 
-    def __init__(self, port: int, ledger: Ledger, number: int, model: Path) -> None:
-        self._model = model
-        super().__init__(port, ledger, number)
-
     def _take_new_name(self) -> None:
         super()._take_new_name()
-        self._target = self._name + "".join(self._model.suffixes)
-        link = self._model.with_name(self._target)
+        self._target = self._name + "".join(self._models.suffixes)
+        link = self._models.with_name(self._target)
         link.unlink(missing_ok=True)
-        link.symlink_to(self._model.name)
+        link.symlink_to(self._models.name)
 
     def _first_use(self) -> Request:
         headers = {"Content-Type": "text/csv", "X-Amzn-SageMaker-Target-Model": self._target}
         return Request("first use", "/endpoints/any/invocations", headers, _ROWS)
 
     def _load(self) -> None:
-        outcome = self._caller.send(self._first_use())
-        right = self._ledger.good(outcome, _wrong(outcome.body) if outcome.status == 200 else "")
-        self._changed(outcome, right, loaded=True)
-        self._uses = self._random.randrange(_USES)
+        self._changed(*self._invoke(self._first_use()), loaded=True)
 
 
 class Remover(Owner):
@@ -167,68 +155,59 @@ class Remover(Owner):
     Until then the model answers, or is not loaded any more: the next load of any model unloads it.
     """
 
-    def __init__(self, port: int, ledger: Ledger, number: int, root: Path) -> None:
-        self._root = root
-        super().__init__(port, ledger, number)
-
     def _take_new_name(self) -> None:
         super()._take_new_name()
         self._folder = self._name
-        shutil.rmtree(self._root / self._folder, ignore_errors=True)
-        shutil.copytree(self._root / FOLDER, self._root / self._folder)
+        shutil.rmtree(self._models / self._folder, ignore_errors=True)
+        shutil.copytree(self._models / FOLDER, self._models / self._folder)
 
     def act(self) -> None:
         """Load, use and remove; use it once more, and unload it."""
         if self._loaded is not True or self._uses:
             super().act()
             return
-        shutil.rmtree(self._root / self._folder)
-        self._note(self._caller.send(self._invocation()), 200, 404)
-        self._note(self._caller.send(Request("unload", f"/models/{self._name}", method="DELETE")), 200, 404)
+        shutil.rmtree(self._models / self._folder)
+        for request in (self._invocation(), self._unloading()):
+            self._note(self._client.send(request), 200, 404)
         self._take_new_name()
 
 
 class WorkerKiller(Visitor):
     """Has the worker of its load killed between telling the model server and listing the model."""
 
-    def __init__(self, port: int, ledger: Ledger, number: int, model: Path, run_dir: Path | None) -> None:
-        assert run_dir is not None
+    def __init__(self, port: int, ledger: Ledger, number: int, models: Path, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._rest_until = 0.0
-        super().__init__(port, ledger, number, model)
+        super().__init__(port, ledger, number, models)
 
     def act(self) -> None:
         """Now and then, so that others have answers between: kill, load, use and unload."""
-        if self._loaded is False:
-            if time.monotonic() < self._rest_until:
-                return
+        if self._loaded is not False:
+            super().act()
+        elif time.monotonic() >= self._rest_until:
             self._rest_until = time.monotonic() + KILL_SECONDS
-            self._caller.close()  # it has been idle: who knows when nginx closed it
+            self._client.close()  # it has been idle: who knows when nginx closed it
             self._load_in_vain()
             self._load()
-        else:
-            super().act()
+            self._uses = self._random.randrange(_USES)
 
     def _load_in_vain(self) -> None:
+        lock = self._run_dir / FILE.format(0)
         with ThreadPoolExecutor(1) as pool:
-            first = pool.submit(Caller(self._port, keep=False).send, self._first_use())
+            first = pool.submit(Client(self._client.port).send, self._first_use())
             while not first.done():
                 time.sleep(LOOK_SECONDS)
                 stands = standing(self._run_dir, 0)
                 if stands and (stands.change, stands.model) == ("load", self._name):
-                    self._kill(holder(self._run_dir / FILE.format(0)))
+                    worker = holder(lock)
+                    time.sleep(TOLD_SECONDS)
+                    if worker is not None:
+                        with self._ledger.killing(IN_A_LOAD, signal.SIGKILL.name), suppress(ProcessLookupError):
+                            os.kill(worker, signal.SIGKILL)
                     break
         self._note(first.result(), 200)
         if first.result().fate is not Fate.ANSWERED:
             self._take_new_name()
-
-    def _kill(self, worker: int | None) -> None:
-        time.sleep(TOLD_SECONDS)
-        if worker is not None:
-            kill = self._ledger.killed(IN_A_LOAD, signal.SIGKILL.name)
-            with suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGKILL)
-            kill.sent = time.monotonic()
 
 
 def holder(lock: Path) -> int | None:
@@ -243,14 +222,14 @@ def holder(lock: Path) -> int | None:
 class Torn:
     """Loads a model whose variables are not whole; it must be refused with the name of the file."""
 
-    def __init__(self, port: int, ledger: Ledger) -> None:
-        self._caller = Caller(port, keep=True)
+    def __init__(self, client: Client, ledger: Ledger) -> None:
+        self._client = client
         self._ledger = ledger
 
     def act(self) -> None:
         """Try it once more."""
         url = json.dumps({"model_name": TORN, "url": TORN}).encode()
-        outcome = self._caller.send(Request("torn model", "/models", body=url))
+        outcome = self._client.send(Request("torn model", "/models", body=url))
         if outcome.fate is Fate.ANSWERED:
             told = outcome.status != 400 or f"{TORN}/1/variables/variables.index is damaged".encode() in outcome.body
             self._ledger.hostile(outcome, (400,) if told else ())
@@ -259,7 +238,7 @@ class Torn:
 
     def close(self) -> None:
         """Close the connection."""
-        self._caller.close()
+        self._client.close()
 
 
 def _wrong(body: bytes) -> str:

@@ -1,27 +1,197 @@
-"""A client that speaks HTTP, gRPC and WebSocket, as each request wants it."""
+"""One request over HTTP, gRPC or WebSocket, and what became of it, told apart as finely as a client can see it."""
 
 from __future__ import annotations
 
-from soak import infer, streams
-from soak.exchange import Caller, Outcome, Request
+import http.client
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+import grpc
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.frames import CloseCode
+from websockets.protocol import State
+from websockets.sync.client import ClientConnection, connect
+
+from lightbox.core.errors import STATUS_OF_CODE
+from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE
+
+ANSWER_SECONDS = 300.0
+"""Longer than the server's own deadline: a request that nobody answers for so long is lost."""
+INFER, STREAM = f"/{INFERENCE_SERVICE}/ModelInfer", "/invocations-bidirectional-stream"
+"""The paths of calls over gRPC, and of frames over a WebSocket; all others are HTTP's."""
+NGINX, FRONT, WORKER = ("nginx master", "nginx worker"), "gRPC front", "stream worker"
+"""The kinds of process that hold a connection of HTTP, of gRPC, and of a WebSocket beside nginx."""
+_NEVER_SENT = ("failed to connect", "connections to all backends failing")
+"""gRPC's words for a call that found no connection: it was not sent."""
+_OPTIONS = [
+    # One connection each, and a new one soon after it ended: what a caller waits for is the server's doing.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 300),
+    ("grpc.enable_retries", 0),
+]
+
+
+class Fate(StrEnum):
+    """What a client sees of one request."""
+
+    ANSWERED = "answered"
+    NOT_CONNECTED = "not connected"
+    UNSENT = "not sent"
+    CUT = "connection ended before the answer was whole"
+    SILENT = "no answer in time"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is sent: POST unless ``method`` says otherwise."""
+
+    name: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    method: str = "POST"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A request's fate; ``started`` and ``ended`` are on the monotonic clock.
+
+    ``reused`` tells that it was sent over a connection that was open already, and may meet its end; so may a call over
+    a kept channel of gRPC, and a frame of a stream that is told to open again. ``held_by`` are the kinds of process
+    whose death ends that connection.
+    """
+
+    name: str
+    fate: Fate
+    reused: bool = False
+    started: float = 0.0
+    ended: float = 0.0
+    status: int = 0
+    retry_after: bool = False
+    body: bytes = b""
+    detail: str = ""
+    held_by: tuple[str, ...] = NGINX
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the whole request was sent over a connection that the server had taken."""
+        return self.fate not in (Fate.NOT_CONNECTED, Fate.UNSENT)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the answer is 'try again': 503, or on boto3's route 424 around one, with Retry-After."""
+        return self.retry_after and (
+            self.status == 503 or (self.status == 424 and b'"OriginalStatusCode"' in self.body)
+        )
 
 
 class Client:
-    """Connections to nginx and to the gRPC front, and streams, kept alive between requests if ``keep``."""
+    """A connection to nginx, one to the gRPC front and a stream for each path, kept between requests if ``keep``."""
 
-    def __init__(self, port: int, front: str, keep: bool) -> None:
-        self._http = Caller(port, keep)
-        self._grpc = infer.InferCaller(front, keep)
-        self._frames = streams.FrameCaller(port, keep)
+    def __init__(self, port: int, front: str = "", keep: bool = False) -> None:
+        self.port = port
+        self._front = front
+        self._keep = keep
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
+        self._channel: Any = None
+        self._streams: dict[str, ClientConnection] = {}
 
-    def send(self, request: Request) -> Outcome:
-        """Send a request and read its whole answer."""
-        if request.path.startswith(streams.ROUTE):
-            return self._frames.send(request)
-        return self._grpc.send(request) if request.path == infer.PATH else self._http.send(request)
+    def send(self, request: Request, seconds: float = ANSWER_SECONDS) -> Outcome:
+        """Send a request and read its whole answer; a broken connection is an outcome, not an error.
+
+        A call over gRPC is given up after ``seconds``.
+        """
+        started = time.monotonic()
+        if request.path == INFER:
+            outcome = self._call(request, seconds)
+        else:
+            outcome = self._frame(request) if request.path.startswith(STREAM) else self._exchange(request)
+        if not self._keep or outcome.fate is not Fate.ANSWERED:
+            self.close()
+        return replace(outcome, started=started, ended=time.monotonic())
 
     def close(self) -> None:
-        """Close all connections."""
-        self._frames.close()
-        self._http.close()
-        self._grpc.close()
+        """Close all connections; the next request makes a new one."""
+        self._connection.close()
+        for stream in self._streams.values():
+            with suppress(ConnectionClosed, OSError):
+                stream.close()
+        self._streams.clear()
+        if self._channel is not None:
+            self._channel.close()
+        self._channel = None
+
+    def _exchange(self, request: Request) -> Outcome:
+        connection = self._connection
+        outcome = partial(Outcome, request.name, reused=connection.sock is not None)
+        try:
+            if connection.sock is None:
+                connection.connect()
+        except OSError as error:
+            return outcome(Fate.NOT_CONNECTED, detail=repr(error))
+        sent = True
+        try:
+            connection.request(request.method, request.path, request.body, dict(request.headers))
+        except OSError:
+            sent = False  # there may be an answer all the same: a body that is too large is refused early
+        try:
+            answer = connection.getresponse()
+            body = answer.read()
+        except TimeoutError as error:
+            return outcome(Fate.SILENT, detail=repr(error))
+        except (OSError, http.client.HTTPException) as error:
+            return outcome(Fate.CUT if sent else Fate.UNSENT, detail=repr(error))
+        again = answer.getheader("Retry-After") is not None
+        return outcome(Fate.ANSWERED, status=answer.status, retry_after=again, body=body)
+
+    def _call(self, request: Request, seconds: float) -> Outcome:
+        outcome = partial(Outcome, request.name, reused=self._channel is not None, held_by=(FRONT,))
+        self._channel = self._channel or grpc.insecure_channel(self._front, options=_OPTIONS)
+        try:
+            body = self._channel.unary_unary(request.path)(request.body, timeout=seconds)
+        except grpc.RpcError as error:
+            detail = f"{error.code().name}: {error.details()}"
+            # An answer of the server's names its code; all else is what gRPC itself reports of the connection.
+            code = dict(error.trailing_metadata() or ()).get("lightbox-code")
+            if code is not None:
+                status, again = STATUS_OF_CODE[code].http, code == "unavailable"
+                return outcome(Fate.ANSWERED, status=status, retry_after=again, detail=detail)
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                return outcome(Fate.SILENT, detail=detail)
+            never_sent = any(words in detail for words in _NEVER_SENT)
+            return outcome(Fate.NOT_CONNECTED if never_sent else Fate.CUT, detail=detail)
+        return outcome(Fate.ANSWERED, status=200, body=body)
+
+    def _frame(self, request: Request) -> Outcome:
+        stream = self._streams.get(request.path)
+        reused = stream is not None and stream.state is State.OPEN
+        outcome = partial(Outcome, request.name, reused=reused, held_by=(*NGINX, WORKER))
+        try:
+            if stream is None or not reused:
+                address = f"ws://127.0.0.1:{self.port}{request.path}"
+                stream = connect(address, compression=None, open_timeout=ANSWER_SECONDS, close_timeout=1)
+                self._streams[request.path] = stream
+        except InvalidStatus as refused:
+            status, body = refused.response.status_code, bytes(refused.response.body or b"")
+            return outcome(Fate.ANSWERED, status=status, retry_after=status == 503, body=body)
+        except (OSError, InvalidHandshake, EOFError) as problem:
+            return outcome(Fate.NOT_CONNECTED, detail=repr(problem))
+        try:
+            stream.send(request.body)
+            told: dict[str, Any] = json.loads(stream.recv(ANSWER_SECONDS))
+        except ConnectionClosed as closed:
+            # What was accepted is answered before such a close.
+            if closed.rcvd is not None and closed.rcvd.code == CloseCode.SERVICE_RESTART:
+                return outcome(Fate.UNSENT, reused=True, detail=repr(closed))
+            return outcome(Fate.CUT, detail=repr(closed))
+        except TimeoutError as error:
+            return outcome(Fate.SILENT, detail=repr(error))
+        status, body = told["status"], json.dumps(told["answer"]).encode()
+        return outcome(Fate.ANSWERED, status=status, retry_after=status == 503, body=body)

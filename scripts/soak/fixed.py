@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,53 +10,54 @@ from pathlib import Path
 from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
 from soak import good
-from soak.client import Client
-from soak.exchange import Check, Fate, Outcome, Request
+from soak.client import Client, Fate, Outcome, Request
+from soak.good import Check
 from soak.hostile import BODY_LIMIT_MB, Hostile
 from soak.ledger import Ledger
-from soak.model_server import Settings
-from soak.processes import KINDS
-from soak.sessions import SessionClient
+from soak.run import Traffic
+from soak.stack import KINDS, Settings
 
 GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
+SESSION = "X-Amzn-SageMaker-Session-Id"
+ASKS = 10
+"""How often a session is asked, on average, before it is closed."""
 
 
-class FixedModels:
-    """Traffic to models that stay."""
+def fixed_models(models: Path, model_server: Settings) -> Traffic:
+    """Return the traffic to models that stay."""
+    settings = (
+        *model_server,
+        ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),
+        ("LIGHTBOX_MAX_BODY_MB", str(BODY_LIMIT_MB)),
+        ("LIGHTBOX_SESSIONS", "true"),
+        ("LIGHTBOX_STREAMS", "true"),
+    )
+    return Traffic(Stack("fixed models", models, settings, front=True), KINDS, _clients)
 
-    kinds = KINDS
 
-    def __init__(self, models: Path, model_server: Settings) -> None:
-        settings = (
-            *model_server,
-            ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),
-            ("LIGHTBOX_MAX_BODY_MB", str(BODY_LIMIT_MB)),
-            ("LIGHTBOX_SESSIONS", "true"),
-            ("LIGHTBOX_STREAMS", "true"),
-        )
-        self.stack = Stack("fixed models", models, settings, front=True)
+def _clients(server: Running, ledger: Ledger) -> list[Good | Hostile]:
+    port, front = server.address.port, server.address.front
+    wanted = good.requests()
+    checks = good.learn(port, front, wanted)
+    digit = next(request for request in wanted if request.name == good.DIGIT)
 
-    def clients(self, server: Running, ledger: Ledger) -> list[Good | Hostile | SessionClient]:
-        """Return the clients of this traffic."""
-        port, front = server.address.port, server.address.front
-        wanted = good.requests()
-        checks = good.learn(port, front, wanted)
-        digit = next(request for request in wanted if request.name.startswith("digit image"))
-        image, check = digit.body, checks[digit.name]
-        return [
-            *(Good(Client(port, front, n % 2 == 0), wanted, checks, ledger, n) for n in range(GOOD_CLIENTS)),
-            *(SessionClient(Client(port, front, n % 2 == 0), digit, check, ledger, n) for n in range(SESSION_CLIENTS)),
-            *(Hostile(port, front, ledger, image, n) for n in range(HOSTILE_CLIENTS)),
-        ]
+    def client(number: int) -> Client:
+        return Client(port, front, keep=number % 2 == 0)
+
+    return [
+        *(Good(client(n), wanted, checks, ledger, n) for n in range(GOOD_CLIENTS)),
+        *(InSession(client(n), [digit], checks, ledger, n) for n in range(SESSION_CLIENTS)),
+        *(Hostile(port, front, ledger, digit.body, n) for n in range(HOSTILE_CLIENTS)),
+    ]
 
 
 class Good:
     """One client whose requests must all be answered rightly."""
 
     def __init__(
-        self, caller: Client, wanted: list[Request], checks: Mapping[str, Check], ledger: Ledger, seed: int
+        self, client: Client, wanted: list[Request], checks: Mapping[str, Check], ledger: Ledger, seed: int
     ) -> None:
-        self._caller = caller
+        self._client = client
         self._wanted = wanted
         self._checks = checks
         self._ledger = ledger
@@ -64,14 +66,52 @@ class Good:
     def act(self) -> None:
         """Send one request, and once more where there was no answer."""
         request = self._random.choice(self._wanted)
-        outcome = self._caller.send(request)
-        self._note(outcome)
-        if outcome.fate is not Fate.ANSWERED:
-            self._ledger.again(self._note(self._caller.send(request)))
-
-    def _note(self, outcome: Outcome) -> bool:
-        return self._ledger.good(outcome, self._checks[outcome.name](outcome.body) if outcome.status == 200 else "")
+        self._twice(request, self._checks[request.name])
 
     def close(self) -> None:
         """Close the connections."""
-        self._caller.close()
+        self._client.close()
+
+    def _send(self, request: Request, check: Check | None = None) -> tuple[Outcome, bool]:
+        """Send a request; return its outcome, and whether it was answered rightly."""
+        outcome = self._client.send(request)
+        return outcome, self._ledger.good(outcome, check(outcome.body) if check and outcome.status == 200 else "")
+
+    def _twice(self, request: Request, check: Check) -> None:
+        if self._send(request, check)[0].fate is not Fate.ANSWERED:
+            self._ledger.again(self._send(request, check)[1])
+
+
+class InSession(Good):
+    """Opens a session, sends an image, asks about it, closes the session, and begins again.
+
+    Sessions outlive workers: a request is answered whichever of them were killed. What was cut is asked again, but for
+    the requests after which nobody knows how it stands with the session: then it begins with another one.
+    """
+
+    _session = ""
+    _kept = False
+
+    def act(self) -> None:
+        """Send the request that is next."""
+        check = self._checks[self._wanted[0].name]
+        if not self._session:
+            outcome, right = self._send(self._request("opened", "NEW_SESSION", asks="NEW_SESSION"), _opened)
+            self._session = str(json.loads(outcome.body)["session"]) if right else ""
+        elif not self._kept:
+            _, self._kept = self._send(self._request("image", self._session, self._wanted[0].body), check)
+        elif self._random.random() < 1 / ASKS:
+            outcome, _ = self._send(self._request("closed", self._session, asks="CLOSE"))
+            if outcome.fate is not Fate.ANSWERED or outcome.status == 200:
+                self._session, self._kept = "", False
+        else:
+            self._twice(self._request("asked", self._session), check)
+
+    def _request(self, name: str, session: str, body: bytes = b"", asks: str = "") -> Request:
+        content_type, body = (good.JSON, json.dumps({"requestType": asks}).encode()) if asks else (good.IMAGE, body)
+        headers = {**self._wanted[0].headers, SESSION: session, "Content-Type": content_type}
+        return Request(f"session, {name}", "/invocations", headers, body)
+
+
+def _opened(body: bytes) -> str:
+    return "" if b'"session"' in body else f"no session: {body[:100]!r}"

@@ -6,158 +6,135 @@ import gzip
 import io
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import requests as http
+from PIL import Image
+from tritonclient.http import InferenceServerClient, InferInput
 
-from soak import infer, streams
-from soak.client import Client
-from soak.exchange import Check, Request
+from benchmark.photos import photo
+from lightbox.features.open_inference.grpc_messages import ModelInferResponse, message_class
+from soak.client import INFER, STREAM, Client, Request
 
 SAMPLES = Path(__file__).resolve().parents[2] / "docs" / "samples"
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 TOLERANCE = 1e-4
 """Allows for another order of additions, as batches of other sizes have it."""
+JSON, IMAGE = "application/json", "application/x-image"
+DIGIT = "digit image, local"
+
+Check = Callable[[bytes], str]
+"""Returns what is wrong with the body of a 200, "" when nothing is."""
 
 
 def requests() -> list[Request]:
     """Return the good requests; those that cost the model server much are few."""
-    seven = (SAMPLES / "digit-7.png").read_bytes()
-    tensor = _tensor(seven)
-    found = [
-        _image("mobilenet image, local", "mobilenet_v2", "local", _photo(), "image/jpeg"),
-        _image("mobilenet image, gRPC", "mobilenet_v2", "grpc", _photo(), "image/jpeg"),
-        _image("mobilenet image, REST", "mobilenet_v2", "rest", _photo(), "application/x-image"),
-    ]
+    seven, picture, found = (SAMPLES / "digit-7.png").read_bytes(), photo(320, 240), []
+    pixels = np.asarray(Image.open(io.BytesIO(seven)).convert("RGB"), np.float32)[None] / np.float32(255)
+    npy = io.BytesIO()
+    np.save(npy, pixels)
     for wire in ("local", "grpc", "rest"):
         found += [
-            _image(f"digit image, {wire}", "digits", wire, seven, "application/x-image"),
-            _invocation(f"digit JSON, {wire}", "digits", wire, json.dumps({"instances": tensor.tolist()}).encode()),
-            _invocation(f"digit npy, {wire}", "digits", wire, _npy(tensor), "application/x-npy"),
+            _invocation(f"mobilenet image, {wire}", "mobilenet_v2", wire, picture, "image/jpeg"),
+            _invocation(f"digit JSON, {wire}", "digits", wire, json.dumps({"instances": pixels.tolist()}).encode()),
+            _invocation(f"digit npy, {wire}", "digits", wire, npy.getvalue(), "application/x-npy"),
             _invocation(f"rows CSV, {wire}", "rows", wire, b"1,2,3,4\n5,6,7,8.5\n", "text/csv"),
+            _invocation(f"digit image, {wire}", "digits", wire, seven, IMAGE),
         ]
-    boto3 = _image("digit on boto3's route", "digits", "grpc", seven, "application/x-image")
+    form = http.Request("POST", "http://x", files=[("image", ("a.png", seven, "image/png"))] * 3).prepare()
+    body = form.body if isinstance(form.body, bytes) else b""
+    packed = _invocation("rows JSON, gzip", "rows", "rest", gzip.compress(b'{"inputs": [[1,2,3,4]]}'))
+    document = {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}
+    rows = InferInput("x", [2, 4], "FP32")
+    rows.set_data_from_numpy(np.arange(8, dtype="<f4").reshape(2, 4))
+    binary, length = InferenceServerClient.generate_request_body([rows])
+    headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(length)}
     return [
         *found,
-        Request(boto3.name, "/endpoints/any/invocations", boto3.headers, boto3.body),
-        _image("digit without Content-Type", "digits", "grpc", seven, ""),
-        _invocation("digits as a form", "digits", "grpc", *_form([seven] * 3)),
+        Request("digit on boto3's route", "/endpoints/any/invocations", found[-1].headers, seven),
+        _invocation("digit without Content-Type", "digits", "grpc", seven, ""),
+        _invocation("digits as a form", "digits", "grpc", body, form.headers["Content-Type"]),
         _invocation("rows JSON lines", "rows", "grpc", b"[1,2,3,4]\n[5,6,7,8]\n", "application/jsonlines"),
-        _gzipped(_invocation("rows JSON, gzip", "rows", "rest", b'{"inputs": [[1,2,3,4]]}')),
-        Request("KServe JSON", "/v2/models/rows/infer", {"Content-Type": "application/json"}, _kserve_json()),
-        _kserve_binary(tensor),
-        *infer.requests(seven, _photo()),
-        Request("digit as a frame", f"{streams.ROUTE}?tfs-model-name=digits", body=seven),
-        Request("photo as a frame, REST", f"{streams.ROUTE}?tfs-transport=rest", body=_photo()),
+        Request(packed.name, packed.path, {**packed.headers, "Content-Encoding": "gzip"}, packed.body),
+        Request("KServe JSON", "/v2/models/rows/infer", {"Content-Type": JSON}, json.dumps(document).encode()),
+        Request("KServe binary", "/v2/models/rows/infer", headers, bytes(binary)),
+        image_call("KServe gRPC digit", "digits", seven),
+        image_call("KServe gRPC photo", "mobilenet_v2", picture),
+        _call("KServe gRPC rows", "rows", "x", "FP32", [2, 4], fp32_contents=range(8)),
+        Request("digit as a frame", f"{STREAM}?tfs-model-name=digits", body=seven),
+        Request("photo as a frame, REST", f"{STREAM}?tfs-transport=rest", body=picture),
         Request("ping", "/ping", method="GET"),
         Request("metrics", "/metrics", method="GET"),
     ]
 
 
+def image_call(name: str, model: str, image: bytes) -> Request:
+    """Return a call over gRPC with an image as it is."""
+    return _call(name, model, "input_tensor", "BYTES", [1], bytes_contents=[image])
+
+
+def _call(name: str, model: str, tensor: str, datatype: str, shape: list[int], **contents: Any) -> Request:
+    message = message_class("inference.ModelInferRequest")(model_name=model)
+    message.inputs.add(name=tensor, datatype=datatype, shape=shape, contents=contents)
+    return Request(name, INFER, body=message.SerializeToString())
+
+
 def learn(port: int, front: str, wanted: list[Request]) -> dict[str, Check]:
-    """Send each request to a server at rest and return a check against what it answered.
+    """Send each request to a server at rest and return a check against what it answered, by the request's name.
 
     Raises RuntimeError when one is not answered with 200.
     """
-    caller = Client(port, front, keep=True)
+    client = Client(port, front, keep=True)
     checks = {}
     for request in wanted:
-        outcome = caller.send(request)
+        outcome = client.send(request)
         if outcome.status != 200:
-            raise RuntimeError(
-                f"{request.name}: {outcome.fate}, {outcome.status} {outcome.detail or outcome.body[:300]!r}"
-            )
+            told = outcome.detail or outcome.body[:300]
+            raise RuntimeError(f"{request.name}: {outcome.fate}, {outcome.status} {told!r}")
         checks[request.name] = _same_as(outcome.body, request)
-    caller.close()
+    client.close()
     return checks
 
 
 def _same_as(first: bytes, request: Request) -> Check:
-    if request.path == infer.PATH:
-        return infer.same_as(first)
-    if not request.path.startswith(streams.ROUTE) and not request.path.endswith(("invocations", "infer")):
-        return lambda body: ""
-    if request.name == "KServe binary":
-        return lambda body: "" if body.rpartition(b"}")[2] == first.rpartition(b"}")[2] else "another answer"
-    expected = json.loads(first)
+    wanted = _content(first, request)
 
     def check(body: bytes) -> str:
         try:
-            found = json.loads(body)
-        except ValueError:
-            return "no JSON"
-        found, wanted = ({k: v for k, v in doc.items() if k != "id"} for doc in (found, expected))
-        return "" if _close(found, wanted) else f"another answer: {body[:100]!r}"
+            return "" if _close(_content(body, request), wanted) else f"another answer: {body[:100]!r}"
+        except ValueError as error:
+            return f"unreadable: {error}"
 
     return check
 
 
+def _content(body: bytes, request: Request) -> Any:
+    """Return what must be the same in every answer to a request; raise ValueError for what is none."""
+    if request.path == INFER:
+        answer = ModelInferResponse.FromString(body)
+        pairs = zip(answer.outputs, answer.raw_output_contents, strict=True)
+        return {output.name: np.frombuffer(raw, "<f4").tolist() for output, raw in pairs}
+    if "Inference-Header-Content-Length" in request.headers:
+        return np.frombuffer(body.rpartition(b"}")[2], "<f4").tolist()
+    if request.method == "GET":
+        return None
+    found = json.loads(body)
+    return {name: value for name, value in found.items() if name != "id"}
+
+
 def _close(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, dict):
-        return (
-            isinstance(found, dict)
-            and found.keys() == wanted.keys()
-            and all(_close(found[k], wanted[k]) for k in wanted)
-        )
-    if isinstance(wanted, list):
-        return isinstance(found, list) and len(found) == len(wanted) and all(map(_close, found, wanted))
+        return isinstance(found, dict) and _close([*found.items()], [*wanted.items()])
+    if isinstance(wanted, list | tuple):
+        return isinstance(found, list | tuple) and len(found) == len(wanted) and all(map(_close, found, wanted))
     if isinstance(wanted, float):
         return isinstance(found, float | int) and math.isclose(found, wanted, rel_tol=TOLERANCE, abs_tol=1e-6)
     return bool(found == wanted)
 
 
-def _invocation(name: str, model: str, wire: str, body: bytes, content_type: str = "application/json") -> Request:
+def _invocation(name: str, model: str, wire: str, body: bytes, content_type: str = JSON) -> Request:
     headers = {ATTRIBUTES: f"tfs-model-name={model},tfs-transport={wire}"}
     return Request(name, "/invocations", headers | ({"Content-Type": content_type} if content_type else {}), body)
-
-
-def _image(name: str, model: str, wire: str, body: bytes, content_type: str) -> Request:
-    return _invocation(name, model, wire, body, content_type)
-
-
-def _gzipped(request: Request) -> Request:
-    headers = {**request.headers, "Content-Encoding": "gzip"}
-    return Request(request.name, request.path, headers, gzip.compress(request.body))
-
-
-def _form(images: list[bytes]) -> tuple[bytes, str]:
-    parts = [
-        b'--edge\r\nContent-Disposition: form-data; name="image"; filename="a.png"\r\n'
-        b"Content-Type: image/png\r\n\r\n" + image + b"\r\n"
-        for image in images
-    ]
-    return b"".join(parts) + b"--edge--\r\n", "multipart/form-data; boundary=edge"
-
-
-def _kserve_json() -> bytes:
-    tensor = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}
-    return json.dumps({"inputs": [tensor]}).encode()
-
-
-def _kserve_binary(tensor: Any) -> Request:
-    blob = np.arange(8, dtype="<f4").tobytes()
-    parameters = {"binary_data_size": len(blob)}
-    inputs = [{"name": "x", "shape": [2, 4], "datatype": "FP32", "parameters": parameters}]
-    head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode()
-    headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head))}
-    return Request("KServe binary", "/v2/models/rows/infer", headers, head + blob)
-
-
-def _npy(tensor: Any) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, tensor)
-    return buffer.getvalue()
-
-
-def _tensor(image: bytes) -> Any:
-    from PIL import Image
-
-    pixels = np.asarray(Image.open(io.BytesIO(image)).convert("RGB"), np.float32)
-    return pixels[None] / np.float32(255)
-
-
-def _photo() -> bytes:
-    from benchmark.photos import photo
-
-    return photo(320, 240)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import psutil
 
 from soak.ledger import Kill, Ledger
-from soak.processes import by_kind
+from soak.stack import by_kind
 
 CALM_SECONDS, RIGHT_ANSWERS = 2.0, 10
 """All is well when the process is back and, for so long, so many good requests were right and none was not."""
@@ -29,28 +29,22 @@ class Killer:
     """Kills processes of some kinds below ``supervisor`` until ``stop`` is set, with ``pause`` seconds between."""
 
     def __init__(
-        self,
-        supervisor: int,
-        kinds: Sequence[str],
-        ledger: Ledger,
-        pause: float,
-        stop: threading.Event,
-        say: Callable[[str], None],
+        self, supervisor: int, kinds: Sequence[str], ledger: Ledger, pause: float, say: Callable[[str], None]
     ) -> None:
         self._supervisor = supervisor
         self._all_kinds = kinds
         self._ledger = ledger
         self._pause = pause
-        self._stop = stop
         self._say = say
         self._random = random.Random(0)  # noqa: S311 - not a secret
+        self.stop = threading.Event()
         self.failure = ""
 
     def run(self) -> None:
         """Kill until told to stop; what goes wrong ends it, and is in ``failure``."""
         try:
             for kind in self._kinds():
-                if self._stop.wait(self._pause * self._random.uniform(0.5, 1.5)):
+                if self.stop.wait(self._pause * self._random.uniform(0.5, 1.5)):
                     return
                 self._kill_one(kind)
         except (NeverBack, psutil.Error, OSError) as problem:
@@ -65,12 +59,9 @@ class Killer:
         before = by_kind(self._supervisor)
         victim = self._random.choice(before[kind])
         number = self._random.choice(SIGNALS)
-        kill = self._ledger.killed(kind, number.name)
-        try:
+        with self._ledger.killing(kind, number.name) as kill:
             os.kill(victim.pid, number)
-        finally:
-            kill.sent = time.monotonic()
-        kill.back_after = self._wait(kill, victim, {name: len(found) for name, found in before.items()})
+        kill.back_after = self._wait(kill, victim, {name: len(before[name]) for name in self._all_kinds})
         self._say(f"{kind} {victim.pid} killed with {number.name}: all well after {kill.back_after:.1f} s")
 
     def _wait(self, kill: Kill, victim: psutil.Process, complete: dict[str, int]) -> float:

@@ -6,9 +6,11 @@ import math
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from soak.exchange import NGINX, Fate, Outcome
+from soak.client import NGINX, Fate, Outcome
 
 CLOSING_SECONDS = 15.0
 """After a kill, what is left of nginx closes its idle connections within that, on a busy machine too: a request that
@@ -37,12 +39,16 @@ class Ledger:
         self.lost: list[str] = []
         self._good: list[tuple[float, bool]] = []
 
-    def killed(self, kind: str, signal: str) -> Kill:
-        """Note a kill; call it before the signal is sent."""
+    @contextmanager
+    def killing(self, kind: str, signal: str) -> Iterator[Kill]:
+        """Note a kill around the sending of its signal."""
         kill = Kill(kind, signal, time.monotonic())
         with self._lock:
             self.kills.append(kill)
-        return kill
+        try:
+            yield kill
+        finally:
+            kill.sent = time.monotonic()
 
     def good(self, outcome: Outcome, wrong: str) -> bool:
         """Note a request that must be answered; ``wrong`` says what is wrong with a 200. Tell whether it was."""

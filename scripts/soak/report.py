@@ -7,7 +7,6 @@ from statistics import median
 
 from lightbox.harness.tables import padded_table
 from soak.run import Result
-from soak.weight import Weight
 
 COUNTS = (
     ("requests", "sent, good and hostile"),
@@ -30,10 +29,10 @@ COUNTS = (
 )
 
 
-def text(result: Result) -> str:
-    """Return the report."""
+def text(result: Result, seconds: float) -> str:
+    """Return the report of a run that was to take so many seconds."""
     ledger = result.ledger
-    lines = [f"{result.name}: {result.seconds:g} s, {len(ledger.kills)} kills", ""]
+    lines = [f"{result.name}: {seconds:g} s, {len(ledger.kills)} kills", ""]
     lines += padded_table(("", "number", ""), [(name, f"{ledger.counts[name]:,}", what) for name, what in COUNTS])
     kinds = dict.fromkeys([*result.kinds, *(kill.kind for kill in ledger.kills)])
     recoveries = [(kind, [kill.back_after for kill in ledger.kills if kill.kind == kind]) for kind in kinds]
@@ -41,18 +40,6 @@ def text(result: Result) -> str:
     lines += ["", *padded_table(("memory of all of a kind, MB", "start", "highest", "end"), _memory(result))]
     lines += ["", *(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in result.failures)]
     return "\n".join(lines).rstrip()
-
-
-def weight_text(found: Weight) -> str:
-    """Return the report of what dear requests took."""
-    sizes = [("all processes, at rest", found.rest), ("all processes, at most", found.highest)]
-    sizes += [(f"of these the {kind}", size) for kind, size in sorted(found.by_kind.items())]
-    lines = padded_table(("memory (PSS)", "MiB"), [(name, f"{size >> 20}") for name, size in sizes])
-    lines += [
-        "",
-        *padded_table(("answer", "number"), [(told, f"{count:,}") for told, count in sorted(found.answers.items())]),
-    ]
-    return "\n".join([*lines, "", *(f"FAILED: {line}" for line in found.failures)]).rstrip()
 
 
 def _recovery(entry: tuple[str, Sequence[float | None]]) -> tuple[str, ...]:
@@ -65,5 +52,7 @@ def _recovery(entry: tuple[str, Sequence[float | None]]) -> tuple[str, ...]:
 
 def _memory(result: Result) -> Iterable[tuple[str, ...]]:
     for kind, size in result.before.items():
+        if not size:
+            continue
         sizes = (size, result.highest.get(kind, size), result.after.get(kind, 0))
         yield kind, *(f"{value / 1e6:.0f}" for value in sizes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from soak.exchange import Fate, Outcome
+from soak.client import Fate, Outcome
 from soak.ledger import CLOSING_SECONDS, Kill, Ledger
 
 KILLED = 100.0

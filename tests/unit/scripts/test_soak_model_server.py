@@ -12,7 +12,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.transports.standing_reload import FILE, begin
 from real_server.program import NoServer
 from soak.changing import holder
-from soak.model_server import VARIABLE, model_servers
+from soak.stack import VARIABLE, model_servers
 
 NAME = "tensorflow_model_server"
 
