@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
+import psutil
+import requests
 from PIL import Image
 
 from benchmark.photos import photo
-from real_server.program import RECORD
-from real_server.servers import Lightbox, lightbox, model_server
+from lightbox.harness.http_client import status_of
+from lightbox.harness.ports import free_ports
+from lightbox.harness.server import ServerProcess
+from lightbox.harness.stack import Stack, clean_environ
+from real_server.program import NAME, RECORD
 from real_server.timelines import TIMELINES, differences
 
 MODELS = RECORD / "models"
@@ -26,10 +33,54 @@ NO_RETRIES = "--max_num_load_retries=0"
 BODY = b'{"instances": [2.0, 4.0]}'
 ANSWERS = {1: {"predictions": [3.0, 4.0]}, 2: {"predictions": [4.0, 5.0]}}
 """What the versions of half_plus_two answer."""
+WIRES = ("grpc", "rest")
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+SECONDS = 300.0
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 
 Part = Callable[[Path, Path], Iterator[str]]
 """Checks a program in a folder for what it writes; yields what is wrong."""
+
+
+@contextmanager
+def model_server(program: Path, folder: Path, *flags: str) -> Iterator[tuple[str, str]]:
+    """Run the model server; give its gRPC and REST addresses once it answers."""
+    port = free_ports(2)
+    command = [str(program), f"--port={port}", f"--rest_api_port={port + 1}", *flags]
+    with ServerProcess(command, clean_environ() | QUIET, folder) as server:
+        server.wait_until(lambda: status_of(port + 1, "/v1/models/any") is not None)
+        yield f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"
+
+
+@contextmanager
+def lightbox(program: Path, models: Path, folder: Path, **settings: str) -> Iterator[Stack]:
+    """Run ``serve.sh serve`` over the model server until /ping is 200, then stop it.
+
+    ``folder`` is where it may write: short, as the path of a unix socket has 108 bytes.
+    """
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    own = {"LIGHTBOX_MODEL_SERVER": NAME, "LIGHTBOX_MODEL_DIR": str(models), "PATH": path, "TMPDIR": str(folder)}
+    with Stack(own | QUIET | settings, clean_environ(), folder) as stack:
+        stack.until_ready()
+        yield stack
+
+
+def ask(
+    stack: Stack, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+) -> tuple[int, Any]:
+    """Send one request; return the status and the parsed body, its text where that is no JSON."""
+    answer = requests.request(method, f"{stack.url}{path}", data=body, headers=headers, timeout=SECONDS)
+    try:
+        return answer.status_code, answer.json()
+    except ValueError:
+        return answer.status_code, answer.text
+
+
+def listening(stack: Stack) -> set[int]:
+    """Return the TCP ports on which a stack's processes listen; those of a container are its own."""
+    root = psutil.Process(stack.process.pid)
+    found = [one for process in (root, *root.children(recursive=True)) for one in process.net_connections("tcp")]
+    return {one.laddr.port for one in found if one.status == psutil.CONN_LISTEN}
 
 
 def transcripts(program: Path, folder: Path) -> Iterator[str]:
@@ -71,7 +122,7 @@ def one_photo(program: Path, folder: Path) -> Iterator[str]:
     for name in ("image_mean", "image_bytes"):
         shutil.copytree(MODELS / name, folder / "models" / name)
     body = photo()
-    with lightbox(program, folder / "models", folder / "run", [("LIGHTBOX_TRANSPORT", "grpc,rest")]) as served:
+    with lightbox(program, folder / "models", folder / "run", LIGHTBOX_TRANSPORT="grpc,rest") as served:
         for name in ("image_mean", "image_bytes"):
             answers = {wire: _invoke(served, body, f"tfs-model-name={name},tfs-transport={wire}") for wire in WIRES}
             print(f"   {name}: {str(answers['grpc'])[:100]}", flush=True)
@@ -81,14 +132,11 @@ def one_photo(program: Path, folder: Path) -> Iterator[str]:
         if (status, answer) != (200, {"predictions": [[7.0, 7.0, 7.0]]}):
             yield f"image_mean of a grey picture: {status} {answer}"
     with lightbox(program, folder / "models", folder / "run2") as served:
-        if served.listening() != {served.port}:
-            yield f"open ports without LIGHTBOX_TRANSPORT: {sorted(served.listening() - {served.port})}"
+        if more := listening(served) - {served.port}:
+            yield f"open ports without LIGHTBOX_TRANSPORT: {sorted(more)}"
         status, answer = _invoke(served, body, "tfs-model-name=image_mean,tfs-transport=rest")
         if status != 400 or "LIGHTBOX_TRANSPORT" not in str(answer):
             yield f"a request for a wire that is off: {status} {answer}"
-
-
-WIRES = ("grpc", "rest")
 
 
 def many_models(program: Path, folder: Path) -> Iterator[str]:
@@ -99,24 +147,24 @@ def many_models(program: Path, folder: Path) -> Iterator[str]:
     shutil.copytree(MODELS / "half_plus_two" / "1", root / "corrupt" / "1")
     for variables in (root / "corrupt" / "1" / "variables").glob("*.data*"):
         variables.write_bytes(b"")  # the server finds out: the graph is good
-    with lightbox(program, root, folder / "run", [("SAGEMAKER_MULTI_MODEL", "true")]) as served:
+    with lightbox(program, root, folder / "run", SAGEMAKER_MULTI_MODEL="true") as served:
         looked_at = list(_life_cycle(served))
     print(f"   {len(looked_at)} answers looked at", flush=True)
     yield from (f"{told}: {got} instead of {wanted}" for told, wanted, got in looked_at if got != wanted)
 
 
-def _life_cycle(served: Lightbox) -> Iterator[tuple[str, Any, Any]]:
+def _life_cycle(served: Stack) -> Iterator[tuple[str, Any, Any]]:
     """Yield what was asked, the answer that is wanted and the one that came."""
 
     def load(name: str, url: str) -> int:
-        return served.ask("POST", "/models", f'{{"model_name": "{name}", "url": "{url}"}}'.encode())[0]
+        return ask(served, "POST", "/models", f'{{"model_name": "{name}", "url": "{url}"}}'.encode())[0]
 
     def unload(name: str) -> int:
-        return served.ask("DELETE", f"/models/{name}")[0]
+        return ask(served, "DELETE", f"/models/{name}")[0]
 
     def invoke(name: str, version: int) -> tuple[int, Any]:
         headers = {ATTRIBUTES: f"tfs-model-version={version}"}
-        status, answer = served.ask("POST", f"/models/{name}/invoke", BODY, headers)
+        status, answer = ask(served, "POST", f"/models/{name}/invoke", BODY, headers)
         return status, answer if status == 200 else None
 
     def serves(what: str, name: str) -> Iterator[tuple[str, Any, Any]]:
@@ -139,12 +187,12 @@ def _life_cycle(served: Lightbox) -> Iterator[tuple[str, Any, Any]]:
     yield "load a good one of its name", 200, load("q", "two")
     yield from serves("after the corrupt one", "q")
     yield "unload what is not loaded", 404, unload("m")
-    yield "open ports", [served.port], sorted(served.listening())
+    yield "open ports", [served.port], sorted(listening(served))
 
 
-def _invoke(served: Lightbox, body: bytes, attributes: str) -> tuple[int, Any]:
+def _invoke(served: Stack, body: bytes, attributes: str) -> tuple[int, Any]:
     headers = {"Content-Type": "application/x-image", ATTRIBUTES: attributes}
-    return served.ask("POST", "/invocations", body, headers)
+    return ask(served, "POST", "/invocations", body, headers)
 
 
 def _png(grey: int) -> bytes:
