@@ -139,8 +139,8 @@ def _slow_clients(port: int) -> Iterator[None]:
     with ThreadPoolExecutor(SLOW_EACH * len(kinds)) as pool:
         for begin, drip in kinds * SLOW_EACH:
             pool.submit(client, begin, drip)
-        time.sleep(SLOW_SETTLE_SECONDS)  # slow connections are taken before anything is measured
         try:
+            time.sleep(SLOW_SETTLE_SECONDS)  # slow connections are taken before anything is measured
             yield
         finally:
             stop.set()

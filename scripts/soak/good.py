@@ -127,7 +127,7 @@ def _content(body: bytes, request: Request) -> Any:
 
 def _close(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, dict):
-        return isinstance(found, dict) and _close([*found.items()], [*wanted.items()])
+        return isinstance(found, dict) and _close(sorted(found.items()), sorted(wanted.items()))
     if isinstance(wanted, list | tuple):
         return isinstance(found, list | tuple) and len(found) == len(wanted) and all(map(_close, found, wanted))
     if isinstance(wanted, float):

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -116,15 +116,17 @@ def _under_load(traffic: Traffic, server: Running, pause: float, enough: Enough)
             stop.wait(chance.uniform(0, THINK_SECONDS))
         client.close()
 
-    with ThreadPoolExecutor(len(clients)) as pool:
+    with ThreadPoolExecutor(len(clients) + 1) as pool:
+        killing = pool.submit(guarded, killer.run)
         for client in clients:
             pool.submit(guarded, partial(drive, client))
-        killing = threading.Thread(target=guarded, args=(killer.run,))
-        killing.start()
-        _watch(server.pid, result, enough, lambda: killing.is_alive() and not stop.wait(1.0))
-        killer.stop.set()
-        killing.join()  # clients go on until the last kill is recovered from
-        stop.set()
+        try:
+            _watch(server.pid, result, enough, lambda: not (killing.done() or stop.wait(1.0)))
+            killer.stop.set()
+            wait([killing])  # clients go on until the last kill is recovered from
+        finally:
+            killer.stop.set()
+            stop.set()
     result.after = memory(server.pid)
     result.failures += [killer.failure] if killer.failure else []
     return result

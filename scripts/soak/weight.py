@@ -64,23 +64,25 @@ def _under_load(server: Running, seconds: float) -> tuple[str, bool]:
     failures = [f"a good request before the load was answered with {told}" for told in {_told(port, GOOD)} - {"200"}]
     before, rest = _lasting(pid), sum(memory(pid, proportional=True).values())
     highest: dict[str, int] = {}
-    answers: Counter[str] = Counter()
     requests, stop = bodies(), threading.Event()
 
-    def client(number: int) -> None:
+    def client(number: int) -> Counter[str]:
+        answers: Counter[str] = Counter()
         chance = random.Random(number)  # noqa: S311 - not a secret
         while not stop.is_set():
             answers[_told(port, chance.choice(requests))] += 1
+        return answers
 
     with ThreadPoolExecutor(CLIENTS) as pool:
         clients = [pool.submit(client, number) for number in range(CLIENTS)]
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            highest = max(highest, memory(pid, proportional=True), key=lambda sizes: sum(sizes.values()))
-            time.sleep(LOOK_SECONDS)
-        stop.set()
-    for each in clients:
-        each.result()
+        try:
+            while time.monotonic() < end:
+                highest = max(highest, memory(pid, proportional=True), key=lambda sizes: sum(sizes.values()))
+                time.sleep(LOOK_SECONDS)
+        finally:
+            stop.set()
+    answers = sum((each.result() for each in clients), Counter[str]())
     at_most, gone = sum(highest.values()), before - _lasting(pid)
     if at_most > CONTAINER:
         failures.append(f"all processes together took {at_most >> 20} MiB, more than {CONTAINER >> 20}")
