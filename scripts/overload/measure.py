@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from benchmark.clients.base import Load, Sample
-from benchmark.clients.connection import http_request
 from benchmark.clients.http import HttpClient
 from benchmark.clients.process import ClientProcess
 from benchmark.servers.base import Running
@@ -121,9 +120,9 @@ def _noting_memory(server: Running, sizes: list[Mapping[str, int]]) -> Iterator[
 def _slow_clients(port: int) -> Iterator[None]:
     """Have many clients, within the ``with`` block, that send headers or bodies a byte at a time, or hardly read."""
     stop = threading.Event()
-    head = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: 1000\r\n"
-    headers = {"Content-Type": "application/json", ATTRIBUTES: "tfs-model-name=large"}
-    large_answer = http_request("x", "/invocations", headers, b"[[1,2,3,4]]")
+    post = "POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: {}\r\nContent-Length: {}\r\n"
+    head = post.format("image/png", 1000).encode()
+    rows = post.format("application/json", 11) + f"{ATTRIBUTES}: tfs-model-name=large\r\n\r\n[[1,2,3,4]]"
 
     def client(begin: bytes, drip: bytes) -> None:
         with suppress(OSError), socket.socket() as connection:  # the server may have enough of it
@@ -135,7 +134,7 @@ def _slow_clients(port: int) -> Iterator[None]:
                 with suppress(TimeoutError):
                     connection.send(drip) if drip else connection.recv(512)
 
-    kinds = ((head, b"X"), (head + b"\r\n", b"X"), (large_answer, b""))
+    kinds = ((head, b"X"), (head + b"\r\n", b"X"), (rows.encode(), b""))
     with ThreadPoolExecutor(SLOW_EACH * len(kinds)) as pool:
         for begin, drip in kinds * SLOW_EACH:
             pool.submit(client, begin, drip)
