@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
 import time
@@ -29,7 +28,7 @@ from lightbox.transports.standing_reload import FILE, standing
 from soak.client import Client, Fate, Outcome, Request
 from soak.good import ATTRIBUTES
 from soak.ledger import Ledger
-from soak.run import Traffic
+from soak.run import Actor, Traffic
 from soak.stack import ARCHIVE, FOLDER, KINDS, TORN, VERSIONS, Settings
 
 OWNERS = 3
@@ -49,7 +48,7 @@ def changing_models(models: Path, model_server: Settings) -> Traffic:
     return Traffic(stack, kinds, partial(_clients, models))
 
 
-def _clients(root: Path, server: Running, ledger: Ledger) -> list[Owner | Torn]:
+def _clients(root: Path, server: Running, ledger: Ledger) -> list[Actor]:
     port, numbers, run_dir = server.address.port, count(), server.run_dir
     assert run_dir is not None
     return [
@@ -61,14 +60,12 @@ def _clients(root: Path, server: Running, ledger: Ledger) -> list[Owner | Torn]:
     ]
 
 
-class Owner:
+class Owner(Actor):
     """Loads, uses and unloads a model of a name that nobody else uses; ``models`` is the folder or file of models."""
 
     def __init__(self, port: int, ledger: Ledger, number: int, models: Path) -> None:
-        self._client = Client(port, keep=number % 2 == 0)
-        self._ledger = ledger
+        super().__init__(Client(port, keep=number % 2 == 0), ledger, number)
         self._models = models
-        self._random = random.Random(number)  # noqa: S311 - not a secret
         self._uses = 0
         self._names = (f"own-{number}-{times}" for times in count())
         self._take_new_name()
@@ -84,15 +81,11 @@ class Owner:
             self._invoke(self._invocation())
         elif self._loaded:
             self._change(self._unloading(), unsure=False, already=404, loaded=False)
-        elif self._loaded is False and self._random.random() < 0.3:
-            self._note(self._client.send(self._invocation()), 404)
+        elif self._loaded is False and self.random.random() < 0.3:
+            self._note(self.client.send(self._invocation()), 404)
         else:
             self._load()
-            self._uses = self._random.randrange(_USES)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
+            self._uses = self.random.randrange(_USES)
 
     def _load(self) -> None:
         url = json.dumps({"model_name": self._name, "url": self._folder}).encode()
@@ -100,12 +93,12 @@ class Owner:
 
     def _change(self, request: Request, unsure: bool, already: int, loaded: bool) -> None:
         """Note a load or an unload; one that is sent again may have been carried out already."""
-        outcome = self._client.send(request)
+        outcome = self.client.send(request)
         if unsure and outcome.status == already:
             self._note(outcome, already)
             self._loaded = loaded
         else:
-            self._changed(outcome, self._ledger.good(outcome, ""), loaded)
+            self._changed(outcome, self.ledger.good(outcome, ""), loaded)
 
     def _changed(self, outcome: Outcome, right: bool, loaded: bool) -> None:
         self._loaded = loaded if right else None
@@ -113,11 +106,11 @@ class Owner:
             self._take_new_name()
 
     def _invoke(self, request: Request) -> tuple[Outcome, bool]:
-        outcome = self._client.send(request)
-        return outcome, self._ledger.good(outcome, _wrong(outcome.body) if outcome.status == 200 else "")
+        outcome = self.client.send(request)
+        return outcome, self.ledger.good(outcome, _wrong(outcome.body) if outcome.status == 200 else "")
 
     def _invocation(self) -> Request:
-        attributes = f"tfs-model-version={self._random.choice(VERSIONS)}"
+        attributes = f"tfs-model-version={self.random.choice(VERSIONS)}"
         headers = {"Content-Type": "text/csv", ATTRIBUTES: attributes}
         return Request("invoke", f"/models/{self._name}/invoke", headers, _ROWS)
 
@@ -126,9 +119,9 @@ class Owner:
 
     def _note(self, outcome: Outcome, *expected: int) -> None:
         if outcome.fate is Fate.ANSWERED:
-            self._ledger.hostile(outcome, expected)
+            self.ledger.hostile(outcome, expected)
         else:
-            self._ledger.good(outcome, "")
+            self.ledger.good(outcome, "")
 
 
 class Visitor(Owner):
@@ -168,7 +161,7 @@ class Remover(Owner):
             return
         shutil.rmtree(self._models / self._folder)
         for request in (self._invocation(), self._unloading()):
-            self._note(self._client.send(request), 200, 404)
+            self._note(self.client.send(request), 200, 404)
         self._take_new_name()
 
 
@@ -186,15 +179,15 @@ class WorkerKiller(Visitor):
             super().act()
         elif time.monotonic() >= self._rest_until:
             self._rest_until = time.monotonic() + KILL_SECONDS
-            self._client.close()  # it has been idle: who knows when nginx closed it
+            self.client.close()  # it has been idle: who knows when nginx closed it
             self._load_in_vain()
             self._load()
-            self._uses = self._random.randrange(_USES)
+            self._uses = self.random.randrange(_USES)
 
     def _load_in_vain(self) -> None:
         lock = self._run_dir / FILE.format(0)
         with ThreadPoolExecutor(1) as pool:
-            first = pool.submit(Client(self._client.port).send, self._first_use())
+            first = pool.submit(Client(self.client.port).send, self._first_use())
             while not first.done():
                 time.sleep(LOOK_SECONDS)
                 stands = standing(self._run_dir, 0)
@@ -202,7 +195,7 @@ class WorkerKiller(Visitor):
                     worker = holder(lock)
                     time.sleep(TOLD_SECONDS)
                     if worker is not None:
-                        with self._ledger.killing(IN_A_LOAD, signal.SIGKILL.name), suppress(ProcessLookupError):
+                        with self.ledger.killing(IN_A_LOAD, signal.SIGKILL.name), suppress(ProcessLookupError):
                             os.kill(worker, signal.SIGKILL)
                     break
         self._note(first.result(), 200)
@@ -219,26 +212,18 @@ def holder(lock: Path) -> int | None:
     return None
 
 
-class Torn:
+class Torn(Actor):
     """Loads a model whose variables are not whole; it must be refused with the name of the file."""
-
-    def __init__(self, client: Client, ledger: Ledger) -> None:
-        self._client = client
-        self._ledger = ledger
 
     def act(self) -> None:
         """Try it once more."""
         url = json.dumps({"model_name": TORN, "url": TORN}).encode()
-        outcome = self._client.send(Request("torn model", "/models", body=url))
+        outcome = self.client.send(Request("torn model", "/models", body=url))
         if outcome.fate is Fate.ANSWERED:
             told = outcome.status != 400 or f"{TORN}/1/variables/variables.index is damaged".encode() in outcome.body
-            self._ledger.hostile(outcome, (400,) if told else ())
+            self.ledger.hostile(outcome, (400,) if told else ())
         else:
-            self._ledger.good(outcome, "")
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
+            self.ledger.good(outcome, "")
 
 
 def _wrong(body: bytes) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from soak.client import Client, Fate, Outcome, Request
 from soak.good import Check
 from soak.hostile import BODY_LIMIT_MB, Hostile
 from soak.ledger import Ledger
-from soak.run import Traffic
+from soak.run import Actor, Traffic
 from soak.stack import KINDS, Settings
 
 GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
@@ -35,7 +34,7 @@ def fixed_models(models: Path, model_server: Settings) -> Traffic:
     return Traffic(Stack("fixed models", models, settings, front=True), KINDS, _clients)
 
 
-def _clients(server: Running, ledger: Ledger) -> list[Good | Hostile]:
+def _clients(server: Running, ledger: Ledger) -> list[Actor]:
     port, front = server.address.port, server.address.front
     wanted = good.requests()
     checks = good.learn(port, front, wanted)
@@ -45,41 +44,35 @@ def _clients(server: Running, ledger: Ledger) -> list[Good | Hostile]:
         return Client(port, front, keep=number % 2 == 0)
 
     return [
-        *(Good(client(n), wanted, checks, ledger, n) for n in range(GOOD_CLIENTS)),
-        *(InSession(client(n), [digit], checks, ledger, n) for n in range(SESSION_CLIENTS)),
-        *(Hostile(port, front, ledger, digit.body, n) for n in range(HOSTILE_CLIENTS)),
+        *(Good(wanted, checks, client(n), ledger, n) for n in range(GOOD_CLIENTS)),
+        *(InSession([digit], checks, client(n), ledger, n) for n in range(SESSION_CLIENTS)),
+        *(Hostile(digit.body, Client(port, front), ledger, n) for n in range(HOSTILE_CLIENTS)),
     ]
 
 
-class Good:
+class Good(Actor):
     """One client whose requests must all be answered rightly."""
 
     def __init__(
-        self, client: Client, wanted: list[Request], checks: Mapping[str, Check], ledger: Ledger, seed: int
+        self, wanted: list[Request], checks: Mapping[str, Check], client: Client, ledger: Ledger, seed: int
     ) -> None:
-        self._client = client
+        super().__init__(client, ledger, seed)
         self._wanted = wanted
         self._checks = checks
-        self._ledger = ledger
-        self._random = random.Random(seed)  # noqa: S311 - not a secret
 
     def act(self) -> None:
         """Send one request, and once more where there was no answer."""
-        request = self._random.choice(self._wanted)
+        request = self.random.choice(self._wanted)
         self._twice(request, self._checks[request.name])
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
 
     def _send(self, request: Request, check: Check | None = None) -> tuple[Outcome, bool]:
         """Send a request; return its outcome, and whether it was answered rightly."""
-        outcome = self._client.send(request)
-        return outcome, self._ledger.good(outcome, check(outcome.body) if check and outcome.status == 200 else "")
+        outcome = self.client.send(request)
+        return outcome, self.ledger.good(outcome, check(outcome.body) if check and outcome.status == 200 else "")
 
     def _twice(self, request: Request, check: Check) -> None:
         if self._send(request, check)[0].fate is not Fate.ANSWERED:
-            self._ledger.again(self._send(request, check)[1])
+            self.ledger.again(self._send(request, check)[1])
 
 
 class InSession(Good):
@@ -100,7 +93,7 @@ class InSession(Good):
             self._session = str(json.loads(outcome.body)["session"]) if right else ""
         elif not self._kept:
             _, self._kept = self._send(self._request("image", self._session, self._wanted[0].body), check)
-        elif self._random.random() < 1 / ASKS:
+        elif self.random.random() < 1 / ASKS:
             outcome, _ = self._send(self._request("closed", self._session, asks="CLOSE"))
             if outcome.fate is not Fate.ANSWERED or outcome.status == 200:
                 self._session, self._kept = "", False

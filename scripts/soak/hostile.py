@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import socket
 import struct
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from soak.client import INFER, Client, Fate, Request
 from soak.good import ATTRIBUTES, IMAGE, JSON, image_call
 from soak.ledger import Ledger
+from soak.run import Actor
 
 CORPUS = Path(__file__).resolve().parents[2] / "tests" / "corpus" / "invalid"
 BAD = (400, 413, 414, 415, 431)
@@ -25,14 +25,12 @@ BROKEN_JSON = (b"[" * 100_000, b'{"instances": [1, ', b"\xff\xfe\x00", b"1e400",
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
-class Hostile:
-    """One hostile client; each call of ``act`` does one of its tricks against the port."""
+class Hostile(Actor):
+    """One hostile client; each call of ``act`` does one of its tricks, over connections of its own."""
 
-    def __init__(self, port: int, front: str, ledger: Ledger, image: bytes, seed: int) -> None:
-        self._client = Client(port, front)
-        self._ledger = ledger
+    def __init__(self, image: bytes, client: Client, ledger: Ledger, seed: int) -> None:
+        super().__init__(client, ledger, seed)
         self._image = image
-        self._random = random.Random(seed)  # noqa: S311 - not a secret
         self._files = sorted(path for path in CORPUS.iterdir() if path.suffix != ".json")
         head = (
             f"POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
@@ -50,13 +48,10 @@ class Hostile:
 
     def act(self) -> None:
         """Do one trick, drawn at random."""
-        self._random.choice(self._tricks)()
-
-    def close(self) -> None:
-        """Nothing is open: each trick has connections of its own."""
+        self.random.choice(self._tricks)()
 
     def _some_file(self) -> bytes:
-        return self._random.choice(self._files).read_bytes()
+        return self.random.choice(self._files).read_bytes()
 
     def _bad_image(self) -> None:
         self._ask("bad image", self._some_file(), IMAGE)
@@ -64,12 +59,12 @@ class Hostile:
     def _noise(self) -> None:
         """A good image with some bytes changed: a 200 is right too."""
         body = bytearray(self._image)
-        for _ in range(self._random.randrange(1, 30)):
-            body[self._random.randrange(len(body))] = self._random.randrange(256)
+        for _ in range(self.random.randrange(1, 30)):
+            body[self.random.randrange(len(body))] = self.random.randrange(256)
         self._ask("damaged image", bytes(body), "image/png", 200)
 
     def _broken_json(self) -> None:
-        self._ask("broken JSON", self._random.choice(BROKEN_JSON), JSON)
+        self._ask("broken JSON", self.random.choice(BROKEN_JSON), JSON)
 
     def _too_large(self) -> None:
         self._ask("oversized body", bytes((BODY_LIMIT_MB << 20) + 1), IMAGE)
@@ -81,12 +76,12 @@ class Hostile:
         """A gRPC message that is none, or one with what is no image."""
         image = self._some_file()
         none = Request("no message, gRPC", INFER, body=image)
-        self._note(self._random.choice([image_call("bad image, KServe gRPC", "digits", image), none]))
+        self._note(self.random.choice([image_call("bad image, KServe gRPC", "digits", image), none]))
 
     def _abandoned_call(self) -> None:
         """A gRPC call that is given up while it runs."""
-        self._client.send(image_call("", "digits", self._image), seconds=self._random.uniform(0, 0.01))
-        self._ledger.left("abandoned call, gRPC")
+        self.client.send(image_call("", "digits", self._image), seconds=self.random.uniform(0, 0.01))
+        self.ledger.left("abandoned call, gRPC")
 
     def _ask(self, name: str, body: bytes, content_type: str, *more: int) -> None:
         headers = {"Content-Type": content_type, ATTRIBUTES: "tfs-model-name=digits"}
@@ -97,25 +92,25 @@ class Hostile:
 
         A refusal may overtake what is still being sent if it is large; the client's system then throws it away.
         """
-        outcome = self._client.send(request)
+        outcome = self.client.send(request)
         if request.name.startswith("oversized") and outcome.fate in (Fate.UNSENT, Fate.CUT):
-            self._ledger.left(request.name)
+            self.ledger.left(request.name)
         else:
-            self._ledger.hostile(outcome, (*more, *BAD))
+            self.ledger.hostile(outcome, (*more, *BAD))
 
     def _no_http(self) -> None:
-        self._raw("no HTTP", self._random.choice(NO_HTTP), reads=1)
+        self._raw("no HTTP", self.random.choice(NO_HTTP), reads=1)
 
     def _raw(self, name: str, begin: bytes = b"", drip: bytes = b"", pause: float = 0.0, reads: int = 0) -> None:
         """Send ``begin``, then ``drip`` a byte at a time for some seconds, read a few bytes some times, and leave.
 
         Who leaves without a slow part does so with a reset, before the answer.
         """
-        end = time.monotonic() + self._random.uniform(1, 4)
+        end = time.monotonic() + self.random.uniform(1, 4)
         with suppress(OSError), socket.socket() as connection:  # it would have left anyway
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
             connection.settimeout(PATIENCE)
-            connection.connect(("127.0.0.1", self._client.port))
+            connection.connect(("127.0.0.1", self.client.port))
             connection.sendall(begin)
             for byte in drip:
                 if time.monotonic() > end:
@@ -128,4 +123,4 @@ class Hostile:
                 time.sleep(0.05)
             if not drip and reads <= 1:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-        self._ledger.left(name)
+        self.ledger.left(name)

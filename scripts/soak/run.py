@@ -6,18 +6,19 @@ import random
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import psutil
 
 from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
+from soak.client import Client
 from soak.killer import BACK_SECONDS, Killer
 from soak.ledger import Ledger
 from soak.stack import memory
@@ -28,28 +29,29 @@ STATUS_SECONDS = 10.0
 STATUS = ("requests", "accepted", "200", "4xx", "503", "cut by nginx's death", "not sent", "not connected", "lost")
 
 
-class Client(Protocol):
-    """One of many; each call of ``act`` is one thing that it does."""
+class Actor(ABC):
+    """One of many who call a stack."""
 
+    def __init__(self, client: Client, ledger: Ledger, seed: int = 0) -> None:
+        self.client = client
+        self.ledger = ledger
+        self.random = random.Random(seed)  # noqa: S311 - not a secret
+
+    @abstractmethod
     def act(self) -> None:
         """Send what is next and note what comes of it."""
-        ...
-
-    def close(self) -> None:
-        """Close what is open."""
-        ...
 
 
 @dataclass(frozen=True)
 class Traffic:
     """Which stack is called, which kinds of its processes are killed, and who calls it.
 
-    ``clients`` are made of a stack that serves and is at rest; that raises RuntimeError when it answers wrongly.
+    ``actors`` are made for a stack that serves and is at rest; that raises RuntimeError when it answers wrongly.
     """
 
     stack: Stack
     kinds: Sequence[str]
-    clients: Callable[[Running, Ledger], Sequence[Client]]
+    actors: Callable[[Running, Ledger], Sequence[Actor]]
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def soak(traffic: Traffic, folder: Path, pause: float, enough: Enough) -> Result
 
 def _under_load(traffic: Traffic, server: Running, pause: float, enough: Enough) -> Result:
     result, stop = Result(traffic.stack.name, traffic.kinds), threading.Event()
-    clients = traffic.clients(server, result.ledger)
+    actors = traffic.actors(server, result.ledger)
     result.before = memory(server.pid)
     killer = Killer(server.pid, traffic.kinds, result.ledger, pause, _say)
 
@@ -109,17 +111,16 @@ def _under_load(traffic: Traffic, server: Running, pause: float, enough: Enough)
             stop.set()
             raise
 
-    def drive(client: Client) -> None:
-        chance = random.Random()  # noqa: S311 - not a secret
+    def drive(actor: Actor) -> None:
         while not stop.is_set():
-            client.act()
-            stop.wait(chance.uniform(0, THINK_SECONDS))
-        client.close()
+            actor.act()
+            stop.wait(actor.random.uniform(0, THINK_SECONDS))
+        actor.client.close()
 
-    with ThreadPoolExecutor(len(clients) + 1) as pool:
+    with ThreadPoolExecutor(len(actors) + 1) as pool:
         killing = pool.submit(guarded, killer.run)
-        for client in clients:
-            pool.submit(guarded, partial(drive, client))
+        for actor in actors:
+            pool.submit(guarded, partial(drive, actor))
         try:
             _watch(server.pid, result, enough, lambda: not (killing.done() or stop.wait(1.0)))
             killer.stop.set()
