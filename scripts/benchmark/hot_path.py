@@ -1,29 +1,34 @@
 """Where a request's time goes, and what settings change: ``python -m benchmark.hot_path [WIDTHxHEIGHT] [A=1,B=2 ...]``.
 
-Each word ``A=1,B=2`` names variables that a stack is started with; the first stack has none. All run at once and are
-measured in turn, round by round, so that a machine that drifts does not decide. The image is 1024x768 unless given.
+Each word ``A=1,B=2`` names variables that a stack is started with; the first stack has none. ``PYTHONPATH`` names the
+``container`` folder of another working copy, such as that of the commit before. All run at once and are measured in
+turn, round by round, so that a machine that drifts does not decide. The image is 1024x768 unless given.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmark import photos
+from benchmark import bound, models, photos
 from benchmark.clients.base import Load, Session
 from benchmark.scenarios import common
 from benchmark.servers import resources
 from benchmark.servers.base import Running
+from benchmark.servers.stack import Stack
 from lightbox.harness.tables import table
 
-ROUNDS, ONE_BY_ONE, TOGETHER = 6, 30, 80
-CLIENTS = 8
+ROUNDS = 6
+LOADS = {1: 100, 8: 200}
+"""Clients, and how many requests they send together in a round."""
+ENGINE = "LIGHTBOX_ENGINE", "auto"
 
 
 @dataclass
@@ -31,7 +36,6 @@ class Measured:
     """A running stack and what was measured of it, a figure for each round."""
 
     running: Running
-    floor: Session
     photo: Session
     figures: dict[str, list[float]] = field(default_factory=dict)
 
@@ -39,22 +43,22 @@ class Measured:
         """Keep a figure of this round."""
         self.figures.setdefault(name, []).append(value)
 
-    def round(self) -> None:
-        """Measure the floor, one client and several."""
-        floor = self.floor.run(Load(ONE_BY_ONE))
-        alone = self.photo.run(Load(ONE_BY_ONE))
-        inside = statistics.median(alone.stages["total"])
-        p50 = statistics.median(alone.latencies) * 1000
-        self.note("floor, ms", statistics.median(floor.latencies) * 1000)
-        self.note("p50, one client, ms", p50)
-        self.note("of it outside the sidecar's clock, ms", p50 - inside)
-        cpu, faults = resources.cpu_seconds(self.running.pid), page_faults(self.running)
-        together = self.photo.run(Load(TOGETHER, CLIENTS))
-        after = resources.cpu_seconds(self.running.pid)
-        self.note(f"requests/s, {CLIENTS} clients", together.answers / together.seconds)
-        for role in ("nginx", "gunicorn", "model server"):
-            self.note(f"{role}, CPU ms a request", (after[role] - cpu[role]) / TOGETHER * 1000)
-        self.note("gunicorn, page faults a request", (page_faults(self.running) - faults) / TOGETHER)
+    def round(self, bounds: Mapping[int, float]) -> None:
+        """Measure one client and several; ``bounds`` are the milliseconds of each load's bound."""
+        for clients, requests in LOADS.items():
+            cpu, faults = resources.cpu_seconds(self.running.pid), page_faults(self.running)
+            sample = self.photo.run(Load(requests, clients))
+            assert sample.answers == requests, sample.first_error
+            after = resources.cpu_seconds(self.running.pid)
+            each = {role: (after[role] - cpu[role]) / requests * 1000 for role in after}
+            load = f"{clients} client{'s' if clients > 1 else ''}"
+            for role in ("nginx", "gunicorn", "model server"):
+                self.note(f"{load}: {role}, CPU ms an image", each[role])
+            self.note(f"{load}: all, CPU ms an image", sum(each.values()))
+            self.note(f"{load}: all ÷ bound", sum(each.values()) / bounds[clients])
+            self.note(f"{load}: p50, ms", statistics.median(sample.latencies) * 1000)
+            self.note(f"{load}: images/s", sample.answers / sample.seconds)
+            self.note(f"{load}: gunicorn, page faults an image", (page_faults(self.running) - faults) / requests)
         self.note("largest worker, MB", max(resources.memory(self.running.pid).rss["gunicorn"]) / 1e6)
 
 
@@ -72,13 +76,12 @@ def page_faults(running: Running) -> float:
 def measured(settings: dict[str, str], image: bytes) -> Iterator[Measured]:
     """Start a stack, warm it up, and stop it at the end."""
     with tempfile.TemporaryDirectory() as folder:
-        running = common.lightbox(**settings).start(Path(folder))
+        stack = Stack("Lightbox", models.alone("mobilenet_v2"), (ENGINE, *settings.items()))
+        running = stack.start(Path(folder))
         try:
-            floor = common.classification_floor(image).open(running.address)
             photo = common.post_image("mobilenet_v2", body=image).open(running.address)
-            floor.run(Load(10))
-            photo.run(Load(100, CLIENTS))
-            yield Measured(running, floor, photo)
+            photo.run(Load(100, max(LOADS)))
+            yield Measured(running, photo)
         finally:
             running.stop()
 
@@ -92,8 +95,12 @@ def main(words: list[str]) -> None:
         all_measured = [stacks.enter_context(measured(parse(words), image)) for words in variants]
         for number in range(ROUNDS):
             print(f"round {number + 1} of {ROUNDS}", file=sys.stderr, flush=True)
+            cores = len(os.sched_getaffinity(0))
+            found = {clients: bound.milliseconds(image, min(clients, cores)) for clients in LOADS}
             for one in all_measured:
-                one.round()
+                for clients, value in found.items():
+                    one.note(f"bound of {min(clients, cores)} at once, CPU ms an image", value)
+                one.round(found)
         rows = [
             (name, *cells([statistics.median(one.figures[name]) for one in all_measured]))
             for name in all_measured[0].figures
