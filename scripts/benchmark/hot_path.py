@@ -26,7 +26,7 @@ from benchmark.servers.stack import Stack
 from lightbox.harness.tables import table
 
 ROUNDS = 6
-LOADS = {1: 100, 8: 200}
+LOADS = {1: 150, 8: 300}
 """Clients, and how many requests they send together in a round."""
 ENGINE = "LIGHTBOX_ENGINE", "auto"
 
