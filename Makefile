@@ -116,7 +116,7 @@ quantize: $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photo
 
 BENCH ?= --full
 BENCH_PAGES = $(if $(findstring --full,$(BENCH)),docs/benchmarks,build/benchmarks)
-bench: $(READY_DEV) $(VENV)-bench/.ready $(if $(findstring --full,$(BENCH)),$(VENV)-quantize/.ready) nginx  ## Measure all and write docs/benchmarks; BENCH="--full load" one scenario of them; --quick writes build/benchmarks
+bench: $(READY_DEV) $(VENV)-bench/.ready $(if $(findstring --full,$(BENCH)),$(VENV)-quantize/.ready) nginx  ## Measure all in twenty minutes and write docs/benchmarks; BENCH="--full load" one scenario; --quick two minutes, build/benchmarks
 	@code=0; PYTHONPATH=scripts:container $(PY) -m benchmark $(BENCH) \
 	 --out $(BENCH_PAGES) || code=$$?; \
 	 $(if $(findstring docs,$(BENCH_PAGES)),$(PY) scripts/production_page.py || code=$$?;) exit $$code

@@ -20,7 +20,8 @@ compile openvino openvino.overrides --constraints dev.lock --extra openvino "$ou
 compile sidecar sidecar.overrides --constraints dev.lock --extra aws "$ours" handlers.in
 compile handlers_aws sidecar.overrides --constraints dev.lock handlers_aws.in
 compile tracing sidecar.overrides --constraints dev.lock --extra tracing "$ours"
-compile bench sidecar.overrides --constraints dev.lock bench.in
+# BentoML asks for another release of OpenTelemetry than ours, so that this set is held to none of our versions.
+compile bench sidecar.overrides bench.in
 compile fuzz sidecar.overrides --constraints dev.lock fuzz.in
 compile compiler sidecar.overrides --constraints dev.lock compiler.in
 # nncf needs an older numpy than the others, so that this set is held to none of their versions.

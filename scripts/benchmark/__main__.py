@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-SCENARIO_NAMES = ("rest_or_grpc", "wire", "client", "load", "scale")
+SCENARIO_NAMES = ("rest_or_grpc", "wire", "load", "scale")
 STARTED_AT_ONCE = 4
 """Servers that a quick run starts together."""
 
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = [SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]
     folder = results.fresh_folder(options.out)
     document = results.new_document(scale.name, sys.argv[1:] if arguments is None else arguments)
-    document["scenarios"] = Runner(folder, Progress(len(chosen)), at_once=scale.pick(STARTED_AT_ONCE, 1)).run(chosen)
+    document["scenarios"] = Runner(folder, Progress(chosen), at_once=scale.pick(STARTED_AT_ONCE, 1)).run(chosen)
     answered = results.all_answered(document)
     options.out.mkdir(parents=True, exist_ok=True)
     target = options.out / "results.json"
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 1
     results.write(document, target)
     pages.write(document, options.out)
-    print(f"== written: {options.out}/README.md and the pages, plots and results.json beside it", file=sys.stderr)
+    print(f"== written: {options.out}/README.md and the pages, pictures and results.json beside it", file=sys.stderr)
     return 0 if answered else 1
 
 

@@ -19,8 +19,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from benchmark import models, photos, results
-from benchmark.pages import tables
-from benchmark.pages.scenario import measured_with
+from benchmark.pages import measured_with, tables
 from benchmark.scenarios import common
 from benchmark.scenarios.engine_stacks import EQUAL_ANSWERS, INT8, OTHER_ANSWERS
 from benchmark.servers.base import Running
@@ -38,10 +37,9 @@ SIDE = 1024
 HEAD = f"""# Accuracy
 
 `PYTHONPATH=scripts:container .venv/bin/python -m benchmark.accuracy` posts pictures to `{MODEL}`
-([sample models](../sample_models.md#efficientnet_lite0)) and compares the probabilities of all 1000 classes with those
-of engine tensorflow over gRPC. Each picture is sent as a JPEG with a shorter side of {SIDE} pixels, as cameras make it.
-`tests/slow/test_accuracy.py` holds the figures. So few pictures tell whether answers are right, not how good the
-network is. `auto` answers with the engine that the comparison on this machine chose.
+([sample models](../sample_models.md#efficientnet_lite0)), as JPEGs with a shorter side of {SIDE} pixels, and compares
+the probabilities of all 1000 classes with those of engine tensorflow over gRPC. `tests/slow/test_accuracy.py` holds the
+figures. So few pictures tell whether answers are right, not how good the network is.
 """
 
 
@@ -124,31 +122,28 @@ def ask(stack: Running, wire: str, body: bytes) -> npt.NDArray[np.float32]:
 
 
 def page(rows: Sequence[Row], document: results.Document) -> str:
-    """Return the page as Markdown."""
-    first, count = rows[0], len(rows[0].shown)
-    short = [row.name.removeprefix("Lightbox, ") for row in rows]
-    cells = [
-        [name, row.wire, *(f"{row.top(best)} of {count}" for best in (1, 5)), f"{row.difference(first):.2g}"]
-        for name, row in zip(short, rows, strict=True)
-    ]
-    names = class_names()
-    answers = [
-        [
-            f"{picture.package}: {Path(picture.file).name}",
-            " or ".join(names[number] for number in picture.classes),
-            ", ".join(f"{names[best]} {scores[best]:.2f}" for best in np.argsort(-scores)[:2]),
-        ]
-        for picture, scores in zip(first.shown, first.probabilities, strict=True)
+    """Return the page as Markdown: a line for each engine, with the worst of its wires."""
+    first, count, names = rows[0], len(rows[0].shown), class_names()
+    cells = []
+    for name in dict.fromkeys(row.name for row in rows):
+        wires = [row for row in rows if row.name == name]
+        tops = [f"{min(row.top(best) for row in wires)} of {count}" for best in (1, 5)]
+        difference = max(row.difference(first) for row in wires)
+        shown = ", ".join(row.wire for row in wires)
+        cells.append([name.removeprefix("Lightbox, "), shown, *tops, f"{difference:.2g}"])
+    wrong = [
+        f"- {picture.package}, {Path(picture.file).name}: {names[picture.classes[0]]} is called {names[best]}"
+        for picture, best in zip(first.shown, first.probabilities.argmax(axis=1), strict=True)
+        if best not in picture.classes
     ]
     return "\n".join(
         [
             HEAD,
-            *tables.table(["", "wire", "top-1", "top-5", "largest difference"], cells),
-            f"INT8 is calibrated with {models.CALIBRATED // 2} crops of two other photographs.",
+            *tables.table(["", "wires", "top-1", "top-5", "largest difference"], cells),
+            f"INT8 is calibrated with {models.CALIBRATED // 2} crops of two other photographs. Not named right:",
             "",
-            "## The pictures",
+            *wrong,
             "",
-            *tables.table(["picture", "class", "the best two, engine tensorflow"], answers),
             measured_with(document),
             "",
             "Back to [all benchmarks](README.md).",

@@ -6,6 +6,7 @@ import io
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,12 @@ from botocore.exceptions import ClientError
 from matplotlib.figure import Figure
 
 from benchmark import figures, photos
-from benchmark.clients.base import Load, Sample
-from benchmark.clients.boto import Boto3Client, Boto3Session
+from benchmark.clients.base import Load, Sample, run
+from benchmark.clients.boto import Boto3Client
 from benchmark.pages import tables
 from benchmark.scenarios import common
+from benchmark.servers.base import Address
 from benchmark.servers.stack import model_server_kind
-from lightbox.client.boto import runtime_client
 
 WIRES = {"REST": "rest", "gRPC": "grpc"}
 ROUND_CALLS = 10
@@ -29,6 +30,8 @@ BOXES = 8
 LEAST_SCORE = 0.5
 """Of a box that is drawn: a detector with seeded weights is never that sure."""
 Samples = Mapping[str, list[Sample]]
+NOWHERE = Address(0)
+"""The endpoint's clients know themselves where it is."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +57,16 @@ class Endpoint:
     name: str | None = None
     region: str | None = None
 
-    def session(self, body: bytes, model: str, wire: str) -> Boto3Session:
-        """Return a session that sends this image to a model over a wire."""
-        request = Boto3Client(body, common.IMAGE, common.attributes(model, wire), self.name)
-        return Boto3Session(request, runtime_client(self.url, self.region))
+    def client(self, body: bytes, model: str, wire: str) -> Boto3Client:
+        """Return what sends this image to a model over a wire."""
+        return Boto3Client(body, common.IMAGE, common.attributes(model, wire), self.url, self.name, self.region)
 
     def offer(self, body: bytes, model: str) -> Offer:
         """Return the wires over which the endpoint answers for a model; it is called once over each."""
         wires, missing = {}, []
         for name, wire in WIRES.items():
             try:
-                self.session(body, model, wire).invoke()
+                self.client(body, model, wire).invoke()
                 wires[name] = wire
             except ClientError as error:
                 missing.append(error.response["Error"]["Message"])
@@ -72,7 +74,7 @@ class Endpoint:
 
     def predictions(self, body: bytes, model: str, wire: str) -> Any:
         """Return the predictions for one image."""
-        return json.loads(self.session(body, model, wire).invoke()[0])["predictions"]
+        return json.loads(self.client(body, model, wire).invoke())["predictions"]
 
 
 def model_server() -> str:
@@ -97,13 +99,13 @@ def local_endpoint() -> Iterator[Endpoint]:
 
 def compare(endpoint: Endpoint, offer: Offer, calls: int, body: bytes) -> dict[str, list[Sample]]:
     """Invoke ``calls`` times over each wire that is offered, in rounds of ten in turn; return the samples by wire."""
-    sessions = {name: endpoint.session(body, offer.model, wire) for name, wire in offer.wires.items()}
-    samples: dict[str, list[Sample]] = {name: [] for name in sessions}
-    for session in sessions.values():
-        session.run(Load(1))
-    for begun in range(0, calls, ROUND_CALLS):
-        for name, session in sessions.items():
-            samples[name].append(session.run(Load(min(ROUND_CALLS, calls - begun))))
+    clients = {name: endpoint.client(body, offer.model, wire) for name, wire in offer.wires.items()}
+    samples: dict[str, list[Sample]] = {name: [] for name in clients}
+    with ThreadPoolExecutor(1) as thread:  # a notebook's own thread has an event loop already
+        for begun in range(0, calls, ROUND_CALLS):
+            for name, client in clients.items():
+                load = Load(min(ROUND_CALLS, calls - begun))
+                samples[name].append(thread.submit(run, client, NOWHERE, load).result())
     failed = [sample.first_error for wire in samples.values() for sample in wire if sample.errors]
     if failed:
         raise RuntimeError(f"{len(failed)} rounds had failed calls, the first with: {failed[0]}")
@@ -112,7 +114,7 @@ def compare(endpoint: Endpoint, offer: Offer, calls: int, body: bytes) -> dict[s
 
 def summaries(samples: Samples) -> list[dict[str, Any]]:
     """Return each wire's figures as the plots take them."""
-    return [{"name": name, **figures.summarise(rounds)} for name, rounds in samples.items()]
+    return [{"name": name, **figures.summarise(rounds, {})} for name, rounds in samples.items()]
 
 
 def percentile_table(tasks: Mapping[str, Samples]) -> str:

@@ -10,6 +10,8 @@ from benchmark.clients.base import Client, Load
 from benchmark.servers.base import Server
 
 T = TypeVar("T")
+BOUND = "the bound: one process, no server"
+"""The row of an experiment's bound."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,9 @@ class Variant:
 class Experiment:
     """Variants under the same load, round by round in turn.
 
-    In a sweep ``x`` is this experiment's place on the axis. With ``counted`` calls the bytes on the inner hops
-    are counted too, in a pass of its own that is not timed. ``floor`` names the variant that the others are
-    divided by. With ``warm_up`` each client first sends so many requests, or one from each of the load's clients.
+    In a sweep ``x`` is this experiment's place on the axis. ``bound`` is an image for mobilenet_v2, with which
+    the bound is measured in each round. Each client first sends ``warm_up`` requests, or one from each of the load's
+    clients where these are more.
     """
 
     key: str
@@ -47,18 +49,26 @@ class Experiment:
     load: Load
     rounds: int = 1
     warm_up: int = 3
-    floor: str | None = None
-    counted: int = 0
+    bound: bytes | None = field(default=None, repr=False)
     x: float | None = None
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A question and the experiments that answer it; ``sweeps`` name the axis of experiments by their key's stem."""
+    """A question and the experiments that answer it, in about so many minutes on two cores.
+
+    ``axes`` name the axis of each sweep by the key of its experiments.
+    """
 
     key: str
     title: str
     question: str
+    minutes: float
     experiments: tuple[Experiment, ...]
     axes: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def rounds(self) -> int:
+        """Return how often a load is sent, over all experiments and variants."""
+        return sum(experiment.rounds * len(experiment.variants) for experiment in self.experiments)

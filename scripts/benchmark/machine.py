@@ -15,19 +15,8 @@ from benchmark.servers.base import REPOSITORY
 from benchmark.servers.rival import VENV
 from benchmark.servers.stack import model_server_kind
 
-PACKAGES = (
-    "tensorflow-cpu",
-    "grpcio",
-    "protobuf",
-    "numpy",
-    "pillow",
-    "gunicorn",
-    "flask",
-    "orjson",
-    "requests",
-    "boto3",
-)
-RIVAL_PACKAGES = ("fastapi", "uvicorn", "litserve", "onnxruntime", "grpcio", "pillow")
+PACKAGES = ("tensorflow-cpu", "openvino", "grpcio", "pillow", "gunicorn")
+RIVAL_PACKAGES = ("fastapi", "uvicorn", "litserve", "bentoml", "onnxruntime")
 
 
 def machine() -> dict[str, Any]:
@@ -57,23 +46,18 @@ class StolenTime:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of all that is measured."""
+    """Return the versions of all that is measured, and Lightbox's commit as ``lightbox``."""
+    here = {distribution.name.lower(): distribution.version for distribution in metadata.distributions()}
+    rivals = {
+        distribution.name.lower(): distribution.version
+        for folder in VENV.glob("lib/python*/site-packages")
+        for distribution in metadata.distributions(path=[str(folder)])
+    }
     found = {"python": platform.python_version(), "nginx": _first_line(["nginx", "-v"]).rpartition("/")[2]}
-    found |= {name: _version(name) for name in PACKAGES}
+    found |= {name: here.get(name, "") for name in PACKAGES} | {name: rivals.get(name, "") for name in RIVAL_PACKAGES}
     found["lightbox"] = _first_line(["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty"])
     found["model server"] = model_server_kind()
     return {name: version for name, version in found.items() if version}
-
-
-def rival_versions() -> dict[str, str]:
-    """Return the versions in the rivals' environment."""
-    folder = next(iter(VENV.glob("lib/python*/site-packages")), None)
-    if folder is None:
-        return {}
-    found = {
-        distribution.name.lower(): distribution.version for distribution in metadata.distributions(path=[str(folder)])
-    }
-    return {name: found[name] for name in RIVAL_PACKAGES if name in found}
 
 
 def _cpuinfo(field: str) -> str:
@@ -87,13 +71,6 @@ def _instructions() -> str:
     flags = _cpuinfo("flags").split()
     names = {"avx512_vnni": "AVX-512 with VNNI", "avx512f": "AVX-512", "avx2": "AVX2"}
     return next((name for flag, name in names.items() if flag in flags), platform.machine())
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 def _first_line(command: list[str]) -> str:

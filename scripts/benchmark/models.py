@@ -26,9 +26,6 @@ QUANTIZE_VENV = REPOSITORY / ".venv-quantize"
 CALIBRATED = 64
 """Crops that an INT8 model is made with; half of them compare it."""
 
-ANSWER_FLOATS = {"4 kB": 1 << 10, "64 kB": 1 << 14, "1 MB": 1 << 18, "7 MB": 7 << 18, "28 MB": 7 << 20}
-"""Sizes of answers, and float32 numbers that make them."""
-
 
 def zoo_model(folder: Path, name: str, form: str) -> None:
     """Export a model of the zoo in one form of input, unless it is there."""
@@ -127,14 +124,6 @@ def link(path: Path, target: Path) -> None:
             path.symlink_to(target, target_is_directory=True)
 
 
-def small_classifier() -> Path:
-    """Return the folder of MobileNetV3Small as prepared tensor and as encoded bytes, weights seeded."""
-    root = MODELS / "mobilenet_v3"
-    for form, name in (("float32", "mobilenet_v3"), ("bytes", "mobilenet_v3_bytes")):
-        _keras_model("mobilenet_v3", form, root / name)
-    return root
-
-
 def _keras_model(name: str, form: str, folder: Path) -> None:
     """Export one of ``KERAS_NETWORKS``, unless it is there: the caller sends 0..255."""
     if layout.versions(folder):
@@ -171,23 +160,18 @@ def image_model(name: str) -> ImageModel:
     )
 
 
-def answers_of_sizes() -> Path:
-    """Return the folder of models that take a tiny image and answer a row of so many numbers."""
-    root = MODELS / "answers"
-    for size, count in ANSWER_FLOATS.items():
-        folder = root / answer_model(size)
-        if not layout.versions(folder):
-            save_tiny(folder, count)
+def many_models(count: int) -> Path:
+    """Return a folder of ``count`` small models, all of them the same: uint8 [N, 8, 8, 3] to float32 [N, 1024]."""
+    tiny = MODELS / "tiny"
+    if not layout.versions(tiny):
+        _save_tiny(tiny)
+    root = MODELS / f"many_{count}"
+    for number in range(count):
+        link(root / f"model_{number:03}" / "1", tiny / "1")
     return root
 
 
-def answer_model(size: str) -> str:
-    """Return the name of the model with answers of a size."""
-    return "answer_" + size.replace(" ", "_")
-
-
-def save_tiny(folder: Path, count: int) -> None:
-    """Save a model uint8 [N, 8, 8, 3] to float32 [N, count] that costs next to nothing but its answer."""
+def _save_tiny(folder: Path) -> None:
     from lightbox.model_zoo.saved_model import quiet_tensorflow
 
     quiet_tensorflow()
@@ -195,28 +179,11 @@ def save_tiny(folder: Path, count: int) -> None:
 
     def answer(image: Any) -> dict[str, Any]:
         mean = tf.reduce_mean(tf.cast(image, tf.float32), axis=[1, 2, 3])
-        return {"row": mean[:, None] * 0.001 + tf.range(count, dtype=tf.float32)[None] * 1e-7}
+        return {"row": mean[:, None] * 0.001 + tf.range(1024, dtype=tf.float32)[None] * 1e-7}
 
-    spec = tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")
-    _save(folder, tf.function(answer, input_signature=[spec]))
-
-
-def _save(folder: Path, function: Any) -> None:
-    import tensorflow as tf
-
+    signature = tf.function(answer, input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")])
     partial = folder.with_name(f".{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
-    tf.saved_model.save(tf.Module(), str(partial), signatures={"serving_default": function.get_concrete_function()})
+    tf.saved_model.save(tf.Module(), str(partial), signatures={"serving_default": signature.get_concrete_function()})
     folder.mkdir(parents=True, exist_ok=True)
     partial.rename(folder / "1")
-
-
-def many_models(count: int) -> Path:
-    """Return a folder of ``count`` small models, all of them the same."""
-    tiny = MODELS / "tiny"
-    if not layout.versions(tiny):
-        save_tiny(tiny, 1 << 10)
-    root = MODELS / f"many_{count}"
-    for number in range(count):
-        link(root / f"model_{number:03}" / "1", tiny / "1")
-    return root

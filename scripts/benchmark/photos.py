@@ -1,4 +1,4 @@
-"""The images that are sent: a real photograph in any size, and the study's noise."""
+"""The images that are sent: a real photograph in any size."""
 
 from __future__ import annotations
 
@@ -21,15 +21,6 @@ def photo(width: int = 1024, height: int = 768, quality: int = 90) -> bytes:
 
     image = Image.fromarray(load_sample_image(PHOTO)).resize((width, height), Image.Resampling.LANCZOS)
     return encode(image, quality)
-
-
-@lru_cache(maxsize=8)
-def noise(width: int, height: int, quality: int = 95) -> bytes:
-    """Return a JPEG of random pixels, as the published study from the client sends."""
-    from PIL import Image
-
-    pixels = np.random.default_rng(7).integers(0, 256, (height, width, 3), np.uint8)
-    return encode(Image.fromarray(pixels), quality)
 
 
 def photo_of_bytes(size: int) -> bytes:
@@ -61,14 +52,6 @@ def pixels_npy(count: int, side: int) -> bytes:
     """Return a .npy file of ``count`` images of raw pixels, uint8 [count, side, side, 3]."""
     buffer = io.BytesIO()
     np.save(buffer, np.repeat(pixels(side), count, axis=0))
-    return buffer.getvalue()
-
-
-@lru_cache(maxsize=2)
-def tensor_npy(side: int) -> bytes:
-    """Return a .npy file of the photograph as a prepared tensor, float32 [1, side, side, 3] within -1..1."""
-    buffer = io.BytesIO()
-    np.save(buffer, pixels(side).astype(np.float32) / np.float32(127.5) - np.float32(1))
     return buffer.getvalue()
 
 

@@ -14,8 +14,6 @@ from benchmark.servers.base import REPOSITORY
 from benchmark.servers.rival import VENV
 from lightbox.telemetry import say
 
-NEED_RIVALS = frozenset({"client", "load"})
-
 
 class Unprepared(Exception):
     """Something is missing that this cannot make; the message says what to do."""
@@ -23,8 +21,7 @@ class Unprepared(Exception):
 
 def prepare(scale: Scale, scenarios: Collection[str]) -> None:
     """Make what is missing for these scenarios; a minute the first time. Raises CalledProcessError and Unprepared."""
-    with_rivals = bool(NEED_RIVALS.intersection(scenarios))
-    if with_rivals and not VENV.is_dir():
+    if "load" in scenarios and not VENV.is_dir():
         raise Unprepared(f"{VENV} is missing, in which the other servers run: `make bench` makes it")
     if "load" in scenarios and scale.name == "full" and not models.QUANTIZE_VENV.is_dir():
         raise Unprepared(f"{models.QUANTIZE_VENV} is missing, in which models are quantized: `make bench` makes it")
@@ -47,9 +44,9 @@ def _make(scale: Scale, scenarios: Collection[str]) -> None:
         fcntl.flock(turn, fcntl.LOCK_EX)  # another run may want the same
         for name in scenarios:
             SCENARIOS[name](scale)
-        if NEED_RIVALS.intersection(scenarios):
+        if "load" in scenarios:
             convert("mobilenet_v3", resize=True)
-            for network in ("mobilenet_v2", *scale.pick((), ("resnet50",))):
+            for network in ("mobilenet_v2", *scale.pick((), ("mobilenet_v3", "resnet50"))):
                 convert(network)
 
 

@@ -1,4 +1,4 @@
-"""Says what is being measured and what came out, as it happens."""
+"""Says what is being measured, what came out, and how long it will still take."""
 
 from __future__ import annotations
 
@@ -7,36 +7,47 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmark.declarations import Scenario
+
 
 class Progress:
-    """Lines on stderr, each with the time since the start."""
+    """Lines on stderr, each with the time since the start and what is left of the expected time."""
 
-    def __init__(self, scenarios: int) -> None:
+    def __init__(self, scenarios: Sequence[Scenario]) -> None:
         self._began = time.perf_counter()
-        self._scenarios = scenarios
-        self._current = 0
+        self._minutes = {scenario.key: scenario.minutes for scenario in scenarios}
+        self._done, self._rounds_done, self._rounds = 0.0, 0, 1
+        self._current: Scenario | None = None
+        self.say(f"{sum(self._minutes.values()):.0f} minutes on two cores of the machine that the pages are from")
 
     def say(self, text: str) -> None:
         """Say one step."""
-        print(f"== {time.perf_counter() - self._began:6.1f} s  {text}", file=sys.stderr, flush=True)
+        passed = time.perf_counter() - self._began
+        current = self._current.minutes * self._rounds_done / self._rounds if self._current else 0.0
+        done = self._done + current
+        # What is done tells how this machine compares with the one of the expected minutes.
+        pace = passed / 60 / done if done > 0.25 else 1.0
+        left = max(0.0, (sum(self._minutes.values()) - done) * pace)
+        print(f"== {passed:5.0f} s, about {left:3.1f} min left  {text}", file=sys.stderr, flush=True)
 
-    def scenario(self, title: str) -> None:
+    def scenario(self, scenario: Scenario) -> None:
         """Say that a scenario begins."""
-        self._current += 1
-        self.say(f"[{self._current}/{self._scenarios}] {title}")
+        if self._current:
+            self._done += self._current.minutes
+        self._current, self._rounds_done, self._rounds = scenario, 0, max(1, scenario.rounds)
+        self.say(scenario.title)
 
-    def round(self, title: str, number: int, of: int) -> None:
-        """Say that a round begins."""
-        self.say(f"  {title}: round {number} of {of}")
+    def round(self, variants: int) -> None:
+        """Note that so many variants had one more round."""
+        self._rounds_done += variants
 
     def experiment(self, title: str, variants: Sequence[Mapping[str, Any]]) -> None:
         """Say what an experiment gave."""
         self.say(f"  {title}:")
         for variant in variants:
+            figure = "no answer"
             if "p50" in variant:
-                ratio = f", {variant['ratio']:.2f} x floor" if variant.get("ratio") else ""
-                figure = f"p50 {variant['p50']:8.1f} ms, {variant['throughput']:7.1f} requests/s{ratio}"
-            else:
-                figure = "no answer"
+                cost = sum(variant["cpu_ms"].values())
+                figure = f"p50 {variant['p50']:8.1f} ms, {variant['throughput']:7.1f} requests/s, CPU {cost:6.1f} ms"
             failed = f"; {variant['errors']} failed: {variant['first_error'][:120]}" if variant["errors"] else ""
-            print(f"              {variant['name']:32} {figure}{failed}", file=sys.stderr, flush=True)
+            print(f"      {variant['name']:44} {figure}{failed}", file=sys.stderr, flush=True)

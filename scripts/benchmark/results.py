@@ -32,12 +32,11 @@ def new_document(scale: str, arguments: list[str]) -> Document:
         "command": " ".join(["python -m benchmark", *arguments]),
         "machine": machine.machine(),
         "versions": machine.versions(),
-        "rival_versions": machine.rival_versions(),
         "scenarios": [],
     }
 
 
-RUN = ("measured", "command", "machine", "versions", "rival_versions")
+RUN = ("measured", "command", "machine", "versions")
 """What tells how the scenarios of a document were measured."""
 
 

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
-from benchmark import figures
+from benchmark import bound, figures
 from benchmark.clients.base import Load, Sample
-from benchmark.clients.process import ClientFailed, ClientProcess
-from benchmark.declarations import Experiment, Scenario, Variant
+from benchmark.clients.process import ClientProcess
+from benchmark.declarations import BOUND, Experiment, Scenario, Variant
 from benchmark.machine import StolenTime
 from benchmark.progress import Progress
-from benchmark.servers import hops, resources
+from benchmark.servers import resources
 from benchmark.servers.base import REPOSITORY, Running, Server
 from lightbox.harness.server import ServerFailed
-
-LEAST_BYTES = 1000
-COUNTED_AT_ONCE = 3
-"""Servers whose bytes are counted together: bytes do not depend on what else runs."""
 
 T = TypeVar("T")
 
 
 class Runner:
-    """Runs several scenarios one after another; servers that later ones need stay up.
+    """Runs several scenarios one after another; a server runs from the first experiment that needs it to the last.
 
     ``at_once`` servers start at the same time: with more than one they are up sooner, and the time that each of them
     takes is no figure to quote.
@@ -45,24 +42,25 @@ class Runner:
 
     def run(self, scenarios: Sequence[Scenario]) -> list[dict[str, Any]]:
         """Return a result for each scenario."""
-        results: list[dict[str, Any]] = []
-        last_use = {server: scenario for scenario in scenarios for server in servers_of(scenario)}
+        last_use = last_uses([experiment for scenario in scenarios for experiment in scenario.experiments])
         try:
-            for scenario in scenarios:
-                self._progress.scenario(scenario.title)
-                results.append(self._scenario(scenario))
-                over = [server for server in self._servers if last_use[server] is scenario]
-                self._each(Running.stop, [self._servers.pop(server) for server in over])
+            return [self._scenario(scenario, last_use) for scenario in scenarios]
         finally:
             self._each(Running.stop, list(self._servers.values()))
             self._servers.clear()
-        self._count_hops(scenarios, results)
-        return results
 
-    def _scenario(self, scenario: Scenario) -> dict[str, Any]:
+    def _scenario(self, scenario: Scenario, last_use: Mapping[Server, Experiment]) -> dict[str, Any]:
+        self._progress.scenario(scenario)
         began, stolen = time.perf_counter(), StolenTime()
-        self._each(self._start, servers_of(scenario))
-        experiments = [self._experiment(experiment) for experiment in scenario.experiments]
+        experiments, described = [], []
+        last_here = last_uses(scenario.experiments)
+        for experiment in scenario.experiments:
+            servers = last_uses([experiment])
+            self._each(self._start, list(servers))
+            experiments.append(self.experiment(experiment))
+            described += [self._describe(server) for server in servers if last_here[server] is experiment]
+            over = [server for server in servers if last_use[server] is experiment and server in self._servers]
+            self._each(Running.stop, [self._servers.pop(server) for server in over])
         return {
             "key": scenario.key,
             "title": scenario.title,
@@ -70,7 +68,7 @@ class Runner:
             "notes": list(scenario.notes),
             "axes": dict(scenario.axes),
             "experiments": experiments,
-            "servers": [self._describe(server) for server in servers_of(scenario)],
+            "servers": described,
             "seconds": figures.rounded(time.perf_counter() - began),
             "stolen": round(stolen.share(), 3),
         }
@@ -83,106 +81,67 @@ class Runner:
     def _start(self, server: Server) -> None:
         if server in self._servers or server in self._failed:
             return
-        self._progress.say(f"starting {server.name}")
+        self._progress.say(f"  starting {server.name}")
         try:
             self._servers[server] = server.start(self._folder / f"server-{next(self._numbers)}")
         except ServerFailed as error:
             self._failed[server] = str(error)
-            self._progress.say(f"{server.name} did not start: {error}")
+            self._progress.say(f"  {server.name} did not start: {error}")
         self._answers.setdefault(server, 0)
 
-    def _experiment(self, experiment: Experiment) -> dict[str, Any]:
-        with ExitStack() as open_clients:
-            clients = {
-                variant.name: open_clients.enter_context(ClientProcess(variant.client, running.address))
-                for variant in experiment.variants
-                if (running := self._servers.get(variant.server)) is not None
+    def experiment(self, experiment: Experiment) -> dict[str, Any]:
+        """Return what an experiment gave; its servers run."""
+        rounds: dict[str, list[Sample]] = {variant.name: [] for variant in experiment.variants}
+        cpu: dict[str, dict[str, float]] = {variant.name: {} for variant in experiment.variants}
+        bounds: list[float] = []
+        variants = [variant for variant in experiment.variants if variant.server in self._servers]
+        cores = min(experiment.load.clients, len(os.sched_getaffinity(0)))
+        with ExitStack() as clients:
+            callers = {
+                variant.name: clients.enter_context(
+                    ClientProcess(variant.client, self._servers[variant.server].address)
+                )
+                for variant in variants
             }
-            rounds, cpu = self._rounds(experiment, clients)
-        floor = rounds.get(experiment.floor or "", [])
-        variants = []
-        for variant in experiment.variants:
-            samples = rounds.get(variant.name, [])
-            result = {"name": variant.name, "server": variant.server.name, **figures.summarise(samples)}
-            if variant.server in self._failed:
-                result["first_error"] = f"the server did not start: {self._failed[variant.server]}"[:300]
-            result["cpu_ms"] = figures.per_request(cpu.get(variant.name, {}), sum(s.answers for s in samples))
-            if floor and samples:
-                result["ratio"] = figures.paired_ratio(samples, floor)
-            variants.append(result)
-        self._progress.experiment(experiment.title, variants)
-        load = experiment.load
-        return {
-            "key": experiment.key,
-            "title": experiment.title,
-            "x": experiment.x,
-            "load": {"requests": load.requests, "clients": load.clients, "rate": load.rate, "waves": load.waves},
+            warm_up = max(experiment.warm_up, experiment.load.clients)
+            for variant in variants if experiment.warm_up else ():
+                self._run(callers[variant.name], variant, Load(warm_up, experiment.load.clients))
+            for number in range(experiment.rounds):
+                # Each round begins with another variant, so that none always follows the same one.
+                turn = number % max(1, len(variants))
+                for variant in variants[turn:] + variants[:turn]:
+                    pid, used = self._servers[variant.server].pid, cpu[variant.name]
+                    before = resources.cpu_seconds(pid)
+                    rounds[variant.name].append(self._run(callers[variant.name], variant, experiment.load))
+                    for role, seconds in resources.cpu_seconds(pid).items():
+                        used[role] = used.get(role, 0.0) + seconds - before.get(role, 0.0)
+                if experiment.bound:
+                    bounds.append(bound.milliseconds(experiment.bound, cores))
+                self._progress.round(len(experiment.variants))
+        found = [self._figures(variant, rounds[variant.name], cpu[variant.name]) for variant in experiment.variants]
+        if bounds:
+            found.append(_of_the_bound(bounds, cores))
+        self._progress.experiment(experiment.title, found)
+        shape = {name: getattr(experiment.load, name) for name in ("requests", "clients", "rate", "waves")}
+        return {"key": experiment.key, "title": experiment.title, "x": experiment.x, "load": shape} | {
             "rounds": experiment.rounds,
-            "floor": experiment.floor,
-            "variants": variants,
+            "variants": found,
         }
 
-    def _rounds(
-        self, experiment: Experiment, clients: dict[str, ClientProcess]
-    ) -> tuple[dict[str, list[Sample]], dict[str, dict[str, float]]]:
-        """Return each variant's samples by round, and the CPU seconds of its server's processes by role."""
-        rounds: dict[str, list[Sample]] = {name: [] for name in clients}
-        cpu: dict[str, dict[str, float]] = {name: {} for name in clients}
-        variants = [variant for variant in experiment.variants if variant.name in clients]
-        for variant in variants if experiment.warm_up else ():
-            warm_up = Load(max(experiment.warm_up, experiment.load.clients), experiment.load.clients)
-            self._run(clients[variant.name], variant, warm_up)
-        for number in range(experiment.rounds):
-            self._progress.round(experiment.title, number + 1, experiment.rounds)
-            # Each round begins with another variant, so that none always follows the same one.
-            turn = number % len(variants)
-            for variant in variants[turn:] + variants[:turn]:
-                pid = self._servers[variant.server].pid
-                before = resources.cpu_seconds(pid)
-                rounds[variant.name].append(self._run(clients[variant.name], variant, experiment.load))
-                for role, seconds in resources.cpu_seconds(pid).items():
-                    used = cpu[variant.name]
-                    used[role] = used.get(role, 0.0) + seconds - before.get(role, 0.0)
-        return rounds, cpu
+    def _figures(self, variant: Variant, rounds: Sequence[Sample], cpu: dict[str, float]) -> dict[str, Any]:
+        found = {"name": variant.name, "server": variant.server.name, **figures.summarise(rounds, cpu)}
+        if variant.server in self._failed:
+            found["first_error"] = f"the server did not start: {self._failed[variant.server]}"[:300]
+        return found
 
     def _run(self, client: ClientProcess, variant: Variant, load: Load) -> Sample:
         try:
             sample = client.run(load)
-        except ClientFailed as error:
+        except Exception as error:  # whatever keeps a client from its work is a failed round, not the end of the others
             sample = Sample(seconds=1.0)
-            sample.fail(str(error))
+            sample.fail(f"{type(error).__name__}: {error}")
         self._answers[variant.server] += sample.answers
         return sample
-
-    def _count_hops(self, scenarios: Sequence[Scenario], results: Sequence[dict[str, Any]]) -> None:
-        """Note bytes there and back per request on each inner hop, for variants whose servers have hops.
-
-        Last of all: each server is started once more for it, whatever the number of scenarios that measured it.
-        """
-        wanted: dict[Server, list[tuple[Variant, int, dict[str, Any]]]] = {}
-        for scenario, result in zip(scenarios, results, strict=True):
-            for experiment, measured in zip(scenario.experiments, result["experiments"], strict=True):
-                for variant, found in zip(experiment.variants, measured["variants"], strict=True):
-                    if experiment.counted and variant.server not in self._failed:
-                        wanted.setdefault(variant.server, []).append((variant, experiment.counted, found))
-        with ThreadPoolExecutor(COUNTED_AT_ONCE) as threads:
-            list(threads.map(self._count, wanted, wanted.values()))
-
-    def _count(self, server: Server, variants: Sequence[tuple[Variant, int, dict[str, Any]]]) -> None:
-        twin = server.counting()
-        if twin is None:
-            return
-        self._progress.say(f"counting the bytes inside {server.name}")
-        try:
-            running = twin.start(self._folder / f"counted-{next(self._numbers)}")
-        except ServerFailed as error:  # what was measured is worth more than the bytes
-            self._progress.say(f"the bytes inside {server.name} are not counted: {error}")
-            return
-        try:
-            for variant, calls, found in variants:
-                found["hops"] = _bytes_per_request(running, variant, calls)
-        finally:
-            running.stop()
 
     def _describe(self, server: Server) -> dict[str, Any]:
         running = self._servers.get(server)
@@ -201,22 +160,17 @@ class Runner:
         }
 
 
-def servers_of(scenario: Scenario) -> list[Server]:
-    """Return the servers of a scenario in the order in which they are named."""
-    return list(dict.fromkeys(v.server for experiment in scenario.experiments for v in experiment.variants))
+def last_uses(experiments: Sequence[Experiment]) -> dict[Server, Experiment]:
+    """Return the servers in the order in which they are first named, each with the experiment that names it last."""
+    return {variant.server: experiment for experiment in experiments for variant in experiment.variants}
 
 
-def _bytes_per_request(running: Running, variant: Variant, calls: int) -> dict[str, list[int]]:
-    assert running.run_dir is not None
-    tmp = running.run_dir.parent
-    with ClientProcess(variant.client, running.address) as client:
-        client.run(Load(1))  # connections and what is asked once: the model's signature
-        before = hops.read_hops(tmp)
-        answers = client.run(Load(calls)).answers
-        after = hops.read_hops(tmp)
-    if not answers:
-        return {}
-    passed = {hop: after[hop] - before[hop] for hop in hops.HOPS}
-    each = {hop: [count.there // answers, count.back // answers] for hop, count in passed.items()}
-    # The supervisor asks the model server for its state over REST, a few bytes a second.
-    return {hop: count for hop, count in each.items() if count[0] > LEAST_BYTES}
+def _of_the_bound(milliseconds: Sequence[float], processes: int) -> dict[str, Any]:
+    """Return the figures of so many processes that worked at once, each of them alone in a core."""
+    samples = [
+        Sample([each / 1000], seconds=each / 1000 * bound.ANSWERS / processes, answers=bound.ANSWERS)
+        for each in milliseconds
+    ]
+    cpu = {"bound": sum(milliseconds) / 1000 * bound.ANSWERS}
+    found = figures.summarise(samples, cpu)
+    return {"name": BOUND, "server": ""} | {name: found[name] for name in found if "bytes" not in name}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmark import results
+from benchmark import bound, photos, results
 from support.stack import REPOSITORY
 
 pytestmark = pytest.mark.timeout(3600)
@@ -22,12 +22,18 @@ def test_a_quick_scenario_gives_figures_and_pages(tmp_path: Path) -> None:
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     document = results.read(out / "results.json")
-    variants = document["scenarios"][0]["experiments"][0]["variants"]
-    assert len(variants) == 7
-    figures = {variant["name"]: variant for variant in variants}
-    assert {variant["errors"] for variant in variants} == {0}
-    grpc, rest = figures["float32 tensor, gRPC"]["hops"], figures["float32 tensor, REST"]["hops"]
-    assert 602_112 < grpc["sidecar-model server gRPC"][0] < 604_000  # 224 x 224 x 3 floats and little else
-    assert rest["sidecar-model server REST"][0] > 1_000_000
-    assert (out / "wire.md").is_file()
-    assert (out / "plots" / "wire_forms_stages.svg").is_file()
+    inside, from_caller, *_ = document["scenarios"][0]["experiments"]
+    figures = {variant["name"]: variant for variant in [*inside["variants"], *from_caller["variants"]]}
+    assert len(figures) == 14
+    assert {variant["errors"] for variant in figures.values()} == {0}
+    assert all(sum(variant["cpu_ms"].values()) > 0 for variant in figures.values())
+    assert figures["raw float32, gRPC"]["bytes_sent"] == 224 * 224 * 3 * 4
+    assert {"decode", "predict"} <= figures["float32 tensor, gRPC"]["stages"].keys()
+    page = (out / "wire.md").read_text()
+    assert "- Inside: float32 tensor, REST " in page
+    assert "![What to send, and what to put on the wire](plots/wire.svg)" in page
+    assert (out / "plots" / "wire.svg").is_file()
+
+
+def test_the_bound_answers() -> None:
+    assert bound.milliseconds(photos.photo(), 1) > 0

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmark import other_clients
-from benchmark.servers.address import Address
-from benchmark.servers.base import Running
+from benchmark.servers.base import Address, Running
 from support.stack import REPOSITORY, Stack, running
 
 PHOTO = REPOSITORY / "docs" / "samples" / "digit-7.png"

@@ -49,7 +49,7 @@ def execute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Any
 def test_it_runs_from_top_to_bottom(execute: Callable[[], Any]) -> None:
     notebook = execute()
     assert len(table_rows(notebook)) == 6
-    assert len(outputs(notebook, "image/png")) == 4
+    assert len(outputs(notebook, "image/png")) == 2
     assert len(outputs(notebook, "image/jpeg")) == 1, "seeded weights draw no boxes"
 
 
@@ -59,7 +59,7 @@ def test_what_an_endpoint_does_not_have_is_left_out(
     monkeypatch.setenv("ENDPOINT_URL", stack.url)
     notebook = execute()
     assert len(table_rows(notebook)) == 3
-    assert len(outputs(notebook, "image/png")) == 2
+    assert len(outputs(notebook, "image/png")) == 1
     said = [text for text in outputs(notebook, "text/markdown") if "efficientdet_d1" in text]
     assert len(said) == 2
     assert all("efficientdet_d1 is left out: " in text and "there is no model named" in text for text in said)

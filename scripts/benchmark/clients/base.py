@@ -1,24 +1,29 @@
-"""What every client can do, and what it reports."""
+"""How loads are driven, whatever the protocol, and what a run gives."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from benchmark.servers.address import Address
+from benchmark.servers.base import Address
+from lightbox.client.invoke import read_server_timing
+
+MOST_AT_ONCE = 512
+"""Requests of an open loop in progress; the next ones start late, and their latency says so."""
 
 
 @dataclass(frozen=True)
 class Load:
     """How requests are sent.
 
-    Closed loop (``rate`` is None): ``clients`` send one request after another, ``requests`` in all; with
-    ``waves`` all clients start together, and a latency is that of a wave, from its start to its last answer.
-    Open loop: ``rate`` requests start each second for ``requests / rate`` seconds whatever the server does,
-    and a latency counts from the moment at which its request was to start. A closed loop sends nothing after
-    ``most_seconds``, unless by then it is plain that all requests take at most ``patience`` seconds.
+    Closed loop (``rate`` is None): ``clients`` send one request after another, ``requests`` in all, and none after
+    ``most_seconds``. With ``waves`` all clients start together, and a latency is that of a wave, from its start to its
+    last answer. Open loop: ``rate`` requests start each second whatever the server does, and a latency counts from the
+    moment at which its request was to start.
     """
 
     requests: int
@@ -26,18 +31,13 @@ class Load:
     rate: float | None = None
     waves: bool = False
     most_seconds: float = 120.0
-    patience: float = 0.0
-
-    def is_over(self, elapsed: float, sent: int) -> bool:
-        """Tell whether a closed loop that has sent so many requests in so many seconds sends no more."""
-        return elapsed > self.most_seconds and elapsed * self.requests > self.patience * sent
 
 
 @dataclass
 class Sample:
     """What one run of a load gave. Times are in seconds, stages in milliseconds as Server-Timing has them.
 
-    ``refused`` holds how long each answer 503 took; such a request counts among the errors too.
+    ``refused`` holds how long each answer 503 took, which counts among the errors too. Bytes are those of bodies.
     """
 
     latencies: list[float] = field(default_factory=list)
@@ -51,9 +51,11 @@ class Sample:
     stages: dict[str, list[float]] = field(default_factory=dict)
     cpu_seconds: float = 0.0
 
-    def add_stages(self, durations: Mapping[str, float]) -> None:
-        """Note the stages of one answer."""
-        for name, milliseconds in durations.items():
+    def note(self, sent: int, received: int, server_timing: str = "") -> None:
+        """Note the bytes of one exchange, and the stages that its answer tells of."""
+        self.bytes_sent += sent
+        self.bytes_received += received
+        for name, milliseconds in read_server_timing(server_timing).items():
             self.stages.setdefault(name, []).append(milliseconds)
 
     def fail(self, reason: str) -> None:
@@ -62,50 +64,85 @@ class Sample:
         self.first_error = self.first_error or " ".join(reason.split())[:300]
 
 
-class Session(Protocol):
-    """An open client."""
+class Failed(Exception):
+    """An answer is none; the message has its status and its first words."""
 
-    def run(self, load: Load) -> Sample:
-        """Send the load and return when all of it is answered."""
-        ...
 
-    def close(self) -> None:
-        """Close connections."""
-        ...
+class Refused(Failed):
+    """The server had no room: an answer 503."""
+
+
+Call = Callable[[Sample], Awaitable[None]]
+"""Makes one request and notes its bytes and stages; raises when it fails, ``Refused`` where there is no room."""
 
 
 class Client(Protocol):
     """What to send; small enough to travel to another process, comparable, without open connections."""
 
-    def open(self, address: Address) -> Session:
-        """Connect to a server."""
+    def connected(self, address: Address) -> AbstractAsyncContextManager[Call]:
+        """Connect to a server for one run."""
         ...
 
 
-def run_one_by_one(load: Load, call: Call) -> Sample:
-    """Run a closed loop of one client around a function that makes one request and notes it in the sample."""
-    sample = Sample()
-    cpu = time.process_time()
-    started = time.perf_counter()
-    for sent in range(load.requests):
-        before = time.perf_counter()
-        if load.is_over(before - started, sent):
-            break
-        try:
-            call(sample)
-        except Exception as error:  # whatever a client library raises is one failed request
-            sample.fail(f"{type(error).__name__}: {error}")
-            continue
-        sample.latencies.append(time.perf_counter() - before)
-        sample.answers += 1
-    sample.seconds = time.perf_counter() - started
+def run(client: Client, address: Address, load: Load) -> Sample:
+    """Put a load on a server, and return when all of it is answered."""
+
+    async def connect_and_drive() -> Sample:
+        async with client.connected(address) as call:
+            return await drive(call, load)
+
+    return asyncio.run(connect_and_drive())
+
+
+async def drive(call: Call, load: Load) -> Sample:
+    """Make calls as a load has them, and measure."""
+    sample, cpu, began = Sample(), time.process_time(), time.perf_counter()
+    if load.waves:
+        for _ in range(max(1, load.requests // load.clients)):
+            started = time.perf_counter()
+            await asyncio.gather(*(_timed(call, sample, started, latency=False) for _ in range(load.clients)))
+            sample.latencies.append(time.perf_counter() - started)
+    elif load.rate:
+        await _open_loop(call, load, load.rate, sample)
+    else:
+        turns = iter(range(load.requests))
+
+        async def one_client() -> None:
+            for _ in turns:  # shared: whoever is free takes the next
+                started = time.perf_counter()
+                if started - began > load.most_seconds:
+                    return
+                await _timed(call, sample, started)
+
+        await asyncio.gather(*(one_client() for _ in range(load.clients)))
+    sample.seconds = time.perf_counter() - began
     sample.cpu_seconds = time.process_time() - cpu
     return sample
 
 
-class Call(Protocol):
-    """Makes one request; raises when it fails."""
+async def _open_loop(call: Call, load: Load, rate: float, sample: Sample) -> None:
+    room = asyncio.Semaphore(MOST_AT_ONCE)
+    began = time.perf_counter()
 
-    def __call__(self, sample: Sample) -> None:
-        """Make the request and note stages and bytes."""
-        ...
+    async def one_request(due: float) -> None:
+        async with room:
+            await _timed(call, sample, due)
+
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(load.requests):
+            due = began + number / rate
+            await asyncio.sleep(due - time.perf_counter())
+            tasks.create_task(one_request(due))
+
+
+async def _timed(call: Call, sample: Sample, started: float, latency: bool = True) -> None:
+    try:
+        await call(sample)
+    except Exception as error:  # whatever a client library raises is one failed request
+        if isinstance(error, Refused):
+            sample.refused.append(time.perf_counter() - started)
+        sample.fail(str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}")
+        return
+    sample.answers += 1
+    if latency:
+        sample.latencies.append(time.perf_counter() - started)

@@ -2,58 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmark.clients.base import Load, Sample, run_one_by_one
-from benchmark.servers.address import Address
+from benchmark.clients.base import Call, Sample
+from benchmark.servers.base import Address
 from lightbox.client.boto import runtime_client
-from lightbox.client.invoke import read_server_timing
 
 
 @dataclass(frozen=True)
 class Boto3Client:
-    """Invokes an endpoint: the local one at the address, or ``endpoint`` of the account when that is given."""
+    """Invokes an endpoint: the account's ``endpoint`` where that is given, else one at ``url`` or the run's address."""
 
     body: bytes = field(repr=False)
     content_type: str
     custom_attributes: str = ""
+    url: str | None = None
     endpoint: str | None = None
     region: str | None = None
 
-    def open(self, address: Address | None) -> Boto3Session:
-        """Return a session; without an address the endpoint is SageMaker's."""
-        return Boto3Session(self, runtime_client(address.url if address else None, self.region))
+    @asynccontextmanager
+    async def connected(self, address: Address) -> AsyncIterator[Call]:
+        """Make a client of boto3, which waits for its answers: loads of one client alone can use it."""
+        boto3 = self._runtime(address.url)
 
+        async def call(sample: Sample) -> None:
+            body, answer = self._invoke(boto3)
+            headers = answer["ResponseMetadata"]["HTTPHeaders"]
+            sample.note(len(self.body), len(body), headers.get("server-timing", ""))
 
-class Boto3Session:
-    """One boto3 client, one call after another."""
+        try:
+            yield call
+        finally:
+            boto3.close()
 
-    def __init__(self, spec: Boto3Client, client: Any) -> None:
-        self._spec = spec
-        self._client = client
+    def invoke(self) -> bytes:
+        """Make one call and return the answer's body; raise botocore's ClientError."""
+        return self._invoke(self._runtime(""))[0]
 
-    def run(self, load: Load) -> Sample:
-        """Put a load on the endpoint, with one client: several would share boto3's locks."""
-        assert load.clients == 1 and load.rate is None, "boto3 is measured with one client"
-        return run_one_by_one(load, self._call)
+    def _runtime(self, url: str) -> Any:
+        return runtime_client(None if self.endpoint else self.url or url, self.region)
 
-    def _call(self, sample: Sample) -> None:
-        body, answer = self.invoke()
-        sample.bytes_sent += len(self._spec.body)
-        sample.bytes_received += len(body)
-        headers = answer["ResponseMetadata"]["HTTPHeaders"]
-        sample.add_stages(read_server_timing(headers.get("server-timing", "")))
-
-    def invoke(self) -> tuple[bytes, dict[str, Any]]:
-        """Make one call and return the answer's body and boto3's answer."""
-        spec = self._spec
-        more = {"CustomAttributes": spec.custom_attributes} if spec.custom_attributes else {}
-        answer = self._client.invoke_endpoint(
-            EndpointName=spec.endpoint or "local", Body=spec.body, ContentType=spec.content_type, **more
+    def _invoke(self, boto3: Any) -> tuple[bytes, dict[str, Any]]:
+        more = {"CustomAttributes": self.custom_attributes} if self.custom_attributes else {}
+        answer = boto3.invoke_endpoint(
+            EndpointName=self.endpoint or "local", Body=self.body, ContentType=self.content_type, **more
         )
         return answer["Body"].read(), answer
-
-    def close(self) -> None:
-        """Close the client's connections."""
-        self._client.close()

@@ -1,18 +1,18 @@
-"""Clients of the Open Inference Protocol; by gRPC one ModelInfer after another, or waves of them."""
+"""Clients of the Open Inference Protocol: by gRPC, or the same request over REST."""
 
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmark.clients.base import Load, Sample, run_one_by_one
-from benchmark.clients.http import HttpClient
-from benchmark.servers.address import Address
-from lightbox.client.invoke import read_server_timing
+from benchmark.clients.base import Call, Sample
+from benchmark.clients.http import ANSWER_SECONDS, HttpClient
+from benchmark.servers.base import Address
 
-SERVICE = "/inference.GRPCInferenceService/"
+METHOD = "/inference.GRPCInferenceService/ModelInfer"
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,31 @@ class InferClient:
     data: bytes = field(repr=False)
     input_name: str = "input_tensor"
 
-    def open(self, address: Address) -> InferSession:
-        """Return a session with a channel to the stack's gRPC front."""
-        return InferSession(self, address.front)
+    @asynccontextmanager
+    async def connected(self, address: Address) -> AsyncIterator[Call]:
+        """Open a channel to the stack's gRPC front; each message is made and serialized anew, as a caller's is."""
+        import grpc
+
+        from lightbox.features.open_inference import grpc_messages
+
+        request_class = grpc_messages.message_class("inference.ModelInferRequest")
+        options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+        async with grpc.aio.insecure_channel(address.front, options=options) as channel:
+            infer: Any = channel.unary_unary(
+                METHOD,
+                request_serializer=request_class.SerializeToString,
+                response_deserializer=grpc_messages.ModelInferResponse.FromString,
+            )
+
+            async def call(sample: Sample) -> None:
+                message: Any = request_class(model_name=self.model, raw_input_contents=[self.data])
+                message.inputs.add(name=self.input_name, datatype=self.datatype, shape=self.shape)
+                answered = infer(message, timeout=ANSWER_SECONDS)
+                answer = await answered
+                trailing = dict(await answered.trailing_metadata() or ())
+                sample.note(len(self.data), answer.ByteSize(), trailing.get("server-timing", ""))
+
+            yield call
 
     def over_rest(self) -> HttpClient:
         """Return a client that posts the same input behind its JSON, and wants the answer so too."""
@@ -36,59 +58,3 @@ class InferClient:
         text = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
         headers = {"Inference-Header-Content-Length": str(len(text))}
         return HttpClient(text + self.data, "application/octet-stream", f"/v2/models/{self.model}/infer", headers)
-
-
-class InferSession:
-    """One channel; each message is made and serialized anew, as a caller's would be."""
-
-    def __init__(self, spec: InferClient, target: str) -> None:
-        import grpc
-
-        from lightbox.features.open_inference import grpc_messages
-
-        self._spec = spec
-        self._request_class = grpc_messages.message_class("inference.ModelInferRequest")
-        options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-        self._channel = grpc.insecure_channel(target, options=options)
-        self._infer: Any = self._channel.unary_unary(
-            SERVICE + "ModelInfer",
-            request_serializer=self._request_class.SerializeToString,
-            response_deserializer=grpc_messages.ModelInferResponse.FromString,
-        )
-
-    def run(self, load: Load) -> Sample:
-        """Put a load on the gRPC front, and measure it."""
-        return self._waves(load) if load.waves else run_one_by_one(load, self._call)
-
-    def _call(self, sample: Sample) -> None:
-        answer, call = self._infer.with_call(self._message(), timeout=60)
-        self._note(answer, call, sample)
-
-    def _waves(self, load: Load) -> Sample:
-        sample = Sample()
-        cpu = time.process_time()
-        for _ in range(max(1, load.requests // load.clients)):
-            started = time.perf_counter()
-            for call in [self._infer.future(self._message(), timeout=60) for _ in range(load.clients)]:
-                self._note(call.result(), call, sample)
-            sample.latencies.append(time.perf_counter() - started)
-            sample.seconds += sample.latencies[-1]
-            sample.answers += load.clients
-        sample.cpu_seconds = time.process_time() - cpu
-        return sample
-
-    def _note(self, answer: Any, call: Any, sample: Sample) -> None:
-        sample.bytes_received += answer.ByteSize()
-        sample.bytes_sent += len(self._spec.data)
-        trailing = dict(call.trailing_metadata() or ())
-        sample.add_stages(read_server_timing(trailing.get("server-timing", "")))
-
-    def _message(self) -> Any:
-        spec = self._spec
-        message = self._request_class(model_name=spec.model, raw_input_contents=[spec.data])
-        message.inputs.add(name=spec.input_name, datatype=spec.datatype, shape=spec.shape)
-        return message
-
-    def close(self) -> None:
-        """Close the channel."""
-        self._channel.close()

@@ -1,36 +1,31 @@
-"""Markdown tables of figures."""
+"""The one table of figures: a row for each variant, and the columns for which the rows have figures."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from benchmark.declarations import BOUND
 from lightbox.harness import tables
 
 NONE = "\N{EN DASH}"
 """Stands where there is no figure."""
+Variant = Mapping[str, Any]
+ROLES = ("nginx", "gunicorn", "gRPC front", "model server")
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str = "lr") -> list[str]:
     """Return the lines of a table and an empty one; every column but the first is aligned to the right."""
-    return [*tables.table(header, rows, "lr"), ""]
+    return [*tables.table(header, rows, alignment), ""]
 
 
 def number(value: float | None, unit: str = "") -> str:
     """Return a figure with three significant digits, and a dash where there is none."""
     if value is None:
         return NONE
-    if value == 0:
-        text = "0"
-    elif abs(value) >= 1000:
-        text = f"{value:,.0f}".replace(",", " ")
-    elif abs(value) >= 100:
-        text = f"{value:.0f}"
-    elif abs(value) >= 10:
-        text = f"{value:.1f}"
-    else:
-        text = f"{value:.2f}"
+    digits = next((digits for limit, digits in ((1000, -1), (100, 0), (10, 1)) if abs(value) >= limit), 2)
+    text = "0" if value == 0 else f"{value:,.0f}".replace(",", " ") if digits < 0 else f"{value:.{digits}f}"
     return f"{text} {unit}".strip()
 
 
@@ -44,119 +39,74 @@ def size(count: float | None) -> str:
     return f"{count:.0f} B"
 
 
-def latencies(variants: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the table of latencies and throughput; the ratio to the floor where it was measured."""
-    with_ratio = any(variant.get("ratio") for variant in variants)
-    header = [
-        "",
-        "p50 ms",
-        "p90",
-        "p95",
-        "p99",
-        "average",
-        "requests/s",
-        *(["÷ floor"] if with_ratio else []),
-        "answered",
-        "failed",
-    ]
-    rows = []
-    for variant in variants:
-        figures = [number(variant.get(name)) for name in ("p50", "p90", "p95", "p99", "average", "throughput")]
-        ratio = [number(variant.get("ratio"))] if with_ratio else []
-        rows.append([variant["name"], *figures, *ratio, str(variant["answers"]), str(variant["errors"])])
-    return table(header, rows)
+def cpu_ms(variant: Variant) -> float | None:
+    """Return the processor time of a request in all processes of the server."""
+    return sum(variant["cpu_ms"].values()) or None
 
 
-def costs(variants: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the table of CPU time by process and of bytes between client and server, per request."""
-    roles = [role for role in _ROLES if any(variant["cpu_ms"].get(role, 0) > 0 for variant in variants)]
-    header = ["per request", *(f"CPU ms {role}" for role in roles), "CPU ms client", "sent", "received"]
-    rows = []
-    for variant in variants:
-        cpu = [number(variant["cpu_ms"].get(role)) for role in roles]
-        traffic = [size(variant.get("bytes_sent")), size(variant.get("bytes_received"))]
-        rows.append([variant["name"], *cpu, number(variant.get("client_cpu_ms")), *traffic])
-    return table(header, rows)
+def variants(points: Sequence[tuple[str, Sequence[Variant]]], axis: str = "") -> list[str]:
+    """Return the table of some experiments; with an axis, each row begins with its point's place on it."""
+    rows: list[tuple[str, Variant, Variant]] = []
+    for place, found in points:
+        bound = next((variant for variant in found if variant["name"] == BOUND), {})
+        rows += [(place, variant, bound) for variant in found]
+    shown = {name: [cell(variant, bound) for _, variant, bound in rows] for name, cell in _COLUMNS.items()}
+    shown = {name: cells for name, cells in shown.items() if set(cells) - {NONE, "0"}}
+    header = [*([axis] if axis else []), "", *shown]
+    cells = zip(rows, *shown.values(), strict=True)
+    return table(
+        header, ([*([place] if axis else []), variant["name"], *found] for (place, variant, _), *found in cells)
+    )
 
 
-_ROLES = ("nginx", "gunicorn", "gRPC front", "model server", "supervisor", "server")
+Cell = Callable[[Variant, Variant], str]
 
 
-def hops(variants: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the table of bytes on the inner hops, there and back; empty where none were counted."""
-    counted = [variant for variant in variants if variant.get("hops")]
-    if not counted:
-        return []
-    names = list(dict.fromkeys(hop for variant in counted for hop in variant["hops"]))
-    rows = [
-        [
-            variant["name"],
-            *(" / ".join(size(count) for count in variant["hops"].get(name, [])) or NONE for name in names),
-        ]
-        for variant in counted
-    ]
-    return ["Bytes on the inner hops, there / back:", "", *table(["per request", *names], rows)]
+def _by(figure: Callable[[Variant], float | None]) -> Cell:
+    def cell(variant: Variant, bound: Variant) -> str:
+        ours, theirs = figure(variant), figure(bound) if bound else None
+        return number(ours / theirs if ours and theirs else None)
+
+    return cell
 
 
-BYTES_OF_A_POINT = ("sent / received", "to the model server / back")
+def _plain(key: str, show: Callable[[float | None], str] = number) -> Cell:
+    return lambda variant, bound: show(variant.get(key))
 
 
-def bytes_of_a_point(variant: Mapping[str, Any]) -> list[str]:
-    """Return the bytes of one request on the caller's hop and on the one before the model server."""
-    caller = (variant.get("bytes_sent"), variant.get("bytes_received"))
-    inner = next((counts for hop, counts in variant.get("hops", {}).items() if "model server" in hop), ())
-    return [" / ".join(map(size, hop)) if hop and None not in hop else NONE for hop in (caller, inner)]
+def _role(role: str) -> Cell:
+    return lambda variant, bound: number(variant["cpu_ms"].get(role))
 
 
-def stages(variants: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the table of stages as Server-Timing reports them."""
-    timed = [variant for variant in variants if variant.get("stages")]
-    names = [name for name in STAGES if any(name in variant["stages"] for variant in timed)]
-    if not names:
-        return []
-    rows = [[variant["name"], *(number(variant["stages"].get(name)) for name in names)] for variant in timed]
-    return ["Where the time goes, median ms of each stage:", "", *table(["", *names], rows)]
+_COLUMNS: dict[str, Cell] = {
+    "p50 ms": _plain("p50"),
+    "p95": _plain("p95"),
+    "p99": _plain("p99"),
+    "requests/s": _plain("throughput"),
+    "p50 ÷ bound": _by(lambda variant: variant.get("p50")),
+    "CPU ÷ bound": _by(cpu_ms),
+    "CPU ms": lambda variant, bound: number(cpu_ms(variant)),
+    **{role: _role(role) for role in ROLES},
+    "client's CPU": _plain("client_cpu_ms"),
+    "sent": _plain("bytes_sent", size),
+    "received": _plain("bytes_received", size),
+    "failed": _plain("errors"),
+}
 
 
-STAGES = (
-    "queue",
-    "receive",
-    "load",
-    "signature",
-    "wait",
-    "decode",
-    "preprocess",
-    "encode",
-    "predict",
-    "decode_response",
-    "postprocess",
-    "handler",
-    "other",
-    "total",
-)
-
-
-def servers(described: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the table of the servers: start, memory, settings."""
+def servers(described: Sequence[Variant]) -> list[str]:
+    """Return the table of the servers: start, memory, and the variables or arguments that they are started with."""
     rows = []
     for server in described:
         if "failed" in server:
-            rows.append([server["name"], "did not start", NONE, NONE, NONE])
+            rows.append([server["name"], "did not start", *[NONE] * 4])
             continue
-        marks = ", ".join(f"{mark} {number(seconds, 's')}" for mark, seconds in server["started"].items())
-        by_role = ", ".join(f"{role} {size(amount)}" for role, amount in server["pss"].items() if amount)
-        rows.append([server["name"], marks, size(sum(server["pss"].values())), by_role, str(server["answers"])])
-    return table(["server", "time to", "memory (PSS)", "of which", "requests answered"], rows)
+        kept = {key: value for key, value in server["settings"].items() if key not in _OF_THE_RUN}
+        command = " ".join([*(f"{key}={shlex.quote(value)}" for key, value in kept.items()), server["command"]])
+        memory = [sum(server["pss"].values()), *(server["pss"].get(role) for role in ("gunicorn", "model server"))]
+        rows.append([server["name"], f"`{command}`", number(server["started"]["ready"]), *map(size, memory)])
+    return table(["server", "started by", "ready, s", "memory (PSS)", "gunicorn", "model server"], rows, "llr")
 
 
-def settings(described: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return how each server was started; addresses and folders, which differ from run to run, are left out."""
-    lines = []
-    for server in described:
-        kept = {k: v for k, v in server.get("settings", {}).items() if k not in _OF_THE_RUN}
-        variables = " ".join(f"{key}={shlex.quote(value)}" for key, value in kept.items())
-        lines.append(f"- {server['name']}: `{' '.join(filter(None, [variables, server.get('command', '')]))}`")
-    return [*lines, ""]
-
-
-_OF_THE_RUN = {"LIGHTBOX_MODEL_DIR", "SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE"}
+_OF_THE_RUN = {"LIGHTBOX_MODEL_DIR", "SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE", "XDG_CACHE_HOME"}
+"""Addresses and folders, which differ from run to run."""

@@ -10,7 +10,6 @@ import io
 import os
 import sys
 
-import numpy as np
 import uvicorn
 from fastapi import FastAPI, Request
 from PIL import Image
@@ -19,7 +18,6 @@ from pydantic import BaseModel
 from benchmark.rivals import network
 
 NETWORK = "LIGHTBOX_BENCH_NETWORK"
-SIDE = 224
 
 
 class Payload(BaseModel):
@@ -35,12 +33,8 @@ def application() -> FastAPI:
     session = network.session(name, threads=1)
 
     def predict(body: bytes) -> dict[str, list[list[float]]]:
-        image = Image.open(io.BytesIO(body)).convert("RGB")
-        if name.endswith("_resize"):
-            pixels = np.asarray(image, np.float32)[None]
-        else:
-            pixels = np.asarray(image.resize((SIDE, SIDE)))[None]
-        (probabilities,) = session.run(None, {"pixels": pixels})
+        image = Image.open(io.BytesIO(body))
+        probabilities = network.probabilities(session, image, resize=not name.endswith("_resize"))
         return {"predictions": probabilities.tolist()}
 
     @app.get("/")

@@ -6,7 +6,6 @@ threads as its share.
 """
 
 import io
-import os
 import sys
 
 import litserve
@@ -15,8 +14,6 @@ from fastapi import Request
 from PIL import Image
 
 from benchmark.rivals import network
-
-SIDE = 224
 
 
 class Classifier(litserve.LitAPI):
@@ -37,8 +34,7 @@ class Classifier(litserve.LitAPI):
 
     def predict(self, body: bytes) -> np.ndarray:
         """Prepare the image, which the graph scales, and run the network."""
-        image = Image.open(io.BytesIO(body)).convert("RGB").resize((SIDE, SIDE))
-        return self._session.run(None, {"pixels": np.asarray(image)[None]})[0]
+        return network.probabilities(self._session, Image.open(io.BytesIO(body)))
 
     def encode_response(self, probabilities: np.ndarray) -> dict[str, list[list[float]]]:
         """Answer as TensorFlow Serving does."""
@@ -47,6 +43,6 @@ class Classifier(litserve.LitAPI):
 
 if __name__ == "__main__":
     port, name, workers = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    threads = max(1, len(os.sched_getaffinity(0)) // workers)
-    server = litserve.LitServer(Classifier(name, threads), accelerator="cpu", workers_per_device=workers)
+    classifier = Classifier(name, network.threads_of(workers))
+    server = litserve.LitServer(classifier, accelerator="cpu", workers_per_device=workers)
     server.run(host="127.0.0.1", port=port, generate_client_file=False, log_level="warning")

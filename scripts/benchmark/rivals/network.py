@@ -1,17 +1,34 @@
-"""A session of ONNX Runtime for one of the networks that benchmark/networks.py wrote."""
+"""What the other servers have in common: a session of ONNX Runtime for a network, and how an image gets into it."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import numpy as np
 import onnxruntime
+from PIL import Image
 
 NETWORKS = Path(__file__).resolve().parents[3] / "build" / "benchmark_models" / "networks"
+SIDE = 224
 
 
 def session(name: str, threads: int) -> onnxruntime.InferenceSession:
-    """Return a session with so many threads inside an operation, 0 for its own choice."""
+    """Return a session of a network that benchmark/networks.py wrote, with so many threads in an operation."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     return onnxruntime.InferenceSession(NETWORKS / f"{name}.onnx", options, providers=["CPUExecutionProvider"])
+
+
+def threads_of(workers: int) -> int:
+    """Return the threads of each of so many workers, which share the cores."""
+    return max(1, len(os.sched_getaffinity(0)) // workers)
+
+
+def probabilities(network: onnxruntime.InferenceSession, image: Image.Image, resize: bool = True) -> np.ndarray:
+    """Return the probabilities of an image, float32 [1, 1000]; without ``resize`` the network's graph does that."""
+    image = image.convert("RGB")
+    pixels = np.asarray(image.resize((SIDE, SIDE))) if resize else np.asarray(image, np.float32)
+    found: np.ndarray = network.run(None, {"pixels": pixels[None]})[0]
+    return found

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmark.declarations import Scale, Scenario
-from benchmark.scenarios import client, load, rest_or_grpc, scale, wire
+from benchmark.scenarios import load, rest_or_grpc, scale, wire
 
 SCENARIOS: dict[str, Callable[[Scale], Scenario]] = {
     "rest_or_grpc": rest_or_grpc.scenario,
     "wire": wire.scenario,
-    "client": client.scenario,
     "load": load.scenario,
     "scale": scale.scenario,
 }

@@ -1,13 +1,11 @@
-"""Stacks that differ in the engine of the embedded model server, and in what else changes the cost of an image."""
+"""Stacks that differ in the engine and its precision, and the servers beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from benchmark import models, photos
-from benchmark.clients.base import Load
+from benchmark.clients.base import Client
 from benchmark.clients.http import HttpClient
-from benchmark.declarations import Experiment, Scale, Variant
+from benchmark.declarations import Variant
 from benchmark.scenarios import common
 from benchmark.servers.rival import Rival
 from benchmark.servers.stack import Stack
@@ -34,14 +32,10 @@ OTHER_ANSWERS = {
 
 MODELS = {"mobilenet_v3": "MobileNetV3Small", "resnet50": "ResNet-50", "efficientdet_d1": "EfficientDet-D1"}
 """Models that are measured with each engine beside mobilenet_v2, and what they are called."""
-PREPARED = "prepared_tensors"
-QUANTIZED = (MODEL, "mobilenet_v3", "resnet50")
+FASTAPI, LITSERVE, BENTOML = "FastAPI + ONNX Runtime", "LitServe + ONNX Runtime", "BentoML + ONNX Runtime"
+RIVALS = {FASTAPI: "fastapi_onnx.py", LITSERVE: "litserve_onnx.py", BENTOML: "bento_onnx.py"}
+HEALTH = {FASTAPI: "/", LITSERVE: "/health", BENTOML: "/readyz"}
 BOUNDARY = "lightbox-benchmark"
-RIVALS = {
-    "mobilenet_v3": Rival("FastAPI + ONNX Runtime", "fastapi_onnx.py", ("mobilenet_v3_resize", WORKERS)),
-    "resnet50": Rival("LitServe + ONNX Runtime, ResNet-50", "litserve_onnx.py", ("resnet50", WORKERS), "/health"),
-}
-"""Who else serves one of ``MODELS``; nobody an EfficientDet."""
 
 
 def stack(name: str, settings: dict[str, str], model: str = MODEL) -> Stack:
@@ -57,50 +51,24 @@ def stack(name: str, settings: dict[str, str], model: str = MODEL) -> Stack:
 
 
 def variants(model: str = MODEL) -> list[Variant]:
-    """Return a row for each engine, and the rows with other answers behind them."""
+    """Return a row for each engine, and the rows with other answers behind them; a detector has no INT8."""
     rows = EQUAL_ANSWERS | OTHER_ANSWERS
-    if model not in QUANTIZED:
+    if model == "efficientdet_d1":
         rows.pop(INT8)
     return [Variant(name, stack(name, settings, model), common.post_image(model)) for name, settings in rows.items()]
 
 
-def experiments(scale: Scale) -> Sequence[Experiment]:
-    """Return an experiment for each of ``MODELS``, and one without images; none in a quick run: it makes no models."""
-    return scale.pick((), (*(_experiment(model) for model in MODELS), _prepared()))
-
-
-def _experiment(model: str) -> Experiment:
-    rows = variants(model)
-    if rival := RIVALS.get(model):
-        rows.append(Variant(rival.name, rival, _theirs(rival, photos.photo())))
-    clients = 8 if model in RIVALS else 2
-    load = Load(120 if model in RIVALS else 16, clients, most_seconds=10)
-    title = f"{MODELS[model]} with each engine, {clients} clients"
-    return Experiment(f"engines_{model}", title, tuple(rows), load, rounds=3)
-
-
-def _prepared() -> Experiment:
-    """Return prepared tensors in the place of images: what others publish is measured so."""
-    rows = []
-    for model in (MODEL, "resnet50"):
-        headers = {common.ATTRIBUTES: common.attributes(model)}
-        client = HttpClient(photos.tensor_npy(224), "application/x-npy", headers=headers)
-        for row in variants(model):
-            if row.name in (AUTO, INT8):
-                precision = "INT8" if row.name == INT8 else "f32"
-                rows.append(Variant(prepared_row(model, precision), row.server, client))
-    return Experiment(PREPARED, "Prepared tensors, 8 clients", tuple(rows), Load(120, 8, most_seconds=10), rounds=3)
-
-
-def prepared_row(model: str, precision: str) -> str:
-    """Return the name of a row with prepared tensors."""
-    return f"{model}, {precision}"
-
-
-def _theirs(rival: Rival, image: bytes) -> HttpClient:
-    if rival.script.startswith("fastapi"):
-        return HttpClient(image, "application/octet-stream", "/binary/")
-    return post_form(image)
+def rival(name: str, network: str, image: bytes | None = None, workers: str = WORKERS) -> Variant:
+    """Return one of ``RIVALS`` with a network, which gets the image in the way that suits it best."""
+    body = image or photos.photo()
+    shown = name if workers == WORKERS else f"{name}, {workers} worker"
+    server = Rival(f"{shown}, {network}", RIVALS[name], (network, workers), HEALTH[name])
+    clients: dict[str, Client] = {
+        FASTAPI: HttpClient(body, "application/octet-stream", "/binary/"),
+        LITSERVE: post_form(body),
+        BENTOML: HttpClient(body, "image/jpeg", "/predict"),
+    }
+    return Variant(shown, server, clients[name])
 
 
 def post_form(image: bytes) -> HttpClient:

@@ -1,32 +1,29 @@
-"""Load: many clients at once, beside FastAPI and LitServe with ONNX Runtime and the same networks."""
+"""Load: many clients at once, beside FastAPI, LitServe and BentoML with ONNX Runtime and the same networks."""
 
 from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 
 from benchmark import models, photos
-from benchmark.clients.base import Client, Load
+from benchmark.clients.base import Load
 from benchmark.clients.http import HttpClient
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
 from benchmark.scenarios import common, engine_stacks
-from benchmark.servers.rival import Rival
+from benchmark.scenarios.engine_stacks import AUTO, BENTOML, FASTAPI, LITSERVE, MODELS
 from benchmark.servers.stack import Stack
 
-WORKERS = engine_stacks.WORKERS
 STUDY_CLIENTS = 50
 IMAGE_BYTES = 225_000
 """300 kB as base64."""
-
-FASTAPI = engine_stacks.RIVALS["mobilenet_v3"]
-LITSERVE = Rival("LitServe + ONNX Runtime", "litserve_onnx.py", ("mobilenet_v2", WORKERS), health="/health")
-LITSERVE_ONE = Rival("LitServe + ONNX Runtime, 1 worker", "litserve_onnx.py", ("mobilenet_v2", "1"), health="/health")
+LITSERVE_ONE = f"{LITSERVE}, 1 worker"
+LIGHTBOX = "Lightbox"
 ONE_THREAD = "Lightbox, one thread for an operation"
 FOLDED = "Lightbox, one thread, normalizations folded"
 PIXELS = "Lightbox, one thread, folded, uint8 pixels"
 """The graph scales, so that a quarter of the bytes goes to the model server."""
-IN_THE_GRAPH = "Lightbox, decoded in the graph"
-LIGHTBOX, DIRECT = "Lightbox", "direct call, tensor prepared"
+EQUAL_RESIZE = "Lightbox, engine auto, the graph's resize"
 
 
 def scenario(scale: Scale) -> Scenario:
@@ -34,75 +31,62 @@ def scenario(scale: Scale) -> Scenario:
     return Scenario(
         key="load",
         title="Load",
-        question="How much does one machine carry, at what latency and memory, and how long until it answers?",
+        question="How much does one machine carry, at what latency and memory, beside other servers?",
+        minutes=scale.pick(0.8, 9),
         experiments=(
             _study("base64", scale),
             _study("binary", scale),
             _same_network(1, scale),
             _same_network(8, scale),
-            *engine_stacks.experiments(scale),
-            *(_open_loop(rate, scale) for rate in scale.pick((20,), (10, 20, 30, 40, 80))),
+            *(_engines(model) for model in scale.pick((), tuple(MODELS))),
+            *(_open_loop(rate, scale) for rate in scale.pick((20,), (10, 20, 40, 80))),
         ),
         axes={"open": "requests started each second"},
         notes=(
-            "The study runs `ab -n 40000 -c 50` against 4 workers; here 50 clients send fewer requests to 2 workers. "
-            "The image is a JPEG of about 225 kB, 300 kB as base64. Lightbox decodes it in the sidecar, or hands it on "
-            "to a form of the network whose graph decodes.",
-            "FastAPI runs as the study has it: a session with one thread in each uvicorn worker, Pillow decodes, the "
-            "graph resizes. LitServe decodes and resizes with Pillow. Both answer all 1000 probabilities, as Lightbox "
-            "does. The networks are the same to the last weight, converted to ONNX and checked against Keras.",
-            "ONNX Runtime folds batch normalizations into convolutions when it loads a network. TensorFlow Serving "
-            "runs the graph that it is given: one row has the graph of `lightbox export mobilenet_v2_folded`, the next "
-            "the same with `--input uint8`, which scales the pixels itself.",
-            "Requests for Lightbox name no wire: with the embedded model server they go over `local`, with "
-            "tensorflow_model_server over gRPC.",
-            "The rows with an engine's name serve one model alone, with the embedded model server and two workers. "
-            "Other answers are those that differ from tensorflow_model_server's: such rows are no part of a target. "
-            "The first start with `auto` compares the engines, so the start of a second run is the one to quote.",
-            "INT8 models are calibrated with crops of two photographs: they cost what others cost, and their accuracy "
-            "means nothing. ResNet-50 and MobileNetV3Small have seeded random weights, the same for everybody.",
-            "In the open loop requests start on time whatever the server does, and latency counts from that time.",
+            "The bound decodes, resizes and runs mobilenet_v2 in one thread of each core, by Lightbox's own decoder, "
+            "resize and OpenVINO, with no server around them (`scripts/benchmark/bound.py`).",
+            "The first two tables repeat a [study](https://github.com/martynas-subonis/model-serving): 50 clients, "
+            "a JPEG of 225 kB, MobileNetV3Small; here with two workers. Its FastAPI server resizes in the graph, "
+            "without a filter: one of our rows does the same, the others have Pillow's bicubic filter.",
+            "The networks are the same to the last weight, converted to ONNX and checked against Keras. All servers "
+            "answer all 1000 probabilities. LitServe gets a form and BentoML the bytes, with sessions whose threads "
+            "share the cores; FastAPI has one thread in each worker, as in the study.",
+            "Rows without an engine's name have TensorFlow, the default of `serve.sh serve`; `make serve` has `auto`. "
+            "The folded rows have the graph of `lightbox export mobilenet_v2_folded`, with `--input uint8`.",
+            "INT8 models are calibrated with crops of two photographs: their cost is what others get, not their "
+            "accuracy. ResNet-50 and MobileNetV3Small have random weights, the same for everybody.",
         ),
     )
-
-
-def small_lightbox() -> Stack:
-    """Return the stack with MobileNetV3Small and 2 workers."""
-    settings = (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v3"), ("SAGEMAKER_GUNICORN_WORKERS", WORKERS))
-    return Stack("Lightbox with MobileNetV3Small", models.small_classifier(), settings)
 
 
 def _study(form: str, scale: Scale) -> Experiment:
     image = photos.photo_of_bytes(IMAGE_BYTES)
     text = base64.b64encode(image).decode()
-    if form == "binary":
-        theirs: Client = HttpClient(image, "application/octet-stream", "/binary/")
-        client = common.post_image("mobilenet_v3", body=image)
-        ours = [Variant(LIGHTBOX, small_lightbox(), client)]
-    else:
-        theirs = HttpClient(_json({"image": text}), "application/json", "/predict/")
-        ours = [
-            Variant(name, small_lightbox(), _base64_image(text, model))
-            for name, model in ((LIGHTBOX, "mobilenet_v3"), (IN_THE_GRAPH, "mobilenet_v3_bytes"))
-        ]
-        client = _base64_image(text, "mobilenet_v3")
-    if scale.name == "full":
-        name = engine_stacks.AUTO
-        alone = engine_stacks.stack(name, engine_stacks.EQUAL_ANSWERS[name], "mobilenet_v3")
-        ours.append(Variant(name, alone, client))
+    fastapi = engine_stacks.rival(FASTAPI, "mobilenet_v3_resize", image)
+    others = [engine_stacks.rival(name, "mobilenet_v3", image) for name in (LITSERVE, BENTOML)]
+    client = common.post_image("mobilenet_v3", body=image)
+    if form == "base64":
+        fastapi = replace(fastapi, client=HttpClient(_json({"image": text}), "application/json", "/predict/"))
+        others = []
+        body = _json({"instances": [{"b64": text}]})
+        client = HttpClient(body, "application/json", headers=client.headers)
+    auto = engine_stacks.EQUAL_ANSWERS[AUTO]
+    same_resize = auto | {"LIGHTBOX_OPTIONS": '{"resize": "tf_bilinear"}'}
+    ours = {AUTO: auto, EQUAL_RESIZE: same_resize, "Lightbox": {"LIGHTBOX_ENGINE": "tensorflow"}}
     return Experiment(
         f"study_{form}",
         f"MobileNetV3Small, {form}, {STUDY_CLIENTS} clients",
-        (Variant(FASTAPI.name, FASTAPI, theirs), *ours),
+        (
+            fastapi,
+            *scale.pick((), tuple(others)),
+            *(
+                Variant(name, engine_stacks.stack(name, settings, "mobilenet_v3"), client)
+                for name, settings in scale.pick({AUTO: auto}, ours).items()
+            ),
+        ),
         Load(scale.pick(60, 600), STUDY_CLIENTS, most_seconds=scale.pick(4, 8)),
-        rounds=scale.pick(1, 2),
-        counted=scale.pick(0, 2),
+        rounds=scale.pick(1, 3),
     )
-
-
-def _base64_image(text: str, model: str) -> HttpClient:
-    headers = {common.ATTRIBUTES: common.attributes(model)}
-    return HttpClient(_json({"instances": [{"b64": text}]}), "application/json", headers=headers)
 
 
 def _json(value: object) -> bytes:
@@ -110,34 +94,49 @@ def _json(value: object) -> bytes:
 
 
 def _same_network(clients: int, scale: Scale) -> Experiment:
-    image = photos.photo()
-    form = engine_stacks.post_form(image)
     settings = (common.DEFAULT_MODEL, ("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", "1"))
-    stack = Stack(ONE_THREAD, models.classifiers(), settings)
-    ours = {ONE_THREAD: "mobilenet_v2", FOLDED: "mobilenet_v2_folded", PIXELS: "mobilenet_v2_folded_uint8"}
-    one_thread = [Variant(name, stack, common.post_image(model)) for name, model in ours.items()]
+    auto = Variant(
+        AUTO, engine_stacks.stack(AUTO, engine_stacks.EQUAL_ANSWERS[AUTO]), common.post_image(engine_stacks.MODEL)
+    )
     variants = [
         Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2")),
-        Variant(LITSERVE.name, LITSERVE, form),
-        *scale.pick([], [Variant(LITSERVE_ONE.name, LITSERVE_ONE, form), *one_thread, *engine_stacks.variants()]),
+        engine_stacks.rival(LITSERVE, "mobilenet_v2"),
     ]
-    if clients == 1:
+    if scale.name == "quick":
+        variants.append(auto)
+    else:
+        stack = Stack(ONE_THREAD, models.classifiers(), settings)
+        ours = {ONE_THREAD: "mobilenet_v2", FOLDED: "mobilenet_v2_folded", PIXELS: "mobilenet_v2_folded_uint8"}
         variants += [
-            Variant(common.FLOOR, common.lightbox(), common.classification_floor()),
-            Variant(DIRECT, common.lightbox(), common.classification_floor(prepared=True)),
+            engine_stacks.rival(LITSERVE, "mobilenet_v2", workers="1"),
+            engine_stacks.rival(FASTAPI, "mobilenet_v2"),
+            engine_stacks.rival(BENTOML, "mobilenet_v2"),
+            *(Variant(name, stack, common.post_image(model)) for name, model in ours.items()),
+            *engine_stacks.variants(),
         ]
     return Experiment(
         f"same_network_{clients}",
         f"mobilenet_v2, {clients} client{'s' if clients > 1 else ''}",
         tuple(variants),
-        Load(scale.pick(20, 50) if clients == 1 else scale.pick(60, 200), clients, most_seconds=10),
-        rounds=scale.pick(2, 5),
-        floor=common.FLOOR if clients == 1 else None,
-        counted=scale.pick(0, 2) if clients == 1 else 0,
+        Load(scale.pick(20, 40) if clients == 1 else scale.pick(60, 150), clients, most_seconds=10),
+        rounds=scale.pick(1, 4),
+        bound=photos.photo(),
+    )
+
+
+def _engines(model: str) -> Experiment:
+    rivals = {"mobilenet_v3": (), "resnet50": (LITSERVE, FASTAPI, BENTOML), "efficientdet_d1": ()}[model]
+    clients = 2 if model == "efficientdet_d1" else 8
+    return Experiment(
+        f"engines_{model}",
+        f"{MODELS[model]} with each engine, {clients} clients",
+        (*engine_stacks.variants(model), *(engine_stacks.rival(name, model) for name in rivals)),
+        Load(100 if clients == 8 else 16, clients, most_seconds=8),
+        rounds=2,
     )
 
 
 def _open_loop(rate: int, scale: Scale) -> Experiment:
-    variant = Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2"))
-    load = Load(rate * scale.pick(3, 4), rate=rate, most_seconds=20)
-    return Experiment("open", f"open loop, {rate}/s", (variant,), load, scale.pick(1, 3), x=rate)
+    stack = engine_stacks.stack(AUTO, engine_stacks.EQUAL_ANSWERS[AUTO])
+    variant = Variant(AUTO, stack, common.post_image(engine_stacks.MODEL))
+    return Experiment("open", f"open loop, {rate}/s", (variant,), Load(rate * scale.pick(3, 4), rate=rate), 2, x=rate)

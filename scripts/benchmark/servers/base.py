@@ -8,10 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from benchmark.servers.address import Address
 from lightbox.harness.server import ServerProcess
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True)
+class Address:
+    """HTTP on loopback; ``front`` is where a stack speaks the Open Inference Protocol over gRPC, "" where nowhere."""
+
+    port: int
+    front: str = ""
+    host: str = "127.0.0.1"
+
+    @property
+    def url(self) -> str:
+        """Base address of the HTTP side."""
+        return f"http://{self.host}:{self.port}"
 
 
 @dataclass
@@ -49,8 +62,4 @@ class Server(Protocol):
 
     def start(self, folder: Path) -> Running:
         """Start the server with its files in a folder of its own, and return when it answers."""
-        ...
-
-    def counting(self) -> Server | None:
-        """Return the same server with byte counters on its inner hops, or None where it has none."""
         ...

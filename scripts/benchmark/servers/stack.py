@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark.servers import hops
-from benchmark.servers.address import Address
-from benchmark.servers.base import Running
+from benchmark.servers.base import Address, Running
 from lightbox.harness import stack as harness_stack
 from lightbox.harness.http_client import status_of
 from lightbox.harness.ports import free_ports
@@ -26,13 +24,7 @@ class Stack:
     name: str
     models: Path
     settings: tuple[tuple[str, str], ...] = ()
-    counted: bool = False
     front: bool = False
-
-    def counting(self) -> Stack:
-        """Return the stack with a counter in the place of the binary; bytes are the same with each engine."""
-        settings = tuple(item for item in self.settings if item[0] != "LIGHTBOX_ENGINE")
-        return replace(self, settings=settings, counted=True)
 
     def start(self, folder: Path) -> Running:
         """Start the stack. Marks: ``sidecar`` when gunicorn answers through nginx, ``ready`` when /ping is 200."""
@@ -42,7 +34,7 @@ class Stack:
         # A request that measures a wire names it. The embedded server has them all, the binary gRPC alone; the sample's
         # handler has ports, and a variable of its own.
         given = dict(self.settings)
-        is_binary = self.counted or ("LIGHTBOX_ENGINE" not in given and real_binary())
+        is_binary = "LIGHTBOX_ENGINE" not in given and real_binary()
         settings = {
             "LIGHTBOX_MODEL_DIR": str(self.models),
             **({"LIGHTBOX_TRANSPORT": "grpc,rest"} if is_binary and "PREDICT_USING_GRPC" not in given else {}),
@@ -50,32 +42,18 @@ class Stack:
             **given,
         }
         environ = clean_environ() | {"TMPDIR": str(tmp), "TF_CPP_MIN_LOG_LEVEL": "2"}
-        if self.counted:
-            hops.put_before_model_server(tmp, environ)
         stack = harness_stack.Stack(settings, environ, folder)
-        running = Running(
-            self.name, stack, Address(stack.port), settings=stack.settings, command="./serve.sh serve", temporary=tmp
-        )
+        address = Address(stack.port, f"127.0.0.1:{front}" if front else "")
+        running = Running(self.name, stack, address, settings=stack.settings, command="./serve.sh serve", temporary=tmp)
         try:
-            if not self.counted:  # there nginx must not hold a connection past the relay
-                # GET is refused by the sidecar itself, with or without a model server behind it.
-                running.started["sidecar"] = stack.wait_until(lambda: status_of(stack.port, "/invocations") == 405)
+            # GET is refused by the sidecar itself, with or without a model server behind it.
+            running.started["sidecar"] = stack.wait_until(lambda: status_of(stack.port, "/invocations") == 405)
             running.started["ready"] = stack.until_ready()
             running.run_dir = next(tmp.glob("lightbox-*"))
-            running.address = Address(stack.port, _grpc_target(running.run_dir), f"127.0.0.1:{front}" if front else "")
-            if self.counted:
-                hops.put_before_sidecar(tmp, running.run_dir)
         except BaseException:
             running.stop()
             raise
         return running
-
-
-def _grpc_target(run_dir: Path) -> str:
-    """Return where the workers themselves reach the model server: a unix socket, where there is room for one."""
-    from lightbox.model.plan import ServingPlan
-
-    return ServingPlan.read(run_dir / "plan.json").model_servers[0].grpc_target
 
 
 def model_server_kind() -> str:

@@ -6,15 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
-from types import SimpleNamespace
 
 import pytest
 
-from benchmark.clients.base import Load, Sample, run_one_by_one
-from benchmark.clients.connection import http_request
-from benchmark.clients.http import HttpClient
-from benchmark.clients.process import ClientFailed, ClientProcess
-from benchmark.servers.address import Address
+from benchmark.clients import base
+from benchmark.clients.base import Load, Sample
+from benchmark.clients.http import NEW_SESSION, SESSION, HttpClient
+from benchmark.clients.process import ClientProcess
+from benchmark.servers.base import Address
 from lightbox.client.invoke import read_server_timing
 from support.http_server import serving
 from support.patience import PATIENCE
@@ -35,6 +34,7 @@ class Handler(BaseHTTPRequestHandler):
     lock = threading.Lock()
     meeting = threading.Barrier(1)
     seconds = 0.0
+    session = ""
 
     def do_POST(self) -> None:
         cls = type(self)
@@ -51,7 +51,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/close":
             self.close_connection = True
             return
-        self.send_response(200 if self.path != "/bad" else 400)
+        self.send_response({"/bad": 400, "/busy": 503}.get(self.path, 200))
+        if self.headers.get(SESSION) == "NEW_SESSION":
+            self.send_header(NEW_SESSION, "seven; Expires=2030")
+        cls.session = self.headers.get(SESSION, "")
         self.send_header("Content-Length", str(len(ANSWER)))
         self.send_header("Server-Timing", f"decode;dur=1.5, total;dur={len(body)}")
         self.end_headers()
@@ -70,11 +73,7 @@ def address() -> Iterator[Address]:
 
 
 def run(address: Address, path: str, load: Load, body: bytes = b"1234567") -> Sample:
-    session = HttpClient(body, "text/plain", path).open(address)
-    try:
-        return session.run(load)
-    finally:
-        session.close()
+    return base.run(HttpClient(body, "text/plain", path), address, load)
 
 
 @pytest.mark.parametrize("clients", [1, 4])
@@ -87,11 +86,16 @@ def test_a_closed_loop_sends_so_many_from_so_many(address: Address, clients: int
     assert sample.stages == {"decode": [1.5] * 20, "total": [7.0] * 20}
 
 
-def test_bytes_are_counted_both_ways(address: Address) -> None:
-    request = http_request(f"127.0.0.1:{address.port}", "/", {"Content-Type": "text/plain"}, b"1234567")
+def test_bytes_of_bodies_are_counted_both_ways(address: Address) -> None:
     sample = run(address, "/", Load(5))
-    assert sample.bytes_sent == 5 * len(request)
-    assert sample.bytes_received > 5 * len(ANSWER)
+    assert (sample.bytes_sent, sample.bytes_received) == (5 * 7, 5 * len(ANSWER))
+
+
+def test_a_kept_body_is_sent_once(address: Address) -> None:
+    sample = base.run(HttpClient(b"1234567", "text/plain", kept=True), address, Load(5))
+    assert (sample.answers, sample.bytes_sent) == (5, 0)
+    assert sample.stages["total"] == [0.0] * 5
+    assert Handler.session == "seven"
 
 
 def test_a_body_larger_than_the_sockets_buffers_arrives_whole(address: Address) -> None:
@@ -114,29 +118,34 @@ def test_an_open_loop_does_not_wait_for_answers(address: Address) -> None:
     assert min(sample.latencies) >= SLOW_SECONDS
 
 
-@pytest.mark.parametrize(("path", "reason"), [("/bad", "HTTP 400: xxx"), ("/close", "Broken: the server closed")])
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("/bad", "HTTP 400: xxx"), ("/close", "ConnectionResetError: the server closed the connection")],
+)
 def test_failures_are_counted_and_the_first_is_kept(address: Address, path: str, reason: str) -> None:
     sample = run(address, path, Load(6, 2))
     assert (sample.answers, sample.errors) == (0, 6)
     assert sample.first_error.startswith(reason)
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the load generator's clock go by requests to /tick alone, not by what the machine takes."""
-    own = SimpleNamespace(perf_counter=lambda: Handler.seconds, process_time=time.process_time)
-    monkeypatch.setattr("benchmark.clients.http.time", own)
+def test_a_refusal_is_an_error_whose_time_is_known(address: Address) -> None:
+    sample = run(address, "/busy", Load(4))
+    assert (sample.answers, sample.errors, len(sample.refused)) == (0, 4, 4)
 
 
-@pytest.mark.usefixtures("clock")
-def test_nothing_is_sent_after_the_most_seconds(address: Address) -> None:
+class Clock:
+    """The load generator's clock: requests to /tick alone let it go by, not what the machine takes."""
+
+    process_time = staticmethod(time.process_time)
+
+    @staticmethod
+    def perf_counter() -> float:
+        return Handler.seconds
+
+
+def test_nothing_is_sent_after_the_most_seconds(address: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "time", Clock)
     assert run(address, "/tick", Load(1000, most_seconds=4)).answers == 5
-
-
-@pytest.mark.usefixtures("clock")
-def test_who_will_soon_have_sent_all_goes_on_after_the_most_seconds(address: Address) -> None:
-    assert run(address, "/tick", Load(8, most_seconds=0.5, patience=60)).answers == 8
-    assert run(address, "/tick", Load(1000, most_seconds=0.5, patience=2)).answers == 1
 
 
 def test_a_client_in_its_own_process(address: Address) -> None:
@@ -146,20 +155,9 @@ def test_a_client_in_its_own_process(address: Address) -> None:
 
 
 def test_a_client_that_cannot_connect_says_so(closed_port: int) -> None:
-    nobody = Address(closed_port)
-    with ClientProcess(HttpClient(b"body", "text/plain"), nobody) as client, pytest.raises(ClientFailed) as caught:
-        client.run(Load(1))
-    assert "ConnectionRefusedError" in str(caught.value)
-
-
-def test_calls_one_by_one_note_what_fails() -> None:
-    def call(sample: Sample) -> None:
-        sample.bytes_sent += 1
-        if sample.bytes_sent == 2:
-            raise ValueError("no")
-
-    sample = run_one_by_one(Load(3), call)
-    assert (sample.answers, sample.errors, sample.first_error) == (2, 1, "ValueError: no")
+    sample = run(Address(closed_port), "/", Load(2))
+    assert (sample.answers, sample.errors) == (0, 2)
+    assert sample.first_error.startswith("ConnectionRefusedError: ")
 
 
 def test_server_timing_is_read() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from benchmark import models, targets
-from benchmark.declarations import Scale
+from benchmark.declarations import BOUND
 from benchmark.scenarios import engine_stacks, load
-from lightbox.settings_loading import load_settings
 from support.stack import REPOSITORY, clean_environ
 
 
@@ -55,12 +54,11 @@ def test_without_what_quantizes_it_says_what_makes_it(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("model", engine_stacks.MODELS)
 def test_each_model_is_measured_with_each_engine(model: str) -> None:
-    (found,) = [each for each in engine_stacks.experiments(Scale("full")) if each.key == f"engines_{model}"]
+    found = load._engines(model)
     names = [variant.name for variant in found.variants]
     assert set(engine_stacks.EQUAL_ANSWERS) <= set(names)
     assert (engine_stacks.INT8 in names) == (model != "efficientdet_d1")
     assert len({variant.server for variant in found.variants}) == len(names)
-    assert engine_stacks.experiments(Scale("quick")) == ()
 
 
 def test_rows_with_other_answers_say_so() -> None:
@@ -68,43 +66,28 @@ def test_rows_with_other_answers_say_so() -> None:
     assert not any("other answers" in name for name in engine_stacks.EQUAL_ANSWERS)
 
 
-def test_the_target_compares_processor_time_with_the_better_litserve() -> None:
+def test_targets_compare_the_best_of_both_sides() -> None:
     def row(name: str, cpu: float) -> dict[str, Any]:
-        return {"name": name, "answers": 9, "cpu_ms": {"model server": cpu / 2, "gunicorn": cpu / 2}}
+        each = {"cpu_ms": {"model server": cpu / 2, "gunicorn": cpu / 2}}
+        return each | {"name": name, "answers": 9, "p50": cpu, "throughput": 1000 / cpu}
 
-    rows = [row("Lightbox, engine auto", 15.0), row("Lightbox, engine openvino", 14.0)]
-    rows += [row("Lightbox, engine tensorflow", 5.0), row(load.LITSERVE.name, 25.0), row(load.LITSERVE_ONE.name, 20.0)]
+    rows = [row(engine_stacks.AUTO, 15.0), row("Lightbox, engine openvino", 14.0), row(BOUND, 10.0)]
+    rows += [row("Lightbox, engine tensorflow", 5.0), row(engine_stacks.LITSERVE, 25.0), row(load.LITSERVE_ONE, 20.0)]
     rows += [row(name, 1.0) for name in engine_stacks.OTHER_ANSWERS]
-    document = {"scenarios": [{"key": "load", "experiments": [{"key": "same_network_8", "variants": rows}]}]}
-    target = next(each for each in targets.TARGETS if each.what.startswith("OpenVINO, CPU an image"))
-    assert target.measure(document) == pytest.approx(0.7)
-    assert target.measure({"scenarios": []}) is None
-
-
-def test_targets_of_the_engine_read_its_own_stack() -> None:
-    def row(name: str, each: float) -> dict[str, Any]:
-        return {"name": name, "answers": 9, "p50": each, "throughput": 1000 / each, "ratio": each / 20}
-
-    rows = [row(engine_stacks.AUTO, 10.0), row(load.LITSERVE.name, 16.0), row(load.LITSERVE_ONE.name, 15.0)]
-    experiments = [{"key": f"same_network_{clients}", "variants": rows} for clients in (1, 8)]
+    experiments = [{"key": f"same_network_{clients}", "x": None, "variants": rows} for clients in (1, 8)]
     auto = {"name": engine_stacks.AUTO, "pss": {"gunicorn": 2e8, "nginx": 1e7}, "started": {"ready": 1.5}}
     found = {"key": "load", "experiments": experiments, "servers": [{"name": "Lightbox", "pss": {"nginx": 9e9}}, auto]}
     document = {"scale": "full", "scenarios": [found]}
-    measured = {each.what: each.measure(document) for each in targets.TARGETS if "engine auto" in each.what}
-    assert list(measured.values()) == pytest.approx([0.5, 210.0, 1.5])
-    faster = next(each for each in targets.TARGETS if each.what.startswith("OpenVINO, images/s"))
-    assert faster.measure(document) == pytest.approx(1.5)
-    assert faster.measure({"scenarios": []}) is None
-
-
-@pytest.mark.parametrize("settings", [*engine_stacks.EQUAL_ANSWERS.values(), *engine_stacks.OTHER_ANSWERS.values()])
-def test_bytes_are_counted_where_the_binary_would_be(
-    settings: dict[str, str],
-) -> None:
-    counting = engine_stacks.stack("any", settings).counting()
-    environ = dict(counting.settings) | {"LIGHTBOX_MODEL_SERVER": "tensorflow_model_server"}
-    assert counting.counted
-    load_settings(environ)  # raises for an engine beside the binary
+    measured = {each.what: each.measure(document) for each in targets.TARGETS}
+    assert {what: value for what, value in measured.items() if value is not None} == {
+        "CPU of an image ÷ the bound, mobilenet_v2, engine auto, 1 client": pytest.approx(1.5),
+        "the same, 8 clients": pytest.approx(1.5),
+        "CPU of an image ÷ LitServe's best, mobilenet_v2, 8 clients": pytest.approx(0.7),
+        "p50 ÷ LitServe's best, mobilenet_v2, 1 client": pytest.approx(0.7),
+        "requests/s ÷ LitServe's best, mobilenet_v2, 8 clients": pytest.approx(10 / 7),
+        "memory of all, mobilenet_v2, engine auto, two workers": pytest.approx(210),
+        "start to ready, mobilenet_v2, engine auto": 1.5,
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,40 @@
+"""BentoML with ONNX Runtime: bento_onnx.py PORT NETWORK WORKERS
+
+The image is the body as it is, the leanest input that BentoML has, and nothing is logged or counted. Pillow decodes and
+resizes, in worker processes that share the cores, as LitServe's do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import bentoml
+import numpy as np
+from PIL import Image
+
+from benchmark.rivals import network
+
+NETWORK, WORKERS = "LIGHTBOX_BENCH_NETWORK", "LIGHTBOX_BENCH_WORKERS"
+
+
+QUIET = {"logging": {"access": {"enabled": False}}, "metrics": {"enabled": False}}
+
+
+@bentoml.service(workers=int(os.environ.get(WORKERS, "1")), traffic={"timeout": 60}, **QUIET)
+class Classifier:
+    """One image in, its probabilities out."""
+
+    def __init__(self) -> None:
+        self._session = network.session(os.environ[NETWORK], network.threads_of(int(os.environ[WORKERS])))
+
+    @bentoml.api(route="/predict")
+    def predict(self, image: Image.Image, /) -> np.ndarray:
+        """Prepare the image, which the graph scales, and run the network."""
+        return network.probabilities(self._session, image)
+
+
+if __name__ == "__main__":
+    os.environ |= {NETWORK: sys.argv[2], WORKERS: sys.argv[3], "BENTOML_DO_NOT_TRACK": "true"}
+    command = [sys.executable, "-m", "bentoml", "serve", "benchmark.rivals.bento_onnx:Classifier"]
+    os.execv(sys.executable, [*command, "--host", "127.0.0.1", "--port", sys.argv[1]])  # noqa: S606 - our own module
