@@ -10,7 +10,7 @@ from benchmark.clients.base import Client, Load
 from benchmark.servers.base import Server
 
 T = TypeVar("T")
-BOUND = "the bound: one process, no server"
+BOUND = "the bound"
 """The row of an experiment's bound."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark import machine
+from benchmark.servers.base import REPOSITORY
 
 Document = dict[str, Any]
 _NUMBERS = re.compile(r"\[[-0-9.,\s]+\]")
@@ -17,8 +18,9 @@ _NUMBERS = re.compile(r"\[[-0-9.,\s]+\]")
 
 
 def fresh_folder(out: Path) -> Path:
-    """Return an empty folder for logs and other files of a run, beside that of its results."""
-    folder = out.with_name("benchmark_run")
+    """Return an empty folder for a run's logs: beside that of its results, in build/ where these go into docs/."""
+    published = out.resolve().is_relative_to(REPOSITORY / "docs")
+    folder = (REPOSITORY / "build" if published else out.parent) / "benchmark_run"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder

@@ -48,8 +48,11 @@ class Ratio:
         found = self._both(document)
         if not found:
             return ""
-        sides = " and ".join(f"{name} {number(value)}" for value, name in found)
-        return f"{self.what}: {sides} {UNITS[self.figure]}, a ratio of {number(found[0][0] / found[1][0])}."
+        (ours, name), (theirs, other) = found
+        unit = UNITS[self.figure]
+        return (
+            f"{self.what}: {name} {number(ours)} {unit}, {other} {number(theirs)}, a ratio of {number(ours / theirs)}."
+        )
 
     def _both(self, document: Document) -> list[tuple[float, str]] | None:
         sides = zip((self.ours, self.theirs), self.places or (None, None), strict=True)

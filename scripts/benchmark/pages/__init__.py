@@ -87,13 +87,17 @@ def measured_with(document: Mapping[str, Any]) -> str:
     embedded = versions.get("model server") == "embedded"
     server = "the embedded model server, not TensorFlow Serving" if embedded else "tensorflow_model_server"
     processor = " with ".join(machine[name] for name in ("processor", "instructions") if name in machine)
+    busy = (
+        "Other programs ran meanwhile: quote ratios of processor time alone. " if machine["load_before"][0] > 1 else ""
+    )
     others = ", ".join(
         f"{name} {version}" for name, version in versions.items() if name not in ("lightbox", "model server")
     )
     return (
         f"*Measured {document['measured'][:10]}, commit {versions.get('lightbox', tables.NONE)}, by "
         f"`{document['command']}`, on {processor}, {machine['cores']} cores, {machine['memory_gb']} GB, Linux "
-        f"{machine['kernel']}, load before the start {machine['load_before'][0]}. Model server: {server}. {others}.*"
+        f"{machine['kernel']}, load before the start {machine['load_before'][0]}. {busy}Model server: {server}. "
+        f"{others}.*"
     )
 
 
