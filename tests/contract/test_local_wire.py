@@ -17,7 +17,7 @@ from contract.test_golden_transcripts import EXCLUDED, GRPC
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
-from lightbox.tfs_wire.local import ASK, GREETING, TOLD, receive
+from lightbox.tfs_wire.local import ASK, GREETING, TOLD, receive, share
 from lightbox.tfs_wire.status import Code
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
@@ -56,9 +56,12 @@ def ask(folder: Path, request: bytes, seconds: float = PATIENCE) -> tuple[Code, 
         client.settimeout(PATIENCE)
         client.connect(f"{folder}/wire")
         assert receive(client, len(GREETING)) == GREETING
-        client.sendall(ASK.pack(len(request), seconds) + request)
-        code, size = TOLD.unpack(receive(client, TOLD.size))
-        return Code(code), bytes(receive(client, size))
+        with share(client, 1 << 16) as memory:
+            if is_shared := len(request) <= len(memory):
+                memory[: len(request)] = request
+            client.sendall(ASK.pack(0, len(request), seconds) + (b"" if is_shared else request))
+            code, size = TOLD.unpack(receive(client, TOLD.size))
+            return Code(code), bytes(receive(client, size))
 
 
 @pytest.mark.usefixtures("patient_replay")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -76,14 +76,16 @@ class Calls:
 
     # ---------------------------------------------------------------- predict
 
-    def predict(self, request: predict_pb2.PredictRequest, options: bytes) -> Answered:
-        """Answer a PredictRequest."""
+    def predict(
+        self, request: predict_pb2.PredictRequest, options: bytes, contents: Mapping[str, memoryview]
+    ) -> Answered:
+        """Answer a PredictRequest; ``contents`` are those of inputs that the request leaves out."""
         with self.core.acquire(request.model_spec) as (servable, session):
             name = request.model_spec.signature_name or DEFAULT_SIGNATURE
             signature = predict.find_signature(session, name)
             self._check(signature)
             with self.metrics.running(servable.name, "Predict"):
-                outputs = predict.predict(session, signature, request, options)
+                outputs = predict.predict(session, signature, request, options, contents)
         return Answered(outputs, model_spec(servable, name))
 
     def predict_body(

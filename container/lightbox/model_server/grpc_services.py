@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 
 from lightbox.model_server.calls import GRPC, Calls
 from lightbox.model_server.classify import CLASSIFY, REGRESS, Kind
-from lightbox.model_server.predict import run_options
+from lightbox.model_server.predict import NOTHING_LEFT_OUT, run_options
 from lightbox.tfs_wire import tensor_proto as predict_response
 from lightbox.tfs_wire.messages import (
     classification_pb2,
@@ -23,6 +23,7 @@ from lightbox.tfs_wire.messages import (
     predict_pb2,
     regression_pb2,
 )
+from lightbox.tfs_wire.predict_request import read_predict_request
 from lightbox.tfs_wire.status import Code, StatusError, invalid
 
 log = logging.getLogger(__name__)
@@ -82,21 +83,29 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         """Return what answers a method, or None for UNIMPLEMENTED."""
         return self._handlers.get(handler_call_details.method)
 
-    def predict(self, request: predict_pb2.PredictRequest, seconds: float | None) -> bytes:
-        """PredictionService.Predict."""
+    def predict(
+        self,
+        request: predict_pb2.PredictRequest,
+        seconds: float | None,
+        contents: Mapping[str, memoryview] = NOTHING_LEFT_OUT,
+    ) -> bytes:
+        """PredictionService.Predict; ``contents`` are those of inputs that the request leaves out."""
         _check_spec(request)
         with self._calls.counted(request.model_spec.name, "Predict", GRPC):
-            found = self._calls.predict(request, run_options(seconds))
+            found = self._calls.predict(request, run_options(seconds), contents)
         return predict_response.serialize(found.outputs, found.spec.SerializeToString(), self._as_content)
 
-    def predict_bytes(self, request: bytearray, seconds: float) -> bytes:
-        """Answer a serialized PredictRequest; every failure is a StatusError, as gRPC would tell it."""
+    def predict_bytes(self, request: memoryview, seconds: float) -> bytes:
+        """Answer a serialized PredictRequest; every failure is a StatusError, as gRPC would tell it.
+
+        Tensors are read where they are: the memory must not change before this returns.
+        """
         try:
-            message = predict_pb2.PredictRequest.FromString(request)
+            message, contents = read_predict_request(request)
         except DecodeError:
             raise StatusError(Code.INTERNAL, "Exception deserializing request!") from None
         try:
-            return self.predict(message, seconds)
+            return self.predict(message, seconds, contents)
         except StatusError as error:
             raise StatusError(error.code, _details(error)) from error
         except MemoryError:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from lightbox.tfs_wire.local import ASK, GREETING, MAX_REQUEST_BYTES, TOLD, receive
+from lightbox.tfs_wire.local import ASK, GREETING, MAX_REQUEST_BYTES, TOLD, receive, shared
 from lightbox.tfs_wire.status import Code, StatusError
 
 log = logging.getLogger(__name__)
 
-Predict = Callable[[bytearray, float], bytes]
+Predict = Callable[[memoryview, float], bytes]
 """Takes a PredictRequest and the seconds that its client waits; returns a PredictResponse or raises StatusError."""
 
 
@@ -91,14 +91,16 @@ class LocalServer:
     def _serve(self, connection: socket.socket) -> None:
         try:
             connection.sendall(GREETING)
+            memory = shared(connection)
             while True:
-                size, seconds = ASK.unpack(receive(connection, ASK.size))
+                start, size, seconds = ASK.unpack(receive(connection, ASK.size))
                 if size > MAX_REQUEST_BYTES:
                     log.error("the local wire: expected at most %d bytes, got %d", MAX_REQUEST_BYTES, size)
                     return
-                code, answer = self._answer(receive(connection, size), seconds)
-                connection.sendall(TOLD.pack(code, len(answer)))
-                connection.sendall(answer)
+                is_shared = start + size <= len(memory)
+                request = memory[start : start + size] if is_shared else memoryview(receive(connection, size))
+                code, answer = self._answer(request, seconds)
+                connection.sendall(TOLD.pack(code, len(answer)) + answer)
         except (EOFError, OSError):
             pass  # the client has closed the connection
         except MemoryError:
@@ -106,7 +108,7 @@ class LocalServer:
         finally:
             self._remove(connection)
 
-    def _answer(self, request: bytearray, seconds: float) -> tuple[Code, bytes]:
+    def _answer(self, request: memoryview, seconds: float) -> tuple[Code, bytes]:
         try:
             return Code.OK, self._predict(request, seconds)
         except StatusError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeAlias
 
 from lightbox.engines.base import Array, Runner
@@ -11,6 +12,7 @@ from lightbox.tfs_wire.messages import config_pb2, meta_graph_pb2, predict_pb2
 from lightbox.tfs_wire.status import Code, StatusError, invalid
 
 DEFAULT_SIGNATURE = "serving_default"
+NOTHING_LEFT_OUT: Mapping[str, memoryview] = MappingProxyType({})
 SignatureDef: TypeAlias = meta_graph_pb2.SignatureDef
 
 
@@ -45,8 +47,13 @@ def _check_size(signature: SignatureDef, given: Iterable[str]) -> None:
         )
 
 
-def decode_inputs(signature: SignatureDef, request: predict_pb2.PredictRequest) -> dict[str, Array]:
-    """Return the arrays of a request by tensor name; raise INVALID_ARGUMENT if they do not fit."""
+def decode_inputs(
+    signature: SignatureDef, request: predict_pb2.PredictRequest, contents: Mapping[str, memoryview]
+) -> dict[str, Array]:
+    """Return the arrays of a request by tensor name; raise INVALID_ARGUMENT if they do not fit.
+
+    ``contents`` are those of inputs that the request leaves out.
+    """
     _check_size(signature, request.inputs)
     feeds = {}
     for alias, info in signature.inputs.items():
@@ -57,7 +64,7 @@ def decode_inputs(signature: SignatureDef, request: predict_pb2.PredictRequest) 
         else:
             raise _missing(signature, request, alias)
         try:
-            feeds[info.name] = tensor_proto.decode(proto)
+            feeds[info.name] = tensor_proto.decode(proto, contents.get(alias))
         except tensor_proto.MalformedTensor:
             raise invalid(f"tensor parsing error: {alias}") from None
     return feeds
@@ -92,8 +99,15 @@ def run(session: Runner, feeds: Mapping[str, Array], fetches: Mapping[str, str],
 
 
 def predict(
-    session: Runner, signature: SignatureDef, request: predict_pb2.PredictRequest, options: bytes
+    session: Runner,
+    signature: SignatureDef,
+    request: predict_pb2.PredictRequest,
+    options: bytes,
+    contents: Mapping[str, memoryview] = NOTHING_LEFT_OUT,
 ) -> dict[str, Array]:
-    """Answer a gRPC request with a signature of the model's; return the outputs by alias."""
-    feeds = decode_inputs(signature, request)
+    """Answer a gRPC request with a signature of the model's; return the outputs by alias.
+
+    ``contents`` are those of inputs that the request leaves out.
+    """
+    feeds = decode_inputs(signature, request, contents)
     return run(session, feeds, choose_outputs(signature, request.output_filter), options)

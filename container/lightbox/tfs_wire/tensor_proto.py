@@ -32,11 +32,11 @@ def _shape(proto: tensor_pb2.TensorProto) -> tuple[int, ...]:
     return shape
 
 
-def decode(proto: tensor_pb2.TensorProto) -> Array:
+def decode(proto: tensor_pb2.TensorProto, content: memoryview | None = None) -> Array:
     """Return the array that ``proto`` describes; strings come as an object array of bytes.
 
-    ``tensor_content`` wins over the typed fields and is read without a copy (the array is read-only
-    then). Fewer typed values than elements: the last one fills the rest, none at all means zeros.
+    ``tensor_content``, or ``content`` in its place, wins over the typed fields and is read without a copy (the array is
+    read-only then). Fewer typed values than elements: the last one fills the rest, none at all means zeros.
     Raises MalformedTensor where TensorFlow answers "tensor parsing error".
     """
     if dtypes.info(proto.dtype) is None:
@@ -46,15 +46,15 @@ def decode(proto: tensor_pb2.TensorProto) -> Array:
     count = math.prod(shape)
     if count == 0:
         return np.empty(shape, dtype)
-    content = proto.tensor_content  # every access makes a copy
-    if content:
-        return _from_content(content, proto.dtype, count).reshape(shape)
+    found = content or proto.tensor_content  # every access makes a copy
+    if found:
+        return _from_content(found, proto.dtype, count).reshape(shape)
     return _from_fields(proto, dtype, count).reshape(shape)
 
 
-def _from_content(content: bytes, number: int, count: int) -> Array:
+def _from_content(content: bytes | memoryview, number: int, count: int) -> Array:
     if number == dtypes.DT_STRING:
-        return _strings_from_content(content, count)
+        return _strings_from_content(bytes(content), count)
     dtype = dtypes.numpy_dtype(number)
     if len(content) != count * dtype.itemsize:
         raise MalformedTensor(f"{len(content)} bytes for {count} values of {dtype.itemsize}")

@@ -1,31 +1,45 @@
 """The wire ``local``: Predict over a unix socket of the embedded model server, the rest over gRPC.
 
 It carries the same messages, deadlines and errors as gRPC, for less processor time: docs/adr/081-local-wire.md. A
-connection carries one call at a time and is kept for the next one. Where a request cannot have arrived whole, it goes
-over gRPC instead, and is told of as a gRPC call.
+connection carries one call at a time and is kept for the next one, with a memory that the server reads the message
+from. Where a request cannot have arrived whole, it goes over gRPC instead, and is told of as a gRPC call.
 """
 
 from __future__ import annotations
 
+import mmap
 import select
 import socket
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from typing_extensions import override
 
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import SignatureSpec
-from lightbox.tfs_wire.local import ASK, GREETING, MAX_REQUEST_BYTES, TOLD, receive
+from lightbox.tfs_wire.local import ASK, GREETING, MAX_REQUEST_BYTES, TOLD, receive, share
 from lightbox.tfs_wire.status import Code
 from lightbox.transports.base import RECONNECT_SECONDS, from_server
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.predict_messages import Pieces, time_left
 
-_LARGE = 1 << 16
-"""Bytes of a piece that is sent by itself: a call costs less than a copy."""
+_LEAST_SHARED, MOST_SHARED = 1 << 16, 1 << 23
+"""Bytes of a connection's memory. What is larger is sent: each connection would keep as much."""
+_ALIGNED = 64
+"""Where in the memory a tensor begins, as a multiple: numpy copies numbers that lie across their own size."""
 _LEAST_SECONDS = 0.001
 """A socket's timeout of 0 would mean that it never waits."""
+
+
+class _Connection(NamedTuple):
+    socket: socket.socket
+    memory: mmap.mmap
+
+    def close(self) -> None:
+        self.socket.close()
+        self.memory.close()
 
 
 class LocalTransport(GrpcTransport):
@@ -36,21 +50,22 @@ class LocalTransport(GrpcTransport):
     def __init__(self, path: Path, target: str, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
         super().__init__(target, reconnect_seconds)
         self._path = str(path)
-        self._idle: list[socket.socket] = []
+        self._idle: list[_Connection] = []
 
     @override
     def packed(self, pieces: Pieces) -> Pieces:
-        """Return the pieces: each tensor is sent from its own memory."""
+        """Return the pieces: each tensor is copied once, to where the server reads it."""
         return pieces
 
     @override
     def send(self, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
-        seconds = time_left(context)
+        seconds, size = time_left(context), sum(map(len, request))
         try:
-            connection = self._connection(seconds) if sum(map(len, request)) <= MAX_REQUEST_BYTES else None
+            room = size + _ALIGNED if size <= MOST_SHARED - _ALIGNED else 0
+            connection = self._connection(seconds, room) if size <= MAX_REQUEST_BYTES else None
         except TimeoutError as error:
             raise _failed(Code.DEADLINE_EXCEEDED, spec) from error
-        if connection is None or not _sent(connection, request, spec, context):
+        if connection is None or not _sent(connection, request, size, spec, context):
             return super().send(request, spec, context)
         context.transport = self.name
         reply = _receive(connection, spec, context)
@@ -66,25 +81,28 @@ class LocalTransport(GrpcTransport):
             self._idle.pop().close()
         super().close()
 
-    def _connection(self, seconds: float) -> socket.socket | None:
-        """Return a connection that is ready for a call, None where there can be none; raise TimeoutError."""
+    def _connection(self, seconds: float, room: int) -> _Connection | None:
+        """Return a connection with ``room`` bytes of memory that is ready for a call, None where there can be none.
+
+        Raises TimeoutError.
+        """
         while self._idle:
             try:
                 connection = self._idle.pop()
             except IndexError:  # another thread was faster
                 break
-            if not _has_ended(connection):
+            if len(connection.memory) >= room and not _has_ended(connection.socket):
                 return connection
             connection.close()
-        return self._connect(seconds)
+        return self._connect(seconds, max(_LEAST_SHARED, 1 << room.bit_length()))
 
-    def _connect(self, seconds: float) -> socket.socket | None:
+    def _connect(self, seconds: float, room: int) -> _Connection | None:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(seconds)
         try:
             connection.connect(self._path)
             if receive(connection, len(GREETING)) == GREETING:
-                return connection
+                return _Connection(connection, share(connection, room))
         except TimeoutError:
             connection.close()
             raise
@@ -101,21 +119,18 @@ def _has_ended(connection: socket.socket) -> bool:
     return bool(poller.poll(0))
 
 
-def _sent(connection: socket.socket, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bool:
+def _sent(connection: _Connection, request: Pieces, size: int, spec: SignatureSpec, context: RequestContext) -> bool:
     """Tell whether the server has got the whole request: where not, the model has not seen it."""
     try:
         seconds = time_left(context)
-        connection.settimeout(seconds)
-        first: list[bytes | memoryview] = [ASK.pack(sum(map(len, request)), seconds)]
-        for piece in request:
-            if len(piece) < _LARGE:
-                first.append(piece)
-                continue
-            connection.sendall(b"".join(first))
-            connection.sendall(piece)
-            first = []
-        if first:
-            connection.sendall(b"".join(first))
+        connection.socket.settimeout(seconds)
+        start = -sum(map(len, request[:-1])) % _ALIGNED  # of an image's request the last piece is the tensor
+        is_shared = start + size <= len(connection.memory)
+        if is_shared:
+            _write(connection.memory, start, request)
+        connection.socket.sendall(ASK.pack(start, size, seconds))
+        for piece in () if is_shared else request:
+            connection.socket.sendall(piece)
     except TimeoutError as error:
         connection.close()
         raise _failed(Code.DEADLINE_EXCEEDED, spec) from error
@@ -128,12 +143,18 @@ def _sent(connection: socket.socket, request: Pieces, spec: SignatureSpec, conte
     return True
 
 
-def _receive(connection: socket.socket, spec: SignatureSpec, context: RequestContext) -> tuple[int, bytearray]:
+def _write(memory: mmap.mmap, position: int, pieces: Sequence[bytes | memoryview]) -> None:
+    for piece in pieces:
+        memory[position : position + len(piece)] = piece
+        position += len(piece)
+
+
+def _receive(connection: _Connection, spec: SignatureSpec, context: RequestContext) -> tuple[int, bytearray]:
     """Return the status code and the message of an answer; the connection is closed where there is none."""
     try:
-        connection.settimeout(max(context.remaining(), _LEAST_SECONDS))
-        code, size = TOLD.unpack(receive(connection, TOLD.size))
-        return code, receive(connection, size)
+        connection.socket.settimeout(max(context.remaining(), _LEAST_SECONDS))
+        code, size = TOLD.unpack(receive(connection.socket, TOLD.size))
+        return code, receive(connection.socket, size)
     except TimeoutError as error:
         connection.close()
         raise _failed(Code.DEADLINE_EXCEEDED, spec) from error

@@ -18,10 +18,10 @@ from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, Mo
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
 from lightbox.tfs_wire.messages import model_pb2
+from lightbox.tfs_wire.predict_request import read_predict_head
 from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, from_server
 from lightbox.transports.grpc import is_unsent, outgoing_metadata
-from lightbox.transports.predict_head import read_predict_head
 from lightbox.transports.predict_messages import time_left
 
 CALLS = ("Predict", "Classify", "Regress")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,8 +20,9 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_server.local_server import LocalServer, Predict
 from lightbox.tfs_wire import tensor_proto
-from lightbox.tfs_wire.local import GREETING
+from lightbox.tfs_wire.local import ASK, GREETING, receive, share
 from lightbox.tfs_wire.messages import predict_pb2
+from lightbox.tfs_wire.predict_request import read_predict_request
 from lightbox.tfs_wire.status import Code, StatusError
 from lightbox.transports import local
 from lightbox.transports.balanced import BalancedTransport
@@ -36,8 +40,8 @@ def call(size: int = 3) -> ModelCall:
     return ModelCall(SIGNATURE, {"x": np.arange(size, dtype=np.float32)})
 
 
-def doubled(request: bytearray, _: float) -> bytes:
-    message = predict_pb2.PredictRequest.FromString(request)
+def doubled(request: memoryview, _: float) -> bytes:
+    message = predict_pb2.PredictRequest.FromString(bytes(request))
     return tensor_proto.serialize({"y": tensor_proto.decode(message.inputs["x"]) * 2}, b"")
 
 
@@ -94,7 +98,7 @@ BY_GRPC = ("grpc", [7.0])
 def test_a_connection_is_kept_for_the_next_call(path: Path, transport: LocalTransport) -> None:
     threads = set()
 
-    def predict(request: bytearray, seconds: float) -> bytes:
+    def predict(request: memoryview, seconds: float) -> bytes:
         threads.add(threading.get_ident())
         return doubled(request, seconds)
 
@@ -103,10 +107,62 @@ def test_a_connection_is_kept_for_the_next_call(path: Path, transport: LocalTran
     assert len(threads) == 1
 
 
-@pytest.mark.parametrize("size", [0, 1, 1_000_000])
+AT_MOST_SHARED = local.MOST_SHARED // 4
+"""Numbers of a tensor that does not fit the largest memory, with its message around it; 100 less do."""
+
+
+@pytest.mark.parametrize("size", [0, 1, 1_000_000, AT_MOST_SHARED - 100, AT_MOST_SHARED])
 def test_small_and_large_tensors(path: Path, transport: LocalTransport, size: int) -> None:
     with serving(path):
         assert asked(transport, size) == ("local", [2.0 * number for number in range(size)])
+
+
+def test_a_connection_gives_way_to_one_with_enough_memory(path: Path, transport: LocalTransport) -> None:
+    with serving(path) as server:
+        for size in (3, 100_000, 3, 1_000_000, AT_MOST_SHARED, 3):
+            assert asked(transport, size) == ("local", [2.0 * number for number in range(size)])
+            assert any(server.connections() == 1 for _ in poll())
+
+
+def test_tensors_are_where_numpy_reads_them_without_a_copy(path: Path, transport: LocalTransport) -> None:
+    aligned = []
+
+    def predict(request: memoryview, seconds: float) -> bytes:
+        contents = read_predict_request(request)[1]
+        aligned.append(np.frombuffer(contents["x"], np.float32).flags.aligned)
+        return doubled(request, seconds)
+
+    with serving(path, predict):
+        assert [asked(transport, size)[0] for size in (3, 1000, 100_000)] == ["local"] * 3
+    assert aligned == [True] * 3
+
+
+def test_without_memory_it_is_grpc(path: Path, transport: LocalTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with serving(path), monkeypatch.context() as patched:
+        patched.setattr(os, "posix_fallocate", full)
+        assert asked(transport) == BY_GRPC
+    with serving(path):
+        assert asked(transport) == DOUBLED
+
+
+@pytest.mark.parametrize("kind", ["none", "a pipe", "one that can shrink"])
+def test_a_server_reads_no_memory_that_could_end_it(path: Path, kind: str) -> None:
+    with serving(path), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        assert bytes(receive(client, len(GREETING))) == GREETING
+        opened = []
+        if kind == "a pipe":
+            opened = list(os.pipe())
+        elif kind == "one that can shrink":
+            opened = [os.memfd_create("shrinks", os.MFD_ALLOW_SEALING)]
+            os.ftruncate(opened[0], 1 << 16)
+        socket.send_fds(client, [b"\0"], opened[:1])
+        assert client.recv(1) == b""
+        for descriptor in opened:
+            os.close(descriptor)
 
 
 def test_calls_of_several_threads(path: Path, transport: LocalTransport) -> None:
@@ -148,7 +204,7 @@ def held() -> tuple[threading.Event, threading.Event, Predict]:
     """Return a model's work with what tells that it has begun, and what lets it end."""
     entered, leave = threading.Event(), threading.Event()
 
-    def predict(request: bytearray, seconds: float) -> bytes:
+    def predict(request: memoryview, seconds: float) -> bytes:
         entered.set()
         assert leave.wait(PATIENCE)
         return doubled(request, seconds)
@@ -186,7 +242,8 @@ def test_a_server_refuses_a_length_over_the_limit(path: Path) -> None:
     with serving(path), socket.socket(socket.AF_UNIX) as client:
         client.connect(str(path))
         assert client.recv(len(GREETING), socket.MSG_WAITALL) == GREETING
-        client.sendall(b"\xff" * 16)
+        share(client, mmap.PAGESIZE)
+        client.sendall(b"\xff" * ASK.size)
         assert client.recv(1) == b""
 
 
@@ -215,7 +272,7 @@ def test_a_stuck_server_is_waited_for_until_the_deadline(
 def test_after_a_deadline_the_next_call_gets_its_own_answer(path: Path, transport: LocalTransport) -> None:
     leave, allowed = threading.Event(), list[float]()
 
-    def predict(request: bytearray, seconds: float) -> bytes:
+    def predict(request: memoryview, seconds: float) -> bytes:
         allowed.append(seconds)
         if len(allowed) == 2:
             assert leave.wait(PATIENCE)
@@ -278,7 +335,7 @@ def test_errors_leave_the_connection_as_it_was(
 ) -> None:
     answers = iter([StatusError(code, "first ünd"), None])
 
-    def predict(request: bytearray, seconds: float) -> bytes:
+    def predict(request: memoryview, seconds: float) -> bytes:
         if error := next(answers):
             raise error
         return doubled(request, seconds)

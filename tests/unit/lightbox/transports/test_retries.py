@@ -94,7 +94,7 @@ def grpc_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
 
 @contextmanager
 def local_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
-    def predict(_: bytearray, __: float) -> bytes:
+    def predict(_: memoryview, __: float) -> bytes:
         calls.append("predict")
         if die:
             raise ConnectionAbortedError  # the connection ends

@@ -1,4 +1,4 @@
-"""What a serialized PredictRequest asks for, without its tensors."""
+"""A serialized PredictRequest, read without a copy of its tensors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,51 @@ from itertools import islice
 
 from google.protobuf.message import DecodeError
 
+from lightbox.tfs_wire.dtypes import DT_STRING
 from lightbox.tfs_wire.messages import model_pb2, predict_pb2, tensor_pb2, tensor_shape_pb2
-from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields
+from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
 
 _DTYPE, _SHAPE = tensor_pb2.TensorProto.DTYPE_FIELD_NUMBER, tensor_pb2.TensorProto.TENSOR_SHAPE_FIELD_NUMBER
+_CONTENT = tensor_pb2.TensorProto.TENSOR_CONTENT_FIELD_NUMBER
 _DIM = tensor_shape_pb2.TensorShapeProto.DIM_FIELD_NUMBER
+_ASKED = predict_pb2.PredictRequest
+
+
+def read_predict_request(data: memoryview) -> tuple[predict_pb2.PredictRequest, dict[str, memoryview]]:
+    """Return a message without the ``tensor_content`` of its inputs, and these by the inputs' names: views of ``data``.
+
+    A message that is not laid out as usual is read as a whole; then there are no views. Raises DecodeError for bytes
+    that are no such message.
+    """
+    with suppress(ValueError, DecodeError):
+        return _predict_request(data)
+    return _ASKED.FromString(bytes(data)), {}
+
+
+def _predict_request(data: memoryview) -> tuple[predict_pb2.PredictRequest, dict[str, memoryview]]:
+    request, contents = _ASKED(), dict[str, memoryview]()
+    for number, kind, value in read_fields(data):
+        if kind != LENGTH_DELIMITED:
+            raise ValueError(f"field {number} is of another wire type")
+        if number == _ASKED.MODEL_SPEC_FIELD_NUMBER:
+            request.model_spec.MergeFromString(bytes(value))
+        elif number == _ASKED.OUTPUT_FILTER_FIELD_NUMBER:
+            request.output_filter.append(str(value, "utf-8"))
+        elif number == _ASKED.INPUTS_FIELD_NUMBER:
+            name, tensor = _two(read_fields(value), (1, LENGTH_DELIMITED), (2, LENGTH_DELIMITED))
+            key, parts = str(name, "utf-8"), list(read_fields(tensor))
+            dtype = read_varint(parts[0][2], 0)[0] if parts else DT_STRING
+            if key in contents or dtype == DT_STRING or [part[:2] for part in parts] != _WITH_CONTENT:
+                raise ValueError("an input is given twice, or is not in the usual order")
+            request.inputs[key].dtype = dtype
+            request.inputs[key].tensor_shape.MergeFromString(bytes(parts[1][2]))
+            contents[key] = parts[2][2]
+        else:
+            raise ValueError(f"field {number} is not usual")
+    return request, contents
+
+
+_WITH_CONTENT = [(_DTYPE, VARINT), (_SHAPE, LENGTH_DELIMITED), (_CONTENT, LENGTH_DELIMITED)]
 
 
 def read_predict_head(data: bytes) -> tuple[model_pb2.ModelSpec, dict[str, int]]:
