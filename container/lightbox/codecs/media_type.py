@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from lightbox.core.errors import MalformedBody, TooLarge, UnsupportedMediaType
 from lightbox.core.request_context import RequestContext
@@ -37,7 +38,8 @@ def _unquoted(value: str) -> str:
     return value
 
 
-def best_match(header: str, servable: Sequence[str]) -> str | None:
+@lru_cache(maxsize=64)
+def best_match(header: str, servable: tuple[str, ...]) -> str | None:
     """Return the media type of ``servable`` that an Accept header likes best, None if it refuses them all.
 
     Without a header the first. Of the ranges that a type lies in, the most exact one tells its quality. Among types

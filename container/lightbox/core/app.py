@@ -16,7 +16,13 @@ from lightbox.core.settings import Settings
 from lightbox.feature import Feature
 from lightbox.sagemaker.event_stream import add_response_stream
 from lightbox.sagemaker.execution_parameters import add_execution_parameters
-from lightbox.sagemaker.invocations import Invocations, internal_blueprint, probes_blueprint, sagemaker_blueprint
+from lightbox.sagemaker.invocations import (
+    Invocations,
+    internal_blueprint,
+    probes_blueprint,
+    sagemaker_blueprint,
+    without_flask,
+)
 from lightbox.telemetry.logs import context_maker
 
 
@@ -29,15 +35,15 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
     app.url_map.merge_slashes = False  # a redirect would be HTML, to the plain http of whatever Host the caller sends
     # The edge answers what a view raises.
     app.config["PROPAGATE_EXCEPTIONS"] = True
+    invocations = Invocations(services)
     app.wsgi_app = Edge(  # type: ignore[method-assign]
-        app.wsgi_app,
+        without_flask(invocations, app.wsgi_app),
         settings.threads,
         pipeline.allowed_seconds,
         services.observers,
         context_maker(services.observers),
         services.requests,
     )
-    invocations = Invocations(services)
     sagemaker = sagemaker_blueprint(invocations)
     add_response_stream(sagemaker, invocations)
     add_execution_parameters(sagemaker, settings)

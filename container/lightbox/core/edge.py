@@ -15,13 +15,14 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from lightbox.core.error_bodies import REQUEST_ID_HEADER, Headers, error_response, status_line
 from lightbox.core.errors import HungUp, LightboxError, WaitedTooLong
-from lightbox.core.request_context import MakeContext, RequestContext
+from lightbox.core.request_context import Header, MakeContext, RequestContext
 from lightbox.machine.temporary_storage import is_full, storage_full
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 
@@ -45,13 +46,26 @@ _REQUEST_ID = re.compile(REQUEST_ID_PATTERN)
 _PIECE = 1 << 18
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-Work = Callable[[bytes, Callable[[str], str | None], RequestContext], bytes]
-"""Answers a serialized message of gRPC, with a look-up of the caller's headers. Raises LightboxError."""
 Tell = Callable[[int, int], None]
 """Hears how many requests a process has, waiting or in progress, and how many are in progress."""
 
 
-def choose_request_id(header: Callable[[str], str | None]) -> str:
+Work = Callable[[bytes, Header, RequestContext], bytes]
+"""Answers a serialized message of gRPC, with a look-up of the caller's headers. Raises LightboxError."""
+
+
+@lru_cache(maxsize=256)
+def _variable(header: str) -> str:
+    name = header.upper().replace("-", "_")
+    return name if name in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{name}"
+
+
+def header_of(environ: Mapping[str, Any]) -> Header:
+    """Return what looks up the headers of a request of WSGI."""
+    return lambda name: environ.get(_variable(name))
+
+
+def choose_request_id(header: Header) -> str:
     """Return the caller's id for a request when it is a plain one, else a new one; ``header`` looks a header up."""
     for name in REQUEST_ID_HEADERS:
         given = header(name)
@@ -213,10 +227,7 @@ class Edge:
             self.requests.leave()
 
     def _exchange(self, environ: dict[str, Any], start_response: Callable[..., Any], waited: float) -> Exchange:
-        def header(name: str) -> str | None:
-            value: str | None = environ.get(f"HTTP_{name.upper().replace('-', '_')}")
-            return value
-
+        header = header_of(environ)
         # The supervisor's own requests are neither logged nor counted.
         observers = () if environ.get("PATH_INFO", "").startswith("/internal/") else self._observers
         context = self._make_context(self._deadline_seconds, header, waited)

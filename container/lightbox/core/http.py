@@ -1,4 +1,7 @@
-"""What routes of HTTP share: bodies as they came and as they go."""
+"""What routes of HTTP share: bodies as they came and as they go.
+
+A request is WSGI's environ here: ``/invocations`` is answered without Flask's.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,18 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import parse_qsl
 
 import orjson
+from flask import Response as HttpResponse
 from flask import g, request
-from werkzeug.exceptions import ClientDisconnected
+from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
+from werkzeug.wsgi import get_content_length, get_input_stream
 
+from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import decoded_body
-from lightbox.core.edge import EXCHANGE, Exchange, pass_over_body
-from lightbox.core.errors import BadRequest, LightboxError
+from lightbox.core.edge import EXCHANGE, Exchange, header_of, pass_over_body
+from lightbox.core.errors import BadRequest, LightboxError, TooLarge
 from lightbox.core.request_context import MemoryBudget, RequestContext
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, meant
 
@@ -31,37 +38,56 @@ def json_body(value: Any) -> bytes:
     return orjson.dumps(value)
 
 
+def http_response(response: Response) -> HttpResponse:
+    """Return a response as Flask sends it."""
+    return HttpResponse(response.body, content_type=response.content_type, headers=dict(response.headers))
+
+
 @contextmanager
-def received_body(memory: MemoryBudget, max_mb: int, context: RequestContext) -> Iterator[bytes]:
+def received_body(environ: dict[str, Any], memory: MemoryBudget, max_mb: int) -> Iterator[bytes]:
     """Yield the body, decoded as its Content-Encoding says; ``max_mb`` bounds it in MiB.
 
-    The request's memory is given back at the end. Raises what ``decoded_body`` and ``Share.hold`` raise, and keeps
-    nothing of the body then.
+    The request's memory is given back at the end. Raises TooLarge, BadRequest where it ends early, and what
+    ``decoded_body`` and ``Share.hold`` raise, and keeps nothing of the body then.
     """
+    context: RequestContext = environ[EXCHANGE].context
     with memory.share() as context.memory:
-        length = request.content_length or 0
-        context.memory.weigh(length)
+        length = _length(environ)
+        context.memory.weigh(length or 0)
         try:
-            context.memory.hold(2 * length)
+            context.memory.hold(2 * (length or 0))
         except LightboxError:
-            pass_over_body(request.environ)
+            pass_over_body(environ)
             raise
         with context.stage("receive"):
-            body = _whole_body()
-            if encoding := request.headers.get("Content-Encoding", ""):
+            body = _whole_body(environ, length, max_mb)
+            if encoding := header_of(environ)("Content-Encoding"):
                 body = decoded_body(body, encoding, max_mb, context)
         yield body
 
 
-def _whole_body() -> bytes:
-    """Return the current request's body. Raises ClientDisconnected where it ends early."""
-    length = request.content_length
-    if length is None or length > (request.max_content_length or length):  # chunked, or an error
-        return request.get_data(cache=False)
-    body: bytes = request.environ["wsgi.input"].read(length)
+def _length(environ: dict[str, Any]) -> int | None:
+    return get_content_length(environ)
+
+
+def _whole_body(environ: dict[str, Any], length: int | None, max_mb: int) -> bytes:
+    most = max_mb << 20
+    try:
+        if length is None or length > most:  # chunked, or an error
+            return get_input_stream(environ, max_content_length=most).read()
+        body: bytes = environ["wsgi.input"].read(length)
+    except RequestEntityTooLarge:
+        raise TooLarge(f"the request body is larger than LIGHTBOX_MAX_BODY_MB={max_mb} MiB") from None
+    except ClientDisconnected as error:
+        raise cut_short() from error
     if len(body) < length:
-        raise ClientDisconnected
+        raise cut_short()
     return body
+
+
+def cut_short() -> BadRequest:
+    """Return the error of a body that ends before its Content-Length."""
+    return BadRequest(f"the request cannot be read: {ClientDisconnected.description}")
 
 
 log = logging.getLogger("lightbox")
@@ -69,9 +95,10 @@ log = logging.getLogger("lightbox")
 TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
 
 
-def check_query() -> None:
-    """Raise BadRequest if the current request has a query parameter: predictions read none."""
-    for name in request.args if request.query_string else ():
+def check_query(environ: dict[str, Any]) -> None:
+    """Raise BadRequest if a request has a query parameter: predictions read none."""
+    query = environ.get("QUERY_STRING", "")
+    for name, _ in parse_qsl(query, keep_blank_values=True) if query else ():
         close = meant(name)
         hint = f"; the header {CUSTOM_ATTRIBUTES} chooses: {close}=VALUE" if close else ""
         raise BadRequest(f"query parameter {name[:100]!r}: expected none, as nothing reads it{hint}")

@@ -13,7 +13,7 @@ from lightbox.codecs import Codecs, check_single
 from lightbox.codecs.base import Parsed, Response
 from lightbox.codecs.base import Writer as BodyCodec
 from lightbox.core.errors import BadRequest, InputMismatch
-from lightbox.core.request_context import RequestContext
+from lightbox.core.request_context import Header, RequestContext
 from lightbox.images.decode import is_image
 from lightbox.images.picture import Crop, Picture
 from lightbox.model.casting import string_tensor
@@ -105,8 +105,6 @@ class Call(Generic[R]):
         return Call(content, self.model, self.version, self.signature, self.transport, attributes=self.attributes)
 
 
-Header = Callable[[str], str | None]
-"""Looks up a header of a request."""
 Answer = Callable[[Call[Response], RequestContext], Response]
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from flask import Blueprint, request
 from flask import Response as HttpResponse
 
+from lightbox.core.http import http_response
 from lightbox.openapi.operations import described
 from lightbox.sagemaker import STREAM_ACCEPT, STREAM_CONTENT_TYPE, STREAM_TYPE, operations
 from lightbox.sagemaker.invocations import Invocations
@@ -74,7 +75,7 @@ def add_response_stream(blueprint: Blueprint, invocations: Invocations) -> None:
     def invoke_endpoint_stream(name: str) -> HttpResponse:
         """Predict, as SageMaker's InvokeEndpointWithResponseStream does."""
         accept = request.headers.get(STREAM_ACCEPT) or LINES
-        return _as_events(invocations.answer(invocations.target(loads=True), accept))
+        return _as_events(http_response(invocations.answer(request.environ, loads=True, accept=accept)))
 
 
 def _as_events(response: HttpResponse) -> HttpResponse:

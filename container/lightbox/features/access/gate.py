@@ -14,7 +14,7 @@ from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
 from lightbox.core.errors import PermissionDenied, Unauthenticated, Unavailable
-from lightbox.core.request import Header
+from lightbox.core.request_context import Header
 from lightbox.features.access.keys import KeyFile
 from lightbox.features.access.roles import role_of
 from lightbox.processes.additions import Asked, headers_of

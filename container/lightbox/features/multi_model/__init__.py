@@ -18,7 +18,7 @@ from lightbox.feature import Feature
 from lightbox.processes.additions import NginxParts, ServedModels
 
 if TYPE_CHECKING:
-    from flask import Blueprint
+    from flask import Blueprint, Response
 
     from lightbox.core.services import Services
     from lightbox.model.catalogue import Catalogue
@@ -89,10 +89,18 @@ class MultiModel(Feature):
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
+        from flask import request
+
+        from lightbox.core.http import http_response
         from lightbox.features.multi_model.catalogue import LoadableModels
         from lightbox.features.multi_model.routes import multi_model_blueprint
         from lightbox.sagemaker.invocations import Invocations
 
         models = services.pipeline.catalogue
         assert isinstance(models, LoadableModels), "it is this feature's"
-        yield multi_model_blueprint(models.loader, models.state, Invocations(services).answer)
+        invocations = Invocations(services)
+
+        def invoke(name: str) -> Response:
+            return http_response(invocations.answer(request.environ, name))
+
+        yield multi_model_blueprint(models.loader, models.state, invoke)

@@ -10,8 +10,7 @@ from google.protobuf.message import DecodeError
 from lightbox.core.edge import Work
 from lightbox.core.errors import DeadlineExceeded, MalformedBody, Unavailable
 from lightbox.core.pipeline import Pipeline
-from lightbox.core.request import Header
-from lightbox.core.request_context import RequestContext
+from lightbox.core.request_context import Header, RequestContext
 from lightbox.features.open_inference import grpc_messages
 from lightbox.features.open_inference.grpc_messages import count_message, read_request, write_response
 from lightbox.features.open_inference.prediction import predicted

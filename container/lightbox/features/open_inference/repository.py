@@ -10,8 +10,7 @@ from typing import Any
 from lightbox.core.errors import BadRequest, LightboxError, ModelNotFound, UnknownSignature
 from lightbox.core.http import TARGET_MODEL
 from lightbox.core.pipeline import Pipeline
-from lightbox.core.request import Header
-from lightbox.core.request_context import RequestContext
+from lightbox.core.request_context import Header, RequestContext
 from lightbox.features.open_inference.requests import version_number
 from lightbox.features.open_inference.tensors import configured, described
 from lightbox.formats import SAVED_MODEL_PLATFORM, platform

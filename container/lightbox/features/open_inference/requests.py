@@ -9,7 +9,8 @@ from typing import Any
 
 from lightbox.codecs import Codecs
 from lightbox.core.errors import BadRequest, MalformedBody, ModelNotFound, TooLarge
-from lightbox.core.request import Call, Header, TensorResponse, Tensors
+from lightbox.core.request import Call, TensorResponse, Tensors
+from lightbox.core.request_context import Header
 from lightbox.model.spec import Array, Method
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, CustomAttributes
 

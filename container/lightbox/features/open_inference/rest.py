@@ -12,10 +12,10 @@ from lightbox.codecs.json_numbers import parse_values, parsing_bytes
 from lightbox.codecs.json_text import to_json
 from lightbox.codecs.media_type import parse_content_type
 from lightbox.core.errors import MalformedBody, ModelNotFound, NotAcceptable
-from lightbox.core.http import check_query, json_body, received_body
+from lightbox.core.http import check_query, http_response, json_body, received_body
 from lightbox.core.pipeline import Pipeline
-from lightbox.core.request import Answer, Body, Call, Header, TensorResponse
-from lightbox.core.request_context import RequestContext
+from lightbox.core.request import Answer, Body, Call, TensorResponse
+from lightbox.core.request_context import Header, RequestContext
 from lightbox.features.open_inference.prediction import predicted
 from lightbox.features.open_inference.repository import Repository, server_metadata
 from lightbox.features.open_inference.requests import InferRequest, read_attributes, version_number
@@ -209,13 +209,13 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
         repository.target(model, request.headers.get, g.context)
         length = (JSON_LENGTH, request.headers.get(JSON_LENGTH))
         number = version_number(version) if version else attributes.version
-        with received_body(pipeline.memory, max_body_mb, g.context) as body:
-            check_query()
+        with received_body(request.environ, pipeline.memory, max_body_mb) as body:
+            check_query(request.environ)
             asked = read_body(pipeline, body, length, model, number, attributes, g.context)
             found = predicted(pipeline, asked, model, version, attributes, g.context)
             with g.context.stage("postprocess"):
                 response = encode_response(found, asked)
-        return HttpResponse(response.body, content_type=response.content_type, headers=dict(response.headers))
+        return http_response(response)
 
     @blueprint.post("/repository/index", endpoint="repository_index")
     @described(
@@ -223,7 +223,7 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
     )
     def index() -> HttpResponse:
         """All models with their state."""
-        with received_body(pipeline.memory, max_body_mb, g.context) as body:
+        with received_body(request.environ, pipeline.memory, max_body_mb) as body:
             ready_only = _ready_only(body, g.context)
         return _json(repository.index(ready_only, g.context))
 

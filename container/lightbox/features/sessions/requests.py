@@ -15,8 +15,8 @@ import orjson
 from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import parse_content_type
 from lightbox.core.errors import BadRequest
-from lightbox.core.request import JSON, Answer, Body, Call, Header
-from lightbox.core.request_context import RequestContext
+from lightbox.core.request import JSON, Answer, Body, Call
+from lightbox.core.request_context import Header, RequestContext
 from lightbox.features.sessions.store import CLOSE, HEADER, NEW, Session, SessionStore, UnknownSession
 from lightbox.images.picture import Crop, Mode, Opened, Picture, Resized, as_rgbx, cut, in_mode
 from lightbox.images.preparation import Size

@@ -81,7 +81,7 @@ class TfsRest:
         if raw_path() == f"/v1/models/{model}:{verb}":
             newest = self.pipeline.versions(model)
             targets = [*(f"/v1/models/{model}/versions/{number}:{verb}" for number in newest), raw_path()]
-        with received_body(self.pipeline.memory, self.max_body_mb, context) as body:
+        with received_body(request.environ, self.pipeline.memory, self.max_body_mb) as body:
             if verb == "predict" and b'"b64"' in body:
                 number = self._labelled(context) if label else version if len(targets) == 1 else ""
                 if self._has_images(body, model, number, context):
@@ -91,7 +91,7 @@ class TfsRest:
     def other(self, rest: str = "") -> HttpResponse:
         """Let the model server say what is wrong with a path or a method."""
         context: RequestContext = g.context
-        with received_body(self.pipeline.memory, self.max_body_mb, context) as body:
+        with received_body(request.environ, self.pipeline.memory, self.max_body_mb) as body:
             return self._answer("", [raw_path()], context, body)
 
     def _answer(

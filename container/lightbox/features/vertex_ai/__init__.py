@@ -103,8 +103,9 @@ class VertexAi(Feature):
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
-        from flask import Blueprint
+        from flask import Blueprint, request
 
+        from lightbox.core.http import http_response
         from lightbox.openapi.operations import described
         from lightbox.sagemaker import operations
         from lightbox.sagemaker.invocations import Invocations
@@ -118,7 +119,7 @@ class VertexAi(Feature):
         @described(operations.invocations)
         def vertex_predict() -> HttpResponse:
             """Predict, as /invocations does, where Vertex AI asks."""
-            return invocations.answer(invocations.target(loads=False))
+            return http_response(invocations.answer(request.environ))
 
         yield blueprint
 

@@ -28,6 +28,7 @@ from lightbox.core.errors import (
 )
 from lightbox.machine.temporary_storage import temporary_folder
 from lightbox.model.options import ModelOptions
+from lightbox.sagemaker.invocations import Invocations
 from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.fake import FakeTransport
 from support.error_shape import assert_error
@@ -227,7 +228,9 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("verb", "path"), ROUTES, ids=[path for _, path in ROUTES])
-def test_every_route_gives_every_error_in_one_form(verb: str, path: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_route_gives_every_error_in_one_form(
+    verb: str, path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     transport = FakeTransport()
     transport.serve(mean_model(), channel_means)
     app = fake_app(transport, {"mean": ModelOptions()})
@@ -239,6 +242,7 @@ def test_every_route_gives_every_error_in_one_form(verb: str, path: str, caplog:
             raise raised
 
         app.view_functions = dict.fromkeys(known, fail)
+        monkeypatch.setattr(Invocations, "answer", fail)
         mine = f"mine-{number}"
         caplog.clear()
         answer = app.test_client().open(path, method=verb, headers={"X-Amzn-RequestId": mine})
