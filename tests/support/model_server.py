@@ -80,7 +80,7 @@ class ModelServer:
         """Tell whether the gRPC port takes no more clients: it is closed first."""
         try:
             socket.create_connection(("127.0.0.1", self.grpc_port), timeout=PATIENCE).close()
-        except ConnectionRefusedError:
+        except ConnectionError:  # refused, or reset where it was about to be accepted
             return True
         return False
 
