@@ -25,7 +25,7 @@ from lightbox.transports.base import RECONNECT_SECONDS, from_server
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.predict_messages import Pieces, time_left
 
-_LEAST_SHARED, MOST_SHARED = 1 << 16, 1 << 23
+_LEAST_SHARED, MOST_SHARED = 1 << 16, 1 << 21
 """Bytes of a connection's memory. What is larger is sent: each connection would keep as much."""
 _ALIGNED = 64
 """Where in the memory a tensor begins, as a multiple: numpy copies numbers that lie across their own size."""
