@@ -165,7 +165,7 @@ def quantize(subject: Subject, calibrating: Sequence[Photo], comparing: Sequence
     say(f"{subject.folder}: calibrating with {len(calibrating)} images")
     batches = [subject.tensor(photo) for photo in calibrating]
     made = nncf.quantize(model(), nncf.Dataset(batches), subset_size=len(batches))
-    core, said = openvino.Core(), properties(Hardware(1, 1), "")
+    core, said = openvino.Core(), properties(Hardware(1, 1))
     runs = {word: _run(core.compile_model(each, "CPU", said)) for word, each in (("f32", model()), ("INT8", made))}
     comparison = Comparison()
     for done, photo in enumerate(comparing, 1):

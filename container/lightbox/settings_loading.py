@@ -174,7 +174,7 @@ def _option(key: str, example: object) -> str:
 
 
 REMOVED = {
-    "LIGHTBOX_ENGINE_CACHE_DIR": "set XDG_CACHE_HOME, below which a folder lightbox keeps what was compiled",
+    "LIGHTBOX_ENGINE_CACHE_DIR": "set XDG_CACHE_HOME, below which a folder lightbox keeps what was found out",
     "LIGHTBOX_EXIF_ORIENTATION": "images are always turned as their EXIF orientation says",
     "LIGHTBOX_FAST_DECODE": _option("fast_decode", True),
     "LIGHTBOX_IMAGE_SIZE": _option("image_size", "640x480"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lightbox.engines import kept
 from lightbox.engines.choice import CHOICES
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.openvino import canary
@@ -94,26 +95,25 @@ def test_a_verdict_is_remembered_for_the_same_files(tmp_path: Path) -> None:
         assert COMPARED in third.wait_ready().stderr
 
 
-def test_what_a_killed_process_left_is_passed_over(tmp_path: Path) -> None:
-    """Files that were not written to their end, and names that none got in the end."""
+def test_what_was_spoiled_is_found_out_again(tmp_path: Path) -> None:
+    """Files that are cut, zeroed in their middle or altered, and names that none got in the end."""
     model, cache = copied(tmp_path), tmp_path / "cache"
     flag = f"--engine_cache_dir={cache}"
     with server(tmp_path / "1", model, flag) as first:
         decided = chosen(first.wait_ready())
-    (folder,) = cache.iterdir()
-    (verdict,), (compiled,) = folder.glob("verdict-*.json"), folder.glob("*.blob")
-    half = verdict.read_bytes()[:100]
-    verdict.with_name(f"{verdict.name}abc").write_bytes(half)
-    for size in (0, 100, compiled.stat().st_size // 2):
-        content = compiled.read_bytes()
-        compiled.unlink()
-        compiled.write_bytes(content[:size])
-        verdict.write_bytes(half)
-        with server(tmp_path / f"cut-{size}", model, flag) as second:
+    (verdict,) = cache.iterdir()
+    whole = verdict.read_bytes()
+    verdict.with_name(f"{verdict.name}abc").write_bytes(whole[:100])
+    altered = whole.replace(b'"is_equal": true', b'"is_equal": null')
+    for number, spoiled in enumerate((b"", whole[:-9], whole[:100] + bytes(100) + whole[200:], altered)):
+        assert spoiled != whole
+        verdict.write_bytes(spoiled)
+        with server(tmp_path / f"spoiled-{number}", model, flag) as second:
             assert COMPARED in second.wait_ready().stderr
             assert second.predict("m", instances=[1.0]) == (200, {"predictions": [2.5]})
             assert chosen(second).keys() == decided.keys()
-        assert json.loads(verdict.read_bytes())
+        assert second.stderr.count(f"{verdict} is damaged: what it tells is found out again") == 1
+        assert kept.read(verdict)
 
 
 def test_servers_that_start_at_the_same_time_share_what_they_find_out(tmp_path: Path) -> None:
@@ -132,15 +132,16 @@ def test_a_verdict_travels_with_its_model(tmp_path: Path) -> None:
     with server(tmp_path / "1", model, f"--engine_cache_dir={tmp_path / 'cache'}") as first:
         first.wait_ready()
         decided = chosen(first)
-    (verdict,) = (tmp_path / "cache").glob("*/verdict-*.json")
+    (verdict,) = (tmp_path / "cache").glob("verdict-*.json")
     (model / "1" / IN_MODEL).parent.mkdir(exist_ok=True)
     shutil.copy(verdict, model / "1" / IN_MODEL)
     with server(tmp_path / "2", model) as second:
         assert COMPARED not in second.wait_ready().stderr
         assert chosen(second) == decided
-    content = json.loads(verdict.read_text())
+    content = kept.read(verdict)
+    assert content is not None
     content["holds_for"]["openvino"] = "2020.1.0"
-    (model / "1" / IN_MODEL).write_text(json.dumps(content))
+    kept.write(model / "1" / IN_MODEL, content)
     with server(tmp_path / "3", model) as third:
         assert COMPARED in third.wait_ready().stderr
 

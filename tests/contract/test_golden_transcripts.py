@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from contract.golden import replay
+from lightbox.engines import kept
 from lightbox.engines.openvino.verdicts import OPENVINO
 from support.model_server import GOLDEN, MODELS, ModelServer, golden_server
 from support.patience import poll
@@ -33,7 +33,7 @@ def excluded() -> dict[tuple[str, str], str]:
 EXCLUDED = excluded()
 
 
-def kept(kind: str, cases: list[dict[str, Any]]) -> list[Any]:
+def cases_of(kind: str, cases: list[dict[str, Any]]) -> list[Any]:
     return [pytest.param(case, id=case["id"]) for case in cases if (kind, case["id"]) not in EXCLUDED]
 
 
@@ -54,12 +54,13 @@ def replayed_server(engine: str, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def choose_openvino(cache: Path) -> None:
     """Have OpenVINO answer all that it answers as TensorFlow does: which is faster may change with the machine."""
-    for path in cache.glob("*/verdict-*.json"):
-        content = json.loads(path.read_text())
+    for path in cache.glob("verdict-*.json"):
+        content = kept.read(path)
+        assert content is not None
         for verdict in content["signatures"].values():
             if verdict["is_equal"]:
                 verdict["engine"] = OPENVINO
-        path.write_text(json.dumps(content))
+        kept.write(path, content)
 
 
 def test_the_engines_that_answer(replayed_server: ModelServer, engine: str) -> None:
@@ -68,13 +69,13 @@ def test_the_engines_that_answer(replayed_server: ModelServer, engine: str) -> N
     assert set(chosen) == ({"openvino", "tensorflow"} if engine == "auto" else set())
 
 
-@pytest.mark.parametrize("case", kept("rest", REST))
+@pytest.mark.parametrize("case", cases_of("rest", REST))
 def test_rest(replayed_server: ModelServer, case: dict[str, Any]) -> None:
     target = f"127.0.0.1:{replayed_server.rest_port}"
     assert replay.check_rest(target, case, str(MODELS)) is None
 
 
-@pytest.mark.parametrize("case", kept("grpc", GRPC))
+@pytest.mark.parametrize("case", cases_of("grpc", GRPC))
 def test_grpc(replayed_server: ModelServer, case: dict[str, Any]) -> None:
     rest = f"127.0.0.1:{replayed_server.rest_port}"
     problem = replay.check_grpc(replayed_server.grpc_address, rest, case, str(MODELS))

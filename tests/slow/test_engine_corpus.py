@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.engines import kept
 from lightbox.engines.openvino import gate
 from lightbox.engines.openvino.graph import read_meta_graph
 from lightbox.engines.openvino.verdicts import IN_MODEL
@@ -53,11 +53,12 @@ def auto(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     flags = ("--engine=auto", f"--engine_cache_dir={cache}")
     with serving(models, tmp_path_factory.mktemp("compared"), *flags):
         pass
-    for path in cache.glob("*/verdict-*.json"):
-        content = json.loads(path.read_text())
+    for path in cache.glob("verdict-*.json"):
+        content = kept.read(path)
+        assert content is not None
         for verdict in content["signatures"].values():
             verdict["engine"] = "openvino" if verdict["is_equal"] else "tensorflow"
-        path.write_text(json.dumps(content))
+        kept.write(path, content)
     folder = tmp_path_factory.mktemp("auto")
     with serving(models, folder, *flags) as found:
         yield found
@@ -113,5 +114,6 @@ def test_a_detector_is_answered_equally(detector: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "lightbox.engines", "--write", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "answers are equal" in done.stdout
-    kept = json.loads((folder / IN_MODEL).read_text())
-    assert kept["signatures"]["serving_default"]["is_equal"]
+    content = kept.read(folder / IN_MODEL)
+    assert content is not None
+    assert content["signatures"]["serving_default"]["is_equal"]

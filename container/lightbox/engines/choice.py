@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lightbox.engines import AUTO, DEFAULT, ENGINES, kept
+from lightbox.engines import AUTO, DEFAULT, ENGINES
 from lightbox.engines.engine import Choice, Engine, Opened, OpenOptions, engines, named
 from lightbox.engines.hardware import PRECISIONS, Hardware
 from lightbox.engines.race import fastest, known
@@ -69,7 +69,7 @@ class Opener:
     def open(self, folder: str, batches: Sequence[int] = (1,)) -> Opened:
         """Load the model in ``folder`` and answer made inputs of each batch size; raise StatusError."""
         own = own_options(folder) | dict(self.options)
-        hardware = replace(self._remembering(folder), precision=own.get("precision", self.hardware.precision))
+        hardware = replace(self.hardware, precision=own.get("precision", self.hardware.precision))
         options = OpenOptions(hardware, self.tags, self.session_config, self.is_guarded, batches)
         wanted = own.get("engine", self.engine)
         # Files of other formats are not the default's to open, so that naming it says nothing of them.
@@ -80,16 +80,12 @@ class Opener:
     def tell(self, folder: str, compares: bool, keeps: bool) -> Mapping[str, Choice]:
         """Return which engine ``auto`` takes for each signature; see ``Engine.tell``. Nothing where there is one."""
         reference, able = _able(folder)
-        hardware = self._remembering(folder)
         if reference is None:
-            if not compares and not known(folder, able, hardware):
+            if not compares and not known(folder, able, self.hardware):
                 return {SIGNATURE: Choice("", "the engines are compared when the model is loaded")}
-            return {SIGNATURE: fastest(folder, able, hardware)[1]}
-        options = OpenOptions(hardware, self.tags, self.session_config, self.is_guarded)
+            return {SIGNATURE: fastest(folder, able, self.hardware)[1]}
+        options = OpenOptions(self.hardware, self.tags, self.session_config, self.is_guarded)
         return able[0].tell(folder, options, compares, keeps) if able else {}
-
-    def _remembering(self, folder: str) -> Hardware:
-        return replace(self.hardware, cache_folder=kept.of_model(self.hardware.cache_folder, Path(folder)))
 
 
 def _open_with(engine: Engine, folder: str, options: OpenOptions) -> Opened:

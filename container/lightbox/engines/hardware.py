@@ -34,7 +34,7 @@ class Hardware:
     """Calls that run at the same time; the threads are shared among them."""
     precision: str = "f32"
     cache_folder: str = ""
-    """Where compiled models are kept, empty for nowhere."""
+    """Where what was found out about models is kept, empty for nowhere."""
 
 
 @cache

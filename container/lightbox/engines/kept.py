@@ -1,36 +1,35 @@
-"""What is kept of a model from one start to the next: what was found out about it, and what was compiled.
+"""What is kept of models from one start to the next: what was found out about them, in small files with a checksum.
 
-Each model has a folder of its own, for its files and the kind of processor. A process that is killed at any moment, or
-runs beside others, leaves whole files, or ones that their reader passes over.
+Each is for a model's files and a kind of processor. A process that is killed at any moment, or runs beside others,
+leaves whole files; what a disk or another program spoils is found by the checksum.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
+import json
+import logging
 import os
-import re
-import shutil
 import stat
 import tempfile
-from contextlib import suppress
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from lightbox.engines.hardware import processor
 from lightbox.formats import SAVED_MODEL_FILES, model_file
 
-MOST_BYTES = 2 << 30
-"""What all folders may hold together; with more, those of the models that were not loaded for the longest time go."""
+log = logging.getLogger("model_server")
+
+_SUM = "sha256"
 _CHUNK = 1 << 20
-_FOLDER = re.compile(r"[0-9a-f]{32}-[0-9a-f]{8}")
 
 
 def private(folder: Path) -> Path:
     """Return a folder that is this user's alone, made where it is missing.
 
-    Raises OSError where it cannot be made or written, and where it is another user's: what is kept there is executed.
+    Raises OSError where it cannot be made or written, and where it is another user's: what is kept there is believed.
     """
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -44,57 +43,17 @@ def private(folder: Path) -> Path:
     return folder
 
 
-def of_model(root: str, version: Path) -> str:
-    """Return the folder below ``root`` for what is kept of a version's model on this kind of processor.
-
-    It is noted as used, and others give way to it. Empty where nothing can be kept.
-    """
-    if not root:
-        return ""
-    try:
-        own = Path(root, f"{digest_of(version)[:32]}-{processor()}")
-        own.mkdir(parents=True, exist_ok=True)
-        os.utime(own)
-        make_room(Path(root), MOST_BYTES)
-    except OSError:
-        return root  # what needs it says so
-    return str(own)
-
-
-def make_room(root: Path, most: int) -> None:
-    """Remove models' folders, those used longest ago first, until all hold at most so many bytes; the newest stays.
-
-    One that a process writes to just now stays too. What a process has mapped it keeps. Raises OSError.
-    """
-    folders = [entry for entry in os.scandir(root) if _FOLDER.fullmatch(entry.name) and entry.is_dir()]
-    total = 0
-    for at, folder in enumerate(sorted(folders, key=lambda entry: entry.stat().st_mtime_ns, reverse=True)):
-        total += sum(file.stat().st_size for file in Path(folder).iterdir())
-        if at and total > most:
-            _remove(folder.path)
-
-
-def _remove(folder: str) -> None:
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        finally:
-            os.close(descriptor)
-
-
 def digest_of(version: Path) -> str:
     """Return the SHA-256 of the files of a version's model, with their names. Raises OSError."""
     file = model_file(version)
     files = file.parts() if file else [version / SAVED_MODEL_FILES[0], *sorted((version / "variables").glob("*"))]
     facts = ((path, path.stat()) for path in files)
-    return _digest(tuple((path, status.st_ino, status.st_size, status.st_mtime_ns) for path, status in facts))
+    return _digest(tuple((path, status.st_ino, status.st_size, status.st_ctime_ns) for path, status in facts))
 
 
 @lru_cache(maxsize=256)
 def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
-    """Each is known by its path, inode, size and time: a load asks several times, and files may be large."""
+    """Each is known by its path, inode, size and last change: a load asks several times, and files may be large."""
     total = hashlib.sha256()
     for path, _, size, _ in files:
         total.update(f"{path.name} {size}\n".encode())
@@ -104,15 +63,33 @@ def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
     return total.hexdigest()
 
 
-def write_whole(place: Path, text: str) -> None:
+def read(place: Path) -> dict[str, Any] | None:
+    """Return what was written to a file, None where there is none. One that is damaged is logged, and is none."""
+    try:
+        content = json.loads(place.read_bytes())
+        if isinstance(content, dict) and content.pop(_SUM, "") == _sum(content):
+            return content
+    except OSError:
+        return None
+    except ValueError:
+        pass
+    log.warning("%s is damaged: what it tells is found out again", place)
+    return None
+
+
+def write(place: Path, content: Mapping[str, Any]) -> None:
     """Write a file, at once or not at all. Raises OSError."""
     place.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=place.parent, prefix=place.name)
     try:
         with os.fdopen(handle, "w") as file:
-            file.write(text)
+            file.write(json.dumps({**content, _SUM: _sum(content)}, indent=2) + "\n")
         Path(name).chmod(0o644)
         Path(name).replace(place)
     except OSError:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _sum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

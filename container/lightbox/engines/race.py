@@ -1,14 +1,13 @@
 """Which engine is the fastest for a model whose answers none of them sets.
 
 Each answers made inputs in a child process, which may die of the file; the least processor time wins. What was found
-out is remembered for the file, the releases of the engines and the kind of machine.
+out is remembered for the file, the releases of the engines and the kind of processor.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import platform
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from lightbox.engines import kept
 from lightbox.engines.base import Runner
 from lightbox.engines.child import run
 from lightbox.engines.engine import Choice, Engine, OpenOptions, named
-from lightbox.engines.hardware import Hardware
+from lightbox.engines.hardware import Hardware, processor
 from lightbox.engines.samples import batches, sides
 from lightbox.formats import model_file
 from lightbox.tfs_wire.dtypes import DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_UINT16, DT_UINT32, DT_UINT64
@@ -89,15 +88,14 @@ def _places(folder: str, able: Sequence[Engine], hardware: Hardware) -> Mapping[
         model = kept.digest_of(Path(folder))[:32]
     except OSError:
         return {}
-    kind = f"{platform.machine()}-{hardware.precision}"
+    kind = f"{processor()}-{hardware.precision}"
     names = {engine: f"race-{model}-{engine.name}-{metadata.version(engine.package)}-{kind}.json" for engine in able}
     return {engine: Path(hardware.cache_folder, name) for engine, name in names.items()}
 
 
 def _recalled(place: Path | None) -> _Said | None:
-    with suppress(OSError, ValueError, TypeError):
-        return _Said(**json.loads(place.read_text())) if place else None
-    return None
+    content = kept.read(place) if place else None
+    return _Said(**content) if content else None
 
 
 def _told(said: _Said) -> str:
@@ -114,10 +112,11 @@ def _found_out(engine: Engine, folder: str, hardware: Hardware, places: Mapping[
     lines = [line.decode() for line in output.splitlines() if line.startswith(b'{"milliseconds"')]
     if not lines:
         return _Said(refused=f"its process {ended}")
+    said = json.loads(lines[-1])
     if engine in places:
         with suppress(OSError):  # a full disk is no reason not to serve
-            kept.write_whole(places[engine], lines[-1])
-    return _Said(**json.loads(lines[-1]))
+            kept.write(places[engine], said)
+    return _Said(**said)
 
 
 def main(asked: str) -> None:

@@ -128,7 +128,7 @@ FLAGS = [
 OWN_FLAGS = [
     Flag("engine", "string", DEFAULT, f"{', '.join(ENGINES)}, or auto: the one that suits a model best."),
     Flag("engine_options", "string", "{}", "engine and precision, in JSON; each wins over a model's own."),
-    Flag("engine_cache_dir", "string", "", "Folder for compiled models and for what was found out about engines."),
+    Flag("engine_cache_dir", "string", "", "Folder for what was found out about engines and models."),
     Flag("engine_report_dir", "string", "", "Folder in which each loaded version's engines are told as JSON."),
     Flag("local_socket_path", "string", "", "UNIX socket for the wire local: Predict without gRPC."),
     Flag("rank_guard", "bool", True, "Refuse ranks that would end the process, as they end the real server's."),

@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-import fcntl
-import logging
-import os
 import queue
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,28 +27,25 @@ from lightbox.tfs_wire.messages import config_pb2, meta_graph_pb2
 from lightbox.tfs_wire.protobuf import varint
 from lightbox.tfs_wire.status import Code, StatusError, invalid
 
-log = logging.getLogger("model_server")
-
 DEFAULT_SIGNATURE = "serving_default"
 
 _CONVERTER = "openvino.tools.ovc"
 _META_GRAPHS_TAG = 2 << 3 | 2
 
 
-def properties(hardware: Hardware, cache_folder: str) -> dict[str, object]:
+def properties(hardware: Hardware) -> dict[str, object]:
     """Return OpenVINO's properties.
 
     The precision is said although it is f32: some CPUs have bf16 as their default. INT8 is in the model's own
     operations, so that the others are said to be f32. Threads are not pinned:
     several processes would pin theirs to the same cores.
     """
-    found: dict[str, object] = {
+    return {
         "INFERENCE_PRECISION_HINT": "f32" if hardware.precision == INT8 else hardware.precision,
         "INFERENCE_NUM_THREADS": hardware.threads,
         "NUM_STREAMS": hardware.streams,
         "ENABLE_CPU_PINNING": False,
     }
-    return found | ({"CACHE_DIR": cache_folder} if cache_folder else {})
 
 
 def imported() -> Any:
@@ -90,13 +84,10 @@ class Compiled:
         self._tensor = openvino.Tensor
         try:
             core = openvino.Core()
-            with (
-                _cache(hardware.cache_folder) as cache_folder,
-                _readable(place, meta_graph, name, hardware.precision) as readable,
-            ):
+            with _readable(place, meta_graph, name, hardware.precision) as readable:
                 model = core.read_model(readable)
                 guards = add_guards(model) if is_guarded else []
-                self._model = core.compile_model(model, "CPU", properties(hardware, cache_folder))
+                self._model = core.compile_model(model, "CPU", properties(hardware))
         except RuntimeError as error:
             raise StatusError(Code.INTERNAL, _first_line(error)) from None
         # A compiled model has one name for outputs that are the same tensor.
@@ -214,28 +205,6 @@ def _readable(place: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, pr
     with tempfile.TemporaryDirectory(prefix="openvino-") as copy:
         _write_single(folder.resolve(), Path(copy), meta_graph, name)
         yield Path(copy)
-
-
-@contextmanager
-def _cache(folder: str) -> Iterator[str]:
-    """Give the folder to keep compiled models in, empty where it cannot be made: it only saves time.
-
-    Other threads and processes are kept from it meanwhile: one that writes what another has mapped ends it with
-    SIGBUS. A file system without locks is used without one.
-    """
-    with ExitStack() as closing:
-        if folder:
-            try:
-                Path(folder).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                log.warning("compiled models are not kept: %s: %s", folder, error.strerror)
-                folder = ""
-        with suppress(OSError):
-            if folder:
-                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-                closing.callback(os.close, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield folder
 
 
 def read_signature(folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str) -> Any:

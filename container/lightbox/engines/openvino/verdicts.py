@@ -6,7 +6,6 @@ anything else it is measured again.
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from lightbox.engines import kept
+from lightbox.engines.hardware import processor
 
 OPENVINO, TENSORFLOW = "openvino", "tensorflow"
 IN_MODEL = Path("assets.extra") / "lightbox_engine.json"
@@ -65,10 +65,9 @@ def recall(folder: str, key: Key, cache: str) -> dict[str, Verdict] | None:
     if cache:
         places.append(_place(key, cache))
     for place in places:
-        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-            content = json.loads(place.read_text())
-            if content["format"] == _FORMAT and content["holds_for"] == asdict(key):
-                return {str(name): Verdict(**item) for name, item in content["signatures"].items()}
+        content = kept.read(place)
+        if content and (content["format"], content["holds_for"]) == (_FORMAT, asdict(key)):
+            return {str(name): Verdict(**item) for name, item in content["signatures"].items()}
     return None
 
 
@@ -79,7 +78,7 @@ def remember(place: Path, key: Key, verdicts: Verdicts) -> None:
         "holds_for": asdict(key),
         "signatures": {name: asdict(verdict) for name, verdict in sorted(verdicts.items())},
     }
-    kept.write_whole(place, json.dumps(content, indent=2) + "\n")
+    kept.write(place, content)
 
 
 def keep(key: Key, cache: str, verdicts: Verdicts) -> None:
@@ -91,4 +90,4 @@ def keep(key: Key, cache: str, verdicts: Verdicts) -> None:
 
 
 def _place(key: Key, cache: str) -> Path:
-    return Path(cache) / f"verdict-{key.model[:32]}-{key.openvino}-{key.machine}-{key.precision}.json"
+    return Path(cache) / f"verdict-{key.model[:32]}-{key.openvino}-{processor()}-{key.precision}.json"

@@ -1,8 +1,7 @@
-"""What is kept of models from one start to the next: whose it is, for what it holds, and how much of it there is."""
+"""What is kept of models from one start to the next: whose it is, for what it holds, and that it is whole."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
@@ -17,15 +16,6 @@ cpu MHz\t\t: {speed}
 flags\t\t: fpu {extensions}
 
 """
-
-
-def written(root: Path, name: str, used: int, size: int = 100) -> Path:
-    """Make what is kept of a model, last used at a moment."""
-    folder = root / f"{name * 32}-00000000"
-    folder.mkdir(parents=True)
-    (folder / "1.blob").write_bytes(bytes(size))
-    os.utime(folder, (used, used))
-    return folder
 
 
 def test_a_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
@@ -54,22 +44,20 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.M
         kept.private(tmp_path / "file")
 
 
-def test_a_model_has_a_folder_for_its_files_and_the_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_known_by_its_files(tmp_path: Path) -> None:
     versions = [tmp_path / "1", tmp_path / "2"]
     for version in versions:
         (version / "variables").mkdir(parents=True)
         (version / "saved_model.pb").write_bytes(b"graph")
         (version / "variables" / "variables.index").write_bytes(b"weights")
-    root = str(tmp_path / "kept")
-    first = kept.of_model(root, versions[0])
-    assert kept.of_model(root, versions[1]) == first
-    (versions[1] / "variables" / "variables.index").write_bytes(b"WEIGHTS")
-    assert kept.of_model(root, versions[1]) != first
-    monkeypatch.setattr(kept, "processor", lambda: "01234567")
-    assert kept.of_model(root, versions[0]) != first
-    assert len(list(Path(root).iterdir())) == 3
-    assert kept.of_model("", versions[0]) == ""
-    assert kept.of_model(root, tmp_path) == root
+    first = kept.digest_of(versions[0])
+    assert kept.digest_of(versions[1]) == first
+    weights = versions[1] / "variables" / "variables.index"
+    before = weights.stat()
+    weights.write_bytes(b"WEIGHTS")
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert weights.stat().st_ino == before.st_ino
+    assert kept.digest_of(versions[1]) != first
 
 
 def test_processors_of_a_kind_share_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,26 +77,25 @@ def test_processors_of_a_kind_share_what_is_kept(tmp_path: Path, monkeypatch: py
         hardware.processor.cache_clear()
 
 
-def test_models_that_were_not_loaded_for_the_longest_time_give_way(tmp_path: Path) -> None:
-    oldest, old, new = (written(tmp_path, name, used) for name, used in (("c", 1), ("a", 2), ("b", 3)))
-    foreign = tmp_path / "photos"
-    foreign.mkdir()
-    kept.make_room(tmp_path, 300)
-    assert oldest.exists()
-    kept.make_room(tmp_path, 250)
-    assert [folder.exists() for folder in (oldest, old, new, foreign)] == [False, True, True, True]
-    kept.make_room(tmp_path, 0)
-    assert [folder.exists() for folder in (old, new, foreign)] == [False, True, True]
+def test_what_is_written_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    place = tmp_path / "deep" / "facts.json"
+    assert kept.read(place) is None
+    content = {"milliseconds": 0.1 + 0.2, "refused": "Größe", "nested": {"b": [1, None], "a": True}}
+    kept.write(place, content)
+    kept.write(place, content)
+    assert kept.read(place) == content
+    assert list(place.parent.iterdir()) == [place]
+    assert not caplog.messages
 
 
-def test_what_another_process_writes_to_stays(tmp_path: Path) -> None:
-    old, _ = written(tmp_path, "a", 1), written(tmp_path, "b", 2)
-    descriptor = os.open(old, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        kept.make_room(tmp_path, 0)
-        assert old.exists()
-    finally:
-        os.close(descriptor)
-    kept.make_room(tmp_path, 0)
-    assert not old.exists()
+def test_no_byte_of_what_is_written_may_change(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    place = tmp_path / "facts.json"
+    kept.write(place, {"engine": "openvino", "milliseconds": 1.25, "is_equal": True})
+    whole = place.read_bytes()
+    spoiled = [whole[:size] for size in range(len(whole) - 1)]
+    spoiled += [whole[:at] + bytes([byte ^ 1]) + whole[at + 1 :] for at, byte in enumerate(whole) if byte > ord(" ")]
+    for content in (*spoiled, b"[]", b"{}", b"null"):
+        caplog.clear()
+        place.write_bytes(content)
+        assert kept.read(place) is None, content
+        assert caplog.messages == [f"{place} is damaged: what it tells is found out again"]
