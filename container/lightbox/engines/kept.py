@@ -64,14 +64,16 @@ def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
 
 
 def read(place: Path) -> dict[str, Any] | None:
-    """Return what was written to a file, None where there is none. One that is damaged is logged, and is none."""
+    """Return what was written to a file, None where there is none, and where its checksum is wrong, which is logged."""
     try:
-        content = json.loads(place.read_bytes())
-        if isinstance(content, dict) and content.pop(_SUM, "") == _sum(content):
+        content: dict[str, Any] = json.loads(place.read_bytes())
+        if _SUM not in content:  # ``write`` has not made it
+            return None
+        if content.pop(_SUM) == _sum(content):
             return content
     except OSError:
         return None
-    except ValueError:
+    except (ValueError, TypeError, AttributeError):
         pass
     log.warning("%s is damaged: what it tells is found out again", place)
     return None
