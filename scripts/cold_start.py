@@ -1,8 +1,7 @@
-"""How long a start takes until /ping is 200, and where the time goes: `cold_start.py MODEL_DIR`, for each engine.
+"""How long `make serve` takes until /ping is 200, and where the time goes: with `auto` and with `tensorflow`.
 
-Each engine starts with a filled XDG_CACHE_HOME, with an empty one, and with an empty one for a model that
-`serve.sh engines --write` has seen. Every start finds all files in the page cache, and compiled Python modules.
-The steps are read from the JSON log of `serve.sh serve`, and the processor time from /proc when /ping is 200.
+A first start has an empty XDG_CACHE_HOME, later ones have what it left. Every start finds all files in the page cache,
+and compiled Python modules. The steps are read from the JSON log, the processor time from /proc when /ping is 200.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,9 +22,9 @@ from pathlib import Path
 
 from lightbox.harness.stack import Stack, clean_environ
 from lightbox.harness.tables import table
-from lightbox.processes.commands import PYTHON, child_environ
 
-ENGINES = ("openvino", "auto", "tensorflow")
+REPOSITORY = Path(__file__).resolve().parents[1]
+ENGINES = ("auto", "tensorflow")
 STARTS = 5
 PAUSE_SECONDS = 0.02
 """Between two questions to /ping."""
@@ -36,12 +34,16 @@ STEPS: Mapping[str, tuple[str, str]] = {
     "gunicorn is imported": ("gunicorn", "Starting gunicorn"),
     "app is imported, workers are forked": ("gunicorn", "Listening at"),
     "model server is imported": ("model_server", "Loading servable version"),
-    "model is loaded and warm": ("model_server", "Successfully loaded servable version"),
-    "model server listens": ("model_server", "Running gRPC ModelServer"),
+    "models are loaded, model server listens": ("model_server", "Running gRPC ModelServer"),
 }
 """Each step with the process whose line ends it, and what this line has in it."""
 PING = "/ping is 200"
-PROCESSES = {"nginx": "nginx", "gunicorn": "gunicorn", "model_server": "model server", "lightbox serve": "supervisor"}
+PROCESSES = {
+    "nginx": "nginx",
+    "gunicorn": "gunicorn",
+    "model_server": "model server",
+    "lightbox serve": "supervisor",
+}
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,9 @@ class Start:
 
 @dataclass(frozen=True)
 class Case:
-    """The starts of one engine in one case."""
+    """The first starts of one engine, or later ones."""
 
-    engine: str
-    cache: str
+    name: str
     starts: Sequence[Start]
 
     def median(self, step: str) -> float | None:
@@ -100,11 +101,9 @@ def cpu_of(leader: int) -> dict[str, float]:
     return found
 
 
-def start_once(model: Path, engine: str, folder: Path, cache: Path, bytecode: Path) -> Start:
+def start_once(engine: str, folder: Path, cache: Path, bytecode: Path) -> Start:
     """Start a stack, wait for /ping, stop it. Raises ServerFailed."""
     own = {
-        "LIGHTBOX_MODEL_DIR": str(model),
-        "LIGHTBOX_MODEL_SERVER": "embedded",
         "LIGHTBOX_ENGINE": engine,
         "XDG_CACHE_HOME": str(cache),
         "LIGHTBOX_LOG_FORMAT": "json",
@@ -115,46 +114,32 @@ def start_once(model: Path, engine: str, folder: Path, cache: Path, bytecode: Pa
     }
     environ = {name: value for name, value in clean_environ().items() if name != "PYTHONDONTWRITEBYTECODE"}
     began = time.time()
-    with Stack(own, environ, folder) as stack:
+    with Stack(own, environ, folder, command=("make", "--no-print-directory", "-C", REPOSITORY)) as stack:
         ready = stack.until_ready(pause=PAUSE_SECONDS)
         return Start({**steps_of(stack.log, began), PING: ready}, cpu_of(stack.process.pid))
 
 
-def measure(model: Path, engines: Iterable[str], starts: int, folder: Path) -> list[Case]:
-    """Start each engine ``starts`` times in each case. Raises ServerFailed, and CalledProcessError."""
+def measure(engines: Iterable[str], starts: int, folder: Path) -> list[Case]:
+    """Start each engine ``starts`` times for the first time, and as often later. Raises ServerFailed."""
+    cache = folder / "cache"
+
+    def start(engine: str, forget: bool) -> Start:
+        if forget:
+            shutil.rmtree(cache, ignore_errors=True)
+        return start_once(engine, folder / "tmp", cache, folder / "bytecode")
+
     cases = []
-    bytecode, empty, filled, compared = (folder / name for name in ("bytecode", "empty", "filled", "compared"))
-
-    def start(model: Path, cache: Path) -> Start:
-        return start_once(model, engine, folder / "tmp", cache, bytecode)
-
     for engine in engines:
-        shutil.rmtree(filled, ignore_errors=True)
-        start(model, filled)  # modules are compiled, files are in the page cache, and this cache is filled now
-        cases.append(Case(engine, "filled", [start(model, filled) for _ in range(starts)]))
-        if engine != "tensorflow":
-            cases.append(Case(engine, "empty", [_without(empty, start, model) for _ in range(starts)]))
-            if not compared.is_dir():
-                _compare(model, compared)
-            cases.append(Case(engine, "empty, compared", [_without(empty, start, compared) for _ in range(starts)]))
+        start(engine, forget=True)  # modules are compiled and files are in the page cache now
+        if engine != "tensorflow":  # which has nothing to find out
+            cases.append(Case(f"{engine}, first start", [start(engine, forget=True) for _ in range(starts)]))
+        cases.append(Case(f"{engine}, later start", [start(engine, forget=False) for _ in range(starts)]))
     return cases
-
-
-def _without(cache: Path, start: Callable[[Path, Path], Start], model: Path) -> Start:
-    shutil.rmtree(cache, ignore_errors=True)
-    return start(model, cache)
-
-
-def _compare(model: Path, copy: Path) -> None:
-    """Copy a model and do what ``serve.sh engines --write`` is for."""
-    shutil.copytree(model, copy)
-    environ = child_environ() | {"LIGHTBOX_MODEL_DIR": str(copy), "LIGHTBOX_MODEL_SERVER": "embedded"}
-    subprocess.run([*PYTHON, "lightbox", "engines", "--write"], env=environ, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
 
 
 def report(cases: Sequence[Case]) -> str:
     """Return both tables in Markdown."""
-    names = [f"{case.engine}, {case.cache}" for case in cases]
+    names = [case.name for case in cases]
     times = [
         [step, *(_seconds(case.median(step)) for case in cases)] for step in sorted([*STEPS, PING], key=_order(cases))
     ]
@@ -177,15 +162,11 @@ def _seconds(value: float | None) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path, help="what LIGHTBOX_MODEL_DIR would be")
-    parser.add_argument("--engine", action="append", choices=ENGINES, help="one of the engines; all without it")
+    parser.add_argument("--engine", action="append", choices=ENGINES, help="one of the engines; both without it")
     parser.add_argument("--starts", type=int, default=STARTS, help="in each case")
     options = parser.parse_args(arguments)
-    if not options.model.is_dir():
-        print(f"cold_start.py: {options.model} is not a folder", file=sys.stderr)
-        return 2
     with tempfile.TemporaryDirectory(prefix="cold-") as folder:
-        cases = measure(options.model.resolve(), options.engine or ENGINES, options.starts, Path(folder))
+        cases = measure(options.engine or ENGINES, options.starts, Path(folder))
     load = os.getloadavg()[0]
     print(f"{report(cases)}\n\n{os.cpu_count()} cores, load {load:.1f}; {options.starts} starts each")
     return 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.engines import race
 from lightbox.engines.engine import named
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.race import fastest, known
@@ -38,7 +39,7 @@ def test_a_process_that_ends_is_a_reason(tmp_path: Path) -> None:
     assert "missing: its process failed" in choice.reason
 
 
-def test_what_was_found_out_is_remembered_for_the_same_file(tmp_path: Path) -> None:
+def test_what_was_found_out_is_remembered_for_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No process starts again: with none to be had, the answer is the same."""
     write_dense(tmp_path / "1" / "model.onnx")
     hardware, able = Hardware(1, 1, cache_folder=str(tmp_path / "cache")), [named("openvino")]
@@ -49,6 +50,9 @@ def test_what_was_found_out_is_remembered_for_the_same_file(tmp_path: Path) -> N
     (tmp_path / "2").mkdir()
     (tmp_path / "2" / "model.onnx").write_bytes((tmp_path / "1" / "model.onnx").read_bytes() + b"\0")
     assert not known(str(tmp_path / "2"), able, hardware)
+    with monkeypatch.context() as another:
+        another.setattr(race, "processor", lambda: "another")
+        assert not known(str(tmp_path / "1"), able, hardware)
     for file in (tmp_path / "cache").iterdir():
         file.write_text("damaged")
     assert not known(str(tmp_path / "1"), able, hardware)

@@ -1,0 +1,22 @@
+"""What is remembered about a model holds for its files and this kind of processor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lightbox.engines.openvino import verdicts
+from support.models import GOLDEN
+
+MODEL = str(GOLDEN / "half_plus_two" / "1")
+
+
+def test_another_processor_finds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, cache = verdicts.Key.of(MODEL, "f32"), str(tmp_path)
+    found = {"serving_default": verdicts.Verdict(verdicts.OPENVINO, "faster", is_equal=True)}
+    verdicts.keep(key, cache, found)
+    assert verdicts.recall(MODEL, key, cache) == found
+    assert verdicts.recall(MODEL, verdicts.Key.of(MODEL, "bf16"), cache) is None
+    monkeypatch.setattr(verdicts, "processor", lambda: "another")
+    assert verdicts.recall(MODEL, key, cache) is None
