@@ -117,9 +117,7 @@ quantize: $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photo
 BENCH ?= --full
 BENCH_PAGES = $(if $(findstring --full,$(BENCH)),docs/benchmarks,build/benchmarks)
 bench: $(READY_DEV) $(VENV)-bench/.ready $(if $(findstring --full,$(BENCH)),$(VENV)-quantize/.ready) nginx  ## Measure all in twenty minutes and write docs/benchmarks; BENCH="--full load" one scenario; --quick two minutes, build/benchmarks
-	@code=0; PYTHONPATH=scripts:container $(PY) -m benchmark $(BENCH) \
-	 --out $(BENCH_PAGES) || code=$$?; \
-	 $(if $(findstring docs,$(BENCH_PAGES)),$(PY) scripts/production_page.py || code=$$?;) exit $$code
+	@PYTHONPATH=scripts:container $(PY) -m benchmark $(BENCH) --out $(BENCH_PAGES)
 
 loadgen: $(VENV)-bench/.ready  ## Install MLPerf's LoadGen, which scripts/loadgen.py runs against an endpoint
 
@@ -130,9 +128,6 @@ other-clients: $(READY_DEV) nginx  ## The benchmark's client beside hey and h2lo
 	@scripts/ensure_debian.sh hey hey
 	@scripts/ensure_debian.sh h2load nghttp2-client
 	@PYTHONPATH=scripts:container $(PY) -m benchmark.other_clients
-
-production-page: $(READY_DEV)  ## Write the figures of docs/benchmarks/results.json into docs/production.md
-	$(PY) scripts/production_page.py
 
 SOAK_SECONDS ?= 1800
 WEIGHT_SECONDS ?= 60
@@ -189,4 +184,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench loadgen at-latency other-clients perf-analyzer quantize soak overload fuzz image release pin-images manifests production-page settings-page fits protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench loadgen at-latency other-clients perf-analyzer quantize soak overload fuzz image release pin-images manifests settings-page fits protos lock clean

@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from benchmark.results import Document, variant
+from benchmark.scenarios.load import LIGHTBOX, ONE_THREAD
 from lightbox.harness.tables import table
 
 HEADER = (
@@ -27,10 +28,6 @@ RATES = (1_000, 10_000, 100_000, 1_000_000)
 """Images a minute."""
 THREADS_A_CORE = 8
 """A worker for each core and eight threads in each, by default: so many requests are in progress at once."""
-
-
-DEFAULT, ONE_THREAD = "Lightbox", "Lightbox, one thread for an operation"
-"""How the benchmark calls the two that it measures."""
 
 
 class NoFigures(Exception):
@@ -106,30 +103,21 @@ def _row(needed: Fleet) -> Sequence[str]:
     ]
 
 
-def measured(document: Mapping[str, Any]) -> tuple[str, Unit]:
+def measured(document: Document) -> tuple[str, Unit]:
     """Return which Lightbox a benchmark measured, and one image of mobilenet_v2 on it; raise NoFigures.
 
     CPU time is that with eight clients, latency that of one: what waiting adds depends on the utilisation.
     """
-    for name in (ONE_THREAD, DEFAULT):
-        busy, alone = (_variant(document, experiment, name) for experiment in ("same_network_8", "same_network_1"))
+    for name in (ONE_THREAD, LIGHTBOX):
+        busy, alone = (variant(document, "load", f"same_network_{clients}", name) for clients in (8, 1))
         if busy.get("cpu_ms") and alone.get("p50"):
             # As they are shown: who works a row out by hand gets the same.
             cpu_ms = round(sum(busy["cpu_ms"].values()), 1)
             return name, Unit(cpu_ms, round(busy["bytes_sent"] / 1000), round(alone["p50"], 1))
-    raise NoFigures(f"the results hold no answers of {DEFAULT!r} in the scenario load: run that one")
+    raise NoFigures(f"the results hold no answers of {LIGHTBOX!r} in the scenario load: run that one")
 
 
-def _variant(document: Mapping[str, Any], experiment_key: str, name: str) -> dict[str, Any]:
-    for scenario in document["scenarios"]:
-        for experiment in scenario["experiments"]:
-            for variant in experiment["variants"]:
-                if (scenario["key"], experiment["key"], variant["name"]) == ("load", experiment_key, name):
-                    return dict(variant)
-    return {}
-
-
-def page(document: Mapping[str, Any]) -> str:
+def page(document: Document) -> str:
     """Return the sheet of a benchmark's run as a page; raise NoFigures."""
     name, unit = measured(document)
     return "\n".join(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import capacity
+from benchmark.scenarios.load import LIGHTBOX, ONE_THREAD
 from support.stack import REPOSITORY
 
 UNIT = capacity.Unit(cpu_ms=20, image_kb=200, latency_ms=30, cores=4, utilisation=0.5)
@@ -39,13 +40,13 @@ def test_there_are_two_instances_however_few_images() -> None:
 
 
 def test_the_better_lightbox_of_a_run_counts() -> None:
-    name, unit = capacity.measured(results(capacity.DEFAULT, capacity.ONE_THREAD))
-    assert (name, unit.cpu_ms, unit.image_kb, unit.latency_ms) == (capacity.ONE_THREAD, 20, 200, 30)
-    assert capacity.measured(results(capacity.DEFAULT))[0] == capacity.DEFAULT
-    assert f"`{capacity.DEFAULT}` of [load](load.md)" in capacity.page(results(capacity.DEFAULT))
+    name, unit = capacity.measured(results(LIGHTBOX, ONE_THREAD))
+    assert (name, unit.cpu_ms, unit.image_kb, unit.latency_ms) == (ONE_THREAD, 20, 200, 30)
+    assert capacity.measured(results(LIGHTBOX))[0] == LIGHTBOX
+    assert f"`{LIGHTBOX}` of [load](load.md)" in capacity.page(results(LIGHTBOX))
 
 
-@pytest.mark.parametrize("document", [results(), results(capacity.DEFAULT, cpu_ms={}), {"scenarios": []}])
+@pytest.mark.parametrize("document", [results(), results(LIGHTBOX, cpu_ms={}), {"scenarios": []}])
 def test_results_without_the_figures_are_named(document: dict[str, Any]) -> None:
     with pytest.raises(capacity.NoFigures, match="run that one"):
         capacity.measured(document)
