@@ -1,8 +1,8 @@
 """Writes the digest of each image beside its tag: REGISTRY=HOST python scripts/pin_base_images.py [--check]
 
-Asks the registry for the manifest that a tag names now, by the OCI distribution API, and writes `NAME:TAG@sha256:…`
-into the Dockerfile and the manifests: the tag tells readers what it is, the digest is what is built. An image whose
-name has no host is looked for at REGISTRY. With --check nothing is asked or written: what has no digest is told.
+Asks the registry by skopeo for the manifest that a tag names now, and writes `NAME:TAG@sha256:…` into the Dockerfile
+and the manifests: the tag tells readers what it is, the digest is what is built. An image whose name has no host is
+looked for at REGISTRY. With --check nothing is asked or written: what has no digest is told.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import argparse
 import hashlib
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import requests
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FILES = ("Dockerfile", "deploy/compose.yaml", "deploy/kubernetes/models.yaml")
@@ -25,15 +24,7 @@ REFERENCE = re.compile(
     re.MULTILINE,
 )
 """An image with a tag; what is built here has none."""
-MANIFESTS = (
-    "application/vnd.oci.image.index.v1+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-    "application/vnd.oci.image.manifest.v1+json",
-    "application/vnd.docker.distribution.manifest.v2+json",
-)
-"""What a registry may answer; the first two are for all architectures."""
-_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
-_SECONDS = 30
+_SECONDS = 60
 
 
 class Unresolved(Exception):
@@ -54,7 +45,7 @@ def main(
         return 1 if loose else 0
     try:
         digests = {image: resolve(*image, environ) for file in files for image in _images(file)}
-    except (Unresolved, requests.RequestException) as problem:
+    except Unresolved as problem:
         print(f"pin_base_images: {problem}", file=sys.stderr)
         return 1
     for file in files:
@@ -66,9 +57,7 @@ def main(
 
 def references(file: Path) -> list[re.Match[str]]:
     """Return the images of a file that have no digest."""
-    return [
-        found for found in REFERENCE.finditer(file.read_text()) if not found["digest"] and _is_public(found["name"])
-    ]
+    return [found for found in _public(file) if not found["digest"]]
 
 
 def write(file: Path, digests: Mapping[tuple[str, str], str]) -> None:
@@ -83,54 +72,29 @@ def write(file: Path, digests: Mapping[tuple[str, str], str]) -> None:
 
 def resolve(name: str, tag: str, environ: Mapping[str, str]) -> str:
     """Return the digest that a tag names now; raise Unresolved."""
-    host, repository = _place(name, environ)
-    scheme = "http" if host.partition(":")[0] in ("localhost", "127.0.0.1") else "https"
-    url = f"{scheme}://{host}/v2/{repository}/manifests/{tag}"
-    headers = {"Accept": ", ".join(MANIFESTS)}
-    answer = requests.get(url, headers=headers, timeout=_SECONDS)
-    if answer.status_code == 401:
-        headers["Authorization"] = f"Bearer {_token(answer.headers.get('WWW-Authenticate', ''), name)}"
-        answer = requests.get(url, headers=headers, timeout=_SECONDS)
-    if answer.status_code != 200:
-        raise Unresolved(f"{name}:{tag}: expected a manifest, got status {answer.status_code} of {host}")
-    digest = f"sha256:{hashlib.sha256(answer.content).hexdigest()}"
-    told = answer.headers.get("Docker-Content-Digest", digest)
-    if told != digest:
-        raise Unresolved(f"{name}:{tag}: {host} says that the manifest is {told}, but what it sent is {digest}")
-    return digest
+    first, slash, rest = name.partition("/")
+    has_host = slash and ("." in first or ":" in first or first == "localhost")
+    host, repository = (first, rest) if has_host else (environ.get("REGISTRY"), name if slash else f"library/{name}")
+    if not host:
+        raise Unresolved(f"REGISTRY: expected the host of the registry that has {name}, which names none")
+    options = ["--tls-verify=false"] if host.partition(":")[0] in ("localhost", "127.0.0.1") else []
+    command = ["skopeo", "inspect", "--raw", *options, f"docker://{host}/{repository}:{tag}"]
+    try:
+        manifest = subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS).stdout  # noqa: S603
+    except subprocess.CalledProcessError as problem:
+        raise Unresolved(f"{name}:{tag}: {problem.stderr.decode(errors='replace').strip()}") from None
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise Unresolved(f"{name}:{tag}: {problem}") from None
+    return f"sha256:{hashlib.sha256(manifest).hexdigest()}"
 
 
 def _images(file: Path) -> list[tuple[str, str]]:
-    found = REFERENCE.finditer(file.read_text())
-    return [(match["name"], match["tag"]) for match in found if _is_public(match["name"])]
+    return [(found["name"], found["tag"]) for found in _public(file)]
 
 
-def _is_public(name: str) -> bool:
-    """Tell whether an image is somebody's: those of example.com stand for the reader's own."""
-    return ".example.com/" not in name
-
-
-def _place(name: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return the registry's host and the repository, by the rules of image names."""
-    first, slash, rest = name.partition("/")
-    if slash and ("." in first or ":" in first or first == "localhost"):
-        return first, rest
-    host = environ.get("REGISTRY")
-    if not host:
-        raise Unresolved(f"REGISTRY: expected the host of the registry that has {name}, which names none")
-    return host, name if slash else f"library/{name}"
-
-
-def _token(challenge: str, name: str) -> str:
-    """Return the token that a registry asks for in WWW-Authenticate; anybody gets one for what is public."""
-    asked = dict(_PARAMETER.findall(challenge))
-    if not challenge.lower().startswith("bearer ") or "realm" not in asked:
-        raise Unresolved(f"{name}: the registry asks for {challenge[:100]!r}, and only Bearer tokens are known")
-    answer = requests.get(asked.pop("realm"), params=asked, timeout=_SECONDS)
-    if answer.status_code != 200:
-        raise Unresolved(f"{name}: the registry gives no token for it, status {answer.status_code}")
-    token = answer.json()
-    return str(token.get("token") or token.get("access_token"))
+def _public(file: Path) -> list[re.Match[str]]:
+    """Return the images of a file that are somebody's: those of example.com stand for the reader's own."""
+    return [found for found in REFERENCE.finditer(file.read_text()) if ".example.com/" not in found["name"]]
 
 
 if __name__ == "__main__":
