@@ -7,37 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmark import results
 from benchmark.pages.tables import number
 from benchmark.results import Document
 
-COLOURS = {
-    "queue": "#79706e",
-    "receive": "#9ecae9",
-    "load": "#8c564b",
-    "signature": "#ff9da6",
-    "wait": "#17becf",
-    "decode": "#4c78a8",
-    "preprocess": "#54a24b",
-    "encode": "#eeca3b",
-    "predict": "#e45756",
-    "decode_response": "#f58518",
-    "postprocess": "#b279a2",
-    "handler": "#9d755d",
-    "other": "#1f2d3d",
-    "nginx": "#79706e",
-    "gunicorn": "#4c78a8",
-    "gRPC front": "#17becf",
-    "model server": "#e45756",
-    "supervisor": "#1f2d3d",
-    "server": "#f58518",
-    "bound": "#54a24b",
-    "client, network, nginx": "#d3d3d3",
-}
-"""Stages in the order in which a request goes through them, and processes."""
+OUTSIDE = "client, network, nginx"
+"""What a caller waits for beside the stages that the server tells of; it is drawn last."""
 Variants = Sequence[Mapping[str, Any]]
 
 
@@ -60,8 +37,7 @@ def stage_bars(variants: Variants, title: str, note: str = "") -> Figure:
     for variant in variants:
         stages = {name: value for name, value in variant["stages"].items() if name != "total"}
         # Medians of stages may add up to more than the median of the whole.
-        between = max(0.0, variant["p50"] - sum(stages.values()))
-        parts.append(stages | {"client, network, nginx": between})
+        parts.append(stages | {OUTSIDE: max(0.0, variant["p50"] - sum(stages.values()))})
     ends = [number(variant["p50"], "ms") for variant in variants]
     return _bars([variant["name"] for variant in variants], parts, ends, f"{title}: where the time goes\n{note}")
 
@@ -74,13 +50,14 @@ def cpu_bars(variants: Variants, title: str) -> Figure:
 
 
 def _bars(names: Sequence[str], parts: Sequence[Mapping[str, float]], ends: Sequence[str], title: str) -> Figure:
-    figure, axes = _figure(9, 1.6 + 0.4 * len(names))
+    figure = Figure(figsize=(9, 1.6 + 0.4 * len(names)), layout="constrained")
+    axes = figure.subplots()
     left = [0.0] * len(names)
-    for part, colour in COLOURS.items():
+    shown = sorted(dict.fromkeys(part for found in parts for part in found), key=lambda part: part == OUTSIDE)
+    for part in shown:
         widths = [found.get(part, 0.0) for found in parts]
-        if any(widths):
-            axes.barh(names, widths, left=left, label=part, color=colour)
-            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.barh(names, widths, left=left, label=part, color="lightgrey" if part == OUTSIDE else None)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
     for position, (end, text) in enumerate(zip(left, ends, strict=True)):
         axes.text(end, position, f" {text}", va="center", fontsize=8)
     axes.invert_yaxis()
@@ -93,7 +70,8 @@ def _bars(names: Sequence[str], parts: Sequence[Mapping[str, float]], ends: Sequ
 
 def sweep(points: Sequence[Mapping[str, Any]], axis: str) -> Figure:
     """Draw throughput of each variant against the axis."""
-    figure, axes = _figure(8, 3.5)
+    figure = Figure(figsize=(8, 3.5), layout="constrained")
+    axes = figure.subplots()
     for name in dict.fromkeys(variant["name"] for point in points for variant in point["variants"]):
         rows = [
             (point["x"], row) for point in points for row in point["variants"] if row["name"] == name and "p50" in row
@@ -107,11 +85,6 @@ def sweep(points: Sequence[Mapping[str, Any]], axis: str) -> Figure:
     axes.grid(visible=True, alpha=0.25)
     axes.legend(fontsize=8)
     return figure
-
-
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
 
 
 def _answered(point: Mapping[str, Any]) -> Variants:
