@@ -132,12 +132,12 @@ other-clients: $(READY_DEV) nginx  ## The benchmark's client beside hey and h2lo
 SOAK_SECONDS ?= 1800
 WEIGHT_SECONDS ?= 60
 soak: $(READY_DEV) nginx models  ## 30 minutes (SOAK_SECONDS) of good and hostile traffic while processes are killed, 10 while models come and go
-	PYTHONPATH=scripts:container $(PY) -m soak --seconds $(SOAK_SECONDS) --models "$(abspath $(MODELS))"
-	PYTHONPATH=scripts:container $(PY) -m soak --weight --seconds $(WEIGHT_SECONDS) --models "$(abspath $(MODELS))"
+	PYTHONPATH=scripts:container $(PY) -m soak faults --seconds $(SOAK_SECONDS) --models "$(abspath $(MODELS))"
+	PYTHONPATH=scripts:container $(PY) -m soak weight --seconds $(WEIGHT_SECONDS) --models "$(abspath $(MODELS))"
 
 OVERLOAD_SECONDS ?= 60
 overload: $(READY_DEV) nginx models  ## Twice the load that can be served, for a minute (OVERLOAD_SECONDS)
-	PYTHONPATH=scripts:container $(PY) -m overload --seconds $(OVERLOAD_SECONDS) --models "$(abspath $(MODELS))"
+	PYTHONPATH=scripts:container $(PY) -m soak overload --seconds $(OVERLOAD_SECONDS) --models "$(abspath $(MODELS))"
 
 $(VENV)/.ready-fuzz: $(READY_DEV) requirements/fuzz.lock
 	@echo "== adding what fuzzing needs"
@@ -156,6 +156,7 @@ release: $(READY_DEV)  ## Make a release's packages, images, bills of materials 
 	@PYTHONPATH=container:scripts $(PY) scripts/release.py $(RELEASE)
 
 pin-images: $(READY_DEV)  ## Write the base images' digests beside their tags; REGISTRY names the host that has them
+	@scripts/ensure_debian.sh skopeo skopeo
 	$(PY) scripts/pin_base_images.py
 
 manifests: $(READY_DEV)  ## Write deploy/kubernetes/lightbox.yaml: the Helm chart with its default values

@@ -14,20 +14,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import psutil
 
 from benchmark import machine, models, networks, photos
 from benchmark.clients.http import HttpClient
+from benchmark.declarations import Variant
 from benchmark.scenarios import common, engine_stacks
 from benchmark.servers import resources
-from benchmark.servers.base import REPOSITORY, Running, Server
-from benchmark.servers.rival import VENV, Rival
+from benchmark.servers.base import REPOSITORY, Running
+from benchmark.servers.rival import VENV
 from benchmark.servers.stack import Stack
 from lightbox.harness.tables import table
 from lightbox.telemetry import say
@@ -60,11 +60,10 @@ Figures = dict[str, float]
 
 @dataclass
 class Row:
-    """A server, what posts an image to it, and what came out: figures for each bound for which a rate is valid."""
+    """Who posts each image to a server, and what came out: figures for each bound for which a rate is valid."""
 
     name: str
-    server: Server
-    client: Callable[[bytes], HttpClient]
+    images: Sequence[Variant]
     offline: Figures = field(default_factory=dict)
     rates: dict[int, Figures] = field(default_factory=dict)
 
@@ -97,20 +96,15 @@ class Row:
         return cells
 
 
-def rows_of(model: str) -> list[Row]:
+def rows_of(model: str, images: Sequence[bytes]) -> list[Row]:
     """Return the servers of a model: Lightbox by engine and precision, and the others."""
     networks.convert(model)
-    network = (model, engine_stacks.WORKERS)
-    litserve = Rival(f"LitServe, {model}", "litserve_onnx.py", network, "/health")
-    fastapi = Rival(f"FastAPI, {model}", "fastapi_onnx.py", network)
-    return [
-        *(
-            Row(f"Lightbox, {name}", _stack(model, name), partial(common.post_image, model, None))
-            for name in ROWS[model]
-        ),
-        Row("LitServe + ONNX Runtime", litserve, engine_stacks.post_form),
-        Row("FastAPI + ONNX Runtime", fastapi, lambda image: HttpClient(image, "application/octet-stream", "/binary/")),
-    ]
+    rows = []
+    for name in ROWS[model]:
+        stack = _stack(model, name)
+        rows.append(Row(f"Lightbox, {name}", [Variant(name, stack, common.post_image(model, None, i)) for i in images]))
+    rivals = (engine_stacks.LITSERVE, engine_stacks.FASTAPI)
+    return [*rows, *(Row(name, [engine_stacks.rival(name, model, image) for image in images]) for name in rivals)]
 
 
 def _stack(model: str, name: str) -> Stack:
@@ -124,15 +118,15 @@ def _stack(model: str, name: str) -> Stack:
     return stack
 
 
-def measure(rows: list[Row], images: list[bytes]) -> None:
+def measure(rows: Sequence[Row]) -> None:
     """Run all searches in turn, a step of each."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
         servers, waiting = [], []
         for number, row in enumerate(rows):
             say.progress(f"starting {row.name}")
-            servers.append(server := row.server.start(Path(folder) / str(number)))
+            servers.append(server := row.images[0].server.start(Path(folder) / str(number)))
             running.callback(server.stop)
-            command = _command(row, server, images, Path(tempfile.mkdtemp(dir=folder)))
+            command = _command(row, server, Path(tempfile.mkdtemp(dir=folder)))
             for _ in range(2):  # warm: what is loaded by a first call is loaded
                 _loadgen(command, ("Offline", 10, 0, 1))
             search = row.search()
@@ -184,15 +178,15 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _command(row: Row, server: Running, images: list[bytes], folder: Path) -> list[str]:
+def _command(row: Row, server: Running, folder: Path) -> list[str]:
     """Return the command that posts the images to a server; its files are written to ``folder``."""
-    posts = [row.client(image) for image in images]
+    posts = [image.client for image in row.images if isinstance(image.client, HttpClient)]
     for number, post in enumerate(posts):
         (folder / str(number)).write_bytes(post.body)
-    url = f"http://{server.address.host}:{server.address.port}{posts[0].path}"
     headers = [f"--header={name}: {value}" for name, value in posts[0].headers.items()]
-    command = [VENV / "bin" / "python", REPOSITORY / "scripts" / "loadgen.py", url, *folder.iterdir()]
-    return [*map(str, command), f"--content-type={posts[0].content_type}", *headers]
+    script, url = REPOSITORY / "scripts" / "loadgen.py", f"{server.address.url}{posts[0].path}"
+    command = [VENV / "bin" / "python", script, url, *folder.iterdir(), f"--content-type={posts[0].content_type}"]
+    return [*map(str, command), *headers]
 
 
 def _loadgen(command: list[str], ask: Ask) -> Figures:
@@ -215,8 +209,7 @@ def main(names: list[str]) -> None:
     for bound in BOUNDS:
         header += [f"images/s at p99 ≤ {bound} ms", "p50, p99 ms"]
     for model in names or ROWS:
-        rows = rows_of(model)
-        measure(rows, images)
+        measure(rows := rows_of(model, images))
         print("\n".join(["", f"## {model}", "", *table(header, [row.cells() for row in rows], "lr")]), flush=True)
 
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ CALIBRATED = 64
 """Crops that an INT8 model is made with; half of them compare it."""
 
 
-def zoo_model(folder: Path, name: str, form: str) -> None:
-    """Export a model of the zoo in one form of input, unless it is there."""
+def saved_model(folder: Path, name: str, form: str) -> None:
+    """Export an ``image_model`` in one form of input, unless it is there."""
     if layout.versions(folder):
         return
     from lightbox.model_zoo.saved_model import export
@@ -43,8 +43,8 @@ def classifiers_and_detector() -> Path:
     """Return the folder of mobilenet_v2, in three forms of input, and of efficientdet_d1."""
     root = MODELS / "main"
     for form, name in (("float32", "mobilenet_v2"), ("uint8", "mobilenet_v2_uint8"), ("bytes", "mobilenet_v2_bytes")):
-        zoo_model(root / name, "mobilenet_v2", form)
-    zoo_model(root / "efficientdet_d1", "efficientdet_d1", "uint8")
+        saved_model(root / name, "mobilenet_v2", form)
+    saved_model(root / "efficientdet_d1", "efficientdet_d1", "uint8")
     return root
 
 
@@ -53,7 +53,7 @@ def classifiers() -> Path:
     main, root = classifiers_and_detector(), MODELS / "classifiers"
     for form, suffix in (("float32", ""), ("uint8", "_uint8")):
         link(root / f"mobilenet_v2{suffix}", main / f"mobilenet_v2{suffix}")
-        zoo_model(root / f"mobilenet_v2_folded{suffix}", "mobilenet_v2_folded", form)
+        saved_model(root / f"mobilenet_v2_folded{suffix}", "mobilenet_v2_folded", form)
     return root
 
 
@@ -65,14 +65,11 @@ def alone(name: str) -> Path:
 
 
 def _with_pixels(name: str) -> Path:
-    """Return the folder of a model that takes pixels."""
-    if name == "efficientnet_lite0":
-        zoo_model(folder := MODELS / "networks" / "saved" / name, name, "uint8")
-        return folder
-    if name in KERAS_NETWORKS:
-        _keras_model(name, "float32", folder := MODELS / "networks" / "saved" / name)
-        return folder
-    return classifiers_and_detector() / name
+    """Return the folder of a model that takes pixels; to one of Keras's the caller sends 0..255."""
+    if name != "efficientnet_lite0" and name not in KERAS_NETWORKS:
+        return classifiers_and_detector() / name
+    saved_model(folder := MODELS / "networks" / "saved" / name, name, "float32" if name in KERAS_NETWORKS else "uint8")
+    return folder
 
 
 def quantized(name: str) -> Path:
@@ -124,15 +121,6 @@ def link(path: Path, target: Path) -> None:
             path.symlink_to(target, target_is_directory=True)
 
 
-def _keras_model(name: str, form: str, folder: Path) -> None:
-    """Export one of ``KERAS_NETWORKS``, unless it is there: the caller sends 0..255."""
-    if layout.versions(folder):
-        return
-    from lightbox.model_zoo.saved_model import export
-
-    export(image_model(name), form, folder)  # type: ignore[arg-type]
-
-
 def image_model(name: str) -> ImageModel:
     """Return a network of the zoo or of ``KERAS_NETWORKS``, with the weights that the benchmark serves everywhere."""
     from lightbox.model_zoo.saved_model import quiet_tensorflow
@@ -163,27 +151,32 @@ def image_model(name: str) -> ImageModel:
 def many_models(count: int) -> Path:
     """Return a folder of ``count`` small models, all of them the same: uint8 [N, 8, 8, 3] to float32 [N, 1024]."""
     tiny = MODELS / "tiny"
-    if not layout.versions(tiny):
-        _save_tiny(tiny)
+    save_function(tiny, _row_of_mean, "image", "uint8", (8, 8, 3))
     root = MODELS / f"many_{count}"
     for number in range(count):
         link(root / f"model_{number:03}" / "1", tiny / "1")
     return root
 
 
-def _save_tiny(folder: Path) -> None:
+def _row_of_mean(image: Any) -> dict[str, Any]:
+    import tensorflow as tf
+
+    mean = tf.reduce_mean(tf.cast(image, tf.float32), axis=[1, 2, 3])
+    return {"row": mean[:, None] * 0.001 + tf.range(1024, dtype=tf.float32)[None] * 1e-7}
+
+
+def save_function(folder: Path, function: Callable[[Any], Any], name: str, dtype: str, shape: tuple[int, ...]) -> None:
+    """Save a function of a tensor [N, *shape] as version 1 of a model, unless it is there."""
+    if layout.versions(folder):
+        return
     from lightbox.model_zoo.saved_model import quiet_tensorflow
 
     quiet_tensorflow()
     import tensorflow as tf
 
-    def answer(image: Any) -> dict[str, Any]:
-        mean = tf.reduce_mean(tf.cast(image, tf.float32), axis=[1, 2, 3])
-        return {"row": mean[:, None] * 0.001 + tf.range(1024, dtype=tf.float32)[None] * 1e-7}
-
-    signature = tf.function(answer, input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")])
+    graph = tf.function(function, input_signature=[tf.TensorSpec([None, *shape], dtype, name=name)])
     partial = folder.with_name(f".{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
-    tf.saved_model.save(tf.Module(), str(partial), signatures={"serving_default": signature.get_concrete_function()})
+    tf.saved_model.save(tf.Module(), str(partial), signatures={"serving_default": graph.get_concrete_function()})
     folder.mkdir(parents=True, exist_ok=True)
     partial.rename(folder / "1")

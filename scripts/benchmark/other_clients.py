@@ -10,26 +10,26 @@ import csv
 import io
 import resource
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from benchmark import machine, photos
 from benchmark.clients.base import Load, Sample
 from benchmark.clients.process import ClientProcess
+from benchmark.figures import summarise
+from benchmark.pages import tables
 from benchmark.scenarios import common
 from benchmark.servers.base import Running
-from lightbox.harness.tables import table
 from lightbox.telemetry import say
 
-ROUNDS, CLIENTS = 6, (1, 8)
+ROUNDS = 6
 REQUESTS = {1: 150, 8: 600}
+"""Clients, and how many requests they send together in a round."""
 MODEL = "mobilenet_v2"
 
 
@@ -54,20 +54,8 @@ Tool = Callable[[Target, int, int], Sample]
 
 def hey(target: Target, requests: int, clients: int) -> Sample:
     """Run hey, which starts as many connections as there are clients."""
-    command = [
-        "hey",
-        "-n",
-        str(requests),
-        "-c",
-        str(clients),
-        "-m",
-        "POST",
-        "-D",
-        str(target.image),
-        "-T",
-        common.IMAGE,
-    ]
-    sample, output = _run([*command, "-H", target.attributes, "-o", "csv", target.url])
+    command = f"hey -n {requests} -c {clients} -m POST -D {target.image} -T {common.IMAGE} -o csv".split()
+    sample, output = _run([*command, "-H", target.attributes, target.url])
     for row in csv.DictReader(io.StringIO(output)):
         _note(sample, row["status-code"], float(row["offset"]), float(row["response-time"]))
     return sample
@@ -77,7 +65,7 @@ def h2load(target: Target, requests: int, clients: int) -> Sample:
     """Run h2load with HTTP/1.1 and one thread."""
     log = target.folder / "h2load.log"
     log.unlink(missing_ok=True)
-    command = ["h2load", "--h1", "-n", str(requests), "-c", str(clients), "-d", str(target.image), f"--log-file={log}"]
+    command = f"h2load --h1 -n {requests} -c {clients} -d {target.image} --log-file={log}".split()
     sample, _ = _run([*command, "-H", f"content-type: {common.IMAGE}", "-H", target.attributes, target.url])
     rows = [line.split("\t") for line in log.read_text().splitlines()]
     first = min(int(start) for start, _, _ in rows)
@@ -103,52 +91,35 @@ def _note(sample: Sample, status: str, start: float, seconds: float) -> None:
     sample.seconds = max(sample.seconds, start + seconds)
 
 
-@dataclass
-class Reported:
-    """What one client said of its rounds."""
-
-    samples: list[Sample] = field(default_factory=list)
-
-    def cells(self) -> list[str]:
-        """Return medians of the rounds: requests/s, p50 and p99 in ms; the client's CPU in ms a request; failed."""
-        rates = [sample.answers / sample.seconds for sample in self.samples]
-        p50 = [float(np.percentile(sample.latencies, 50)) * 1000 for sample in self.samples]
-        p99 = [float(np.percentile(sample.latencies, 99)) * 1000 for sample in self.samples]
-        answers = sum(sample.answers for sample in self.samples)
-        cpu = sum(sample.cpu_seconds for sample in self.samples) / answers * 1000
-        values = [f"{statistics.median(values):.1f}" for values in (rates, p50, p99)]
-        return [*values, f"{cpu:.2f}", str(sum(sample.errors for sample in self.samples))]
-
-
 def main() -> None:
     """Measure and print the table."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the server is stopped
-    rows = []
     print(", ".join(f"{name} {value}" for name, value in machine.machine().items()))
-    with tempfile.TemporaryDirectory() as folder:
+    points = []
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
         image = Path(folder) / "photo.jpg"
         image.write_bytes(photos.photo())
-        running = common.lightbox().start(Path(folder) / "stack")
-        try:
-            target = Target(running, image, f"{common.ATTRIBUTES}: {common.attributes(MODEL)}", Path(folder))
-            with ClientProcess(common.post_image(MODEL), running.address) as own:
-                tools: dict[str, Tool] = {
-                    "the benchmark's": lambda target, requests, clients: own.run(Load(requests, clients)),
-                    "hey": hey,
-                    "h2load": h2load,
-                }
-                for clients in CLIENTS:
-                    reported = {name: Reported() for name in tools}
-                    own.run(Load(REQUESTS[clients], clients))  # warm
-                    for number in range(ROUNDS):
-                        say.progress(f"{clients} clients, round {number + 1} of {ROUNDS}")
-                        for name, tool in tools.items():
-                            reported[name].samples.append(tool(target, REQUESTS[clients], clients))
-                    rows += [[str(clients), name, *said.cells()] for name, said in reported.items()]
-        finally:
-            running.stop()
-    header = ["clients", "client", "requests/s", "p50 ms", "p99", "the client's CPU, ms a request", "failed"]
-    print("\n".join(table(header, rows, "rlr")))
+        server = common.lightbox().start(Path(folder) / "stack")
+        running.callback(server.stop)
+        own = running.enter_context(ClientProcess(common.post_image(MODEL), server.address))
+        target = Target(server, image, f"{common.ATTRIBUTES}: {common.attributes(MODEL)}", Path(folder))
+        tools: dict[str, Tool] = {
+            "the benchmark's": lambda target, requests, clients: own.run(Load(requests, clients)),
+            "hey": hey,
+            "h2load": h2load,
+        }
+        for clients, requests in REQUESTS.items():
+            samples: dict[str, list[Sample]] = {name: [] for name in tools}
+            own.run(Load(requests, clients))  # warm
+            for number in range(ROUNDS):
+                say.progress(f"{clients} clients, round {number + 1} of {ROUNDS}")
+                for name, tool in tools.items():
+                    samples[name].append(tool(target, requests, clients))
+            figures = [{"name": name, **summarise(rounds, {})} for name, rounds in samples.items()]
+            # The others tell nothing of bytes.
+            told = [{key: value for key, value in found.items() if "bytes" not in key} for found in figures]
+            points.append((str(clients), told))
+    print("\n".join(tables.variants(points, "clients")))
 
 
 if __name__ == "__main__":

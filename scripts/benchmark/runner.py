@@ -147,15 +147,13 @@ class Runner:
         running = self._servers.get(server)
         if running is None:
             return {"name": server.name, "failed": self._failed.get(server, "")}
-        usage = resources.memory(running.pid)
         return {
             "name": server.name,
             "command": running.command,
             # Where the repository lies is nothing of the measurement.
             "settings": {name: value.replace(f"{REPOSITORY}/", "") for name, value in running.settings.items()},
             "started": {mark: figures.rounded(seconds) for mark, seconds in running.started.items()},
-            "pss": usage.pss,
-            "rss": usage.rss,
+            "pss": resources.memory(running.pid),
             "answers": self._answers[server],
         }
 

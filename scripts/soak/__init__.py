@@ -1,1 +1,1 @@
-"""A long run of good and hostile traffic while processes are killed: nothing that was accepted may be lost."""
+"""Faults, dear requests and overload: nothing that was accepted may be lost, and all is well again soon."""

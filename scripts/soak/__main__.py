@@ -1,7 +1,8 @@
-"""Serves, loads, harms and counts; LIGHTBOX_MODEL_SERVER=tensorflow_model_server has it do so with the real server.
+"""Serves, loads, harms and counts: python -m soak faults | weight | overload [options]
 
-python -m soak [--seconds N] [--changing-seconds N] [--kill-pause N] [--kills N] [--answers N] [--refusals N]
-               [--weight] [--models FOLDER] [--folder FOLDER] [--out FILE]
+``faults`` kills processes under good and hostile traffic, ``weight`` sends dear requests to a container of 1 GiB,
+``overload`` offers twice the load that can be served. ``--help`` behind each tells its options.
+LIGHTBOX_MODEL_SERVER=tensorflow_model_server has ``faults`` do so with the real server.
 """
 
 from __future__ import annotations
@@ -12,22 +13,28 @@ import sys
 import tempfile
 from pathlib import Path
 
-from soak import weight
+from benchmark.servers.base import REPOSITORY
 from soak.changing import changing_models
 from soak.fixed import fixed_models
+from soak.overload import overload
 from soak.report import text
 from soak.run import Enough, soak
-from soak.stack import BUILD, REPOSITORY, make_models, model_servers
+from soak.stack import BUILD, make_models, model_servers
+from soak.weight import weigh
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the soak, print its report, and return 0 when nothing was lost and all came back."""
+    """Run it, print the report, and return 0 when nothing was lost, all came back and every bound is kept."""
     options = parse(arguments)
     # Ended from outside, the stack is stopped all the same.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     fixed, changing = make_models(options.models, options.folder)
-    if options.weight:
-        report, well = weight.run(fixed, options.folder / "weight", options.seconds)
+    if options.what == "overload":
+        folder = options.folder / "overload"
+        report, well = overload(fixed, folder, options.seconds, options.peak_seconds, dict(options.set))
+    elif options.what == "weight":
+        result = weigh(fixed, options.folder / "weight", options.seconds)
+        report, well = text(result, options.seconds), result.is_well
     else:
         report, well = _faults(options, fixed, changing)
     print(report)
@@ -46,24 +53,37 @@ def _faults(options: argparse.Namespace, fixed: Path, changing: Path) -> tuple[s
             enough = Enough(seconds, options.kills, options.answers, options.refusals)
             result = soak(traffic, options.folder / "soak", options.kill_pause, enough)
             reports.append(text(result, seconds))
-            well &= not (result.ledger.lost or result.failures)
+            well &= result.is_well
     return "\n\n".join(reports), well
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1800, help="how long fixed models are served (1800)")
-    parser.add_argument("--changing-seconds", type=float, help="how long models come and go (a third of that)")
-    parser.add_argument("--kill-pause", type=float, default=8, help="average seconds between recovery and kill (8)")
-    parser.add_argument("--kills", type=int, default=0, help="go on until each kind was killed so often (0)")
-    parser.add_argument("--answers", type=int, default=0, help="go on until so many requests were answered rightly (0)")
-    parser.add_argument("--refusals", type=int, default=0, help="go on until so many were refused rightly (0)")
-    parser.add_argument("--weight", action="store_true", help="dear requests in a container of 1 GiB, and no kills")
-    parser.add_argument("--models", type=Path, default=REPOSITORY / "models", help="the sample models' folder")
-    parser.add_argument("--folder", type=Path, default=BUILD, help="where models and logs are put (build)")
-    parser.add_argument("--out", type=Path, help="write the report there too")
+    commands = parser.add_subparsers(dest="what", required=True)
+    faults, weight, overload = (commands.add_parser(name) for name in ("faults", "weight", "overload"))
+    for command, seconds in ((faults, 1800.0), (weight, 60.0), (overload, 60.0)):
+        command.add_argument("--seconds", type=float, default=seconds, help=f"how long the load lasts ({seconds:g})")
+        command.add_argument("--models", type=Path, default=REPOSITORY / "models", help="the sample models' folder")
+        command.add_argument("--folder", type=Path, default=BUILD, help="where models and logs are put (build)")
+        command.add_argument("--out", type=Path, help="write the report there too")
+    faults.add_argument("--changing-seconds", type=float, help="how long models come and go (a third of --seconds)")
+    faults.add_argument("--kill-pause", type=float, default=8, help="average seconds between recovery and kill (8)")
+    faults.add_argument("--kills", type=int, default=0, help="go on until each kind was killed so often (0)")
+    faults.add_argument("--answers", type=int, default=0, help="go on until so many requests were answered rightly (0)")
+    faults.add_argument("--refusals", type=int, default=0, help="go on until so many were refused rightly (0)")
+    overload.add_argument("--peak-seconds", type=float, default=6, help="how long each number of clients tries (6)")
+    overload.add_argument(
+        "--set", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="a setting of the server"
+    )
     return parser.parse_args(arguments)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    return name, value
 
 
 if __name__ == "__main__":

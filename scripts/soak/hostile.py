@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ CORPUS = Path(__file__).resolve().parents[2] / "tests" / "corpus" / "invalid"
 BAD = (400, 413, 414, 415, 431)
 BODY_LIMIT_MB = 8
 """The served stack's LIGHTBOX_MAX_BODY_MB, so that a body beyond it need not be large."""
-PATIENCE = 10.0
+PATIENCE = 30.0
 NO_HTTP = (b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"POST /invocations HTTP/1.1\r\nContent-Length: -1\r\n\r\n")
 BROKEN_JSON = (b"[" * 100_000, b'{"instances": [1, ', b"\xff\xfe\x00", b"1e400", b'{"inputs": {}}')
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -36,14 +36,14 @@ class Hostile(Actor):
             f"POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
             f"{ATTRIBUTES}: tfs-model-name=digits\r\nContent-Length: {len(image)}\r\n\r\n"
         ).encode()
-        hang_up = partial(self._raw, "hang-up", head + image)
+        hang_up = partial(self._raw, "hang-up", head + image, reset=True)
         self._tricks: list[Callable[[], None]] = [
             *(self._bad_image, self._bad_image, self._noise, self._broken_json, self._too_large, self._large_headers),
             *(self._bad_call, self._abandoned_call, self._no_http, hang_up, hang_up),
-            partial(self._raw, "body cut short", head + image[: len(image) // 2]),
-            partial(self._raw, "slow headers", drip=head, pause=0.2),
-            partial(self._raw, "slow body", head, drip=image, pause=0.1),
-            partial(self._raw, "slow reader", head + image, reads=40),
+            partial(self._raw, "body cut short", head + image[: len(image) // 2], reset=True),
+            partial(self._raw, "slow headers", b"", single(head), 0.2),
+            partial(self._raw, "slow body", head, single(image), 0.1),
+            partial(self._raw, "slow reader", head + image, [16] * 40, 0.05),
         ]
 
     def act(self) -> None:
@@ -99,28 +99,44 @@ class Hostile(Actor):
             self.ledger.hostile(outcome, (*more, *BAD))
 
     def _no_http(self) -> None:
-        self._raw("no HTTP", self.random.choice(NO_HTTP), reads=1)
+        self._raw("no HTTP", self.random.choice(NO_HTTP), [16], reset=True)
 
-    def _raw(self, name: str, begin: bytes = b"", drip: bytes = b"", pause: float = 0.0, reads: int = 0) -> None:
-        """Send ``begin``, then ``drip`` a byte at a time for some seconds, read a few bytes some times, and leave.
-
-        Who leaves without a slow part does so with a reset, before the answer.
-        """
+    def _raw(
+        self, name: str, begin: bytes, rest: Iterable[bytes | int] = (), pause: float = 0.0, reset: bool = False
+    ) -> None:
         end = time.monotonic() + self.random.uniform(1, 4)
-        with suppress(OSError), socket.socket() as connection:  # it would have left anyway
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-            connection.settimeout(PATIENCE)
-            connection.connect(("127.0.0.1", self.client.port))
-            connection.sendall(begin)
-            for byte in drip:
-                if time.monotonic() > end:
-                    break
-                connection.sendall(bytes([byte]))
-                time.sleep(pause)
-            for _ in range(reads):
-                if not connection.recv(16):
-                    break
-                time.sleep(0.05)
-            if not drip and reads <= 1:
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+
+        def goes_on() -> bool:
+            time.sleep(pause)
+            return time.monotonic() < end
+
+        speak(self.client.port, begin, rest, goes_on, reset)
         self.ledger.left(name)
+
+
+def single(data: bytes) -> list[bytes]:
+    """Return the bytes of a text one by one."""
+    return [data[at : at + 1] for at in range(len(data))]
+
+
+def speak(
+    port: int, begin: bytes, rest: Iterable[bytes | int], goes_on: Callable[[], bool], reset: bool = False
+) -> None:
+    """Send ``begin``; then, as long as it ``goes_on``, send each text of the rest, or read so many bytes; and leave.
+
+    With ``reset`` it leaves at once, before the answer. A server that closes the connection ends it: nobody cares.
+    """
+    with suppress(OSError), socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        connection.settimeout(PATIENCE)
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(begin)
+        for step in rest:
+            if not goes_on():
+                break
+            if isinstance(step, bytes):
+                connection.sendall(step)
+            elif not connection.recv(step):
+                break
+        if reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)

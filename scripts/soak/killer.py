@@ -52,7 +52,7 @@ class Killer:
 
     def _kinds(self) -> Iterator[str]:
         """Every kind once, in random order, again and again: none comes so often that the supervisor gives up."""
-        while True:
+        while self._all_kinds:
             yield from self._random.sample(self._all_kinds, len(self._all_kinds))
 
     def _kill_one(self, kind: str) -> None:

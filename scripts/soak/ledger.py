@@ -62,7 +62,7 @@ class Ledger:
     def hostile(self, outcome: Outcome, expected: tuple[int, ...]) -> None:
         """Note a request that must be answered with one of some statuses, or refused."""
         fits = outcome.refused or outcome.status in expected
-        label = "503" if outcome.refused else "200" if outcome.status == 200 else "4xx"
+        label = "503" if outcome.refused else f"{outcome.status}" if outcome.status in (200, 503, 504) else "4xx"
         with self._lock:
             self._note(outcome, label, "" if fits else f"status {outcome.status}: {outcome.body[:200]!r}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
+from benchmark.servers.resources import Sizes
 from lightbox.harness.tables import padded_table
 from soak.run import Result
 
@@ -18,6 +19,7 @@ COUNTS = (
     ("200", "answered in full; good ones compared with the answer of a server at rest"),
     ("4xx", "hostile ones refused in full, as they should be"),
     ("503", "answered 'try again', with Retry-After"),
+    ("504", "given up at the deadline"),
     (
         "cut by nginx's death",
         "no answer: the connection was in an nginx process, or a stream in its worker, that was killed then",
@@ -36,8 +38,9 @@ def text(result: Result, seconds: float) -> str:
     lines += padded_table(("", "number", ""), [(name, f"{ledger.counts[name]:,}", what) for name, what in COUNTS])
     kinds = dict.fromkeys([*result.kinds, *(kill.kind for kill in ledger.kills)])
     recoveries = [(kind, [kill.back_after for kill in ledger.kills if kill.kind == kind]) for kind in kinds]
-    lines += ["", *padded_table(("killed", "times", "median recovery", "worst"), map(_recovery, recoveries))]
-    lines += ["", *padded_table(("memory of all of a kind, MB", "start", "highest", "end"), _memory(result))]
+    if kinds:
+        lines += ["", *padded_table(("killed", "times", "median recovery", "worst"), map(_recovery, recoveries))]
+    lines += ["", *padded_table(("memory (PSS), MB", "start", "highest", "end"), _memory(result.memory))]
     lines += ["", *(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in result.failures)]
     return "\n".join(lines).rstrip()
 
@@ -50,9 +53,12 @@ def _recovery(entry: tuple[str, Sequence[float | None]]) -> tuple[str, ...]:
     return kind, str(len(found)), f"{median(known):.1f} s", f"{max(known):.1f} s"
 
 
-def _memory(result: Result) -> Iterable[tuple[str, ...]]:
-    for kind, size in result.before.items():
-        if not size:
-            continue
-        sizes = (size, result.highest.get(kind, size), result.after.get(kind, 0))
-        yield kind, *(f"{value / 1e6:.0f}" for value in sizes)
+def _memory(noted: Sequence[Sizes]) -> Iterable[tuple[str, ...]]:
+    """Yield the rows of the roles, each with its own highest, and of all together."""
+    for role in noted[0]:
+        yield role, *_megabytes([sizes.get(role, 0) for sizes in noted])
+    yield "all together", *_megabytes([sum(sizes.values()) for sizes in noted])
+
+
+def _megabytes(sizes: Sequence[int]) -> Iterable[str]:
+    return (f"{size / 1e6:.0f}" for size in (sizes[0], max(sizes), sizes[-1]))

@@ -8,7 +8,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,15 +17,17 @@ from pathlib import Path
 import psutil
 
 from benchmark.servers.base import Running
+from benchmark.servers.resources import Sizes, noting_memory
 from benchmark.servers.stack import Stack
-from soak.client import Client
+from soak.client import Client, Request
 from soak.killer import BACK_SECONDS, Killer
 from soak.ledger import Ledger
-from soak.stack import memory
+from soak.stack import lasting
 
 THINK_SECONDS = 0.3
 """Most time between two requests of one client: the run is about faults, not about the highest load."""
 STATUS_SECONDS = 10.0
+PING = Request("ping", "/ping", method="GET")
 STATUS = ("requests", "accepted", "200", "4xx", "503", "cut by nginx's death", "not sent", "not connected", "lost")
 
 
@@ -46,12 +48,17 @@ class Actor(ABC):
 class Traffic:
     """Which stack is called, which kinds of its processes are killed, and who calls it.
 
-    ``actors`` are made for a stack that serves and is at rest; that raises RuntimeError when it answers wrongly.
+    ``actors`` are made for a stack that serves and is at rest; that raises RuntimeError when it answers wrongly. They
+    wait ``think_seconds`` at most between two requests. ``probe`` is answered with 200 before the load and after it.
+    Where nothing is killed, no process may end. Memory is looked at every ``look_seconds``.
     """
 
     stack: Stack
     kinds: Sequence[str]
     actors: Callable[[Running, Ledger], Sequence[Actor]]
+    probe: Request = PING
+    think_seconds: float = THINK_SECONDS
+    look_seconds: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -72,15 +79,18 @@ class Enough:
 
 @dataclass
 class Result:
-    """What a run gave; memory in bytes by kind of process. ``failures`` is empty when nothing went wrong."""
+    """What a run gave; memory from before the load to after it. ``failures`` is empty when nothing went wrong."""
 
     name: str
     kinds: Sequence[str]
     ledger: Ledger = field(default_factory=Ledger)
-    before: Mapping[str, int] = field(default_factory=dict)
-    highest: dict[str, int] = field(default_factory=dict)
-    after: Mapping[str, int] = field(default_factory=dict)
+    memory: list[Sizes] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing was lost and all came back."""
+        return not (self.ledger.lost or self.failures)
 
 
 def soak(traffic: Traffic, folder: Path, pause: float, enough: Enough) -> Result:
@@ -98,8 +108,8 @@ def soak(traffic: Traffic, folder: Path, pause: float, enough: Enough) -> Result
 
 def _under_load(traffic: Traffic, server: Running, pause: float, enough: Enough) -> Result:
     result, stop = Result(traffic.stack.name, traffic.kinds), threading.Event()
-    actors = traffic.actors(server, result.ledger)
-    result.before = memory(server.pid)
+    result.failures += _probe(traffic.probe, server, "before")
+    actors, before = traffic.actors(server, result.ledger), lasting(server.pid)
     killer = Killer(server.pid, traffic.kinds, result.ledger, pause, _say)
 
     def guarded(work: Callable[[], None]) -> None:
@@ -114,37 +124,45 @@ def _under_load(traffic: Traffic, server: Running, pause: float, enough: Enough)
     def drive(actor: Actor) -> None:
         while not stop.is_set():
             actor.act()
-            stop.wait(actor.random.uniform(0, THINK_SECONDS))
+            stop.wait(actor.random.uniform(0, traffic.think_seconds))
         actor.client.close()
 
-    with ThreadPoolExecutor(len(actors) + 1) as pool:
+    with (
+        noting_memory(server.pid, traffic.look_seconds) as result.memory,
+        ThreadPoolExecutor(len(actors) + 1) as pool,
+    ):
         killing = pool.submit(guarded, killer.run)
         for actor in actors:
             pool.submit(guarded, partial(drive, actor))
         try:
-            _watch(server.pid, result, enough, lambda: not (killing.done() or stop.wait(1.0)))
+            _watch(server, result, enough, lambda: not (killer.failure or stop.wait(1.0)))
             killer.stop.set()
             wait([killing])  # clients go on until the last kill is recovered from
         finally:
             killer.stop.set()
             stop.set()
-    result.after = memory(server.pid)
     result.failures += [killer.failure] if killer.failure else []
+    result.failures += _probe(traffic.probe, server, "after")
+    if not traffic.kinds and (gone := before - lasting(server.pid)):
+        result.failures.append(f"{len(gone)} processes have ended under load")
     return result
 
 
-def _watch(pid: int, result: Result, enough: Enough, goes_on: Callable[[], bool]) -> None:
-    """Note memory and say how it goes, until time is up and enough was seen."""
+def _probe(probe: Request, server: Running, when: str) -> list[str]:
+    outcome = Client(server.address.port).send(probe)
+    right = outcome.status == 200
+    return [] if right else [f"{probe.name} {when} the load: {outcome.fate}, status {outcome.status} {outcome.detail}"]
+
+
+def _watch(server: Running, result: Result, enough: Enough, goes_on: Callable[[], bool]) -> None:
+    """Say how it goes, until time is up and enough was seen."""
     end, status = time.monotonic() + enough.seconds, time.monotonic() + STATUS_SECONDS
     while goes_on():
         if time.monotonic() >= end and enough.seen(result.kinds, result.ledger):
             return
-        try:
-            sizes = memory(pid)
-        except psutil.NoSuchProcess:
+        if server.server.process.poll() is not None:
             result.failures.append("the whole of Lightbox has ended")
             return
-        result.highest = {kind: max(size, result.highest.get(kind, 0)) for kind, size in sizes.items()}
         if time.monotonic() > status:
             status += STATUS_SECONDS
             _say(", ".join(f"{name} {result.ledger.counts[name]}" for name in STATUS))

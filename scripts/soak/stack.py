@@ -1,4 +1,4 @@
-"""What a soak serves: the models, the model server, and the kinds of process of the stack, with the memory of each."""
+"""What a soak serves: the models, the model server, and the kinds of process of the stack."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import shutil
 import tarfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from benchmark.models import link
+from benchmark.models import link, save_function
+from benchmark.servers.base import REPOSITORY
+from benchmark.servers.resources import family
 from lightbox.model_zoo import layout
 from real_server.program import NAME, program
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = REPOSITORY / "build"
 SAMPLES = ("mobilenet_v2", "digits")
 ARCHIVE, FOLDER, TORN = "packed.tar.gz", "rows", "torn"
@@ -57,48 +59,30 @@ def model_servers(folder: Path) -> Iterator[tuple[Settings, Settings]]:
 
 def by_kind(supervisor: int) -> dict[str, list[psutil.Process]]:
     """Return the living processes of a stack by kind, the supervisor among them."""
-    root = psutil.Process(supervisor)
     found: dict[str, list[psutil.Process]] = {kind: [] for kind in ("supervisor", *KINDS, OTHER)}
-    found["supervisor"].append(root)
-    for process in root.children(recursive=True):
-        try:
-            kind = _kind(" ".join(process.cmdline()), process.ppid() == supervisor)
+    for role, process in family(supervisor):
+        with suppress(psutil.NoSuchProcess):
             if process.status() != psutil.STATUS_ZOMBIE:
-                found[kind].append(process)
-        except psutil.NoSuchProcess:
-            continue
+                found[_kind(role, process, supervisor)].append(process)
     return found
 
 
-def _kind(command: str, child_of_supervisor: bool) -> str:
-    if "nginx: worker process" in command:
-        return OTHER if "shutting down" in command else "nginx worker"
-    if "gunicorn" in command:
-        return "gunicorn master" if child_of_supervisor else "gunicorn worker"
-    kinds = {
-        "nginx: master": "nginx master",
-        "lightbox.features.open_inference.grpc_worker": "gRPC front",
-        "lightbox.features.streams.worker": "stream worker",
-        "model_server": "model server",
-    }
-    found = next((kind for words, kind in kinds.items() if words in command), OTHER)
-    return found if child_of_supervisor else OTHER
+def lasting(supervisor: int) -> set[int]:
+    """Return the processes of a stack that must outlive any load."""
+    return {process.pid for kind, found in by_kind(supervisor).items() if kind != OTHER for process in found}
 
 
-def memory(supervisor: int, proportional: bool = False) -> dict[str, int]:
-    """Return the bytes of each kind of process, summed over those of the kind.
-
-    They are resident sizes, or with ``proportional`` the PSS, which counts a shared page once.
-    """
-    sizes = {}
-    for kind, processes in by_kind(supervisor).items():
-        sizes[kind] = 0
-        for process in processes:
-            try:
-                sizes[kind] += process.memory_full_info().pss if proportional else process.memory_info().rss
-            except psutil.Error:
-                continue
-    return sizes
+def _kind(role: str, process: psutil.Process, supervisor: int) -> str:
+    is_child, command = process.ppid() == supervisor, " ".join(process.cmdline())
+    if role == "gunicorn":
+        return "gunicorn master" if is_child else "gunicorn worker"
+    if "nginx: worker process" in command and "shutting down" not in command:
+        return "nginx worker"
+    if role == "nginx":
+        role = "nginx master" if "nginx: master" in command else OTHER
+    if role == "supervisor":
+        return role if process.pid == supervisor else OTHER
+    return role if is_child and role in KINDS else OTHER
 
 
 def make_models(samples: Path, folder: Path = BUILD) -> tuple[Path, Path]:
@@ -119,9 +103,15 @@ def _fixed(samples: Path, root: Path) -> Path:
     for name in SAMPLES:
         link(root / name, (samples / name).absolute())
     for name, numbers in (("rows", 1), ("large", LARGE_ANSWER)):
-        if not layout.versions(root / name):
-            _save(root / name, numbers)
+        save_function(root / name, partial(_sum, numbers), "x", "float32", (4,))
     return root
+
+
+def _sum(numbers: int, x: Any) -> dict[str, Any]:
+    import tensorflow as tf
+
+    total = tf.reduce_sum(x, axis=1)
+    return {"sum": total if numbers == 1 else tf.tile(total[:, None], [1, numbers])}
 
 
 def _changing(samples: Path, rows: Path, root: Path) -> Path:
@@ -137,21 +127,3 @@ def _changing(samples: Path, rows: Path, root: Path) -> Path:
         (root / "partial" / "1" / "variables" / "variables.index").write_bytes(b"garbage" * 20)
         (root / "partial").rename(root / TORN)
     return root
-
-
-def _save(folder: Path, numbers: int) -> None:
-    from lightbox.model_zoo.saved_model import quiet_tensorflow
-
-    quiet_tensorflow()
-    import tensorflow as tf
-
-    def answer(x: Any) -> dict[str, Any]:
-        total = tf.reduce_sum(x, axis=1)
-        return {"sum": total if numbers == 1 else tf.tile(total[:, None], [1, numbers])}
-
-    function = tf.function(answer, input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")])
-    partial = folder.with_name(f".{folder.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    tf.saved_model.save(tf.Module(), str(partial), signatures={"serving_default": function.get_concrete_function()})
-    folder.mkdir(exist_ok=True)
-    partial.rename(folder / "1")

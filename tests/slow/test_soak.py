@@ -21,6 +21,7 @@ def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_pat
         sys.executable,
         "-m",
         "soak",
+        "faults",
         "--seconds=1",
         "--kills=1",
         "--answers=101",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 import psutil
 
@@ -11,19 +13,13 @@ ROLES = (
     ("nginx", "nginx"),
     ("gunicorn", "gunicorn"),
     ("lightbox.features.open_inference.grpc_worker", "gRPC front"),
+    ("lightbox.features.streams.worker", "stream worker"),
     ("model_server", "model server"),
     ("lightbox", "supervisor"),
 )
 """A part of the command line, and what such a process is called; the first that fits counts."""
-
-
-@dataclass
-class Usage:
-    """CPU seconds since each process started, proportional set size and resident size in bytes, by role."""
-
-    cpu: dict[str, float] = field(default_factory=dict)
-    pss: dict[str, int] = field(default_factory=dict)
-    rss: dict[str, list[int]] = field(default_factory=dict)
+Sizes = dict[str, int]
+"""Bytes of the processes of each role, as proportional set sizes: a shared page is divided among those who share it."""
 
 
 def role_of(command_line: str) -> str:
@@ -33,46 +29,53 @@ def role_of(command_line: str) -> str:
 
 def family(pid: int) -> Iterator[tuple[str, psutil.Process]]:
     """Yield a process and all below it with their roles."""
-    try:
+    with suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
-        members = [root, *root.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return
-    for process in members:
-        try:
-            yield role_of(" ".join(process.cmdline())), process
-        except psutil.NoSuchProcess:
-            continue
+        for process in (root, *root.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                yield role_of(" ".join(process.cmdline())), process
 
 
-def cpu_seconds(pid: int) -> dict[str, float]:
-    """Return the CPU seconds, user and system, that a server's processes have used, by role."""
-    used: dict[str, float] = {}
+def cpu_seconds(pid: int, ended: bool = False) -> dict[str, float]:
+    """Return the CPU seconds, user and system, that a server's processes have used, by role.
+
+    With ``ended`` those of the children that they have waited for count too.
+    """
+
+    def used(process: psutil.Process) -> float:
+        times = process.cpu_times()
+        return float(times.user + times.system + ended * (times.children_user + times.children_system))
+
+    return _summed(pid, used)
+
+
+def memory(pid: int) -> Sizes:
+    """Return the memory of a server's processes."""
+    return {role: int(size) for role, size in _summed(pid, lambda process: process.memory_full_info().pss).items()}
+
+
+def _summed(pid: int, figure: Callable[[psutil.Process], float]) -> dict[str, float]:
+    found: dict[str, float] = {}
     for role, process in family(pid):
+        with suppress(psutil.Error):
+            found[role] = found.get(role, 0.0) + figure(process)
+    return found
+
+
+@contextmanager
+def noting_memory(pid: int, pause: float = 1.0) -> Iterator[list[Sizes]]:
+    """Give a list of a server's memory: at the begin of the ``with`` block, every ``pause`` seconds, and at its end."""
+    noted, stop = [memory(pid)], threading.Event()
+
+    def note() -> None:
+        while not stop.wait(pause):
+            noted.append(memory(pid))
+
+    with ThreadPoolExecutor(1) as pool:
+        noting = pool.submit(note)
         try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        used[role] = used.get(role, 0.0) + times.user + times.system
-    return used
-
-
-def memory(pid: int) -> Usage:
-    """Return the memory of a server's processes: shared pages are divided among those who share them."""
-    usage = Usage()
-    for role, process in family(pid):
-        try:
-            resident = process.memory_info().rss
-            proportional = _pss(process) or resident
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-        usage.pss[role] = usage.pss.get(role, 0) + proportional
-        usage.rss.setdefault(role, []).append(resident)
-    return usage
-
-
-def _pss(process: psutil.Process) -> int | None:
-    try:
-        return int(process.memory_full_info().pss)
-    except (psutil.AccessDenied, AttributeError):
-        return None
+            yield noted
+        finally:
+            stop.set()
+    noting.result()
+    noted.append(memory(pid))

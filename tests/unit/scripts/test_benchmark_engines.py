@@ -21,8 +21,7 @@ def no_exports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def made(folder: Path) -> None:
         (folder / "1").mkdir(parents=True, exist_ok=True)
 
-    monkeypatch.setattr(models, "zoo_model", lambda folder, name, form: made(folder))
-    monkeypatch.setattr(models, "_keras_model", lambda name, form, folder: made(folder))
+    monkeypatch.setattr(models, "saved_model", lambda folder, name, form: made(folder))
     monkeypatch.setattr(models, "_quantize", lambda model, images: (model / "1" / "assets.extra").mkdir())
 
 

@@ -1,0 +1,220 @@
+"""More load than can be served: what is answered all the same, how fast, and how soon all is well again.
+
+The phases are: at rest, at the peak, at twice the peak, afterwards, and beside slow clients.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from statistics import median
+
+from benchmark import photos
+from benchmark.clients.base import Load, Sample
+from benchmark.clients.http import HttpClient
+from benchmark.clients.process import ClientProcess
+from benchmark.servers.base import Running
+from benchmark.servers.resources import Sizes, noting_memory
+from benchmark.servers.stack import Stack
+from lightbox.harness.percentiles import percentile
+from lightbox.harness.tables import padded_table
+from lightbox.machine.cores import available_cores
+from soak.good import ATTRIBUTES
+from soak.hostile import speak
+
+MODEL = "mobilenet_v2"
+REST, BEFORE, LOADED, AFTER, SLOW = (
+    "one client",
+    "the best of them again",
+    "offered",
+    "the best of them afterwards",
+    "one client beside slow ones",
+)
+PEAK_CLIENTS = (4, 8, 16, 32)
+REST_REQUESTS, MANY_REQUESTS = 60, 1_000_000
+TIMES_PEAK = 2.0
+PEAK_TIMES = 3
+"""How many times longer than a run of the search the peak is measured: the best of several short runs is luck too."""
+RECOVERED_IN_A_ROW, RECOVERED_WITHIN = 10, 1.5
+"""Recovered is who answers so many requests in a row, each within so many times the p99 at rest."""
+MOST_RECOVERY_SECONDS = 30.0
+SLOW_EACH = 100
+"""Slow clients of each kind: more than a stack of two workers has threads."""
+SLOW_SETTLE_SECONDS, DRIP_SECONDS = 3.0, 0.5
+LEAST_GOODPUT, DEADLINE_SECONDS, MOST_RECOVERY = 0.90, 30.0, 2.0
+MOST_GROWTH = 1.05
+"""Of all processes' memory together, from the first quarter of the overload to the last."""
+MOST_SLOWDOWN = 2.0
+"""How much slower the median request may be beside slow clients."""
+
+
+@dataclass
+class Measured:
+    """Samples by phase, requests offered a second, seconds until it had recovered, memory during the overload.
+
+    ``busy`` is how often the model server's own limit showed.
+    """
+
+    phases: dict[str, Sample] = field(default_factory=dict)
+    offered: float = 0.0
+    recovery: float = 0.0
+    memory: list[Sizes] = field(default_factory=list)
+    busy: int = 0
+
+
+def overload(
+    models: Path, folder: Path, seconds: float, peak_seconds: float, settings: Mapping[str, str]
+) -> tuple[str, bool]:
+    """Serve, find the peak, offer twice as much, and stop; return the report, and whether every bound is kept."""
+    given = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": MODEL, **settings}
+    server = Stack("overload", models, tuple(given.items())).start(folder)
+    try:
+        # Decoding the photo and the model take most of the time.
+        found = measure(server, HttpClient(photos.photo(640, 480), "image/jpeg"), seconds, peak_seconds)
+        found.busy = server.server.log.count("the model server is busy")
+    finally:
+        server.stop()
+    table, kept = report(found, float(given.get("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", DEADLINE_SECONDS)))
+    return f"{MODEL}, {found.offered:.0f} requests/s offered for {seconds:g} s\n\n{table}", kept
+
+
+def measure(server: Running, client: HttpClient, seconds: float, peak_seconds: float) -> Measured:
+    """Find the peak, offer twice as much for some seconds, and see how it recovers.
+
+    The peak is measured before and after: a machine's speed drifts in minutes.
+    """
+    found = Measured()
+    with ClientProcess(client, server.address) as caller:
+        caller.run(Load(40, clients=4))
+        found.phases[REST] = caller.run(Load(REST_REQUESTS))
+        searched: dict[int, Sample] = {}
+        for clients in PEAK_CLIENTS:
+            searched[clients] = caller.run(Load(MANY_REQUESTS, clients=clients, most_seconds=peak_seconds))
+            found.phases[f"{clients} clients"] = searched[clients]
+        best = max(searched, key=lambda clients: rate(searched[clients]))
+        closed = Load(MANY_REQUESTS, clients=best, most_seconds=PEAK_TIMES * peak_seconds)
+        found.phases[BEFORE] = caller.run(closed)
+        found.offered = TIMES_PEAK * rate(found.phases[BEFORE])
+        with noting_memory(server.pid) as found.memory:
+            load = Load(int(found.offered * seconds), rate=found.offered, most_seconds=2 * seconds)
+            found.phases[LOADED] = caller.run(load)
+        found.recovery = _recovery(caller, found.phases[REST])
+        found.phases[AFTER] = caller.run(closed)
+        with _slow_clients(server.address.port):
+            found.phases[SLOW] = caller.run(Load(REST_REQUESTS))
+    return found
+
+
+def rate(*samples: Sample) -> float:
+    """Return the answers a second of some samples together."""
+    return sum(sample.answers for sample in samples) / sum(sample.seconds for sample in samples)
+
+
+def _recovery(caller: ClientProcess, rest: Sample) -> float:
+    """Return the seconds until the first of several requests in a row that are answered as at rest began."""
+    limit = RECOVERED_WITHIN * percentile(rest.latencies, 99)
+    started = began = time.monotonic()
+    in_a_row = 0
+    while in_a_row < RECOVERED_IN_A_ROW and time.monotonic() - started < MOST_RECOVERY_SECONDS:
+        before = time.monotonic()
+        sample = caller.run(Load(1))
+        well = bool(sample.answers) and sample.latencies[0] <= limit
+        if well and not in_a_row:
+            began = before
+        in_a_row = in_a_row + 1 if well else 0
+    return began - started if in_a_row else MOST_RECOVERY_SECONDS
+
+
+@contextmanager
+def _slow_clients(port: int) -> Iterator[None]:
+    """Have many clients, within the ``with`` block, that send headers or bodies a byte at a time, or hardly read."""
+    stop = threading.Event()
+    post = "POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: {}\r\nContent-Length: {}\r\n"
+    head = post.format("image/png", 1000).encode()
+    rows = post.format("application/json", 11) + f"{ATTRIBUTES}: tfs-model-name=large\r\n\r\n[[1,2,3,4]]"
+    kinds: tuple[tuple[bytes, bytes | int], ...] = ((head, b"X"), (head + b"\r\n", b"X"), (rows.encode(), 512))
+    with ThreadPoolExecutor(SLOW_EACH * len(kinds)) as pool:
+        for begin, step in kinds * SLOW_EACH:
+            pool.submit(speak, port, begin, repeat(step), lambda: not stop.wait(DRIP_SECONDS))
+        try:
+            time.sleep(SLOW_SETTLE_SECONDS)  # slow connections are taken before anything is measured
+            yield
+        finally:
+            stop.set()
+
+
+def report(found: Measured, deadline: float) -> tuple[str, bool]:
+    """Return the report, and whether every bound is kept; ``deadline`` is that of a request in seconds."""
+    rest, loaded, slow = (found.phases[name] for name in (REST, LOADED, SLOW))
+    peaks = found.phases[BEFORE], found.phases[AFTER]
+    share, p99 = rate(loaded) / rate(*peaks), percentile(loaded.latencies, 99)
+    unexpected = loaded.errors - len(loaded.refused)
+    loaded_memory = found.memory[1:-1]  # the first is from before the load, the last from after it
+    memory = {role: _quarters([sizes.get(role, 0) for sizes in loaded_memory]) for role in found.memory[0]}
+    first, last = (sum(quarters) for quarters in zip(*memory.values(), strict=True))
+    slowdown = median(slow.latencies) / median(rest.latencies) if slow.latencies and not slow.errors else float("inf")
+    rows = [
+        ("goodput / peak", f"{share:.3f}", f"at least {LEAST_GOODPUT}", share >= LEAST_GOODPUT),
+        ("p99 of accepted requests", _ms(p99), f"within the deadline, {deadline:g} s", p99 <= deadline),
+        ("errors that are no 503", str(unexpected), "0", not unexpected),
+        ("the model server's own limit shown", str(found.busy), "0", not found.busy),
+        ("memory, last quarter / first", f"{last / first:.3f}", f"at most {MOST_GROWTH}", last <= MOST_GROWTH * first),
+        ("recovery", f"{found.recovery:.2f} s", f"within {MOST_RECOVERY:g} s", found.recovery <= MOST_RECOVERY),
+        (
+            "p50 beside slow clients / at rest",
+            f"{slowdown:.2f}",
+            f"at most {MOST_SLOWDOWN:g}",
+            slowdown <= MOST_SLOWDOWN,
+        ),
+    ]
+    # The client shares the cores, and what is refused costs it too.
+    left = [1 - _share_of_cores(*samples) for samples in (peaks, (loaded,))]
+    names = {LOADED: f"{found.offered:.0f}/s offered"}
+    phases = [(names.get(name, name), *_told(sample)) for name, sample in found.phases.items()]
+    lines = [
+        *padded_table(("", "found", "wanted", "kept"), [(*row[:3], "yes" if row[3] else "NO") for row in rows]),
+        "",
+        f"The client took {1 - left[0]:.1%} of the {available_cores()} cores at the peak and {1 - left[1]:.1%} under "
+        f"overload. Relative to the time that it left to the server, goodput / peak is "
+        f"{share * left[0] / left[1]:.3f}.",
+        "",
+        *padded_table(("phase", "answers/s", "p50", "p99", "503", "p99 of a 503"), phases),
+        "",
+        *padded_table(
+            ("memory (PSS), MB", "first quarter", "last quarter"),
+            [(role, *(f"{size / 1e6:.0f}" for size in sizes)) for role, sizes in memory.items()],
+        ),
+        *(["", f"first refusal: {loaded.first_error}"] if loaded.first_error else []),
+    ]
+    return "\n".join(lines), all(row[3] for row in rows)
+
+
+def _share_of_cores(*samples: Sample) -> float:
+    """Return the part of the cores' time that the client took."""
+    seconds = sum(sample.seconds for sample in samples)
+    return sum(sample.cpu_seconds for sample in samples) / seconds / available_cores()
+
+
+def _told(sample: Sample) -> tuple[str, ...]:
+    p50, p99 = (_percentile(sample.latencies, number) for number in (50, 99))
+    return f"{rate(sample):.1f}", p50, p99, str(len(sample.refused)), _percentile(sample.refused, 99)
+
+
+def _percentile(values: Sequence[float], number: int) -> str:
+    return _ms(percentile(values, number)) if values else ""
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms"
+
+
+def _quarters(values: Sequence[int]) -> tuple[float, float]:
+    """Return the median of the first and of the last quarter."""
+    count = max(1, len(values) // 4)
+    return median(values[:count]), median(values[-count:])
