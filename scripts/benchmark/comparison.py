@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from botocore.exceptions import ClientError
 from matplotlib.figure import Figure
 
-from benchmark import figures, photos
+from benchmark import figures
 from benchmark.clients.base import Load, Sample, run
 from benchmark.clients.boto import Boto3Client
 from benchmark.pages import tables
@@ -26,9 +25,6 @@ from benchmark.servers.stack import model_server_kind
 
 WIRES = {"REST": "rest", "gRPC": "grpc"}
 ROUND_CALLS = 10
-BOXES = 8
-LEAST_SCORE = 0.5
-"""Of a box that is drawn: a detector with seeded weights is never that sure."""
 Samples = Mapping[str, list[Sample]]
 NOWHERE = Address(0)
 """The endpoint's clients know themselves where it is."""
@@ -127,25 +123,6 @@ def percentile_table(tasks: Mapping[str, Samples]) -> str:
             rows.append([f"{task}, {label}", *map(tables.number, times), saved])
     wires = list(dict.fromkeys(name for samples in tasks.values() for name in samples))
     return "\n".join(tables.table(["ms", *wires, " against ".join(reversed(wires))], rows))
-
-
-def draw_detections(body: bytes, detections: Mapping[str, Any]) -> bytes | None:
-    """Draw the best boxes of at least LEAST_SCORE on the photograph, and return it as JPEG; None without any."""
-    from PIL import Image, ImageDraw
-
-    image = Image.open(io.BytesIO(body)).convert("RGB")
-    draw = ImageDraw.Draw(image)
-    scores = np.asarray(detections["detection_scores"])
-    best = [index for index in np.argsort(-scores)[:BOXES] if scores[index] >= LEAST_SCORE]
-    for index in best:
-        top, left, bottom, right = detections["detection_boxes"][index]
-        box = (left * image.width, top * image.height, right * image.width, bottom * image.height)
-        draw.rectangle(box, outline="#e45756", width=4)
-        label = f"class {detections['detection_classes'][index]:.0f}: {scores[index]:.2f}"
-        place = (box[0], max(0.0, box[1] - 24))
-        draw.rectangle(draw.textbbox(place, label, font_size=18), fill="#e45756")
-        draw.text(place, label, fill="white", font_size=18)
-    return photos.encode(image, 85) if best else None
 
 
 def png(figure: Figure) -> bytes:

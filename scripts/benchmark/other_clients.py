@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmark import machine, photos
 from benchmark.clients.base import Load, Sample
-from benchmark.clients.process import ClientProcess
+from benchmark.clients.process import client_process
 from benchmark.figures import summarise
 from benchmark.pages import tables
 from benchmark.scenarios import common
@@ -101,16 +101,16 @@ def main() -> None:
         image.write_bytes(photos.photo())
         server = common.lightbox().start(Path(folder) / "stack")
         running.callback(server.stop)
-        own = running.enter_context(ClientProcess(common.post_image(MODEL), server.address))
+        own = running.enter_context(client_process(common.post_image(MODEL), server.address))
         target = Target(server, image, f"{common.ATTRIBUTES}: {common.attributes(MODEL)}", Path(folder))
         tools: dict[str, Tool] = {
-            "the benchmark's": lambda target, requests, clients: own.run(Load(requests, clients)),
+            "the benchmark's": lambda target, requests, clients: own(Load(requests, clients)),
             "hey": hey,
             "h2load": h2load,
         }
         for clients, requests in REQUESTS.items():
             samples: dict[str, list[Sample]] = {name: [] for name in tools}
-            own.run(Load(requests, clients))  # warm
+            own(Load(requests, clients))  # warm
             for number in range(ROUNDS):
                 say.progress(f"{clients} clients, round {number + 1} of {ROUNDS}")
                 for name, tool in tools.items():

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from benchmark import bound, figures
 from benchmark.clients.base import Load, Sample
-from benchmark.clients.process import ClientProcess
+from benchmark.clients.process import client_process
 from benchmark.declarations import BOUND, Experiment, Scenario, Variant
 from benchmark.machine import StolenTime
 from benchmark.progress import Progress
@@ -99,7 +99,7 @@ class Runner:
         with ExitStack() as clients:
             callers = {
                 variant.name: clients.enter_context(
-                    ClientProcess(variant.client, self._servers[variant.server].address)
+                    client_process(variant.client, self._servers[variant.server].address)
                 )
                 for variant in variants
             }
@@ -134,9 +134,9 @@ class Runner:
             found["first_error"] = f"the server did not start: {self._failed[variant.server]}"[:300]
         return found
 
-    def _run(self, client: ClientProcess, variant: Variant, load: Load) -> Sample:
+    def _run(self, client: Callable[[Load], Sample], variant: Variant, load: Load) -> Sample:
         try:
-            sample = client.run(load)
+            sample = client(load)
         except Exception as error:  # whatever keeps a client from its work is a failed round, not the end of the others
             sample = Sample(seconds=1.0)
             sample.fail(f"{type(error).__name__}: {error}")

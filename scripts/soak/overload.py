@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from statistics import median
 from benchmark import photos
 from benchmark.clients.base import Load, Sample
 from benchmark.clients.http import HttpClient
-from benchmark.clients.process import ClientProcess
+from benchmark.clients.process import client_process
 from benchmark.servers.base import Running
 from benchmark.servers.resources import Sizes, noting_memory
 from benchmark.servers.stack import Stack
@@ -90,24 +90,24 @@ def measure(server: Running, client: HttpClient, seconds: float, peak_seconds: f
     The peak is measured before and after: a machine's speed drifts in minutes.
     """
     found = Measured()
-    with ClientProcess(client, server.address) as caller:
-        caller.run(Load(40, clients=4))
-        found.phases[REST] = caller.run(Load(REST_REQUESTS))
+    with client_process(client, server.address) as caller:
+        caller(Load(40, clients=4))
+        found.phases[REST] = caller(Load(REST_REQUESTS))
         searched: dict[int, Sample] = {}
         for clients in PEAK_CLIENTS:
-            searched[clients] = caller.run(Load(MANY_REQUESTS, clients=clients, most_seconds=peak_seconds))
+            searched[clients] = caller(Load(MANY_REQUESTS, clients=clients, most_seconds=peak_seconds))
             found.phases[f"{clients} clients"] = searched[clients]
         best = max(searched, key=lambda clients: rate(searched[clients]))
         closed = Load(MANY_REQUESTS, clients=best, most_seconds=PEAK_TIMES * peak_seconds)
-        found.phases[BEFORE] = caller.run(closed)
+        found.phases[BEFORE] = caller(closed)
         found.offered = TIMES_PEAK * rate(found.phases[BEFORE])
         with noting_memory(server.pid) as found.memory:
             load = Load(int(found.offered * seconds), rate=found.offered, most_seconds=2 * seconds)
-            found.phases[LOADED] = caller.run(load)
+            found.phases[LOADED] = caller(load)
         found.recovery = _recovery(caller, found.phases[REST])
-        found.phases[AFTER] = caller.run(closed)
+        found.phases[AFTER] = caller(closed)
         with _slow_clients(server.address.port):
-            found.phases[SLOW] = caller.run(Load(REST_REQUESTS))
+            found.phases[SLOW] = caller(Load(REST_REQUESTS))
     return found
 
 
@@ -116,14 +116,14 @@ def rate(*samples: Sample) -> float:
     return sum(sample.answers for sample in samples) / sum(sample.seconds for sample in samples)
 
 
-def _recovery(caller: ClientProcess, rest: Sample) -> float:
+def _recovery(caller: Callable[[Load], Sample], rest: Sample) -> float:
     """Return the seconds until the first of several requests in a row that are answered as at rest began."""
     limit = RECOVERED_WITHIN * percentile(rest.latencies, 99)
     started = began = time.monotonic()
     in_a_row = 0
     while in_a_row < RECOVERED_IN_A_ROW and time.monotonic() - started < MOST_RECOVERY_SECONDS:
         before = time.monotonic()
-        sample = caller.run(Load(1))
+        sample = caller(Load(1))
         well = bool(sample.answers) and sample.latencies[0] <= limit
         if well and not in_a_row:
             began = before

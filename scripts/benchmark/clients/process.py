@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from types import TracebackType
+from contextlib import contextmanager
 
 from benchmark.clients.base import Client, Load, Sample, run
 from benchmark.servers.base import Address
@@ -14,22 +15,8 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["benchmark.clients.http", "boto3", "grpc.aio", "numpy"])
 
 
-class ClientProcess:
-    """A client that waits for loads. Use as a context manager."""
-
-    def __init__(self, client: Client, address: Address) -> None:
-        self._client = client
-        self._address = address
-        self._process = ProcessPoolExecutor(1, _context)
-
-    def __enter__(self) -> ClientProcess:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.shutdown()
-
-    def run(self, load: Load) -> Sample:
-        """Run a load and return what it gave; raise what the client raises, BrokenProcessPool when its process ends."""
-        return self._process.submit(run, self._client, self._address, load).result()
+@contextmanager
+def client_process(client: Client, address: Address) -> Iterator[Callable[[Load], Sample]]:
+    """Give what runs a load in a process of its own, and raises what the client raises, or BrokenProcessPool."""
+    with ProcessPoolExecutor(1, _context) as process:
+        yield lambda load: process.submit(run, client, address, load).result()

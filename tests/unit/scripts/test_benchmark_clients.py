@@ -12,7 +12,7 @@ import pytest
 from benchmark.clients import base
 from benchmark.clients.base import Load, Sample
 from benchmark.clients.http import NEW_SESSION, SESSION, HttpClient
-from benchmark.clients.process import ClientProcess
+from benchmark.clients.process import client_process
 from benchmark.servers.base import Address
 from lightbox.client.invoke import read_server_timing
 from support.http_server import serving
@@ -149,9 +149,9 @@ def test_nothing_is_sent_after_the_most_seconds(address: Address, monkeypatch: p
 
 
 def test_a_client_in_its_own_process(address: Address) -> None:
-    with ClientProcess(HttpClient(b"body", "text/plain"), address) as client:
-        assert client.run(Load(3)).answers == 3
-        assert client.run(Load(2)).answers == 2
+    with client_process(HttpClient(b"body", "text/plain"), address) as client:
+        assert client(Load(3)).answers == 3
+        assert client(Load(2)).answers == 2
 
 
 def test_a_client_that_cannot_connect_says_so(closed_port: int) -> None:
