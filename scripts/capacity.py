@@ -8,26 +8,26 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmark.results import Document, variant
 from benchmark.scenarios.load import LIGHTBOX, ONE_THREAD
 from lightbox.harness.tables import table
 
-HEADER = (
-    "images per minute",
-    "per second",
-    "cores",
-    "instances",
-    "with a zone to spare",
-    "in",
-    "in progress, of at most",
-)
 RATES = (1_000, 10_000, 100_000, 1_000_000)
 """Images a minute."""
 THREADS_A_CORE = 8
 """A worker for each core and eight threads in each, by default: so many requests are in progress at once."""
+PAGE = """# Capacity
+
+How many machines are needed if each is like the one of this run. [Production](../production.md#how-many-machines) has \
+the formulas, and `scripts/capacity.py` calculates them for your own figures.
+
+`{name}` of [load](load.md), mobilenet_v2: {unit.cpu_ms:.1f} ms of CPU per image, sidecar and model together; \
+{unit.image_kb:.0f} kB; p50 {unit.latency_ms:.1f} ms with one client.
+
+{sheet}
+"""
 
 
 class NoFigures(Exception):
@@ -36,7 +36,7 @@ class NoFigures(Exception):
 
 @dataclass(frozen=True)
 class Unit:
-    """One image and one instance: CPU ms, bytes and latency of an image, cores, and the utilisation planned for."""
+    """One image and one instance: CPU ms, kB and latency of an image, cores, and the utilisation planned for."""
 
     cpu_ms: float
     image_kb: float
@@ -49,58 +49,34 @@ class Unit:
         """What an instance takes at the planned utilisation."""
         return self.cores * self.utilisation * 1000 / self.cpu_ms
 
+    def fleet(self, rate: int) -> dict[str, str]:
+        """Return what ``rate`` images a minute need, by column: never fewer than two instances, so that one may go."""
+        a_second = rate / 60
+        cores = a_second * self.cpu_ms / 1000 / self.utilisation
+        instances = max(2, math.ceil(cores / self.cores))
+        in_progress, at_most = a_second * self.latency_ms / 1000, instances * self.cores * THREADS_A_CORE
+        return {
+            "images per minute": f"{rate:,}",
+            "per second": f"{a_second:,.0f}",
+            "cores": f"{cores:,.1f}",
+            "instances": f"{instances:,}",
+            "with a zone to spare": f"{math.ceil(instances * 1.5):,}",
+            "in": f"{a_second * self.image_kb / 1000:,.0f} MB/s",
+            "in progress, of at most": f"{in_progress:,.0f}, {at_most:,}",
+        }
 
-@dataclass(frozen=True)
-class Fleet:
-    """What a rate of images needs."""
-
-    rate: int
-    cores: float
-    instances: int
-    with_a_zone_to_spare: int
-    megabytes_a_second: float
-    in_progress: float
-    in_progress_at_most: int
-
-
-def fleet(unit: Unit, rate: int) -> Fleet:
-    """Return what ``rate`` images a minute need: never fewer than two instances, so that one may go."""
-    a_second = rate / 60
-    cores = a_second * unit.cpu_ms / 1000 / unit.utilisation
-    instances = max(2, math.ceil(cores / unit.cores))
-    return Fleet(
-        rate=rate,
-        cores=cores,
-        instances=instances,
-        with_a_zone_to_spare=math.ceil(instances * 1.5),
-        megabytes_a_second=a_second * unit.image_kb / 1000,
-        in_progress=a_second * unit.latency_ms / 1000,
-        in_progress_at_most=instances * unit.cores * THREADS_A_CORE,
-    )
-
-
-def sheet(unit: Unit) -> str:
-    """Return the arithmetic for one instance and the table of fleets, as Markdown."""
-    u, c, k = f"{unit.utilisation:g}", f"{unit.cpu_ms / 1000:.4f} s", unit.cores
-    a_second = unit.images_a_second
-    lines = [
-        f"An instance of {k} cores takes {k} * {u} / {c} = {a_second:.0f} images/s, {60 * a_second:,.0f} per minute.",
-        "",
-        *table(HEADER, (_row(fleet(unit, rate)) for rate in RATES), "r"),
-    ]
-    return "\n".join(lines)
-
-
-def _row(needed: Fleet) -> Sequence[str]:
-    return [
-        f"{needed.rate:,}",
-        f"{needed.rate / 60:,.0f}",
-        f"{needed.cores:,.1f}",
-        f"{needed.instances:,}",
-        f"{needed.with_a_zone_to_spare:,}",
-        f"{needed.megabytes_a_second:,.0f} MB/s",
-        f"{needed.in_progress:,.0f}, {needed.in_progress_at_most:,}",
-    ]
+    def sheet(self) -> str:
+        """Return the arithmetic for one instance and the table of fleets, as Markdown."""
+        fleets = [self.fleet(rate) for rate in RATES]
+        return "\n".join(
+            [
+                f"An instance of {self.cores} cores takes {self.cores} * {self.utilisation:g} / "
+                f"{self.cpu_ms / 1000:.4f} s = {self.images_a_second:.0f} images/s, "
+                f"{60 * self.images_a_second:,.0f} per minute.",
+                "",
+                *table(list(fleets[0]), (list(fleet.values()) for fleet in fleets), "r"),
+            ]
+        )
 
 
 def measured(document: Document) -> tuple[str, Unit]:
@@ -120,21 +96,7 @@ def measured(document: Document) -> tuple[str, Unit]:
 def page(document: Document) -> str:
     """Return the sheet of a benchmark's run as a page; raise NoFigures."""
     name, unit = measured(document)
-    return "\n".join(
-        [
-            "# Capacity",
-            "",
-            "How many machines are needed if each is like the one of this run. "
-            "[Production](../production.md#how-many-machines) has the formulas, and `scripts/capacity.py` calculates "
-            "them for your own figures.",
-            "",
-            f"`{name}` of [load](load.md), mobilenet_v2: {unit.cpu_ms:.1f} ms of CPU per image, sidecar and model "
-            f"together; {unit.image_kb:.0f} kB; p50 {unit.latency_ms:.1f} ms with one client.",
-            "",
-            sheet(unit),
-            "",
-        ]
-    )
+    return PAGE.format(name=name, unit=unit, sheet=unit.sheet())
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -145,8 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--latency-ms", type=_positive, default=25.0)
     parser.add_argument("--cores", type=int, default=4, choices=range(1, 257), metavar="CORES", help="of an instance")
     parser.add_argument("--utilisation", type=_positive, default=0.6)
-    options = parser.parse_args(arguments)
-    print(sheet(Unit(options.cpu_ms, options.image_kb, options.latency_ms, options.cores, options.utilisation)))
+    print(Unit(**vars(parser.parse_args(arguments))).sheet())
     return 0
 
 

@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    from benchmark.servers.base import REPOSITORY
+    from benchmark.servers import REPOSITORY
 
     parser = argparse.ArgumentParser(prog="python -m benchmark", description=__doc__)
     scale = parser.add_mutually_exclusive_group()

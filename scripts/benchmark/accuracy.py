@@ -22,8 +22,7 @@ from benchmark import models, photos, results
 from benchmark.pages import measured_with, tables
 from benchmark.scenarios import common
 from benchmark.scenarios.engine_stacks import EQUAL_ANSWERS, INT8, OTHER_ANSWERS
-from benchmark.servers.base import Running
-from benchmark.servers.stack import Stack
+from benchmark.servers import Running, Stack
 from lightbox.harness.http_client import Client
 from lightbox.model_zoo.efficientnet_lite0 import class_names
 

@@ -21,14 +21,11 @@ from pathlib import Path
 
 import psutil
 
-from benchmark import machine, models, networks, photos
+from benchmark import machine, models, networks, photos, resources
 from benchmark.clients.http import HttpClient
 from benchmark.declarations import Variant
 from benchmark.scenarios import common, engine_stacks
-from benchmark.servers import resources
-from benchmark.servers.base import REPOSITORY, Running
-from benchmark.servers.rival import VENV
-from benchmark.servers.stack import Stack
+from benchmark.servers import REPOSITORY, VENV, Running, Stack
 from lightbox.harness.tables import table
 from lightbox.telemetry import say
 

@@ -20,8 +20,7 @@ from benchmark.clients.base import Load, Sample, run
 from benchmark.clients.boto import Boto3Client
 from benchmark.pages import tables
 from benchmark.scenarios import common
-from benchmark.servers.base import Address
-from benchmark.servers.stack import model_server_kind
+from benchmark.servers import Address, model_server_kind
 
 WIRES = {"REST": "rest", "gRPC": "grpc"}
 ROUND_CALLS = 10

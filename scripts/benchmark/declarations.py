@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from benchmark.clients.base import Client, Load
-from benchmark.servers.base import Server
+from benchmark.servers import Server
 
 T = TypeVar("T")
 BOUND = "the bound"

@@ -20,7 +20,7 @@ from benchmark.pages import tables
 from benchmark.progress import Progress
 from benchmark.runner import Runner
 from benchmark.scenarios import common
-from benchmark.servers.stack import Stack
+from benchmark.servers import Stack
 
 ROUNDS = 6
 LOADS = {1: 100, 8: 200}

@@ -11,9 +11,7 @@ from typing import Any
 
 import psutil
 
-from benchmark.servers.base import REPOSITORY
-from benchmark.servers.rival import VENV
-from benchmark.servers.stack import model_server_kind
+from benchmark.servers import REPOSITORY, VENV, model_server_kind
 
 PACKAGES = ("tensorflow-cpu", "openvino", "grpcio", "pillow", "gunicorn")
 RIVAL_PACKAGES = ("fastapi", "uvicorn", "litserve", "bentoml", "onnxruntime")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark import photos
-from benchmark.servers.base import REPOSITORY
+from benchmark.servers import REPOSITORY
 from lightbox.model_zoo import layout
 from lightbox.model_zoo.image_model import ImageModel
 

@@ -24,7 +24,7 @@ from benchmark.clients.process import client_process
 from benchmark.figures import summarise
 from benchmark.pages import tables
 from benchmark.scenarios import common
-from benchmark.servers.base import Running
+from benchmark.servers import Running
 from lightbox.telemetry import say
 
 ROUNDS = 6

@@ -10,8 +10,7 @@ from collections.abc import Collection
 
 from benchmark import models
 from benchmark.declarations import Scale
-from benchmark.servers.base import REPOSITORY
-from benchmark.servers.rival import VENV
+from benchmark.servers import REPOSITORY, VENV
 from lightbox.telemetry import say
 
 

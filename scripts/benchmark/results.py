@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark import machine
-from benchmark.servers.base import REPOSITORY
+from benchmark.servers import REPOSITORY
 
 Document = dict[str, Any]
 _NUMBERS = re.compile(r"\[[-0-9.,\s]+\]")

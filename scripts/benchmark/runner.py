@@ -11,14 +11,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
-from benchmark import bound, figures
+from benchmark import bound, figures, resources
 from benchmark.clients.base import Load, Sample
 from benchmark.clients.process import client_process
 from benchmark.declarations import BOUND, Experiment, Scenario, Variant
 from benchmark.machine import StolenTime
 from benchmark.progress import Progress
-from benchmark.servers import resources
-from benchmark.servers.base import REPOSITORY, Running, Server
+from benchmark.servers import REPOSITORY, Running, Server
 from lightbox.harness.server import ServerFailed
 
 T = TypeVar("T")
@@ -152,7 +151,7 @@ class Runner:
             "command": running.command,
             # Where the repository lies is nothing of the measurement.
             "settings": {name: value.replace(f"{REPOSITORY}/", "") for name, value in running.settings.items()},
-            "started": {mark: figures.rounded(seconds) for mark, seconds in running.started.items()},
+            "started": {"ready": figures.rounded(running.ready)},
             "pss": resources.memory(running.pid),
             "answers": self._answers[server],
         }

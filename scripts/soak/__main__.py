@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmark.servers.base import REPOSITORY
+from benchmark.servers import REPOSITORY
 from soak.changing import changing_models
 from soak.fixed import fixed_models
 from soak.overload import overload

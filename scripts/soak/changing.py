@@ -22,8 +22,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from benchmark.servers.base import Running
-from benchmark.servers.stack import Stack
+from benchmark.servers import Running, Stack
 from lightbox.transports.standing_reload import FILE, standing
 from soak.client import Client, Fate, Outcome, Request
 from soak.good import ATTRIBUTES
@@ -49,8 +48,9 @@ def changing_models(models: Path, model_server: Settings) -> Traffic:
 
 
 def _clients(root: Path, server: Running, ledger: Ledger) -> list[Actor]:
-    port, numbers, run_dir = server.address.port, count(), server.run_dir
-    assert run_dir is not None
+    port, numbers = server.address.port, count()
+    assert server.temporary is not None, "a stack has a folder of its own"
+    run_dir = next(server.temporary.glob("lightbox-*"))
     return [
         *(Owner(port, ledger, next(numbers), root) for _ in range(OWNERS)),
         *(Visitor(port, ledger, next(numbers), root / target) for target in (ARCHIVE, FOLDER)),

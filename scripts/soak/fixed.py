@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmark.servers.base import Running
-from benchmark.servers.stack import Stack
+from benchmark.servers import Running, Stack
 from soak import good
 from soak.client import Client, Fate, Outcome, Request
 from soak.good import Check

@@ -19,9 +19,8 @@ from benchmark import photos
 from benchmark.clients.base import Load, Sample
 from benchmark.clients.http import HttpClient
 from benchmark.clients.process import client_process
-from benchmark.servers.base import Running
-from benchmark.servers.resources import Sizes, noting_memory
-from benchmark.servers.stack import Stack
+from benchmark.resources import Sizes, noting_memory
+from benchmark.servers import Running, Stack
 from lightbox.harness.percentiles import percentile
 from lightbox.harness.tables import padded_table
 from lightbox.machine.cores import available_cores

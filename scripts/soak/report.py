@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from benchmark.servers.resources import Sizes
+from benchmark.resources import Sizes
 from lightbox.harness.tables import padded_table
 from soak.run import Result
 

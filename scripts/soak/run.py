@@ -16,9 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from benchmark.servers.base import Running
-from benchmark.servers.resources import Sizes, noting_memory
-from benchmark.servers.stack import Stack
+from benchmark.resources import Sizes, noting_memory
+from benchmark.servers import Running, Stack
 from soak.client import Client, Request
 from soak.killer import BACK_SECONDS, Killer
 from soak.ledger import Ledger

@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 
 from benchmark.models import link, save_function
-from benchmark.servers.base import REPOSITORY
-from benchmark.servers.resources import family
+from benchmark.resources import family
+from benchmark.servers import REPOSITORY
 from lightbox.model_zoo import layout
 from real_server.program import NAME, program
 

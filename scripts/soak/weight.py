@@ -10,8 +10,7 @@ import gzip
 from pathlib import Path
 
 from benchmark.models import link
-from benchmark.servers.base import Running
-from benchmark.servers.stack import Stack
+from benchmark.servers import Running, Stack
 from soak.client import Client, Request
 from soak.ledger import Ledger
 from soak.run import Actor, Enough, Result, Traffic, soak

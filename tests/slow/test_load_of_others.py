@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmark import other_clients
-from benchmark.servers.base import Address, Running
+from benchmark.servers import Address, Running
 from support.stack import REPOSITORY, Stack, running
 
 PHOTO = REPOSITORY / "docs" / "samples" / "digit-7.png"
@@ -74,7 +74,7 @@ def test_errors_are_not_valid(python: Path, stack: Stack) -> None:
 def test_other_clients_are_read(stack: Stack, tmp_path: Path, tool: other_clients.Tool) -> None:
     package = {"hey": "hey", "h2load": "nghttp2-client"}[tool.__name__]
     subprocess.run(["scripts/ensure_debian.sh", tool.__name__, package], cwd=REPOSITORY, check=True)
-    served = Running("digits", stack, Address(stack.port))
+    served = Running(stack, Address(stack.port))
     sample = tool(other_clients.Target(served, PHOTO, ATTRIBUTES, tmp_path), 24, 4)
     assert (sample.answers, sample.errors) == (24, 0)
     assert 0 < max(sample.latencies) <= sample.seconds

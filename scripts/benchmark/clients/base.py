@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from benchmark.servers.base import Address
+from benchmark.servers import Address
 from lightbox.client.invoke import read_server_timing
 
 MOST_AT_ONCE = 512

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.clients.base import Call, Sample
-from benchmark.servers.base import Address
+from benchmark.servers import Address
 from lightbox.client.boto import runtime_client
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import httptools
 
 from benchmark.clients.base import Call, Failed, Refused, Sample
-from benchmark.servers.base import Address
+from benchmark.servers import Address
 
 ANSWER_SECONDS = 60.0
 SESSION, NEW_SESSION = "X-Amzn-SageMaker-Session-Id", "X-Amzn-SageMaker-New-Session-Id"

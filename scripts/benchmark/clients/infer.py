@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmark.clients.base import Call, Sample
 from benchmark.clients.http import ANSWER_SECONDS, HttpClient
-from benchmark.servers.base import Address
+from benchmark.servers import Address
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 

@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
 from benchmark.clients.base import Client, Load, Sample, run
-from benchmark.servers.base import Address
+from benchmark.servers import Address
 
 _context = multiprocessing.get_context("forkserver")
 """Not fork: gRPC's and boto3's threads do not survive one, and a client must not carry its parent's memory."""

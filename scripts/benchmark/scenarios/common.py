@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmark import models, photos
 from benchmark.clients.http import HttpClient
-from benchmark.servers.stack import Stack
+from benchmark.servers import Stack
 
 IMAGE = "application/x-image"
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"

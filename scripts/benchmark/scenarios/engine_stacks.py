@@ -7,8 +7,7 @@ from benchmark.clients.base import Client
 from benchmark.clients.http import HttpClient
 from benchmark.declarations import Variant
 from benchmark.scenarios import common
-from benchmark.servers.rival import Rival
-from benchmark.servers.stack import Stack
+from benchmark.servers import Rival, Stack
 
 MODEL = "mobilenet_v2"
 WORKERS = "2"

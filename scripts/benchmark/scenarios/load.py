@@ -12,7 +12,7 @@ from benchmark.clients.http import HttpClient
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
 from benchmark.scenarios import common, engine_stacks
 from benchmark.scenarios.engine_stacks import AUTO, BENTOML, FASTAPI, LITSERVE, MODELS
-from benchmark.servers.stack import Stack
+from benchmark.servers import Stack
 
 STUDY_CLIENTS = 50
 IMAGE_BYTES = 225_000

@@ -10,7 +10,7 @@ from benchmark.clients.base import Load
 from benchmark.clients.boto import Boto3Client
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
 from benchmark.scenarios import common
-from benchmark.servers.stack import Stack
+from benchmark.servers import Stack
 
 HANDLER = Path(__file__).resolve().parents[1] / "handlers" / "sample" / "inference.py"
 SAMPLE_REST, SAMPLE_GRPC = "sample's REST handler", "sample's gRPC handler"

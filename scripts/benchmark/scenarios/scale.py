@@ -7,7 +7,7 @@ from benchmark.clients.base import Load
 from benchmark.clients.http import HttpClient
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
 from benchmark.scenarios import common
-from benchmark.servers.stack import Stack
+from benchmark.servers import Stack
 
 AXES = {
     "concurrency": "clients at once",

@@ -12,7 +12,7 @@ from benchmark.clients.http import HttpClient
 from benchmark.clients.infer import InferClient
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
 from benchmark.scenarios import common
-from benchmark.servers.stack import Stack
+from benchmark.servers import Stack
 
 INSIDE, FROM_CALLER, TOGETHER, KEPT = "inside", "from_caller", "together", "kept"
 FORMS = {

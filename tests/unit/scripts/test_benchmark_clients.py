@@ -13,7 +13,7 @@ from benchmark.clients import base
 from benchmark.clients.base import Load, Sample
 from benchmark.clients.http import NEW_SESSION, SESSION, HttpClient
 from benchmark.clients.process import client_process
-from benchmark.servers.base import Address
+from benchmark.servers import Address
 from lightbox.client.invoke import read_server_timing
 from support.http_server import serving
 from support.patience import PATIENCE

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from benchmark.servers import resources
+from benchmark import resources
 
 
 @pytest.mark.parametrize(

@@ -26,17 +26,19 @@ def results(*names: str, **changes: Any) -> dict[str, Any]:
 
 def test_the_arithmetic() -> None:
     assert UNIT.images_a_second == 100
-    needed = capacity.fleet(UNIT, 600_000)
-    assert needed.cores == 400
-    assert needed.instances == 100
-    assert needed.with_a_zone_to_spare == 150
-    assert needed.megabytes_a_second == 2000
-    assert needed.in_progress == 300
-    assert needed.in_progress_at_most == 100 * 4 * 8
+    assert UNIT.fleet(600_000) == {
+        "images per minute": "600,000",
+        "per second": "10,000",
+        "cores": "400.0",
+        "instances": "100",
+        "with a zone to spare": "150",
+        "in": "2,000 MB/s",
+        "in progress, of at most": f"300, {100 * 4 * 8:,}",
+    }
 
 
 def test_there_are_two_instances_however_few_images() -> None:
-    assert capacity.fleet(UNIT, 1).instances == 2
+    assert UNIT.fleet(1)["instances"] == "2"
 
 
 def test_the_better_lightbox_of_a_run_counts() -> None:
