@@ -18,10 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from docker_image.docker import Docker
+from docker_image.docker import Docker, ProgramFailed, attempt, run
 from docker_image.engine import Engine, NoEngine, find_engine
 from docker_image.parts import InvalidBill, bill_of_materials, licence_table, parts
-from docker_image.programs import ProgramFailed, attempt, run
 from lightbox.telemetry import say
 
 REPOSITORY = Path(__file__).resolve().parents[1]

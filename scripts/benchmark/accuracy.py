@@ -21,7 +21,7 @@ from PIL import Image
 from benchmark import models, photos, results
 from benchmark.pages import measured_with, tables
 from benchmark.scenarios import common
-from benchmark.scenarios.engine_stacks import EQUAL_ANSWERS, INT8, OTHER_ANSWERS
+from benchmark.scenarios.common import EQUAL_ANSWERS, INT8, OTHER_ANSWERS
 from benchmark.servers import Running, Stack
 from lightbox.harness.http_client import Client
 from lightbox.model_zoo.efficientnet_lite0 import class_names

@@ -24,7 +24,7 @@ import psutil
 from benchmark import machine, models, networks, photos, resources
 from benchmark.clients.http import HttpClient
 from benchmark.declarations import Variant
-from benchmark.scenarios import common, engine_stacks
+from benchmark.scenarios import common
 from benchmark.servers import REPOSITORY, VENV, Running, Stack
 from lightbox.harness.tables import table
 from lightbox.telemetry import say
@@ -100,12 +100,12 @@ def rows_of(model: str, images: Sequence[bytes]) -> list[Row]:
     for name in ROWS[model]:
         stack = _stack(model, name)
         rows.append(Row(f"Lightbox, {name}", [Variant(name, stack, common.post_image(model, None, i)) for i in images]))
-    rivals = (engine_stacks.LITSERVE, engine_stacks.FASTAPI)
-    return [*rows, *(Row(name, [engine_stacks.rival(name, model, image) for image in images]) for name in rivals)]
+    rivals = (common.LITSERVE, common.FASTAPI)
+    return [*rows, *(Row(name, [common.rival(name, model, image) for image in images]) for name in rivals)]
 
 
 def _stack(model: str, name: str) -> Stack:
-    stack = engine_stacks.stack(name, SETTINGS[name], model)
+    stack = common.stack(name, SETTINGS[name], model)
     if "INT8" in name:
         return Stack(name, models.quantized(model), stack.settings)
     if "ONNX" in name:

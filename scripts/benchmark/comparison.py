@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from matplotlib.figure import Figure
 
 from benchmark import figures
-from benchmark.clients.base import Load, Sample, run
+from benchmark.clients import Load, Sample, run
 from benchmark.clients.boto import Boto3Client
 from benchmark.pages import tables
 from benchmark.scenarios import common

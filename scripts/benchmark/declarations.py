@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from benchmark.clients.base import Client, Load
+from benchmark.clients import Client, Load
 from benchmark.servers import Server
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from benchmark.clients.base import Sample
+from benchmark.clients import Sample
 from lightbox.harness.percentiles import percentiles
 
 PERCENTILES = (50, 90, 95, 99)

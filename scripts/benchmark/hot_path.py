@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from benchmark import models, photos
-from benchmark.clients.base import Load
+from benchmark.clients import Load
 from benchmark.declarations import Experiment, Scenario, Variant
 from benchmark.pages import tables
 from benchmark.progress import Progress

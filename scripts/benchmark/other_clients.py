@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmark import machine, photos
-from benchmark.clients.base import Load, Sample
-from benchmark.clients.process import client_process
+from benchmark.clients import Load, Sample, client_process
 from benchmark.figures import summarise
 from benchmark.pages import tables
 from benchmark.scenarios import common

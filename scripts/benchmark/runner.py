@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmark import bound, figures, resources
-from benchmark.clients.base import Load, Sample
-from benchmark.clients.process import client_process
+from benchmark.clients import Load, Sample, client_process
 from benchmark.declarations import BOUND, Experiment, Scenario, Variant
 from benchmark.machine import StolenTime
 from benchmark.progress import Progress

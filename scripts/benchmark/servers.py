@@ -119,7 +119,7 @@ class Stack:
         # A request that measures a wire names it. The embedded server has them all, the binary gRPC alone; the sample's
         # handler has ports, and a variable of its own.
         given = dict(self.settings)
-        is_binary = "LIGHTBOX_ENGINE" not in given and real_binary()
+        is_binary = "LIGHTBOX_ENGINE" not in given and model_server_kind() != "embedded"
         settings = {
             "LIGHTBOX_MODEL_DIR": str(self.models),
             **({"LIGHTBOX_TRANSPORT": "grpc,rest"} if is_binary and "PREDICT_USING_GRPC" not in given else {}),
@@ -134,10 +134,5 @@ class Stack:
 
 def model_server_kind() -> str:
     """Return ``tensorflow_model_server`` when serve.sh finds the real binary, else ``embedded``."""
-    return "tensorflow_model_server" if real_binary() else "embedded"
-
-
-def real_binary() -> Path | None:
-    """Return the path of the real model server's binary, None where there is none."""
-    found = shutil.which("tensorflow_model_server")
-    return Path(found) if found else None
+    name = "tensorflow_model_server"
+    return name if shutil.which(name) else "embedded"

@@ -9,7 +9,7 @@ from typing import Any
 from benchmark import results
 from benchmark.declarations import BOUND
 from benchmark.results import Document
-from benchmark.scenarios.engine_stacks import AUTO, BENTOML, EQUAL_ANSWERS, FASTAPI, LITSERVE
+from benchmark.scenarios.common import AUTO, BENTOML, EQUAL_ANSWERS, FASTAPI, LITSERVE
 from benchmark.scenarios.load import EQUAL_RESIZE, LITSERVE_ONE
 from benchmark.scenarios.rest_or_grpc import LIGHTBOX_GRPC, LIGHTBOX_REST, SAMPLE_REST
 from benchmark.scenarios.scale import WIRES

@@ -10,10 +10,9 @@ import requests
 
 from docker_image import sizes, structure
 from docker_image.container import BOTH_WIRES, HARDENED, WIRES, ContainerFailed, running, wait_for
-from docker_image.docker import REPOSITORY, argument
+from docker_image.docker import REPOSITORY, ProgramFailed, argument, attempt
 from docker_image.engine import Engine, NoEngine, find_engine
 from docker_image.parts import InvalidBill, bill_of_materials, licence_table, parts
-from docker_image.programs import ProgramFailed, attempt
 from lightbox.telemetry import say
 from sample_models import main as make_sample_models
 

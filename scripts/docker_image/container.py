@@ -10,9 +10,8 @@ from typing import Any
 
 import requests
 
-from docker_image.docker import REPOSITORY
+from docker_image.docker import REPOSITORY, ProgramFailed
 from docker_image.engine import Engine
-from docker_image.programs import ProgramFailed
 
 HARDENED = (
     "--read-only",

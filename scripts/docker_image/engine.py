@@ -21,8 +21,7 @@ from pathlib import Path
 import psutil
 
 from docker_image import stand_ins
-from docker_image.docker import REPOSITORY, Docker, argument
-from docker_image.programs import ProgramFailed, attempt, run
+from docker_image.docker import REPOSITORY, Docker, ProgramFailed, argument, attempt, run
 from lightbox.processes.child import die_with_parent
 from lightbox.telemetry import say
 

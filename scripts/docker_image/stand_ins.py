@@ -14,8 +14,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from docker_image.docker import Docker
-from docker_image.programs import attempt, run
+from docker_image.docker import Docker, attempt, run
 
 DEBIAN_PACKAGES = (
     "ca-certificates,netbase,tzdata,libbz2-1.0,libdb5.3,libexpat1,libffi8,libgdbm6,liblzma5,libncursesw6,libnsl2,"

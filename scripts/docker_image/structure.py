@@ -10,8 +10,7 @@ from typing import Any
 
 import yaml
 
-from docker_image.docker import Docker
-from docker_image.programs import ProgramFailed
+from docker_image.docker import Docker, ProgramFailed
 
 COMMON = Path(__file__).with_name("structure.yaml")
 WITHOUT_TENSORFLOW = COMMON.with_name("without_tensorflow.yaml")

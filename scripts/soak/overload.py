@@ -16,9 +16,8 @@ from pathlib import Path
 from statistics import median
 
 from benchmark import photos
-from benchmark.clients.base import Load, Sample
+from benchmark.clients import Load, Sample, client_process
 from benchmark.clients.http import HttpClient
-from benchmark.clients.process import client_process
 from benchmark.resources import Sizes, noting_memory
 from benchmark.servers import Running, Stack
 from lightbox.harness.percentiles import percentile

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from benchmark.accuracy import SETTINGS, WIRES, Row, measure
-from benchmark.scenarios.engine_stacks import EQUAL_ANSWERS, INT8
+from benchmark.scenarios.common import EQUAL_ANSWERS, INT8
 from support.stack import REPOSITORY
 
 pytestmark = pytest.mark.timeout(3600)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmark.clients.base import Call, Sample
+from benchmark.clients import Call, Sample
 from benchmark.servers import Address
 from lightbox.client.boto import runtime_client
 

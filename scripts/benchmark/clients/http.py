@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import httptools
 
-from benchmark.clients.base import Call, Failed, Refused, Sample
+from benchmark.clients import Call, Failed, Refused, Sample
 from benchmark.servers import Address
 
 ANSWER_SECONDS = 60.0

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmark.clients.base import Call, Sample
+from benchmark.clients import Call, Sample
 from benchmark.clients.http import ANSWER_SECONDS, HttpClient
 from benchmark.servers import Address
 

@@ -7,11 +7,11 @@ import json
 from dataclasses import replace
 
 from benchmark import models, photos
-from benchmark.clients.base import Load
+from benchmark.clients import Load
 from benchmark.clients.http import HttpClient
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
-from benchmark.scenarios import common, engine_stacks
-from benchmark.scenarios.engine_stacks import AUTO, BENTOML, FASTAPI, LITSERVE, MODELS
+from benchmark.scenarios import common
+from benchmark.scenarios.common import AUTO, BENTOML, FASTAPI, LITSERVE, MODELS
 from benchmark.servers import Stack
 
 STUDY_CLIENTS = 50
@@ -62,15 +62,15 @@ def scenario(scale: Scale) -> Scenario:
 def _study(form: str, scale: Scale) -> Experiment:
     image = photos.photo_of_bytes(IMAGE_BYTES)
     text = base64.b64encode(image).decode()
-    fastapi = engine_stacks.rival(FASTAPI, "mobilenet_v3_resize", image)
-    others = [engine_stacks.rival(name, "mobilenet_v3", image) for name in (LITSERVE, BENTOML)]
+    fastapi = common.rival(FASTAPI, "mobilenet_v3_resize", image)
+    others = [common.rival(name, "mobilenet_v3", image) for name in (LITSERVE, BENTOML)]
     client = common.post_image("mobilenet_v3", body=image)
     if form == "base64":
         fastapi = replace(fastapi, client=HttpClient(_json({"image": text}), "application/json", "/predict/"))
         others = []
         body = _json({"instances": [{"b64": text}]})
         client = HttpClient(body, "application/json", headers=client.headers)
-    auto = engine_stacks.EQUAL_ANSWERS[AUTO]
+    auto = common.EQUAL_ANSWERS[AUTO]
     same_resize = auto | {"LIGHTBOX_OPTIONS": '{"resize": "tf_bilinear"}'}
     ours = {AUTO: auto, EQUAL_RESIZE: same_resize, "Lightbox": {"LIGHTBOX_ENGINE": "tensorflow"}}
     return Experiment(
@@ -80,7 +80,7 @@ def _study(form: str, scale: Scale) -> Experiment:
             fastapi,
             *scale.pick((), tuple(others)),
             *(
-                Variant(name, engine_stacks.stack(name, settings, "mobilenet_v3"), client)
+                Variant(name, common.stack(name, settings, "mobilenet_v3"), client)
                 for name, settings in scale.pick({AUTO: auto}, ours).items()
             ),
         ),
@@ -95,12 +95,10 @@ def _json(value: object) -> bytes:
 
 def _same_network(clients: int, scale: Scale) -> Experiment:
     settings = (common.DEFAULT_MODEL, ("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", "1"))
-    auto = Variant(
-        AUTO, engine_stacks.stack(AUTO, engine_stacks.EQUAL_ANSWERS[AUTO]), common.post_image(engine_stacks.MODEL)
-    )
+    auto = Variant(AUTO, common.stack(AUTO, common.EQUAL_ANSWERS[AUTO]), common.post_image(common.MODEL))
     variants = [
         Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2")),
-        engine_stacks.rival(LITSERVE, "mobilenet_v2"),
+        common.rival(LITSERVE, "mobilenet_v2"),
     ]
     if scale.name == "quick":
         variants.append(auto)
@@ -108,11 +106,11 @@ def _same_network(clients: int, scale: Scale) -> Experiment:
         stack = Stack(ONE_THREAD, models.classifiers(), settings)
         ours = {ONE_THREAD: "mobilenet_v2", FOLDED: "mobilenet_v2_folded", PIXELS: "mobilenet_v2_folded_uint8"}
         variants += [
-            engine_stacks.rival(LITSERVE, "mobilenet_v2", workers="1"),
-            engine_stacks.rival(FASTAPI, "mobilenet_v2"),
-            engine_stacks.rival(BENTOML, "mobilenet_v2"),
+            common.rival(LITSERVE, "mobilenet_v2", workers="1"),
+            common.rival(FASTAPI, "mobilenet_v2"),
+            common.rival(BENTOML, "mobilenet_v2"),
             *(Variant(name, stack, common.post_image(model)) for name, model in ours.items()),
-            *engine_stacks.variants(),
+            *common.variants(),
         ]
     return Experiment(
         f"same_network_{clients}",
@@ -130,13 +128,13 @@ def _engines(model: str) -> Experiment:
     return Experiment(
         f"engines_{model}",
         f"{MODELS[model]} with each engine, {clients} clients",
-        (*engine_stacks.variants(model), *(engine_stacks.rival(name, model) for name in rivals)),
+        (*common.variants(model), *(common.rival(name, model) for name in rivals)),
         Load(100 if clients == 8 else 16, clients, most_seconds=8),
         rounds=2,
     )
 
 
 def _open_loop(rate: int, scale: Scale) -> Experiment:
-    stack = engine_stacks.stack(AUTO, engine_stacks.EQUAL_ANSWERS[AUTO])
-    variant = Variant(AUTO, stack, common.post_image(engine_stacks.MODEL))
+    stack = common.stack(AUTO, common.EQUAL_ANSWERS[AUTO])
+    variant = Variant(AUTO, stack, common.post_image(common.MODEL))
     return Experiment("open", f"open loop, {rate}/s", (variant,), Load(rate * scale.pick(3, 4), rate=rate), 2, x=rate)

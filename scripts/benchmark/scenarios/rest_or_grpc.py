@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from benchmark import models, photos
-from benchmark.clients.base import Load
+from benchmark.clients import Load
 from benchmark.clients.boto import Boto3Client
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
 from benchmark.scenarios import common

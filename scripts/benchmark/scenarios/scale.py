@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmark import models, photos
-from benchmark.clients.base import Load
+from benchmark.clients import Load
 from benchmark.clients.http import HttpClient
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
 from benchmark.scenarios import common

@@ -7,7 +7,7 @@ import json
 import struct
 
 from benchmark import models, photos
-from benchmark.clients.base import Load
+from benchmark.clients import Load
 from benchmark.clients.http import HttpClient
 from benchmark.clients.infer import InferClient
 from benchmark.declarations import Experiment, Scale, Scenario, Variant

@@ -9,10 +9,9 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from benchmark.clients import base
-from benchmark.clients.base import Load, Sample
+from benchmark import clients as base
+from benchmark.clients import Load, Sample, client_process
 from benchmark.clients.http import NEW_SESSION, SESSION, HttpClient
-from benchmark.clients.process import client_process
 from benchmark.servers import Address
 from lightbox.client.invoke import read_server_timing
 from support.http_server import serving

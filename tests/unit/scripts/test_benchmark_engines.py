@@ -10,7 +10,7 @@ import pytest
 
 from benchmark import models, targets
 from benchmark.declarations import BOUND
-from benchmark.scenarios import engine_stacks, load
+from benchmark.scenarios import common, load
 from support.stack import REPOSITORY, clean_environ
 
 
@@ -26,7 +26,7 @@ def no_exports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_each_engine_has_a_stack_with_mobilenet_v2_alone() -> None:
-    rows = engine_stacks.variants()
+    rows = common.variants()
     settings = [dict(row.server.settings) for row in rows]  # type: ignore[attr-defined]
     assert [each["LIGHTBOX_ENGINE"] for each in settings] == ["tensorflow", "auto", "openvino", "openvino", "openvino"]
     assert {each["SAGEMAKER_GUNICORN_WORKERS"] for each in settings} == {"2"}
@@ -36,8 +36,8 @@ def test_each_engine_has_a_stack_with_mobilenet_v2_alone() -> None:
 
 
 def test_an_int8_row_serves_a_copy_that_was_quantized() -> None:
-    rows = {row.name: row.server.models for row in engine_stacks.variants("resnet50")}  # type: ignore[attr-defined]
-    quantized = rows.pop(engine_stacks.INT8)
+    rows = {row.name: row.server.models for row in common.variants("resnet50")}  # type: ignore[attr-defined]
+    quantized = rows.pop(common.INT8)
     assert (quantized / "resnet50" / "1" / "assets.extra").is_dir()
     for folder in rows.values():
         assert list((folder / "resnet50" / "1").iterdir()) == []
@@ -51,18 +51,18 @@ def test_without_what_quantizes_it_says_what_makes_it(monkeypatch: pytest.Monkey
         models._quantize(tmp_path, tmp_path)
 
 
-@pytest.mark.parametrize("model", engine_stacks.MODELS)
+@pytest.mark.parametrize("model", common.MODELS)
 def test_each_model_is_measured_with_each_engine(model: str) -> None:
     found = load._engines(model)
     names = [variant.name for variant in found.variants]
-    assert set(engine_stacks.EQUAL_ANSWERS) <= set(names)
-    assert (engine_stacks.INT8 in names) == (model != "efficientdet_d1")
+    assert set(common.EQUAL_ANSWERS) <= set(names)
+    assert (common.INT8 in names) == (model != "efficientdet_d1")
     assert len({variant.server for variant in found.variants}) == len(names)
 
 
 def test_rows_with_other_answers_say_so() -> None:
-    assert all("other answers" in name for name in engine_stacks.OTHER_ANSWERS)
-    assert not any("other answers" in name for name in engine_stacks.EQUAL_ANSWERS)
+    assert all("other answers" in name for name in common.OTHER_ANSWERS)
+    assert not any("other answers" in name for name in common.EQUAL_ANSWERS)
 
 
 def test_targets_compare_the_best_of_both_sides() -> None:
@@ -70,11 +70,11 @@ def test_targets_compare_the_best_of_both_sides() -> None:
         each = {"cpu_ms": {"model server": cpu / 2, "gunicorn": cpu / 2}}
         return each | {"name": name, "answers": 9, "p50": cpu, "throughput": 1000 / cpu}
 
-    rows = [row(engine_stacks.AUTO, 15.0), row("Lightbox, engine openvino", 14.0), row(BOUND, 10.0)]
-    rows += [row("Lightbox, engine tensorflow", 5.0), row(engine_stacks.LITSERVE, 25.0), row(load.LITSERVE_ONE, 20.0)]
-    rows += [row(name, 1.0) for name in engine_stacks.OTHER_ANSWERS]
+    rows = [row(common.AUTO, 15.0), row("Lightbox, engine openvino", 14.0), row(BOUND, 10.0)]
+    rows += [row("Lightbox, engine tensorflow", 5.0), row(common.LITSERVE, 25.0), row(load.LITSERVE_ONE, 20.0)]
+    rows += [row(name, 1.0) for name in common.OTHER_ANSWERS]
     experiments = [{"key": f"same_network_{clients}", "x": None, "variants": rows} for clients in (1, 8)]
-    auto = {"name": engine_stacks.AUTO, "pss": {"gunicorn": 2e8, "nginx": 1e7}, "started": {"ready": 1.5}}
+    auto = {"name": common.AUTO, "pss": {"gunicorn": 2e8, "nginx": 1e7}, "started": {"ready": 1.5}}
     found = {"key": "load", "experiments": experiments, "servers": [{"name": "Lightbox", "pss": {"nginx": 9e9}}, auto]}
     document = {"scale": "full", "scenarios": [found]}
     measured = {each.what: each.measure(document) for each in targets.TARGETS}

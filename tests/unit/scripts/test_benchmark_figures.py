@@ -10,12 +10,12 @@ import pytest
 
 from benchmark import figures, machine, pages, results, targets
 from benchmark.__main__ import SCENARIO_NAMES, parse
-from benchmark.clients.base import Sample
+from benchmark.clients import Sample
 from benchmark.declarations import BOUND, Scale, Scenario
 from benchmark.pages import tables
 from benchmark.progress import Progress
 from benchmark.runner import last_uses
-from benchmark.scenarios import SCENARIOS, engine_stacks, rest_or_grpc
+from benchmark.scenarios import SCENARIOS, common, rest_or_grpc
 
 pytestmark = pytest.mark.extended
 SERVER = {"settings": {}, "command": "python server.py", "started": {"ready": 3.0}, "answers": 9}
@@ -85,7 +85,7 @@ def experiment(key: str, variants: list[dict[str, Any]], x: float | None = None)
 
 def document() -> results.Document:
     """A run of round numbers: Lightbox loses at the study's base64, and wins elsewhere."""
-    auto = SERVER | {"name": engine_stacks.AUTO, "pss": {"gunicorn": 200_000_000}, "started": {"ready": 1.5}}
+    auto = SERVER | {"name": common.AUTO, "pss": {"gunicorn": 200_000_000}, "started": {"ready": 1.5}}
     auto["settings"] = {"LIGHTBOX_ENGINE": "auto", "SAGEMAKER_BIND_TO_PORT": "1"}
     failed = {"name": "LitServe", "failed": "no such file"}
 
@@ -94,13 +94,13 @@ def document() -> results.Document:
         return [variant(name, slowest / by) for name, by in zip(names, (1, 10, 25), strict=True)]
 
     def beside(key: str, ours: float, theirs: float) -> dict[str, Any]:
-        rows = [variant(engine_stacks.AUTO, 10, throughput=ours), variant(engine_stacks.FASTAPI, 12, throughput=theirs)]
+        rows = [variant(common.AUTO, 10, throughput=ours), variant(common.FASTAPI, 12, throughput=theirs)]
         return experiment(key, rows)
 
     same = [
-        variant(engine_stacks.AUTO, 10, cpu=11),
+        variant(common.AUTO, 10, cpu=11),
         variant(BOUND, 8, cpu=10),
-        variant(engine_stacks.LITSERVE, 20, cpu=22),
+        variant(common.LITSERVE, 20, cpu=22),
     ]
     scenarios = {
         "rest_or_grpc": [experiment("classification", wires(250)), experiment("detection", wires(2500))],
@@ -108,7 +108,7 @@ def document() -> results.Document:
             beside("study_base64", 90, 100),
             beside("study_binary", 120, 100),
             experiment("same_network_8", same),
-            *(experiment("open", [variant(engine_stacks.AUTO, 10)], x) for x in (20, 40)),
+            *(experiment("open", [variant(common.AUTO, 10)], x) for x in (20, 40)),
         ],
     }
     described = {
@@ -180,7 +180,7 @@ def test_pages_say_what_was_measured(written: Path) -> None:
     assert "50 clients, base64, with the better resize | ≥ 1.10 | 0.90 | **missed** |" in index
     page = (written / "load.md").read_text()
     assert "A hypervisor gave 25% of the processor time" in page
-    assert f"| {engine_stacks.AUTO} | 10.0 | 10.0 | 10.0 | 100 | 1.25 | 1.10 | 11.0 | 5.50 | 5.50 | 100 B |" in page
+    assert f"| {common.AUTO} | 10.0 | 10.0 | 10.0 | 100 | 1.25 | 1.10 | 11.0 | 5.50 | 5.50 | 100 B |" in page
     assert "| LitServe | did not start |" in page
     assert "`LIGHTBOX_ENGINE=auto python server.py`" in page
     assert "hypervisor" not in (written / "rest_or_grpc.md").read_text()
