@@ -9,11 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 REQUIREMENTS = Path(__file__).parents[1] / "requirements"
@@ -21,60 +19,40 @@ SERVICES: tuple[tuple[str, ...], ...] = (("--vulnerability-service=pypi",), ("--
 """Arguments for each service that is asked, until one knows the packages."""
 SECONDS = 15
 """How long a service may take for one answer."""
+Known = dict[str, list[str] | None]
+"""The vulnerabilities of each package with its version; None where a service has nothing, not even that it is clean."""
 
 
-@dataclass
-class Findings:
-    """What one service said. ``unknown`` are packages that it has nothing about, not even that they are clean."""
-
-    audited: int = 0
-    unknown: int = 0
-    vulnerable: list[str] = field(default_factory=list)
-    silent: str = ""
-    """Why the service said nothing at all."""
+class Silent(Exception):
+    """A service says nothing at all; the message is why."""
 
 
-def audit(files: Sequence[Path], service: Sequence[str]) -> Findings:
-    """Ask one service about everything in the lock files."""
-    named = [part for file in files for part in ("--requirement", str(file))]
+def audit(file: Path, service: Sequence[str]) -> Known:
+    """Ask one service about everything in a lock file; raise Silent."""
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "--format=json", *service]
-    command += ["--progress-spinner=off", f"--timeout={SECONDS}", *named]
+    command += ["--progress-spinner=off", f"--timeout={SECONDS}", f"--requirement={file}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
     try:
         dependencies = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError):
-        return Findings(silent=(done.stderr.strip() or "no answer").splitlines()[-1])
-    return _read(dependencies)
+        raise Silent((done.stderr.strip() or "no answer").splitlines()[-1]) from None
+    known = read(dependencies)
+    if all(found is None for found in known.values()):
+        raise Silent(f"it knows none of the {len(known)} packages of {file.name}")
+    return known
 
 
-def groups(files: Sequence[Path]) -> list[list[Path]]:
-    """Sort lock files so that those of a group agree on all versions: pip-audit refuses two versions of a package."""
-    found: list[tuple[dict[str, str], list[Path]]] = []
-    for file in files:
-        locked = dict(re.findall(r"^([\w.-]+)==(\S+)", file.read_text(), re.MULTILINE))
-        for versions, group in found:
-            if all(versions.get(name, version) == version for name, version in locked.items()):
-                versions.update(locked)
-                group.append(file)
-                break
-        else:
-            found.append((locked, [file]))
-    return [group for _, group in found]
-
-
-def _read(dependencies: Sequence[dict[str, object]]) -> Findings:
-    findings = Findings()
+def read(dependencies: Sequence[dict[str, object]]) -> Known:
+    """Return what pip-audit found."""
+    known: Known = {}
     for dependency in dependencies:
-        vulnerabilities = dependency.get("vulns")
-        if not isinstance(vulnerabilities, list):
-            findings.unknown += 1
-            continue
-        findings.audited += 1
-        for found in vulnerabilities:
-            mended = ", ".join(found["fix_versions"]) or "no release yet"
-            which = f"{dependency['name']} {dependency['version']}"
-            findings.vulnerable.append(f"{which}: {found['id']}, mended in {mended}")
-    return findings
+        found = dependency.get("vulns")
+        known[f"{dependency['name']} {dependency.get('version', '')}"] = (
+            [f"{each['id']}, mended in {', '.join(each['fix_versions']) or 'no release yet'}" for each in found]
+            if isinstance(found, list)
+            else None
+        )
+    return known
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -87,35 +65,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     services = (("--vulnerability-service=osv", f"--osv-url={chosen.osv_url}"),) if chosen.osv_url else SERVICES
     reasons = []
     for service in services:
-        found = []
-        for group in groups(chosen.files):
-            found.append(audit(group, service))
-            if not found[-1].audited:
-                break
+        known: Known = {}
+        try:
+            for file in chosen.files:
+                known |= audit(file, service)
+        except Silent as silence:
+            reasons.append(str(silence))
         else:
-            return _tell(found)
-        reasons.append(found[-1].silent or f"it knows none of the {found[-1].unknown} packages")
-    return _tell_in_vain(reasons, chosen.strict or os.environ.get("AUDIT") == "strict")
-
-
-def _tell(found: Sequence[Findings]) -> int:
-    vulnerable = sorted({line for findings in found for line in findings.vulnerable})
-    for line in vulnerable:
-        print(f"vulnerable: {line}", file=sys.stderr)
-    unknown = sum(findings.unknown for findings in found)
-    said = f", {unknown} unknown to the service" if unknown else ""
-    audited = sum(findings.audited for findings in found)
-    print(f"audit: {audited} locked packages, {len(vulnerable)} known vulnerabilities{said}")
-    return 1 if vulnerable else 0
-
-
-def _tell_in_vain(reasons: Sequence[str], strict: bool) -> int:
+            return _tell(known)
     rule = "!" * 100
     print(rule, "THE DEPENDENCIES WERE NOT AUDITED: no service for known vulnerabilities could be asked.", sep="\n")
     for reason in reasons:
         print(f"  {reason[:300]}")
     print("Run 'make lint' where one can be reached, with AUDIT=strict to insist on it.", rule, sep="\n", flush=True)
-    return 1 if strict else 0
+    return 1 if chosen.strict or os.environ.get("AUDIT") == "strict" else 0
+
+
+def _tell(known: Known) -> int:
+    vulnerable = sorted(f"{package}: {found}" for package, all_found in known.items() for found in all_found or ())
+    for line in vulnerable:
+        print(f"vulnerable: {line}", file=sys.stderr)
+    unknown = sum(found is None for found in known.values())
+    said = f", {unknown} unknown to the service" if unknown else ""
+    print(f"audit: {len(known) - unknown} locked packages, {len(vulnerable)} known vulnerabilities{said}")
+    return 1 if vulnerable else 0
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from docker_image.docker import Docker, ProgramFailed, attempt, run
+from docker_image.docker import ProgramFailed, attempt, run
 from docker_image.engine import Engine, NoEngine, find_engine
-from docker_image.parts import InvalidBill, bill_of_materials, licence_table, parts
+from docker_image.parts import InvalidBill, write_parts
 from lightbox.telemetry import say
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -201,11 +201,9 @@ def make_image(release: Release, engine: Engine, stage: str, architecture: str, 
         f"--build-arg=VERSION={release.version}",
         f"--build-arg=REVISION={revision}",
     )
-    suffix = f"-{stage}-{architecture}" + ("" if engine.real_model_server else "-stand-in")
-    _save(engine.docker, tag, _file(release, f"{suffix}.tar"))
-    found = parts(engine.docker, tag)
-    _file(release, f"{suffix}.cdx.json").write_text(bill_of_materials(tag, release.version, found))
-    _file(release, f"{suffix}-licences.md").write_text(licence_table(found))
+    name = f"{release.name}-{stage}-{architecture}" + ("" if engine.real_model_server else "-stand-in")
+    engine.docker.run("save", "--output", str(release.out / f"{name}.tar"), tag, seconds=600)
+    write_parts(engine.docker, tag, release.version, release.out / name)
 
 
 def write_sums(folder: Path) -> list[str]:
@@ -217,14 +215,6 @@ def write_sums(folder: Path) -> list[str]:
             lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
     (folder / SUMS).write_text("".join(lines))
     return [path.name for path in files]
-
-
-def _save(docker: Docker, tag: str, path: Path) -> None:
-    docker.run("save", "--output", str(path), tag, seconds=600)
-
-
-def _file(release: Release, suffix: str) -> Path:
-    return release.out / f"{release.name}{suffix}"
 
 
 def _git(release: Release, *arguments: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import io
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -77,13 +77,9 @@ class Row:
     shown: Sequence[Picture]
     probabilities: npt.NDArray[np.float32]
 
-    @cached_property
-    def _ranked(self) -> npt.NDArray[np.intp]:
-        return np.argsort(-self.probabilities, axis=1)
-
     def top(self, count: int) -> int:
         """Return how many pictures have a class of theirs among the best ``count``."""
-        pairs = zip(self.shown, self._ranked[:, :count], strict=True)
+        pairs = zip(self.shown, np.argsort(-self.probabilities, axis=1)[:, :count], strict=True)
         return sum(not set(picture.classes).isdisjoint(best.tolist()) for picture, best in pairs)
 
     def difference(self, other: Row) -> float:
@@ -97,13 +93,10 @@ def measure() -> Iterator[Row]:
     bodies = [picture.jpeg() for picture in shown]
     for name, settings in SETTINGS.items():
         folder = models.quantized(MODEL) if name == INT8 else models.alone(MODEL)
-        with tempfile.TemporaryDirectory() as place:
-            stack = Stack(name, folder, tuple(settings.items())).start(Path(place) / "run")
-            try:
-                for wire in WIRES:
-                    yield Row(name, wire, shown, np.concatenate([ask(stack, wire, body) for body in bodies]))
-            finally:
-                stack.stop()
+        server = Stack(name, folder, tuple(settings.items()))
+        with tempfile.TemporaryDirectory() as place, closing(server.start(Path(place) / "run")) as stack:
+            for wire in WIRES:
+                yield Row(name, wire, shown, np.concatenate([ask(stack, wire, body) for body in bodies]))
 
 
 def ask(stack: Running, wire: str, body: bytes) -> npt.NDArray[np.float32]:

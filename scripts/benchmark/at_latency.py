@@ -8,14 +8,14 @@ within 50 and 100 ms. A published rate is one that LoadGen called valid. Prints 
 from __future__ import annotations
 
 import json
-import resource
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -118,61 +118,47 @@ def _stack(model: str, name: str) -> Stack:
 def measure(rows: Sequence[Row]) -> None:
     """Run all searches in turn, a step of each."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
-        servers, waiting = [], []
+        waiting = []
         for number, row in enumerate(rows):
             say.progress(f"starting {row.name}")
-            servers.append(server := row.images[0].server.start(Path(folder) / str(number)))
-            running.callback(server.stop)
+            server = running.enter_context(closing(row.images[0].server.start(Path(folder) / str(number))))
             command = _command(row, server, Path(tempfile.mkdtemp(dir=folder)))
             for _ in range(2):  # warm: what is loaded by a first call is loaded
                 _loadgen(command, ("Offline", 10, 0, 1))
             search = row.search()
-            waiting.append((row, number, command, search, next(search)))
+            waiting.append((row, server, command, search, next(search)))
         while waiting:
-            row, number, command, search, ask = waiting.pop(0)
-            figures = _undisturbed(row.name, command, servers, number, ask)
+            row, server, command, search, ask = waiting.pop(0)
+            figures = _undisturbed(row.name, server, command, ask)
             say.progress(f"{row.name}: {ask[0]}, {ask[1]:.1f}/s, {ask[2]} ms: {figures}")
             with suppress(StopIteration):
-                waiting.append((row, number, command, search, search.send(figures)))
+                waiting.append((row, server, command, search, search.send(figures)))
 
 
-def _undisturbed(name: str, command: list[str], servers: list[Running], number: int, ask: Ask) -> Figures:
-    """Run LoadGen against a server, by its number, again where other processes took more than ``DISTURBED`` of a core.
+def _undisturbed(name: str, server: Running, command: list[str], ask: Ask) -> Figures:
+    """Run LoadGen, again where processes that are not ours took more than ``DISTURBED`` of a core.
 
-    Raises RuntimeError where that goes on.
+    Adds the server's CPU ms an image, and the others' share of a core. Raises RuntimeError where that goes on.
     """
     for _ in range(REPEATS):
-        figures = _watched(command, servers, number, ask)
+        began, others, cpu = time.perf_counter(), _others(), _cpu(server)
+        figures = _loadgen(command, ask)
+        figures |= {"cpu_ms": (_cpu(server) - cpu) / figures["images"] * 1000}
+        figures |= {"others": (_others() - others) / (time.perf_counter() - began)}
         if figures["others"] <= DISTURBED:
             return figures
         say.progress(f"{name}: again, since other processes took {figures['others']:.2f} of a core")
     raise RuntimeError(f"other processes take more than {DISTURBED} of a core: measure when they do not")
 
 
-def _watched(command: list[str], servers: list[Running], number: int, ask: Ask) -> Figures:
-    """Run LoadGen; add the server's CPU ms an image, and what share of a core processes that are not ours took."""
-    began, busy, client = time.perf_counter(), _busy(), _children()
-    used = [_cpu(server) for server in servers]
-    figures = _loadgen(command, ask)
-    used = [_cpu(server) - before for server, before in zip(servers, used, strict=True)]
-    others = (_busy() - busy - sum(used) - (_children() - client)) / (time.perf_counter() - began)
-    return figures | {"cpu_ms": used[number] / figures["images"] * 1000, "others": others}
-
-
 def _cpu(server: Running) -> float:
     return sum(resources.cpu_seconds(server.pid).values())
 
 
-def _busy() -> float:
-    """Return the seconds of CPU that all processes but this one have used since the machine started."""
+def _others() -> float:
+    """Return the seconds of CPU that others used since the machine started: not this process and all below it."""
     times = psutil.cpu_times()
-    return float(times.user + times.system) - time.process_time()
-
-
-def _children() -> float:
-    """Return the seconds of CPU of child processes that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return float(times.user + times.system) - sum(resources.cpu_seconds(os.getpid(), ended=True).values())
 
 
 def _command(row: Row, server: Running, folder: Path) -> list[str]:

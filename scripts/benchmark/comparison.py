@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,12 +84,8 @@ def local_endpoint() -> Iterator[Endpoint]:
     from benchmark.declarations import Scale
 
     prepare.prepare(Scale("quick"), ["rest_or_grpc"])
-    with tempfile.TemporaryDirectory() as folder:
-        running = common.lightbox().start(Path(folder))
-        try:
-            yield Endpoint(running.address.url)
-        finally:
-            running.stop()
+    with tempfile.TemporaryDirectory() as folder, closing(common.lightbox().start(Path(folder))) as running:
+        yield Endpoint(running.address.url)
 
 
 def compare(endpoint: Endpoint, offer: Offer, calls: int, body: bytes) -> dict[str, list[Sample]]:

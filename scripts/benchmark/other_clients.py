@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,8 +98,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
         image = Path(folder) / "photo.jpg"
         image.write_bytes(photos.photo())
-        server = common.lightbox().start(Path(folder) / "stack")
-        running.callback(server.stop)
+        server = running.enter_context(closing(common.lightbox().start(Path(folder) / "stack")))
         own = running.enter_context(client_process(common.post_image(MODEL), server.address))
         target = Target(server, image, f"{common.ATTRIBUTES}: {common.attributes(MODEL)}", Path(folder))
         tools: dict[str, Tool] = {

@@ -44,7 +44,7 @@ class Runner:
         try:
             return [self._scenario(scenario, last_use) for scenario in scenarios]
         finally:
-            self._each(Running.stop, list(self._servers.values()))
+            self._each(Running.close, list(self._servers.values()))
             self._servers.clear()
 
     def _scenario(self, scenario: Scenario, last_use: Mapping[Server, Experiment]) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Runner:
             experiments.append(self.experiment(experiment))
             described += [self._describe(server) for server in servers if last_here[server] is experiment]
             over = [server for server in servers if last_use[server] is experiment and server in self._servers]
-            self._each(Running.stop, [self._servers.pop(server) for server in over])
+            self._each(Running.close, [self._servers.pop(server) for server in over])
         return {
             "key": scenario.key,
             "title": scenario.title,

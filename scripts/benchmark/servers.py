@@ -56,11 +56,11 @@ class Running:
         try:
             self.ready = self.server.wait_until(lambda: status_of(self.address.port, health) == 200)
         except BaseException:
-            self.stop()
+            self.close()
             raise
         return self
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Ask the server to stop, then make sure that nothing of it stays."""
         self.server.close()
         if self.temporary:

@@ -12,7 +12,7 @@ from docker_image import sizes, structure
 from docker_image.container import BOTH_WIRES, HARDENED, WIRES, ContainerFailed, running, wait_for
 from docker_image.docker import REPOSITORY, ProgramFailed, argument, attempt
 from docker_image.engine import Engine, NoEngine, find_engine
-from docker_image.parts import InvalidBill, bill_of_materials, licence_table, parts
+from docker_image.parts import InvalidBill, write_parts
 from lightbox.telemetry import say
 from sample_models import main as make_sample_models
 
@@ -83,15 +83,10 @@ def report(engine: Engine, tag: str, out: Path) -> None:
     print(table, flush=True)
     if not engine.real_model_server:
         print("   The base image and the model server are stand-ins: the published ones differ in size.", flush=True)
-    found = parts(engine.docker, tag)
-    files = {
-        "-sizes.md": f"{table}\n",
-        ".cdx.json": bill_of_materials(tag, argument("VERSION"), found),
-        "-licences.md": licence_table(found),
-    }
     out.mkdir(parents=True, exist_ok=True)
-    for suffix, text in files.items():
-        (out / f"{tag.replace(':', '-')}{suffix}").write_text(text)
+    name = tag.replace(":", "-")
+    (out / f"{name}-sizes.md").write_text(f"{table}\n")
+    found = write_parts(engine.docker, tag, argument("VERSION"), out / name)
     say.progress(f"{tag}: {len(found)} parts, their licences and the bill of materials in {out}")
 
 

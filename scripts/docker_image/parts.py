@@ -92,6 +92,14 @@ def outside_of_packages(found: Iterable[Part]) -> list[Part]:
     ]
 
 
+def write_parts(docker: Docker, image: str, version: str, begin: Path) -> list[Part]:
+    """Write an image's bill of materials and its licences as files whose names begin so; return the parts."""
+    found = parts(docker, image)
+    begin.with_name(f"{begin.name}.cdx.json").write_text(bill_of_materials(image, version, found))
+    begin.with_name(f"{begin.name}-licences.md").write_text(licence_table(found))
+    return found
+
+
 def licence_table(found: Iterable[Part]) -> str:
     """Return every part with its version and licences as a table in Markdown."""
     rows = [(each.address.type, each.name, each.address.version or "", ", ".join(each.licences)) for each in found]

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
@@ -71,13 +71,10 @@ def overload(
 ) -> tuple[str, bool]:
     """Serve, find the peak, offer twice as much, and stop; return the report, and whether every bound is kept."""
     given = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": MODEL, **settings}
-    server = Stack("overload", models, tuple(given.items())).start(folder)
-    try:
+    with closing(Stack("overload", models, tuple(given.items())).start(folder)) as server:
         # Decoding the photo and the model take most of the time.
         found = measure(server, HttpClient(photos.photo(640, 480), "image/jpeg"), seconds, peak_seconds)
         found.busy = server.server.log.count("the model server is busy")
-    finally:
-        server.stop()
     table, kept = report(found, float(given.get("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", DEADLINE_SECONDS)))
     return f"{MODEL}, {found.offered:.0f} requests/s offered for {seconds:g} s\n\n{table}", kept
 

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -95,13 +96,10 @@ class Result:
 def soak(traffic: Traffic, folder: Path, pause: float, enough: Enough) -> Result:
     """Serve, load, kill with ``pause`` seconds between, stop."""
     _say(f"starting serve.sh for {traffic.stack.name}")
-    server = traffic.stack.start(folder)
-    try:
+    with closing(traffic.stack.start(folder)) as server:
         result = _under_load(traffic, server, pause, enough)
         _say("SIGTERM")
         result.failures += _stop_problems(server)
-    finally:
-        server.stop()
     return result
 
 

@@ -143,7 +143,7 @@ def images(monkeypatch: pytest.MonkeyPatch, out: Path, *, is_real: bool, is_cand
         yield Engine(docker, real_model_server=is_real)
 
     monkeypatch.setattr(release, "find_engine", found)
-    monkeypatch.setattr(release, "parts", lambda *_: [part("flask", "pkg:pypi/flask@3.1.3", "BSD-3-Clause")])
+    monkeypatch.setattr("docker_image.parts.parts", lambda *_: [part("flask", "pkg:pypi/flask@3.1.3", "BSD-3-Clause")])
     release.make_images(release.Release(REPOSITORY, out, VERSION, is_candidate))
     builds = [arguments for arguments in docker.asked if arguments[0] == "build"]
     assert all(f"--build-arg=VERSION={VERSION}" in arguments for arguments in builds)
