@@ -38,6 +38,7 @@ from lightbox.model.options import ModelOptions, load_options
 from lightbox.model.spec import Array, SignatureSpec, image_input
 from lightbox.processes.models_on_disk import code_dirs
 from lightbox.settings_loading import load_settings
+from lightbox.telemetry import say
 from lightbox.tfs_wire.status import StatusError
 from lightbox.user_code.paths import find_code
 from lightbox.worker import codec_options
@@ -118,7 +119,7 @@ def find_subject(root: Path, name: str) -> Subject:
         raise CannotQuantize(f"OpenVINO cannot answer the signature {name!r} of {root}: {why}")
     folders = code_dirs(model, ())
     if code := find_code(folders):
-        say(f"warning: {code} is not run: images are prepared by the built-in handling")
+        say.progress(f"warning: {code} is not run: images are prepared by the built-in handling")
     return Subject(folder, signatures[name], load_options(folders, settings), ImageCodec(codec_options(settings)))
 
 
@@ -162,7 +163,7 @@ def quantize(subject: Subject, calibrating: Sequence[Photo], comparing: Sequence
     def model() -> Any:
         return read_signature(str(subject.folder), meta_graph, name)
 
-    say(f"{subject.folder}: calibrating with {len(calibrating)} images")
+    say.progress(f"{subject.folder}: calibrating with {len(calibrating)} images")
     batches = [subject.tensor(photo) for photo in calibrating]
     made = nncf.quantize(model(), nncf.Dataset(batches), subset_size=len(batches))
     core, said = openvino.Core(), properties(Hardware(1, 1))
@@ -172,7 +173,7 @@ def quantize(subject: Subject, calibrating: Sequence[Photo], comparing: Sequence
         tensor = subject.tensor(photo)
         comparison.add(photo.label, {word: run(tensor) for word, run in runs.items()})
         if done % SHOWN_EACH == 0 or done == len(comparing):
-            say(f"compared {done} of {len(comparing)} images")
+            say.progress(f"compared {done} of {len(comparing)} images")
     place = Quantized.place(subject.folder, name)
     place.parent.mkdir(parents=True, exist_ok=True)
     openvino.save_model(made, place, compress_to_fp16=False)
@@ -234,11 +235,6 @@ class Comparison:
         yield f"values differ by up to {self._apart:.3g}"
         times = {word: min(found) * 1e3 for word, found in self._seconds.items()}
         yield f"processor time for an image: f32 {times['f32']:.3g} ms, INT8 {times['INT8']:.3g} ms"
-
-
-def say(text: str) -> None:
-    """Show progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,13 @@ import signal
 import sys
 from pathlib import Path
 
-SCENARIO_NAMES = ("rest_or_grpc", "wire", "load", "scale")
+from benchmark import pages, prepare, results
+from benchmark.declarations import Scale
+from benchmark.progress import Progress
+from benchmark.runner import Runner
+from benchmark.scenarios import SCENARIOS
+from benchmark.servers import REPOSITORY
+
 STARTED_AT_ONCE = 4
 """Servers that a quick run starts together."""
 
@@ -15,12 +21,6 @@ STARTED_AT_ONCE = 4
 def main(arguments: list[str] | None = None) -> int:
     """Run the scenarios that the command line names and return the exit code."""
     options = parse(arguments)
-    from benchmark import pages, prepare, results
-    from benchmark.declarations import Scale
-    from benchmark.progress import Progress
-    from benchmark.runner import Runner
-    from benchmark.scenarios import SCENARIOS
-
     # Ended from outside, the servers are stopped all the same.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     scale = Scale("full" if options.full else "quick")
@@ -50,18 +50,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    from benchmark.servers import REPOSITORY
-
     parser = argparse.ArgumentParser(prog="python -m benchmark", description=__doc__)
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument("--quick", action="store_true", help="two minutes: shows that it works (default)")
     scale.add_argument("--full", action="store_true", help="twenty minutes: figures worth quoting")
-    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIO_NAMES))
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
     parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "benchmarks", metavar="FOLDER")
     options = parser.parse_args(arguments)
     for name in options.scenarios:
-        if name not in SCENARIO_NAMES:
-            parser.error(f"there is no scenario {name!r}; choose from {', '.join(SCENARIO_NAMES)}")
+        if name not in SCENARIOS:
+            parser.error(f"there is no scenario {name!r}; choose from {', '.join(SCENARIOS)}")
     return options
 
 

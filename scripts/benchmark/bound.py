@@ -6,13 +6,11 @@ time than this without doing less.
 
 from __future__ import annotations
 
-import os
+import multiprocessing
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -48,32 +46,16 @@ def mobilenet_v2() -> Answers:
 
 def milliseconds(image: bytes, processes: int) -> float:
     """Return the processor time of an answer: the mean of so many processes at once, each with one thread."""
-    environ = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "benchmark.bound"]
-    with ExitStack() as stack:
-        running = [
-            stack.enter_context(
-                subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
-            )
-            for _ in range(processes)
-        ]
-        for process in running:
-            assert process.stdin is not None, "it is a pipe"
-            process.stdin.write(image)
-            process.stdin.close()
-        return statistics.fmean(float(process.stdout.read()) for process in running if process.stdout)
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("forkserver")) as pool:
+        return statistics.fmean(pool.map(measured, [image] * processes))
 
 
-def main() -> None:
-    """Read an image from stdin, answer it many times, and print the processor time of an answer, in milliseconds."""
-    image, answer = sys.stdin.buffer.read(), mobilenet_v2()
+def measured(image: bytes) -> float:
+    """Answer an image many times, and return the processor time of an answer, in milliseconds."""
+    answer = mobilenet_v2()
     for _ in range(WARM):
         answer(image)
     cpu = time.process_time()
     for _ in range(ANSWERS):
         answer(image)
-    print((time.process_time() - cpu) / ANSWERS * 1000)
-
-
-if __name__ == "__main__":
-    main()
+    return (time.process_time() - cpu) / ANSWERS * 1000

@@ -1,16 +1,15 @@
-"""Makes the models and networks that are measured, in processes of their own: TensorFlow stays out of this one."""
+"""Makes the models and networks that are measured, in a process of its own: TensorFlow stays out of this one."""
 
 from __future__ import annotations
 
 import fcntl
-import os
-import subprocess
-import sys
+import multiprocessing
 from collections.abc import Collection
+from concurrent.futures import ProcessPoolExecutor
 
 from benchmark import models
 from benchmark.declarations import Scale
-from benchmark.servers import REPOSITORY, VENV
+from benchmark.servers import VENV
 from lightbox.telemetry import say
 
 
@@ -19,18 +18,14 @@ class Unprepared(Exception):
 
 
 def prepare(scale: Scale, scenarios: Collection[str]) -> None:
-    """Make what is missing for these scenarios; a minute the first time. Raises CalledProcessError and Unprepared."""
+    """Make what is missing for these scenarios; a minute the first time. Raises what that does, and Unprepared."""
     if "load" in scenarios and not VENV.is_dir():
         raise Unprepared(f"{VENV} is missing, in which the other servers run: `make bench` makes it")
     if "load" in scenarios and scale.name == "full" and not models.QUANTIZE_VENV.is_dir():
         raise Unprepared(f"{models.QUANTIZE_VENV} is missing, in which models are quantized: `make bench` makes it")
     say.progress("models: made where they are missing")
-    _run([sys.executable, "-m", "benchmark.prepare", scale.name, *scenarios])
-
-
-def _run(command: list[str]) -> None:
-    paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
-    subprocess.run(command, env=dict(os.environ) | {"PYTHONPATH": paths}, check=True)  # noqa: S603 - our own modules
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
+        apart.submit(_make, scale, scenarios).result()
 
 
 def _make(scale: Scale, scenarios: Collection[str]) -> None:
@@ -47,7 +42,3 @@ def _make(scale: Scale, scenarios: Collection[str]) -> None:
             convert("mobilenet_v3", resize=True)
             for network in ("mobilenet_v2", *scale.pick((), ("mobilenet_v3", "resnet50"))):
                 convert(network)
-
-
-if __name__ == "__main__":
-    _make(Scale("quick" if sys.argv[1] == "quick" else "full"), sys.argv[2:])

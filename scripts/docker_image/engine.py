@@ -10,9 +10,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,13 +20,12 @@ import psutil
 
 from docker_image import stand_ins
 from docker_image.docker import REPOSITORY, Docker, ProgramFailed, argument, attempt, run
-from lightbox.processes.child import die_with_parent
+from lightbox.harness.server import ServerFailed, ServerProcess
 from lightbox.telemetry import say
 
 CLIENT, DAEMON = "/usr/bin/docker", "/usr/sbin/dockerd"
 PROGRAMS = {"dockerd": "docker.io", "mmdebstrap": "mmdebstrap", "iptables": "iptables", "ip": "iproute2"}
 """What a private engine needs, and the Debian packages that it is in."""
-START_SECONDS, STOP_SECONDS = 300.0, 60.0
 ROOM_IN_MEMORY = 8 << 30
 """Bytes that building the images takes at most; where /dev/shm has them, the disk is spared."""
 
@@ -78,9 +75,7 @@ def find_engine() -> Iterator[Engine]:
 
 def _problem_of(docker: Docker) -> str | None:
     """Return why the user's engine cannot build the image, None when it can."""
-    try:
-        docker.run("version", seconds=20)
-    except ProgramFailed:
+    if not _answers(docker):
         return "no Docker engine answers"
     for image in (argument("PYTHON_IMAGE"), argument("TFS_IMAGE")):
         try:
@@ -93,29 +88,33 @@ def _problem_of(docker: Docker) -> str | None:
     return None
 
 
+def _answers(docker: Docker) -> bool:
+    try:
+        docker.run("version", seconds=20)
+    except ProgramFailed:
+        return False
+    return True
+
+
 @contextmanager
 def _private_engine() -> Iterator[tuple[Docker, Path]]:
-    """Run an engine; give a client for it and a folder that goes with it. Raise ProgramFailed if it does not start."""
+    """Run an engine; give a client for it and a folder that goes with it. Raise NoEngine if it does not start."""
     folder = Path(tempfile.mkdtemp(prefix="lightbox-image-", dir=_roomy_folder()))
     folder.chmod(0o711)  # apt's unprivileged helper passes through
     bridge = f"lbx{os.getpid()}"
     docker = Docker(CLIENT, f"unix://{folder}/docker.sock")
     try:
         _make_bridge(bridge)
-        with (folder / "dockerd.log").open("wb") as log:
-            daemon = subprocess.Popen(  # noqa: S603 - our own command
-                _command(folder, bridge),
-                env=os.environ | {"TMPDIR": str(folder)},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, no lock
-            )
-        try:
-            _wait_until_it_answers(docker, daemon, folder / "dockerd.log")
-            yield docker, folder
-        finally:
-            _stop(docker, daemon)
+        environ = os.environ | {"TMPDIR": str(folder)}
+        with ServerProcess(_command(folder, bridge), environ, folder / "log", ends_with_parent=True) as daemon:
+            daemon.wait_until(lambda: _answers(docker))
+            try:
+                yield docker, folder
+            finally:
+                if containers := docker.run("ps", "--all", "--quiet").split():
+                    docker.run("rm", "--force", *containers)
+    except ServerFailed as problem:
+        raise NoEngine(f"the private engine did not start: {problem}") from None
     finally:
         attempt("ip", "link", "delete", bridge)
         # Left mounted: the network namespaces of containers that used this machine's network.
@@ -159,29 +158,3 @@ def _command(folder: Path, bridge: str) -> list[str]:
         # Its default is higher than some machines let a process have.
         f"--default-ulimit=nofile={most}:{most}",
     ]
-
-
-def _wait_until_it_answers(docker: Docker, daemon: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and daemon.poll() is None:
-        try:
-            docker.run("version", seconds=10)
-        except ProgramFailed:
-            time.sleep(0.1)
-        else:
-            return
-    last = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
-    raise ProgramFailed(f"the private engine did not start:\n{last}")
-
-
-def _stop(docker: Docker, daemon: subprocess.Popen[bytes]) -> None:
-    if daemon.poll() is None:
-        containers = docker.run("ps", "--all", "--quiet").split()
-        if containers:
-            docker.run("rm", "--force", *containers)
-        daemon.terminate()
-    try:
-        daemon.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        daemon.kill()
-        daemon.wait()
