@@ -78,11 +78,11 @@ class Owner(Actor):
         """Do what is next: load, use some times, unload, see that it is gone."""
         if self._loaded and self._uses:
             self._uses -= 1
-            self._invoke(self._invocation())
+            self.good(self._invocation(), _wrong)
         elif self._loaded:
             self._change(self._unloading(), unsure=False, already=404, loaded=False)
         elif self._loaded is False and self.random.random() < 0.3:
-            self._note(self.client.send(self._invocation()), 404)
+            self.note(self.client.send(self._invocation()), 404)
         else:
             self._load()
             self._uses = self.random.randrange(_USES)
@@ -95,7 +95,7 @@ class Owner(Actor):
         """Note a load or an unload; one that is sent again may have been carried out already."""
         outcome = self.client.send(request)
         if unsure and outcome.status == already:
-            self._note(outcome, already)
+            self.note(outcome, already)
             self._loaded = loaded
         else:
             self._changed(outcome, self.ledger.good(outcome, ""), loaded)
@@ -105,10 +105,6 @@ class Owner(Actor):
         if outcome.fate is not Fate.ANSWERED:
             self._take_new_name()
 
-    def _invoke(self, request: Request) -> tuple[Outcome, bool]:
-        outcome = self.client.send(request)
-        return outcome, self.ledger.good(outcome, _wrong(outcome.body) if outcome.status == 200 else "")
-
     def _invocation(self) -> Request:
         attributes = f"tfs-model-version={self.random.choice(VERSIONS)}"
         headers = {"Content-Type": "text/csv", ATTRIBUTES: attributes}
@@ -116,12 +112,6 @@ class Owner(Actor):
 
     def _unloading(self) -> Request:
         return Request("unload", f"/models/{self._name}", method="DELETE")
-
-    def _note(self, outcome: Outcome, *expected: int) -> None:
-        if outcome.fate is Fate.ANSWERED:
-            self.ledger.hostile(outcome, expected)
-        else:
-            self.ledger.good(outcome, "")
 
 
 class Visitor(Owner):
@@ -139,7 +129,7 @@ class Visitor(Owner):
         return Request("first use", "/endpoints/any/invocations", headers, _ROWS)
 
     def _load(self) -> None:
-        self._changed(*self._invoke(self._first_use()), loaded=True)
+        self._changed(*self.good(self._first_use(), _wrong), loaded=True)
 
 
 class Remover(Owner):
@@ -161,7 +151,7 @@ class Remover(Owner):
             return
         shutil.rmtree(self._models / self._folder)
         for request in (self._invocation(), self._unloading()):
-            self._note(self.client.send(request), 200, 404)
+            self.note(self.client.send(request), 200, 404)
         self._take_new_name()
 
 
@@ -198,7 +188,7 @@ class WorkerKiller(Visitor):
                         with self.ledger.killing(IN_A_LOAD, signal.SIGKILL.name), suppress(ProcessLookupError):
                             os.kill(worker, signal.SIGKILL)
                     break
-        self._note(first.result(), 200)
+        self.note(first.result(), 200)
         if first.result().fate is not Fate.ANSWERED:
             self._take_new_name()
 
@@ -219,11 +209,8 @@ class Torn(Actor):
         """Try it once more."""
         url = json.dumps({"model_name": TORN, "url": TORN}).encode()
         outcome = self.client.send(Request("torn model", "/models", body=url))
-        if outcome.fate is Fate.ANSWERED:
-            told = outcome.status != 400 or f"{TORN}/1/variables/variables.index is damaged".encode() in outcome.body
-            self.ledger.hostile(outcome, (400,) if told else ())
-        else:
-            self.ledger.good(outcome, "")
+        told = outcome.status != 400 or f"{TORN}/1/variables/variables.index is damaged".encode() in outcome.body
+        self.note(outcome, *[400] * told)
 
 
 def _wrong(body: bytes) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmark.servers import Running, Stack
 from soak import good
-from soak.client import Client, Fate, Outcome, Request
+from soak.client import Client, Fate, Request
 from soak.good import Check
 from soak.hostile import BODY_LIMIT_MB, Hostile
 from soak.ledger import Ledger
@@ -64,14 +64,9 @@ class Good(Actor):
         request = self.random.choice(self._wanted)
         self._twice(request, self._checks[request.name])
 
-    def _send(self, request: Request, check: Check | None = None) -> tuple[Outcome, bool]:
-        """Send a request; return its outcome, and whether it was answered rightly."""
-        outcome = self.client.send(request)
-        return outcome, self.ledger.good(outcome, check(outcome.body) if check and outcome.status == 200 else "")
-
     def _twice(self, request: Request, check: Check) -> None:
-        if self._send(request, check)[0].fate is not Fate.ANSWERED:
-            self.ledger.again(self._send(request, check)[1])
+        if self.good(request, check)[0].fate is not Fate.ANSWERED:
+            self.ledger.again(self.good(request, check)[1])
 
 
 class InSession(Good):
@@ -88,12 +83,12 @@ class InSession(Good):
         """Send the request that is next."""
         check = self._checks[self._wanted[0].name]
         if not self._session:
-            outcome, right = self._send(self._request("opened", "NEW_SESSION", asks="NEW_SESSION"), _opened)
+            outcome, right = self.good(self._request("opened", "NEW_SESSION", asks="NEW_SESSION"), _opened)
             self._session = str(json.loads(outcome.body)["session"]) if right else ""
         elif not self._kept:
-            _, self._kept = self._send(self._request("image", self._session, self._wanted[0].body), check)
+            _, self._kept = self.good(self._request("image", self._session, self._wanted[0].body), check)
         elif self.random.random() < 1 / ASKS:
-            outcome, _ = self._send(self._request("closed", self._session, asks="CLOSE"))
+            outcome, _ = self.good(self._request("closed", self._session, asks="CLOSE"))
             if outcome.fate is not Fate.ANSWERED or outcome.status == 200:
                 self._session, self._kept = "", False
         else:

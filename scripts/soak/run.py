@@ -19,7 +19,8 @@ import psutil
 
 from benchmark.resources import Sizes, noting_memory
 from benchmark.servers import Running, Stack
-from soak.client import Client, Request
+from soak.client import Client, Fate, Outcome, Request
+from soak.good import Check
 from soak.killer import BACK_SECONDS, Killer
 from soak.ledger import Ledger
 from soak.stack import lasting
@@ -42,6 +43,18 @@ class Actor(ABC):
     @abstractmethod
     def act(self) -> None:
         """Send what is next and note what comes of it."""
+
+    def good(self, request: Request, check: Check | None = None) -> tuple[Outcome, bool]:
+        """Send what must be answered; return the outcome, and whether it was answered rightly."""
+        outcome = self.client.send(request)
+        return outcome, self.ledger.good(outcome, check(outcome.body) if check and outcome.status == 200 else "")
+
+    def note(self, outcome: Outcome, *expected: int) -> None:
+        """Note a request that must be answered, and with one of some statuses."""
+        if outcome.fate is Fate.ANSWERED:
+            self.ledger.hostile(outcome, expected)
+        else:
+            self.ledger.good(outcome, "")
 
 
 @dataclass(frozen=True)
