@@ -120,8 +120,8 @@ def _index(document: Document, folder: Path) -> str:
 def _targets(document: Document) -> list[str]:
     rows = []
     for target in TARGETS:
-        value = target.measure(document)
+        value = target.ratio.value(document)
         verdict = "not measured" if value is None else "met" if target.met(value) else "**missed**"
-        bound = f"{'≤' if target.at_most else '≥'} {tables.number(target.bound, target.unit)}"
-        rows.append([target.what, bound, tables.number(value, target.unit), verdict])
+        bound = f"{'≤' if target.ratio.less_is_better else '≥'} {tables.number(target.bound)}"
+        rows.append([target.what, bound, tables.number(value), verdict])
     return tables.table(["figure", "bound", "measured", ""], rows)

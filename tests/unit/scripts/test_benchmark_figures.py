@@ -128,13 +128,8 @@ def document() -> results.Document:
     return {**described, "scenarios": listed}
 
 
-def test_a_start_among_others_is_no_figure() -> None:
-    start = next(target for target in targets.TARGETS if target.what.startswith("start to ready"))
-    assert (start.measure(document()), start.measure(document() | {"scale": "quick"})) == (1.5, None)
-
-
 def test_a_target_without_figures_is_not_judged() -> None:
-    assert {target.measure(document() | {"scenarios": []}) for target in targets.TARGETS} == {None}
+    assert {target.ratio.value(document() | {"scenarios": []}) for target in targets.TARGETS} == {None}
 
 
 def test_stolen_time_is_a_share_of_what_was_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
