@@ -50,7 +50,7 @@ def test_it_runs_from_top_to_bottom(execute: Callable[[], Any]) -> None:
     notebook = execute()
     assert len(table_rows(notebook)) == 6
     assert len(outputs(notebook, "image/png")) == 2
-    assert len(outputs(notebook, "image/jpeg")) == 1, "seeded weights draw no boxes"
+    assert len(outputs(notebook, "image/jpeg")) == 1
 
 
 def test_what_an_endpoint_does_not_have_is_left_out(
