@@ -1,7 +1,7 @@
 """How long `make serve` takes until /ping is 200, and where the time goes: with `auto` and with `tensorflow`.
 
 A first start has an empty XDG_CACHE_HOME, later ones have what it left. Every start finds all files in the page cache,
-and compiled Python modules. The steps are read from the JSON log, the processor time from /proc when /ping is 200.
+and compiled Python modules. The steps are read from the JSON log, the processor time when /ping is 200.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from benchmark.resources import cpu_seconds
 from lightbox.harness.stack import Stack, clean_environ
 from lightbox.harness.tables import table
 
@@ -37,43 +38,23 @@ STEPS: Mapping[str, tuple[str, str]] = {
     "models are loaded, model server listens": ("model_server", "Running gRPC ModelServer"),
 }
 """Each step with the process whose line ends it, and what this line has in it."""
-PING = "/ping is 200"
-PROCESSES = {
-    "nginx": "nginx",
-    "gunicorn": "gunicorn",
-    "model_server": "model server",
-    "lightbox serve": "supervisor",
-}
+PING, TOGETHER = "/ping is 200", "together"
 
 
-@dataclass(frozen=True)
-class Start:
-    """Seconds since the start until each step was done, and the processor seconds of each process by then."""
-
-    steps: Mapping[str, float]
-    cpu: Mapping[str, float]
+Figures = Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Case:
-    """The first starts of one engine, or later ones."""
+    """First starts of one engine, or later ones: seconds until each step, and the processor seconds of each role."""
 
     name: str
-    starts: Sequence[Start]
+    starts: Sequence[tuple[Figures, Figures]]
 
-    def median(self, step: str) -> float | None:
-        """Return the median of the seconds until a step; None where no start has it."""
-        seconds = [start.steps[step] for start in self.starts if step in start.steps]
+    def median(self, what: str) -> float | None:
+        """Return the median of a step's or a role's seconds; None where no start has it."""
+        seconds = [figures[what] for start in self.starts for figures in start if what in figures]
         return statistics.median(seconds) if seconds else None
-
-    def cpu(self, process: str) -> float:
-        """Return the median of a process's processor seconds."""
-        return statistics.median(start.cpu.get(process, 0.0) for start in self.starts)
-
-    @property
-    def fastest(self) -> float:
-        """Seconds until /ping was 200 in the fastest start."""
-        return min(start.steps[PING] for start in self.starts)
 
 
 def steps_of(log: str, began: float) -> dict[str, float]:
@@ -88,20 +69,7 @@ def steps_of(log: str, began: float) -> dict[str, float]:
     return found
 
 
-def cpu_of(leader: int) -> dict[str, float]:
-    """Return the processor seconds of a stack's processes by their names, ended children of theirs included."""
-    found: dict[str, float] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, ProcessLookupError):
-            state = entry.read_text(errors="replace").rpartition(")")[2].split()
-            command = (entry.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            name = next((name for part, name in PROCESSES.items() if part in command), None)
-            if state[3] == str(leader) and name is not None:
-                found[name] = found.get(name, 0.0) + sum(map(int, state[11:15])) / os.sysconf("SC_CLK_TCK")
-    return found
-
-
-def start_once(engine: str, folder: Path, cache: Path, bytecode: Path) -> Start:
+def start_once(engine: str, folder: Path, cache: Path, bytecode: Path) -> tuple[Figures, Figures]:
     """Start a stack, wait for /ping, stop it. Raises ServerFailed."""
     own = {
         "LIGHTBOX_ENGINE": engine,
@@ -116,14 +84,15 @@ def start_once(engine: str, folder: Path, cache: Path, bytecode: Path) -> Start:
     began = time.time()
     with Stack(own, environ, folder, command=("make", "--no-print-directory", "-C", REPOSITORY)) as stack:
         ready = stack.until_ready(pause=PAUSE_SECONDS)
-        return Start({**steps_of(stack.log, began), PING: ready}, cpu_of(stack.process.pid))
+        cpu = cpu_seconds(stack.process.pid, ended=True)
+        return {**steps_of(stack.log, began), PING: ready}, {**cpu, TOGETHER: sum(cpu.values())}
 
 
 def measure(engines: Iterable[str], starts: int, folder: Path) -> list[Case]:
     """Start each engine ``starts`` times for the first time, and as often later. Raises ServerFailed."""
     cache = folder / "cache"
 
-    def start(engine: str, forget: bool) -> Start:
+    def start(engine: str, forget: bool) -> tuple[Figures, Figures]:
         if forget:
             shutil.rmtree(cache, ignore_errors=True)
         return start_once(engine, folder / "tmp", cache, folder / "bytecode")
@@ -140,19 +109,17 @@ def measure(engines: Iterable[str], starts: int, folder: Path) -> list[Case]:
 def report(cases: Sequence[Case]) -> str:
     """Return both tables in Markdown."""
     names = [case.name for case in cases]
-    times = [
-        [step, *(_seconds(case.median(step)) for case in cases)] for step in sorted([*STEPS, PING], key=_order(cases))
-    ]
-    times.append([f"{PING}, fastest of the starts", *(_seconds(case.fastest) for case in cases)])
-    cpu = [[process, *(_seconds(case.cpu(process)) for case in cases)] for process in sorted(set(PROCESSES.values()))]
-    cpu.append(["together", *(_seconds(sum(map(case.cpu, set(PROCESSES.values())))) for case in cases)])
+    # Steps stand as they came in the last of the cases, whose longest is the model's load.
+    steps = sorted([*STEPS, PING], key=lambda step: cases[-1].median(step) or 0.0)
+    times = [[step, *(_seconds(case.median(step)) for case in cases)] for step in steps]
+    fastest = (min(steps[PING] for steps, _ in case.starts) for case in cases)
+    times.append([f"{PING}, fastest of the starts", *map(_seconds, fastest)])
+    roles = sorted(
+        {role for case in cases for _, cpu in case.starts for role in cpu}, key=lambda role: (role == TOGETHER, role)
+    )
+    cpu = [[role, *(_seconds(case.median(role)) for case in cases)] for role in roles]
     lines = [*table(["seconds until", *names], times, "lr"), "", *table(["processor seconds", *names], cpu, "lr")]
     return "\n".join(lines)
-
-
-def _order(cases: Sequence[Case]) -> Callable[[str], float]:
-    """Return what sorts the steps: as they came in the last of the cases, whose longest is the model's load."""
-    return lambda step: cases[-1].median(step) or 0.0
 
 
 def _seconds(value: float | None) -> str:
