@@ -34,6 +34,8 @@ secure_scheme_headers: dict[str, str] = {}
 """A caller's X-Forwarded-Proto is nothing to us; gunicorn would refuse several that disagree, with a page of HTML."""
 forwarder_headers = ""
 """None of the caller's headers stands for a variable of WSGI."""
+http_parser = "python"
+"""Not gunicorn_h1c where that is installed: it refuses more than 256 headers, for a gain of 0.03 ms a request."""
 
 
 class RecordLogger(Logger):  # type: ignore[misc] # gunicorn has no types

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -118,3 +119,11 @@ def test_what_the_master_imports_survives_a_fork() -> None:
         [sys.executable, "-c", STARTED], capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     assert found.stdout.splitlines() == ["1 False", "[]"]
+
+
+def test_one_parser_reads_requests_whatever_is_installed() -> None:
+    options = ["--config=python:lightbox.gunicorn_hooks", "--print-config", "wsgiref.simple_server:demo_app"]
+    printed = subprocess.run(
+        [sys.executable, "-P", "-m", "gunicorn", *options], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
+    assert re.search("^http_parser *= python$", printed.stdout, re.MULTILINE)
