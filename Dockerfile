@@ -70,18 +70,18 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
-# The resize in C. The compiler stays in this stage.
-FROM ${PYTHON_IMAGE} AS resize
+# What is compiled from C. The compiler stays in this stage.
+FROM ${PYTHON_IMAGE} AS native
 COPY scripts/build_native.sh scripts/ensure_debian.sh /source/scripts/
-COPY container/lightbox/images/native_resize.c /source/container/lightbox/images/
-RUN /source/scripts/build_native.sh /source/libresize.so.1 && test -s /source/libresize.so.1
+COPY container/lightbox/native/*.c /source/container/lightbox/native/
+RUN /source/scripts/build_native.sh /source/liblightbox.so.1 && test -s /source/liblightbox.so.1
 
 
 # Lightbox's own files.
 FROM ${PYTHON_IMAGE} AS application
 ARG SOURCE_DATE_EPOCH
 COPY container /application/opt/lightbox/container
-COPY --from=resize /source/libresize.so.1 /application/opt/lightbox/container/lightbox/images/
+COPY --from=native /source/liblightbox.so.1 /application/opt/lightbox/container/lightbox/native/
 COPY serve.sh LICENSE /application/opt/lightbox/
 RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /application /application \
     && chmod -R u=rwX,go=rX /application \

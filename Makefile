@@ -52,7 +52,7 @@ setup: $(READY_DEV)  ## Virtual environment with the locked dependencies
 nginx:  ## Install nginx if it is missing
 	@scripts/ensure_debian.sh $(NGINX)
 
-native: $(READY)  ## Compile the resize for images; where there is no C compiler, with one from Debian or the package index
+native: $(READY)  ## Compile what is written in C; where there is no C compiler, with one from Debian or the package index
 	@scripts/build_native.sh
 
 browser:  ## Install Chromium and its driver if they are missing: the page's tests need them

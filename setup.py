@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: wheels carry the resize in C, compiled for one platform and any Python."""
+"""What pyproject.toml cannot say: wheels carry what is written in C, compiled for one platform and any Python."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ FLAGS = ("-O3", "-ffp-contract=off", "-shared", "-fPIC")
 
 
 class BuildPy(build_py):
-    """Adds the library, by the compiler that ``CC`` names or ``cc``; without one Pillow resizes, to the same pixels."""
+    """Adds the library, by the compiler that ``CC`` names or ``cc``; without one Pillow and Python do the same."""
 
     def run(self) -> None:
         """Compile where files are copied to; an editable installation has what ``make native`` made."""
         super().run()
         if self.editable_mode:
             return
-        source = Path(self.build_lib, "lightbox", "images", "native_resize.c")
-        command = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS]
+        native = Path(self.build_lib, "lightbox", "native")
+        command = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS, "-o", native / "liblightbox.so.1"]
         try:
-            subprocess.run([*command, "-o", source.with_name("libresize.so.1"), source, "-lm"], check=True)  # noqa: S603
+            subprocess.run([*command, *sorted(native.glob("*.c")), "-lm"], check=True)  # noqa: S603
         except (OSError, subprocess.CalledProcessError) as problem:
-            print(f"the native resize is not compiled, Pillow takes its place: {problem}")
+            print(f"the library is not compiled, Pillow and Python take its place: {problem}")
 
 
 class BdistWheel(bdist_wheel):

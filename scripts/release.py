@@ -169,8 +169,8 @@ def make_packages(release: Release) -> None:
         about = Path(folder, "PKG-INFO")
         for path in release.out.glob("*.whl"):
             with zipfile.ZipFile(path) as wheel:
-                if "lightbox/images/libresize.so.1" not in wheel.namelist():
-                    raise Refused(f"{path.name}: the native resize is missing: expected {compiler.name} to compile it")
+                if "lightbox/native/liblightbox.so.1" not in wheel.namelist():
+                    raise Refused(f"{path.name}: the native library is missing: expected {compiler.name} to compile it")
                 about.write_bytes(wheel.read(f"{release.package}.dist-info/METADATA"))
         about.chmod(0o644)
         _git(release, *archive, f"--add-file={about}", f"--output={release.out / release.package}.tar.gz")

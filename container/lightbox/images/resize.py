@@ -2,7 +2,7 @@
 
 Resize and values are compiled, with the same bits as Pillow's: the library reads Pillow's memory and writes into the
 request's tensor, in one pass whatever part, padding, scaling, order of channels and layout it has. ``make native``
-compiles native_resize.c. Pillow resizes wherever the library is missing, and what it does not take.
+compiles lightbox/native/resize.c. Pillow resizes wherever the library is missing, and what it does not take.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import numpy.typing as npt
 from PIL.Image import Image, Resampling, fromarray, frombytes
 
 from lightbox.images.preparation import Filter, Float32, Placement, Preparation, Scaling, Size, table_of
-from lightbox.images.resize_library import INSTRUCTIONS, LIBRARY
+from lightbox.images.resize_library import INSTRUCTIONS
+from lightbox.native import LIBRARY
 
 _FILTERS = {
     Resampling.BOX: 0,

@@ -6,8 +6,7 @@ import ctypes
 from importlib.util import find_spec
 from pathlib import Path
 
-LIBRARY = Path(__file__).with_name("libresize.so.1")
-"""Python takes what ends with .so for a module of its own."""
+from lightbox.native import LIBRARY
 
 INSTRUCTIONS = ("plain C", "AVX2", "NEON", "AVX-512 VNNI")
 """What ``lightbox_instructions`` of the library counts."""

@@ -1,36 +1,36 @@
 """A long body of one regular array -> ndarray, without a list for each of its rows.
 
-The array's brackets are checked by themselves and then blanked out, so that the parser sees one flat list.
-Everything here gives exactly what the readers of lists would give, or gives up.
+The compiled library reads it. Without that, the array's brackets are checked by themselves and then blanked out, so
+that the parser sees one flat list. Everything here gives exactly what the readers of lists would give, or gives up.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
+from lightbox.native import numbers
 from lightbox.tfs_wire import dtypes
 from lightbox.tfs_wire.rest import quick
 from lightbox.tfs_wire.status import StatusError
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Positions = npt.NDArray[np.intp]
 
 MIN_BYTES = 1 << 12
 """Below, there are too few lists to save anything."""
 
-_BLOCK = 1 << 16
-"""Bytes that are looked at at once; they stay in a processor's cache."""
-
 _CHUNK = 1 << 17
 """Bytes of numbers that are objects at once."""
 
-_OPENING, _CLOSING, _COMMA, _SPACE = b"[], "
+_BLANKS, _IN_NUMBERS = b" \t\r\n", b"0123456789+-.eE"
+_BLANKED = bytes.maketrans(b"[]", b"  ")
+_NUMBER_BEHIND, _NUMBER_BEFORE = re.compile(rb"\][^\],]"), re.compile(rb"\[(?<![\[,]\[)")
+"""Anything but a bracket or a comma, behind a closing bracket or before an opening one."""
 
 
 class _Asked(NamedTuple):
@@ -47,8 +47,7 @@ def read(
     if start < 0 or end - start < MIN_BYTES:
         return None
     asked = _asked(body[:start] + b"null" + body[end:])
-    # True and false would pass for numbers.
-    if asked is None or body.find(b"t", start) >= start or body.find(b"f", start) >= start:
+    if asked is None:
         return None
     try:
         types = input_types(asked.signature_name)
@@ -91,61 +90,49 @@ def _asked(around: bytes | bytearray) -> _Asked | None:
 def array(text: memoryview, number: int, step: Callable[[], None] = lambda: None) -> Array | None:
     """Return the regular array that JSON ``text`` is, in the dtype of this number, or None where it is another.
 
-    For text of brackets, numbers, commas and blanks alone. Numbers become objects some thousands at a time, and
-    ``step`` is called in between: it may raise.
+    For text of brackets, numbers, commas and blanks alone. ``step`` is called in between: it may raise.
     """
-    found = _blanked(text, step)
-    if found is None or number not in quick.DTYPES:
+    step()
+    if number not in quick.DTYPES:
         return None
-    blanked, shape = found
+    native = numbers.load()
+    if native is not None:
+        code = "f" if number == dtypes.DT_FLOAT else quick.code_of(number)
+        values = native.read(text, code, dtypes.MAX_DIMENSIONS)
+        if values is not None:
+            return values if values.dtype == dtypes.numpy_dtype(number) else quick.converted(values, number)
+    return _in_parts(bytes(text), number, step)
+
+
+def _in_parts(text: bytes, number: int, step: Callable[[], None]) -> Array | None:
+    """Do the same without the library, and for the few numbers that it leaves: they are objects some at a time."""
+    unspaced = text.translate(None, _BLANKS)
+    if _NUMBER_BEHIND.search(unspaced) or _NUMBER_BEFORE.search(unspaced, 1):
+        return None
+    shape = _shape(unspaced.translate(None, _IN_NUMBERS))
+    if shape is None:
+        return None
     values = np.empty(math.prod(shape), dtypes.numpy_dtype(number))
-    view, last = memoryview(blanked), len(blanked) - 1
+    text = text.translate(_BLANKED)
     at = filled = 0
-    while at < last:
+    while at < len(text):
         step()
-        end = blanked.find(b",", at + _CHUNK)
-        end = last if end < 0 else end
-        blanked[at], blanked[end] = _OPENING, _CLOSING  # in the place of the commas around this part
-        piece = _packed(view[at : end + 1], number)
+        end = text.find(b",", at + _CHUNK)
+        end = len(text) if end < 0 else end
+        piece = _packed(text[at:end], number)
         if piece is None or filled + len(piece) > len(values):
             return None
         values[filled : filled + len(piece)] = piece
-        at, filled = end, filled + len(piece)
+        at, filled = end + 1, filled + len(piece)
     return values.reshape(shape) if filled == len(values) else None
 
 
-def _packed(numbers: memoryview, number: int) -> Array | None:
+def _packed(text: bytes, number: int) -> Array | None:
     try:
-        values = orjson.loads(numbers)
+        values = orjson.loads(b"[%b]" % text)
     except orjson.JSONDecodeError:
         return None
     return quick.packed(values, (len(values),), number) if values else None
-
-
-def _blanked(text: memoryview, step: Callable[[], None]) -> tuple[bytearray, tuple[int, ...]] | None:
-    """Return the text with blanks for brackets, and the shape that these tell; None where they are not regular."""
-    octets, blanked = np.frombuffer(text, np.uint8), bytearray(len(text))
-    target = np.frombuffer(blanked, np.uint8)
-    marks = []
-    left = np.empty(0, np.intp)
-    for start in range(0, len(octets), _BLOCK):
-        step()
-        block = octets[start : start + _BLOCK]
-        places = np.concatenate([left, _blank(block, target[start : start + _BLOCK]) + start])
-        found = octets[places]
-        if not _nothing_between(octets, places, found):
-            return None
-        marks.append(found[len(left) :].tobytes())
-        left = places[-1:]
-    shape = _shape(b"".join(marks))
-    return None if shape is None else (blanked, shape)
-
-
-def _blank(block: Array, target: Array) -> Positions:
-    """Copy a block with blanks for brackets; return where its brackets and commas are."""
-    brackets = (block - _OPENING <= _CLOSING - _OPENING).view(np.uint8)
-    target[:] = (block & (brackets - 1)) | (brackets * _SPACE)
-    return np.flatnonzero(brackets.view(bool) | (block == _COMMA))
 
 
 def _shape(marks: bytes) -> tuple[int, ...] | None:
@@ -166,11 +153,3 @@ def _shape(marks: bytes) -> tuple[int, ...] | None:
         if not marks.startswith(inner, start):
             return None
     return tuple(reversed(shape)) if marks == inner else None
-
-
-def _nothing_between(octets: Array, places: Positions, marks: Array) -> bool:
-    """Return whether only a space, if anything, stands where no number may be: after "]" and before "["."""
-    empty = (marks[:-1] == _CLOSING) | (marks[1:] == _OPENING)
-    gaps, after = np.diff(places), octets[places[:-1] + 1]
-    wrong = (gaps > 2) | ((gaps == 2) & (after != _SPACE))
-    return not (empty & wrong).any()

@@ -78,21 +78,32 @@ def packed(flat: list[Any], shape: tuple[int, ...], number: int) -> Array | None
     """Return a list of numbers as an array, or None if JSON cannot give all of them to this dtype."""
     if number not in DTYPES or len(shape) > dtypes.MAX_DIMENSIONS:
         return None
-    code = "d" if number in FLOATS else "Q" if number == dtypes.DT_UINT64 else "q"
+    code = code_of(number)
     try:
         # struct packs a list of numbers three times as fast as numpy or array.array take it.
         values = np.frombuffer(struct.pack(f"={len(flat)}{code}", *flat), code)
     except (TypeError, ValueError, struct.error):
         return None
+    found = converted(values, number)
+    return None if found is None else found.reshape(shape)
+
+
+def code_of(number: int) -> str:
+    """Return the letter of what JSON's numbers are read as: float64, uint64 or int64."""
+    return "d" if number in FLOATS else "Q" if number == dtypes.DT_UINT64 else "q"
+
+
+def converted(values: Array, number: int) -> Array | None:
+    """Return numbers that are read as ``code_of`` says in a dtype, or None if JSON cannot give all of them to it."""
     if number in LIMITS and values.size:
         low, high = LIMITS[number]
         if not low <= values.min() <= values.max() <= high:
             return None
     with np.errstate(over="ignore"):
-        converted = values.astype(dtypes.numpy_dtype(number))
-    if code == "d" and not np.isfinite(converted).all() and (np.isinf(converted) & np.isfinite(values)).any():
+        found = values.astype(dtypes.numpy_dtype(number))
+    if number == dtypes.DT_FLOAT and (np.isinf(found) & np.isfinite(values)).any():
         return None
-    return converted.reshape(shape)
+    return found
 
 
 def _shape(nested: Any) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,21 @@ from lightbox.codecs.json_numbers import hollowed
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference.rest_body import parse_body
+from lightbox.native import numbers
+from lightbox.native.numbers import NativeNumbers
 from support.decoding import decode
 from support.fakes import Tensor
 from support.patience import PATIENCE
 
 LONG = 1 << 30
+
+
+@pytest.fixture(autouse=True, params=[True, False], ids=["compiled", "by Python"])
+def reader(library: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    native = NativeNumbers(library) if request.param else None
+    monkeypatch.setattr(numbers, "load", lambda: native)
+
+
 ONE: Mapping[str, Tensor] = {"x": ("float32", None)}
 TWO: Mapping[str, Tensor] = {"x": ("float32", None), "n": ("int64", None)}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +25,6 @@ FILTERS = [
     Image.Resampling.LANCZOS,
 ]
 sides = st.one_of(st.integers(1, 12), st.integers(1, 300))
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library; ``tests/slow/test_sanitized_resize.py`` adds flags."""
-    path = tmp_path_factory.mktemp("native") / "resize.so"
-    flags = os.environ.get("NATIVE_RESIZE_FLAGS", "").split()
-    subprocess.run([ROOT / "scripts" / "build_native.sh", path, *flags], check=True)
-    return path
 
 
 def noise(width: int, height: int, mode: str = "RGB") -> Image.Image:

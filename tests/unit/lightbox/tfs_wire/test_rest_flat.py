@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from lightbox.native import numbers
+from lightbox.native.numbers import NativeNumbers
 from lightbox.tfs_wire import dtypes
 from lightbox.tfs_wire.rest import flat
 from lightbox.tfs_wire.rest.document import load
@@ -22,10 +25,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 LIMIT = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.fixture(autouse=True)
-def every_length(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(autouse=True, params=[True, False], ids=["compiled", "by Python"])
+def every_length(library: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    native = NativeNumbers(library) if request.param else None
     with monkeypatch.context() as patched:
         patched.setattr(flat, "MIN_BYTES", 0)
+        patched.setattr(numbers, "load", lambda: native)
         yield
 
 

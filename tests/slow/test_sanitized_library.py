@@ -1,4 +1,4 @@
-"""The resize in C, compiled with sanitizers, runs its own unit tests: no byte outside its memory, nothing undefined."""
+"""What is in C, compiled with sanitizers, runs its unit tests: no byte outside its memory, nothing undefined."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from support.stack import REPOSITORY
 
-TESTS = "tests/unit/lightbox/images/test_native_resize.py"
+TESTS = ("tests/unit/lightbox/images/test_native_resize.py", "tests/unit/lightbox/native")
 pytestmark = pytest.mark.timeout(3600)
 
 
@@ -25,7 +25,7 @@ def sanitized(program: list[str]) -> subprocess.CompletedProcess[str]:
         "LD_PRELOAD": " ".join(found),
         "ASAN_OPTIONS": "detect_leaks=0",  # Python keeps memory until its end
         "UBSAN_OPTIONS": "halt_on_error=1",
-        "NATIVE_RESIZE_FLAGS": "-fsanitize=address,undefined -fno-sanitize-recover=all",
+        "NATIVE_FLAGS": "-fsanitize=address,undefined -fno-sanitize-recover=all",
         "PYTHONPATH": "container:tests:scripts",
     }
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_CURRENT_TEST"):
@@ -35,7 +35,7 @@ def sanitized(program: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def test_sanitizers_find_nothing() -> None:
-    done = sanitized(["-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS])
+    done = sanitized(["-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS])
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     assert " passed" in done.stdout
 

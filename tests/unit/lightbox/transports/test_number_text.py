@@ -1,0 +1,51 @@
+"""Numbers as JSON for the model server: looked up or written one by one, the text is the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from lightbox.codecs.json_text import array_text
+from lightbox.images.preparation import PixelValues, Scaling
+from lightbox.native import numbers
+from lightbox.transports.rest import number_text
+
+LEVELS = np.random.default_rng(1).integers(0, 256, (2, 60, 70, 3), np.uint8)
+
+
+def with_names() -> npt.NDArray[np.float32]:
+    """An image in which some pixels are no numbers."""
+    image = LEVELS.astype(np.float32)
+    image[0, 0, 0], image[1, 30, 30], image[1, 59, 69] = np.nan, np.inf, -np.inf
+    return image
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize(
+    "array",
+    [
+        *[pytest.param(PixelValues(scaling).scaled(LEVELS), id=scaling.name) for scaling in Scaling],
+        pytest.param(with_names(), id="NaN"),
+        pytest.param(LEVELS.astype(np.float32).transpose(0, 3, 1, 2), id="strides"),
+        pytest.param(LEVELS.astype(np.float32) / -3e38, id="denormal"),
+        pytest.param(LEVELS.astype(">f4"), id="bytes in the other order"),
+        pytest.param(LEVELS.astype(np.float32).ravel(), id="flat"),
+        pytest.param(np.random.default_rng(2).random((100, 100, 3), np.float32), id="every number another"),
+        pytest.param(LEVELS / 3, id="float64"),
+        pytest.param(LEVELS, id="uint8"),
+        pytest.param(np.zeros((0, 20_000), np.float32), id="empty"),
+    ],
+)
+def test_the_text_is_that_of_each_number(
+    array: npt.NDArray[Any], is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_compiled:
+        monkeypatch.setattr(numbers, "load", lambda: None)
+    text = bytes(number_text(array))
+    assert text == array_text(array)
+    if array.size:
+        np.testing.assert_array_equal(np.array(json.loads(text), array.dtype), array)
