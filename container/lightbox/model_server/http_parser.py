@@ -11,6 +11,7 @@ MAX_BODY_BYTES = 1 << 29
 """A longer body is refused when its length is declared, before any of it is kept."""
 
 _MAX_CHUNK_LINE = 1 << 10
+_PIECE = 1 << 16
 _LENGTH = re.compile("[0-9]{1,64}", re.ASCII)
 """Python refuses to read numbers of thousands of digits, in an error of its own."""
 _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]+")
@@ -84,7 +85,8 @@ class RequestParser:
         if "chunked" in request.headers.get("transfer-encoding", "").lower():
             yield from self._chunks(request)
         else:
-            yield from self._take(request, int(length))
+            _check_room(request, int(length))
+            request.body = yield from self._take(int(length))
         self._begun = self.expects_continue = False
         return request
 
@@ -100,20 +102,17 @@ class RequestParser:
         del self._pending[: end + len(mark)]
         return found
 
-    def _take(self, request: Request, size: int) -> Generator[None, None, None]:
-        """Add ``size`` bytes to the body."""
-        if len(request.body) + size > MAX_BODY_BYTES:
-            raise HttpError(413)
-        while size:
-            taken = min(size, len(self._pending))
-            if not taken:
-                yield None
-            elif taken == len(self._pending) and not request.body:
-                request.body, self._pending = self._pending, bytearray()
-            else:
-                request.body += self._pending[:taken]
-                del self._pending[:taken]  # moves nothing: requests that came in one piece cost no more than one by one
-            size -= taken
+    def _take(self, size: int) -> Generator[None, None, bytearray]:
+        """Take ``size`` bytes, and copy what is shorter: these, or what is behind them."""
+        while len(self._pending) < size:
+            yield None
+        if 2 * size < len(self._pending):
+            taken = self._pending[:size]
+            del self._pending[:size]  # moves nothing: requests that came in one piece cost no more than one by one
+        else:
+            taken, self._pending = self._pending, self._pending[size:]
+            del taken[size:]
+        return taken
 
     def _chunks(self, request: Request) -> Generator[None, None, None]:
         size = -1
@@ -125,9 +124,17 @@ class RequestParser:
             if not _CHUNK_SIZE.fullmatch(digits):
                 raise HttpError(400)
             size = int(digits, 16)
-            yield from self._take(request, size)
+            _check_room(request, size)
+            for start in range(0, size, _PIECE):  # not at once: a long chunk is there once
+                request.body += yield from self._take(min(_PIECE, size - start))
         while (yield from self._until(b"\r\n", _MAX_CHUNK_LINE, 400)):
             pass  # the trailer
+
+
+def _check_room(request: Request, size: int) -> None:
+    """Raise HttpError where a body would become too long by ``size`` bytes."""
+    if len(request.body) + size > MAX_BODY_BYTES:
+        raise HttpError(413)
 
 
 def _parse_head(head: str) -> Request:

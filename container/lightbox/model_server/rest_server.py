@@ -71,6 +71,7 @@ class RestServer:
         self.port = int(self._listeners[0].getsockname()[1])
         self._epoll = select.epoll()
         self._connections: dict[int, Connection] = {}
+        self._received = memoryview(bytearray(_READ_BYTES))  # the I/O thread's
         # Others need descriptors too: the gRPC server, and TensorFlow for the files of models.
         self._most = min(MAX_CONNECTIONS, max(8, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
         self._workers = ThreadPoolExecutor(max(1, threads), "rest")
@@ -189,17 +190,17 @@ class RestServer:
     def _receive(self, connection: Connection) -> None:
         while True:
             try:
-                data = connection.sock.recv(_READ_BYTES)
+                size = connection.sock.recv_into(self._received)
             except BlockingIOError:
                 self._arm(connection, select.EPOLLIN)
                 return
-            if not data:
+            if not size:
                 self._drop(connection)
                 return
-            if self._feed(connection, data):
+            if self._feed(connection, self._received[:size]):
                 return
 
-    def _feed(self, connection: Connection, data: bytes) -> bool:
+    def _feed(self, connection: Connection, data: bytes | memoryview) -> bool:
         """Return whether the connection waits for an answer now."""
         try:
             request = connection.parser.feed(data)

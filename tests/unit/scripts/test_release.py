@@ -173,8 +173,8 @@ def test_stand_ins_are_for_candidates(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert all("-stand-in" in name for name in release.write_sums(tmp_path))
 
 
-def test_no_wheel_is_made_without_the_resize(repository: Path, tmp_path: Path) -> None:
+def test_no_wheel_is_made_without_the_library(repository: Path, tmp_path: Path) -> None:
     (repository / "scripts" / "portable_cc.sh").write_text("#!/bin/sh\nexit 1\n")
     done = made(repository, "--candidate", "--out", str(tmp_path / "out"))
     assert done.returncode == 1
-    assert ".whl: the native resize is missing: expected portable_cc.sh to compile it" in done.stderr
+    assert ".whl: the native library is missing: expected portable_cc.sh to compile it" in done.stderr
