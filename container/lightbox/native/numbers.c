@@ -56,7 +56,7 @@ static const char *read_number(const char *at, Number *number) {
         at += *at == '-' || *at == '+';
         ptrdiff_t exponent = 0;
         for (first = at; is_digit(*at); at++)
-            if (exponent < 1000) exponent = exponent * 10 + (*at - '0');
+            if (exponent < 100000000000000000) exponent = exponent * 10 + (*at - '0'); /* beyond any length */
         if (at == first) return NULL;
         number->exponent += down ? -exponent : exponent;
         number->whole = 0;

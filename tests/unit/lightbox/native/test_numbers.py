@@ -113,9 +113,27 @@ def test_the_largest_float32(native: NativeNumbers, text: str, is_read: bool) ->
     assert (found is not None) == is_read
 
 
-@pytest.mark.parametrize("text", ["[3402823567797336617e20]", "[1e39]", "[9e38]", "[1e400]", "[1e28]", "[1e-28]"])
+ZEROS = "0." + "0" * 1004
+"""An exponent may make up for them, and must not lose a digit where it cannot."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("3402823567797336617e20", "1e39", "9e38", "1e400", "1e28", "1e-28", "1e-" + "9" * 30),
+        *(f"{ZEROS}1", f"{ZEROS}1e10001", f"{ZEROS}1e" + "1" * 40),
+    ],
+)
 def test_what_is_too_large_or_small_is_left(native: NativeNumbers, text: str) -> None:
-    assert read(native, text, "f") is None
+    assert read(native, f"[{text}]", "f") is None
+
+
+@pytest.mark.parametrize("exponent", ["e1004", "E+1005", "e000001006"])
+def test_zeros_and_an_exponent_that_makes_up_for_them(native: NativeNumbers, exponent: str) -> None:
+    text = f"{ZEROS}1{exponent}"
+    found = read(native, f"[{text}]")
+    assert found is not None
+    assert found.tolist() == [float(text)]
 
 
 @pytest.mark.extended
