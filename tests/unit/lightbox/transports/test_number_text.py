@@ -12,6 +12,8 @@ import pytest
 from lightbox.codecs.json_text import array_text
 from lightbox.images.preparation import PixelValues, Scaling
 from lightbox.native import numbers
+from lightbox.tfs_wire import dtypes
+from lightbox.tfs_wire.rest import flat
 from lightbox.transports.rest import number_text
 
 LEVELS = np.random.default_rng(1).integers(0, 256, (2, 60, 70, 3), np.uint8)
@@ -49,3 +51,7 @@ def test_the_text_is_that_of_each_number(
     assert text == array_text(array)
     if array.size:
         np.testing.assert_array_equal(np.array(json.loads(text), array.dtype), array)
+    if array.size and array.dtype == np.float32 and np.isfinite(array).all():
+        arrived = flat.array(memoryview(text), dtypes.DT_FLOAT)
+        assert arrived is not None
+        assert (arrived.shape, arrived.tobytes()) == (array.shape, array.tobytes())
