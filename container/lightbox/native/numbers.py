@@ -64,11 +64,11 @@ class NativeNumbers:
     def write(self, index: npt.NDArray[np.uint16], shape: tuple[int, ...], texts: list[bytes]) -> memoryview:
         """Return the JSON of an array of ``shape`` whose numbers' ``texts`` are at ``index``; none is of size 0."""
         cells, lengths = np.array(texts, f"S{_CELL}"), np.array([*map(len, texts)], np.uint8)
-        rows = prod(shape[:-1])
+        sizes, rows = np.array(shape, np.uintp), prod(shape[:-1])
         out = np.empty(index.size * (_CELL + 1) + rows * 2 * len(shape) + _CELL, np.uint8)
         size = self._write(
             index.ctypes.data,
-            np.array(shape, np.uintp).ctypes.data,
+            sizes.ctypes.data,
             len(shape),
             cells.ctypes.data,
             lengths.ctypes.data,
