@@ -5,9 +5,8 @@ Nothing here knows atheris, so that the tests can run found inputs through the s
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
 import numpy as np
@@ -36,6 +35,7 @@ from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
 
 LIMITS = {"LIGHTBOX_MAX_BODY_MB": "4", "LIGHTBOX_MAX_IMAGE_PIXELS": "1000000"}
+Shape = tuple[int | None, ...] | None
 MEMORY_MB = 32
 """Small, so that an input at the limit does not take the time of a thousand others."""
 
@@ -44,12 +44,7 @@ class Fault(Exception):
     """A caller's bytes led to an error that is said to be ours."""
 
 
-def image(data: bytes) -> None:
-    """An image for a model of pixels."""
-    _decode(data, "application/x-image", "uint8", (None, 16, 16, 3))
-
-
-def jpeg(data: bytes) -> None:
+def _jpeg(data: bytes) -> None:
     """A JPEG for the compiled resize beside what Pillow makes of it: the same pixels, or the same error."""
     limits = ImageLimits(max_pixels=1_000_000, max_memory_mb=MEMORY_MB)
     if not data.startswith(b"\xff\xd8\xff"):
@@ -72,58 +67,14 @@ def jpeg(data: bytes) -> None:
         raise Fault("a JPEG has other pixels than Pillow's")
 
 
-def image_of_any_size(data: bytes) -> None:
-    """An image for a model of pixels that fixes no size."""
-    _decode(data, "image/png", "float32", (None, None, None, 3))
-
-
-def json_numbers(data: bytes) -> None:
-    """JSON in all its forms, for numbers."""
-    _decode(data, "application/json", "float32", (None, 2))
-
-
-def json_images(data: bytes) -> None:
-    """JSON with base64, for an image model and for one of strings."""
-    _decode(data, "application/json", "uint8", (None, 4, 4, 3))
-    _decode(data, "application/jsonlines", "string", (None,))
-
-
-def csv(data: bytes) -> None:
-    """CSV for the kinds of number, and for text."""
-    for dtype in ("float32", "int64", "bool", "string"):
-        _decode(data, "text/csv", dtype, (None, 2))
-
-
-def tiff(data: bytes) -> None:
-    """A TIFF, whose tags are the most intricate of all formats, for a model of pixels."""
-    _decode(data, "image/tiff", "float32", (None, 16, 16, 3))
-
-
-def npy(data: bytes) -> None:
-    """A numpy file or an archive of them."""
-    for dtype in ("float32", "string"):
-        _decode(data, "application/x-npy", dtype, None)
-
-
-def npz(data: bytes) -> None:
-    """An archive of numpy files, for a model with one input and one with two."""
-    _decode(data, "application/x-npz", "float32", None)
-    _decode(data, "application/x-npz", "uint8", (None, 2))
-
-
-def codecs(data: bytes) -> None:
+def _any_codec(data: bytes) -> None:
     """A body of any media type: the first byte tells which of those that codecs read, in their order."""
     names = [name for codec in _codecs().readers for name in codec.media_types]
     for dtype in ("float32", "string"):
         _decode(data[1:], names[data[0] % len(names)] if data else "", dtype, (None, 2))
 
 
-def multipart(data: bytes) -> None:
-    """A form; its boundary is ``edge``."""
-    _decode(data, "multipart/form-data; boundary=edge", "uint8", (None, 4, 4, 3))
-
-
-def gzip(data: bytes) -> None:
+def _gzip(data: bytes) -> None:
     """A compressed body of JSON."""
     _only_our_errors(
         lambda: _decode(decoded_body(data, "gzip", 4, RequestContext(30)), "application/json", "float32", (None,))
@@ -131,7 +82,7 @@ def gzip(data: bytes) -> None:
     _only_our_errors(lambda: decoded_body(data, "deflate", 4, RequestContext(30)))
 
 
-def kserve(data: bytes) -> None:
+def _kserve(data: bytes) -> None:
     """A body of the Open Inference Protocol: the first two bytes tell how much of the rest is JSON."""
     body = data[2:]
     for length in (int.from_bytes(data[:2], "big"), None):
@@ -144,7 +95,7 @@ def _kserve_rest(body: bytes, json_length: int | None) -> object:
     return parse_body(body, json_length, RequestContext(30)).call(_codecs(), "m", "", CustomAttributes())
 
 
-def kserve_grpc(data: bytes) -> None:
+def _kserve_grpc(data: bytes) -> None:
     """A ModelInferRequest as gRPC carries it; what is no such message never gets to us."""
     from google.protobuf.message import DecodeError
 
@@ -155,7 +106,7 @@ def kserve_grpc(data: bytes) -> None:
     _only_our_errors(lambda: grpc_messages.read_request(message))
 
 
-def stream_frames(data: bytes) -> None:
+def _stream_frames(data: bytes) -> None:
     """What comes over the socket of an open stream, and the pairs in its text frames and in its opening's query."""
     protocol = ServerProtocol(state=OPEN, max_size=1 << 20)
     protocol.receive_data(data)
@@ -167,9 +118,9 @@ def stream_frames(data: bytes) -> None:
         _only_our_errors(partial(from_query, bytes(text).decode("latin-1")))
 
 
-def native_resize(data: bytes) -> None:
+def _native_resize(data: bytes) -> None:
     """The resize in C beside Pillow's: the first 14 bytes are sizes, filter and a part, the rest are pixels."""
-    native = _native_resize()
+    native = _native()
     if native is None or len(data) < 14:
         return
     width, height, to_width, to_height = (1 + int.from_bytes(data[at : at + 2], "big") % 400 for at in (0, 2, 4, 6))
@@ -196,47 +147,8 @@ def native_resize(data: bytes) -> None:
 
 
 @cache
-def _native_resize() -> NativeResize | None:
+def _native() -> NativeResize | None:
     return load_native()
-
-
-TARGETS: dict[str, Callable[[bytes], None]] = {
-    function.__name__: function
-    for function in (
-        image,
-        jpeg,
-        image_of_any_size,
-        json_numbers,
-        json_images,
-        csv,
-        tiff,
-        npy,
-        npz,
-        codecs,
-        multipart,
-        gzip,
-        kserve,
-        kserve_grpc,
-        native_resize,
-        stream_frames,
-    )
-}
-
-
-_PICTURE = Bound(allocated=48 << 20, grown=96 << 20)
-"""Of a million pixels as LIMITS has it, decoded and as float32, whatever the file weighs."""
-_UNPACKED = 4 << 20
-
-BOUNDS: defaultdict[str, Bound] = defaultdict(
-    Bound,
-    dict.fromkeys(("image", "jpeg", "image_of_any_size", "tiff", "json_images", "multipart", "native_resize"), _PICTURE)
-    # Small files unpack to as much as LIMITS allows.
-    | dict.fromkeys(("npy", "npz", "codecs"), Bound(allocated=4 * _UNPACKED, grown=8 * _UNPACKED))
-    # Rows are made arrays some thousands at a time: what these take is there once.
-    | {"csv": Bound(allocated=2 << 20)}
-    | {"gzip": Bound(seconds=2, allocated=48 * _UNPACKED, grown=64 * _UNPACKED)},
-)
-"""What an input of each target may cost."""
 
 
 @cache
@@ -246,12 +158,12 @@ def _codecs() -> Codecs:
 
 
 @cache
-def _signature(dtype: str, shape: tuple[int | None, ...] | None) -> SignatureSpec:
+def _signature(dtype: str, shape: Shape) -> SignatureSpec:
     outputs = {"y": TensorSpec("y", "float32", (None,))}
     return SignatureSpec("m", 1, "serving_default", {"x": TensorSpec("x", dtype, shape)}, outputs)
 
 
-def _decode(data: bytes, content_type: str, dtype: str, shape: tuple[int | None, ...] | None) -> None:
+def _decode(data: bytes, content_type: str, dtype: str, shape: Shape) -> None:
     """Decode as the pipeline does, up to the check that precedes every predict."""
     signature = _signature(dtype, shape)
 
@@ -270,3 +182,59 @@ def _only_our_errors(run: Callable[[], object]) -> None:
     except LightboxError as error:
         if error.status >= 500:
             raise Fault(f"{error.status}: {error.message}") from error
+
+
+def _decoding(*cases: tuple[str, str, Shape]) -> Callable[[bytes], None]:
+    """Return what decodes a body in each of some cases: a media type, and a model's type and shape."""
+
+    def run(data: bytes) -> None:
+        for content_type, dtype, shape in cases:
+            _decode(data, content_type, dtype, shape)
+
+    return run
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is run on bytes, and what an input may cost."""
+
+    run: Callable[[bytes], None]
+    bound: Bound = field(default_factory=Bound)
+
+    def check(self, data: bytes) -> None:
+        """Run it on an input; raise Fault and TooCostly, and what is no error of ours."""
+        self.bound.check(self.run, data)
+
+
+_PICTURE = Bound(allocated=48 << 20, grown=96 << 20)
+"""Of a million pixels as LIMITS has it, decoded and as float32, whatever the file weighs."""
+_SIZE = 4 << 20
+_UNPACKED = Bound(allocated=4 * _SIZE, grown=8 * _SIZE)
+"""Of small files that unpack to as much as LIMITS allows."""
+_ROWS = Bound(allocated=2 << 20)
+"""Rows are made arrays some thousands at a time: what these take is there once."""
+_GZIP = Bound(seconds=2, allocated=48 * _SIZE, grown=64 * _SIZE)
+_PAIRS, _SMALL, _FIXED, _ANY = (None, 2), (None, 4, 4, 3), (None, 16, 16, 3), (None, None, None, 3)
+
+TARGETS: dict[str, Target] = {
+    "image": Target(_decoding(("application/x-image", "uint8", _FIXED)), _PICTURE),
+    "jpeg": Target(_jpeg, _PICTURE),
+    "image_of_any_size": Target(_decoding(("image/png", "float32", _ANY)), _PICTURE),
+    "json_numbers": Target(_decoding(("application/json", "float32", _PAIRS))),
+    "json_images": Target(
+        _decoding(("application/json", "uint8", _SMALL), ("application/jsonlines", "string", (None,))),
+        _PICTURE,
+    ),
+    "csv": Target(_decoding(*(("text/csv", dtype, _PAIRS) for dtype in ("float32", "int64", "bool", "string"))), _ROWS),
+    "tiff": Target(_decoding(("image/tiff", "float32", _FIXED)), _PICTURE),
+    "npy": Target(_decoding(("application/x-npy", "float32", None), ("application/x-npy", "string", None)), _UNPACKED),
+    "npz": Target(_decoding(("application/x-npz", "float32", None), ("application/x-npz", "uint8", _PAIRS)), _UNPACKED),
+    "codecs": Target(_any_codec, _UNPACKED),
+    "multipart": Target(_decoding(("multipart/form-data; boundary=edge", "uint8", _SMALL)), _PICTURE),
+    "gzip": Target(_gzip, _GZIP),
+    "kserve": Target(_kserve),
+    "kserve_grpc": Target(_kserve_grpc),
+    "native_resize": Target(_native_resize, _PICTURE),
+    "stream_frames": Target(_stream_frames),
+}
+"""TIFF has the most intricate tags of all images, and a target of its own."""
