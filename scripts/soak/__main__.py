@@ -16,9 +16,8 @@ from pathlib import Path
 from benchmark.servers import REPOSITORY
 from soak.changing import changing_models
 from soak.fixed import fixed_models
-from soak.overload import overload
-from soak.report import text
-from soak.run import Enough, soak
+from soak.overload import DEADLINE_SECONDS, overload
+from soak.run import soak, text
 from soak.stack import BUILD, make_models, model_servers
 from soak.weight import weigh
 
@@ -29,32 +28,24 @@ def main(arguments: list[str] | None = None) -> int:
     # Ended from outside, the stack is stopped all the same.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     fixed, changing = make_models(options.models, options.folder)
+    folder = options.folder / options.what
     if options.what == "overload":
-        folder = options.folder / "overload"
-        report, well = overload(fixed, folder, options.seconds, options.peak_seconds, dict(options.set))
-    elif options.what == "weight":
-        result = weigh(fixed, options.folder / "weight", options.seconds)
-        report, well = text(result, options.seconds), result.is_well
+        report, well = overload(fixed, folder, options.seconds, options.peak_seconds, options.deadline)
+        print(report)
+        return 0 if well else 1
+    if options.what == "weight":
+        results = [weigh(fixed, folder, options.seconds)]
     else:
-        report, well = _faults(options, fixed, changing)
-    print(report)
-    if options.out:
-        options.out.write_text(report + "\n")
-    return 0 if well else 1
-
-
-def _faults(options: argparse.Namespace, fixed: Path, changing: Path) -> tuple[str, bool]:
-    reports, well = [], True
-    with tempfile.TemporaryDirectory() as programs, model_servers(Path(programs)) as (of_fixed, of_changing):
-        for traffic, seconds in (
-            (fixed_models(fixed, of_fixed), options.seconds),
-            (changing_models(changing, of_changing), options.changing_seconds or options.seconds / 3),
-        ):
-            enough = Enough(seconds, options.kills, options.answers, options.refusals)
-            result = soak(traffic, options.folder / "soak", options.kill_pause, enough)
-            reports.append(text(result, seconds))
-            well &= result.is_well
-    return "\n\n".join(reports), well
+        with tempfile.TemporaryDirectory() as programs, model_servers(Path(programs)) as (of_fixed, of_changing):
+            results = [
+                soak(traffic, folder, seconds, options.kill_pause, options.kills)
+                for traffic, seconds in (
+                    (fixed_models(fixed, of_fixed), options.seconds),
+                    (changing_models(changing, of_changing), options.seconds / 3),
+                )
+            ]
+    print("\n\n".join(map(text, results)))
+    return 0 if all(result.is_well for result in results) else 1
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -66,24 +57,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         command.add_argument("--seconds", type=float, default=seconds, help=f"how long the load lasts ({seconds:g})")
         command.add_argument("--models", type=Path, default=REPOSITORY / "models", help="the sample models' folder")
         command.add_argument("--folder", type=Path, default=BUILD, help="where models and logs are put (build)")
-        command.add_argument("--out", type=Path, help="write the report there too")
-    faults.add_argument("--changing-seconds", type=float, help="how long models come and go (a third of --seconds)")
     faults.add_argument("--kill-pause", type=float, default=8, help="average seconds between recovery and kill (8)")
     faults.add_argument("--kills", type=int, default=0, help="go on until each kind was killed so often (0)")
-    faults.add_argument("--answers", type=int, default=0, help="go on until so many requests were answered rightly (0)")
-    faults.add_argument("--refusals", type=int, default=0, help="go on until so many were refused rightly (0)")
     overload.add_argument("--peak-seconds", type=float, default=6, help="how long each number of clients tries (6)")
     overload.add_argument(
-        "--set", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="a setting of the server"
+        "--deadline", type=float, default=DEADLINE_SECONDS, help=f"of a request, in seconds ({DEADLINE_SECONDS:g})"
     )
     return parser.parse_args(arguments)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
-    return name, value
 
 
 if __name__ == "__main__":

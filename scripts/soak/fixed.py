@@ -1,24 +1,39 @@
-"""The traffic of a stack whose models are there from the start: every way in, and hostile clients beside it."""
+"""The traffic of a stack whose models are there from the start: every way in, sessions, and clients that nobody wants.
+
+Those send bad images, bodies cut short and too much of all; they send and read slowly, and hang up.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from benchmark.servers import Running, Stack
 from soak import good
-from soak.client import Client, Fate, Request
-from soak.good import Check
-from soak.hostile import BODY_LIMIT_MB, Hostile
+from soak.client import INFER, Client, Fate, Request
+from soak.good import ATTRIBUTES, IMAGE, JSON, Check, image_call
 from soak.ledger import Ledger
-from soak.run import Actor, Traffic
+from soak.run import LEAST, Actor, Traffic
 from soak.stack import KINDS, Settings
 
 GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
 SESSION = "X-Amzn-SageMaker-Session-Id"
 ASKS = 10
 """How often a session is asked, on average, before it is closed."""
+CORPUS = Path(__file__).resolve().parents[2] / "tests" / "corpus" / "invalid"
+BAD = (400, 413, 414, 415, 431)
+BODY_LIMIT_MB = 8
+"""The served stack's LIGHTBOX_MAX_BODY_MB, so that a body beyond it need not be large."""
+PATIENCE = 30.0
+NO_HTTP = (b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"POST /invocations HTTP/1.1\r\nContent-Length: -1\r\n\r\n")
+BROKEN_JSON = (b"[" * 100_000, b'{"instances": [1, ', b"\xff\xfe\x00", b"1e400", b'{"inputs": {}}')
+DAMAGED = "damaged image"
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 def fixed_models(models: Path, model_server: Settings) -> Traffic:
@@ -30,7 +45,7 @@ def fixed_models(models: Path, model_server: Settings) -> Traffic:
         ("LIGHTBOX_SESSIONS", "true"),
         ("LIGHTBOX_STREAMS", "true"),
     )
-    return Traffic(Stack("fixed models", models, settings, front=True), KINDS, _clients)
+    return Traffic(Stack("fixed models", models, settings, front=True), KINDS, _clients, LEAST)
 
 
 def _clients(server: Running, ledger: Ledger) -> list[Actor]:
@@ -59,14 +74,16 @@ class Good(Actor):
         self._wanted = wanted
         self._checks = checks
 
-    def act(self) -> None:
-        """Send one request, and once more where there was no answer."""
-        request = self.random.choice(self._wanted)
-        self._twice(request, self._checks[request.name])
+    def acts(self) -> Iterator[None]:
+        """Send one request after another, and once more where there was no answer."""
+        while True:
+            request = self.random.choice(self._wanted)
+            self._twice(request, self._checks[request.name])
+            yield
 
     def _twice(self, request: Request, check: Check) -> None:
-        if self.good(request, check)[0].fate is not Fate.ANSWERED:
-            self.ledger.again(self.good(request, check)[1])
+        if self.send(request, check=check)[0].fate is not Fate.ANSWERED:
+            self.ledger.again(self.send(request, check=check)[1])
 
 
 class InSession(Good):
@@ -76,29 +93,131 @@ class InSession(Good):
     the requests after which nobody knows how it stands with the session: then it begins with another one.
     """
 
-    _session = ""
-    _kept = False
-
-    def act(self) -> None:
-        """Send the request that is next."""
-        check = self._checks[self._wanted[0].name]
-        if not self._session:
-            outcome, right = self.good(self._request("opened", "NEW_SESSION", asks="NEW_SESSION"), _opened)
-            self._session = str(json.loads(outcome.body)["session"]) if right else ""
-        elif not self._kept:
-            _, self._kept = self.good(self._request("image", self._session, self._wanted[0].body), check)
-        elif self.random.random() < 1 / ASKS:
-            outcome, _ = self.good(self._request("closed", self._session, asks="CLOSE"))
-            if outcome.fate is not Fate.ANSWERED or outcome.status == 200:
-                self._session, self._kept = "", False
-        else:
-            self._twice(self._request("asked", self._session), check)
+    def acts(self) -> Iterator[None]:
+        """Live through one session after another."""
+        image, check = self._wanted[0].body, self._checks[self._wanted[0].name]
+        while True:
+            outcome, is_open = self.send(self._request("opened", "NEW_SESSION", asks="NEW_SESSION"), check=_opened)
+            yield
+            session = str(json.loads(outcome.body)["session"]) if is_open else ""
+            while is_open and not self.send(self._request("image", session, image), check=check)[1]:
+                yield
+            while is_open:
+                yield
+                if self.random.random() < 1 / ASKS:
+                    outcome, closed = self.send(self._request("closed", session, asks="CLOSE"))
+                    is_open = outcome.fate is Fate.ANSWERED and not closed
+                else:
+                    self._twice(self._request("asked", session), check)
 
     def _request(self, name: str, session: str, body: bytes = b"", asks: str = "") -> Request:
-        content_type, body = (good.JSON, json.dumps({"requestType": asks}).encode()) if asks else (good.IMAGE, body)
+        content_type, body = (JSON, json.dumps({"requestType": asks}).encode()) if asks else (IMAGE, body)
         headers = {**self._wanted[0].headers, SESSION: session, "Content-Type": content_type}
         return Request(f"session, {name}", "/invocations", headers, body)
 
 
 def _opened(body: bytes) -> str:
     return "" if b'"session"' in body else f"no session: {body[:100]!r}"
+
+
+class Hostile(Actor):
+    """One hostile client, with a connection of its own for each trick."""
+
+    def __init__(self, image: bytes, client: Client, ledger: Ledger, seed: int) -> None:
+        super().__init__(client, ledger, seed)
+        self._image = image
+        self._files = sorted(path for path in CORPUS.iterdir() if path.suffix != ".json")
+
+    def acts(self) -> Iterator[None]:
+        """Do one trick after another, drawn at random: ask what must be refused, or leave before the answer."""
+        tricks = [*[self._ask] * 8, *[self._leave] * 7, self._abandon]
+        while True:
+            self.random.choice(tricks)()
+            yield
+
+    def _ask(self) -> None:
+        """Send what must be refused.
+
+        A refusal may overtake what is still being sent if it is large; the client's system then throws it away.
+        """
+        some_file, damaged = self.random.choice(self._files).read_bytes(), bytearray(self._image)
+        for _ in range(self.random.randrange(1, 30)):
+            damaged[self.random.randrange(len(damaged))] = self.random.randrange(256)
+        request = self.random.choice(
+            [
+                *[_post("bad image", IMAGE, some_file)] * 2,
+                _post(DAMAGED, "image/png", bytes(damaged)),
+                _post("broken JSON", JSON, self.random.choice(BROKEN_JSON)),
+                _post("oversized body", IMAGE, bytes((BODY_LIMIT_MB << 20) + 1)),
+                Request("oversized headers", "/invocations", {"X-Large": "x" * 300_000}),
+                image_call("bad image, KServe gRPC", "digits", some_file),
+                Request("no message, gRPC", INFER, body=some_file),
+            ]
+        )
+        outcome = self.client.send(request)
+        if request.name.startswith("oversized") and outcome.fate in (Fate.UNSENT, Fate.CUT):
+            self.ledger.left(request.name)
+        else:
+            self.ledger.note(outcome, *BAD, *([200] if request.name == DAMAGED else ()))
+
+    def _leave(self) -> None:
+        """Speak by hand for 1 to 4 s, and leave whatever comes."""
+        image = self._image
+        head = (
+            f"POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
+            f"{ATTRIBUTES}: tfs-model-name=digits\r\nContent-Length: {len(image)}\r\n\r\n"
+        ).encode()
+        tricks: list[tuple[str, bytes, Iterable[bytes | int], float]] = [
+            ("no HTTP", self.random.choice(NO_HTTP), [16], 0),
+            *[("hang-up", head + image, (), 0)] * 2,
+            ("body cut short", head + image[: len(image) // 2], (), 0),
+            ("slow headers", b"", single(head), 0.2),
+            ("slow body", head, single(image), 0.1),
+            ("slow reader", head + image, [16] * 40, 0.05),
+        ]
+        name, begin, rest, pause = self.random.choice(tricks)
+        end = time.monotonic() + self.random.uniform(1, 4)
+
+        def goes_on() -> bool:
+            time.sleep(pause)
+            return time.monotonic() < end
+
+        speak(self.client.port, begin, rest, goes_on, reset=not pause)
+        self.ledger.left(name)
+
+    def _abandon(self) -> None:
+        """Give up a gRPC call while it runs."""
+        self.client.send(image_call("", "digits", self._image), seconds=self.random.uniform(0, 0.01))
+        self.ledger.left("abandoned call, gRPC")
+
+
+def _post(name: str, content_type: str, body: bytes) -> Request:
+    return Request(name, "/invocations", {"Content-Type": content_type, ATTRIBUTES: "tfs-model-name=digits"}, body)
+
+
+def single(data: bytes) -> list[bytes]:
+    """Return the bytes of a text one by one."""
+    return [data[at : at + 1] for at in range(len(data))]
+
+
+def speak(
+    port: int, begin: bytes, rest: Iterable[bytes | int], goes_on: Callable[[], bool], reset: bool = False
+) -> None:
+    """Send ``begin``; then, as long as it ``goes_on``, send each text of the rest, or read so many bytes; and leave.
+
+    With ``reset`` it leaves at once, before the answer. A server that closes the connection ends it: nobody cares.
+    """
+    with suppress(OSError), socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        connection.settimeout(PATIENCE)
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(begin)
+        for step in rest:
+            if not goes_on():
+                break
+            if isinstance(step, bytes):
+                connection.sendall(step)
+            elif not connection.recv(step):
+                break
+        if reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
+from benchmark.servers import Running
+from lightbox.transports.standing_reload import FILE, standing
 from soak.ledger import Kill, Ledger
-from soak.stack import by_kind
+from soak.stack import OTHER, by_kind
 
 CALM_SECONDS, RIGHT_ANSWERS = 2.0, 10
 """All is well when the process is back and, for so long, so many good requests were right and none was not."""
 BACK_SECONDS = 300.0
 """A busy machine needs long to start what was killed; what takes longer never comes."""
+IN_A_LOAD = "worker in a load"
+"""A gunicorn worker that has told the model server of a load and not listed the model yet."""
+LOOK_SECONDS, TOLD_SECONDS = 0.005, 0.02
+"""Between two looks for a load; from when a worker begins to tell to when it has told, while a load takes 0.1 s."""
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
 
 
@@ -26,29 +33,25 @@ class NeverBack(Exception):
 
 
 class Killer:
-    """Kills processes of some kinds below ``supervisor`` until ``stop`` is set, with ``pause`` seconds between."""
+    """Kills processes of some kinds of a stack until ``stop`` is set, with ``pause`` seconds between."""
 
     def __init__(
-        self, supervisor: int, kinds: Sequence[str], ledger: Ledger, pause: float, say: Callable[[str], None]
+        self, server: Running, kinds: Sequence[str], ledger: Ledger, pause: float, say: Callable[[str], None]
     ) -> None:
-        self._supervisor = supervisor
+        self._server = server
         self._all_kinds = kinds
         self._ledger = ledger
         self._pause = pause
         self._say = say
         self._random = random.Random(0)  # noqa: S311 - not a secret
         self.stop = threading.Event()
-        self.failure = ""
 
     def run(self) -> None:
-        """Kill until told to stop; what goes wrong ends it, and is in ``failure``."""
-        try:
-            for kind in self._kinds():
-                if self.stop.wait(self._pause * self._random.uniform(0.5, 1.5)):
-                    return
-                self._kill_one(kind)
-        except (NeverBack, psutil.Error, OSError) as problem:
-            self.failure = str(problem)
+        """Kill until told to stop; raise NeverBack, psutil.Error or OSError."""
+        for kind in self._kinds():
+            if self.stop.wait(self._pause * self._random.uniform(0.5, 1.5)):
+                return
+            self._kill_one(kind)
 
     def _kinds(self) -> Iterator[str]:
         """Every kind once, in random order, again and again: none comes so often that the supervisor gives up."""
@@ -56,13 +59,27 @@ class Killer:
             yield from self._random.sample(self._all_kinds, len(self._all_kinds))
 
     def _kill_one(self, kind: str) -> None:
-        before = by_kind(self._supervisor)
-        victim = self._random.choice(before[kind])
+        before = by_kind(self._server.pid)
+        victim = self._in_a_load() if kind == IN_A_LOAD else self._random.choice(before[kind])
+        if victim is None:
+            return
         number = self._random.choice(SIGNALS)
         with self._ledger.killing(kind, number.name) as kill:
-            os.kill(victim.pid, number)
-        kill.back_after = self._wait(kill, victim, {name: len(before[name]) for name in self._all_kinds})
+            victim.send_signal(number)
+        complete = {name: len(found) for name, found in before.items() if name != OTHER}
+        kill.back_after = self._wait(kill, victim, complete)
         self._say(f"{kind} {victim.pid} killed with {number.name}: all well after {kill.back_after:.1f} s")
+
+    def _in_a_load(self) -> psutil.Process | None:
+        """Wait for a load and return its worker; None where it is told to stop."""
+        assert self._server.temporary is not None, "a stack has a folder of its own"
+        run_dir = next(self._server.temporary.glob("lightbox-*"))
+        while not self.stop.wait(LOOK_SECONDS):
+            stands = standing(run_dir, 0)
+            if stands and stands.change == "load" and (worker := holder(run_dir / FILE.format(0))):
+                time.sleep(TOLD_SECONDS)
+                return psutil.Process(worker)
+        return None
 
     def _wait(self, kill: Kill, victim: psutil.Process, complete: dict[str, int]) -> float:
         replaced: float | None = None
@@ -77,6 +94,15 @@ class Killer:
         raise NeverBack(f"{kill.kind} was killed with {kill.signal}, and after {BACK_SECONDS:g} s not all was well")
 
     def _whole(self, victim: psutil.Process, complete: dict[str, int]) -> bool:
-        now = by_kind(self._supervisor)
+        now = by_kind(self._server.pid)
         ids = {process.pid for processes in now.values() for process in processes}
         return victim.pid not in ids and all(len(now[kind]) >= count for kind, count in complete.items())
+
+
+def holder(lock: Path) -> int | None:
+    """Return the process that holds a lock, as the kernel lists them; None where it is given up."""
+    with suppress(FileNotFoundError):
+        inode = str(lock.stat().st_ino)
+        rows = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+        return next((int(row[4]) for row in rows if row[1] == "FLOCK" and row[5].endswith(f":{inode}")), None)
+    return None

@@ -50,21 +50,19 @@ class Ledger:
         finally:
             kill.sent = time.monotonic()
 
-    def good(self, outcome: Outcome, wrong: str) -> bool:
-        """Note a request that must be answered; ``wrong`` says what is wrong with a 200. Tell whether it was."""
-        right = outcome.status == 200 and not wrong
-        problem = "" if right or outcome.refused else wrong or f"status {outcome.status}"
-        with self._lock:
-            self._good.append((outcome.started, right))
-            self._note(outcome, "200" if right else "503" if outcome.refused else "", problem)
-        return right
+    def note(self, outcome: Outcome, *expected: int, wrong: str = "") -> bool:
+        """Note a request that must be answered with one of some statuses, or refused; tell whether it has one of them.
 
-    def hostile(self, outcome: Outcome, expected: tuple[int, ...]) -> None:
-        """Note a request that must be answered with one of some statuses, or refused."""
-        fits = outcome.refused or outcome.status in expected
+        ``wrong`` says what is wrong with such an answer.
+        """
+        right = outcome.status in expected and not wrong
+        problem = "" if right or outcome.refused else wrong or f"status {outcome.status}: {outcome.body[:200]!r}"
         label = "503" if outcome.refused else f"{outcome.status}" if outcome.status in (200, 503, 504) else "4xx"
         with self._lock:
-            self._note(outcome, label, "" if fits else f"status {outcome.status}: {outcome.body[:200]!r}")
+            if expected == (200,) or outcome.fate is not Fate.ANSWERED:
+                self._good.append((outcome.started, right))
+            self._count(outcome, label, problem)
+        return right
 
     def left(self, name: str) -> None:
         """Note a hostile client that waits for no answer."""
@@ -80,13 +78,13 @@ class Ledger:
             self.counts["answered then"] += right
 
     def failing_since(self, moment: float) -> tuple[float, int]:
-        """Return when the last good request after ``moment`` began that failed, and how many were right since."""
+        """Return when the last request after ``moment`` began that failed, and how many good ones were right since."""
         with self._lock:
             later = [(started, right) for started, right in self._good[-5000:] if started >= moment]
         last = max((started for started, right in later if not right), default=moment)
         return last, sum(right for started, right in later if started > last)
 
-    def _note(self, outcome: Outcome, label: str, problem: str) -> None:
+    def _count(self, outcome: Outcome, label: str, problem: str) -> None:
         self.counts["requests"] += 1
         self.counts["accepted"] += outcome.accepted
         if outcome.fate is Fate.ANSWERED and not problem:

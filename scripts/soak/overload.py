@@ -7,30 +7,32 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
+from math import inf
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 from benchmark import photos
 from benchmark.clients import Load, Sample, client_process
 from benchmark.clients.http import HttpClient
 from benchmark.resources import Sizes, noting_memory
-from benchmark.servers import Running, Stack
-from lightbox.harness.percentiles import percentile
+from benchmark.servers import Stack
+from lightbox.harness.percentiles import percentile, percentiles
 from lightbox.harness.tables import padded_table
 from lightbox.machine.cores import available_cores
+from soak.fixed import speak
 from soak.good import ATTRIBUTES
-from soak.hostile import speak
+from soak.run import memory_table
 
 MODEL = "mobilenet_v2"
 REST, BEFORE, LOADED, AFTER, SLOW = (
     "one client",
     "the best of them again",
-    "offered",
+    "twice as much offered",
     "the best of them afterwards",
     "one client beside slow ones",
 )
@@ -66,34 +68,26 @@ class Measured:
     busy: int = 0
 
 
-def overload(
-    models: Path, folder: Path, seconds: float, peak_seconds: float, settings: Mapping[str, str]
-) -> tuple[str, bool]:
-    """Serve, find the peak, offer twice as much, and stop; return the report, and whether every bound is kept."""
-    given = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": MODEL, **settings}
-    with closing(Stack("overload", models, tuple(given.items())).start(folder)) as server:
-        # Decoding the photo and the model take most of the time.
-        found = measure(server, HttpClient(photos.photo(640, 480), "image/jpeg"), seconds, peak_seconds)
-        found.busy = server.server.log.count("the model server is busy")
-    table, kept = report(found, float(given.get("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", DEADLINE_SECONDS)))
-    return f"{MODEL}, {found.offered:.0f} requests/s offered for {seconds:g} s\n\n{table}", kept
+def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, deadline: float) -> tuple[str, bool]:
+    """Serve, find the peak, offer twice as much, and see how it recovers; return the report, and whether all is kept.
 
-
-def measure(server: Running, client: HttpClient, seconds: float, peak_seconds: float) -> Measured:
-    """Find the peak, offer twice as much for some seconds, and see how it recovers.
-
-    The peak is measured before and after: a machine's speed drifts in minutes.
+    ``deadline`` is that of a request in seconds. The peak is measured before and after: a machine's speed drifts in
+    minutes.
     """
+    settings = (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", MODEL), ("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", f"{deadline:g}"))
+    client = HttpClient(photos.photo(640, 480), "image/jpeg")  # decoding it and the model take most of the time
     found = Measured()
-    with client_process(client, server.address) as caller:
+    with (
+        closing(Stack("overload", models, settings).start(folder)) as server,
+        client_process(client, server.address) as caller,
+    ):
         caller(Load(40, clients=4))
         found.phases[REST] = caller(Load(REST_REQUESTS))
-        searched: dict[int, Sample] = {}
-        for clients in PEAK_CLIENTS:
-            searched[clients] = caller(Load(MANY_REQUESTS, clients=clients, most_seconds=peak_seconds))
-            found.phases[f"{clients} clients"] = searched[clients]
-        best = max(searched, key=lambda clients: rate(searched[clients]))
-        closed = Load(MANY_REQUESTS, clients=best, most_seconds=PEAK_TIMES * peak_seconds)
+        tried = {number: Load(MANY_REQUESTS, clients=number, most_seconds=peak_seconds) for number in PEAK_CLIENTS}
+        searched = {number: caller(load) for number, load in tried.items()}
+        found.phases |= {f"{number} clients": sample for number, sample in searched.items()}
+        best = max(searched, key=lambda number: rate(searched[number]))
+        closed = replace(tried[best], most_seconds=PEAK_TIMES * peak_seconds)
         found.phases[BEFORE] = caller(closed)
         found.offered = TIMES_PEAK * rate(found.phases[BEFORE])
         with noting_memory(server.pid) as found.memory:
@@ -103,12 +97,14 @@ def measure(server: Running, client: HttpClient, seconds: float, peak_seconds: f
         found.phases[AFTER] = caller(closed)
         with _slow_clients(server.address.port):
             found.phases[SLOW] = caller(Load(REST_REQUESTS))
-    return found
+        found.busy = server.server.log.count("the model server is busy")
+    table, kept = report(found, deadline)
+    return f"{MODEL}, {found.offered:.0f} requests/s offered for {seconds:g} s\n\n{table}", kept
 
 
-def rate(*samples: Sample) -> float:
-    """Return the answers a second of some samples together."""
-    return sum(sample.answers for sample in samples) / sum(sample.seconds for sample in samples)
+def rate(sample: Sample) -> float:
+    """Return the answers a second."""
+    return sample.answers / sample.seconds
 
 
 def _recovery(caller: Callable[[Load], Sample], rest: Sample) -> float:
@@ -147,19 +143,19 @@ def _slow_clients(port: int) -> Iterator[None]:
 def report(found: Measured, deadline: float) -> tuple[str, bool]:
     """Return the report, and whether every bound is kept; ``deadline`` is that of a request in seconds."""
     rest, loaded, slow = (found.phases[name] for name in (REST, LOADED, SLOW))
-    peaks = found.phases[BEFORE], found.phases[AFTER]
-    share, p99 = rate(loaded) / rate(*peaks), percentile(loaded.latencies, 99)
-    unexpected = loaded.errors - len(loaded.refused)
-    loaded_memory = found.memory[1:-1]  # the first is from before the load, the last from after it
-    memory = {role: _quarters([sizes.get(role, 0) for sizes in loaded_memory]) for role in found.memory[0]}
-    first, last = (sum(quarters) for quarters in zip(*memory.values(), strict=True))
-    slowdown = median(slow.latencies) / median(rest.latencies) if slow.latencies and not slow.errors else float("inf")
-    rows = [
+    share = rate(loaded) / mean(rate(found.phases[name]) for name in (BEFORE, AFTER))
+    p99, unexpected = percentile(loaded.latencies, 99), loaded.errors - len(loaded.refused)
+    # The first is from before the load, the last from after it.
+    sizes = [sum(by_role.values()) for by_role in found.memory[1:-1]]
+    quarter = max(1, len(sizes) // 4)
+    growth = median(sizes[-quarter:]) / median(sizes[:quarter])
+    slowdown = inf if slow.errors else percentile(slow.latencies, 50) / median(rest.latencies)
+    rows = (
         ("goodput / peak", f"{share:.3f}", f"at least {LEAST_GOODPUT}", share >= LEAST_GOODPUT),
         ("p99 of accepted requests", _ms(p99), f"within the deadline, {deadline:g} s", p99 <= deadline),
         ("errors that are no 503", str(unexpected), "0", not unexpected),
         ("the model server's own limit shown", str(found.busy), "0", not found.busy),
-        ("memory, last quarter / first", f"{last / first:.3f}", f"at most {MOST_GROWTH}", last <= MOST_GROWTH * first),
+        ("memory, last quarter / first", f"{growth:.3f}", f"at most {MOST_GROWTH}", growth <= MOST_GROWTH),
         ("recovery", f"{found.recovery:.2f} s", f"within {MOST_RECOVERY:g} s", found.recovery <= MOST_RECOVERY),
         (
             "p50 beside slow clients / at rest",
@@ -167,49 +163,28 @@ def report(found: Measured, deadline: float) -> tuple[str, bool]:
             f"at most {MOST_SLOWDOWN:g}",
             slowdown <= MOST_SLOWDOWN,
         ),
-    ]
-    # The client shares the cores, and what is refused costs it too.
-    left = [1 - _share_of_cores(*samples) for samples in (peaks, (loaded,))]
-    names = {LOADED: f"{found.offered:.0f}/s offered"}
-    phases = [(names.get(name, name), *_told(sample)) for name, sample in found.phases.items()]
+    )
     lines = [
         *padded_table(("", "found", "wanted", "kept"), [(*row[:3], "yes" if row[3] else "NO") for row in rows]),
         "",
-        f"The client took {1 - left[0]:.1%} of the {available_cores()} cores at the peak and {1 - left[1]:.1%} under "
-        f"overload. Relative to the time that it left to the server, goodput / peak is "
-        f"{share * left[0] / left[1]:.3f}.",
-        "",
-        *padded_table(("phase", "answers/s", "p50", "p99", "503", "p99 of a 503"), phases),
-        "",
         *padded_table(
-            ("memory (PSS), MB", "first quarter", "last quarter"),
-            [(role, *(f"{size / 1e6:.0f}" for size in sizes)) for role, sizes in memory.items()],
+            ("phase", "answers/s", "p50", "p99", "503", "p99 of a 503", "client's part of the cores"),
+            [(name, *_told(sample)) for name, sample in found.phases.items()],
         ),
+        "",
+        *memory_table(found.memory),
         *(["", f"first refusal: {loaded.first_error}"] if loaded.first_error else []),
     ]
     return "\n".join(lines), all(row[3] for row in rows)
 
 
-def _share_of_cores(*samples: Sample) -> float:
-    """Return the part of the cores' time that the client took."""
-    seconds = sum(sample.seconds for sample in samples)
-    return sum(sample.cpu_seconds for sample in samples) / seconds / available_cores()
-
-
 def _told(sample: Sample) -> tuple[str, ...]:
-    p50, p99 = (_percentile(sample.latencies, number) for number in (50, 99))
-    return f"{rate(sample):.1f}", p50, p99, str(len(sample.refused)), _percentile(sample.refused, 99)
-
-
-def _percentile(values: Sequence[float], number: int) -> str:
-    return _ms(percentile(values, number)) if values else ""
+    """Return the cells of a phase. The client shares the cores, and what is refused costs it too."""
+    p50, p99 = percentiles(sample.latencies, (50, 99))
+    refused = _ms(percentile(sample.refused, 99)) if sample.refused else ""
+    part = sample.cpu_seconds / sample.seconds / available_cores()
+    return f"{rate(sample):.1f}", _ms(p50), _ms(p99), str(len(sample.refused)), refused, f"{part:.1%}"
 
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms"
-
-
-def _quarters(values: Sequence[int]) -> tuple[float, float]:
-    """Return the median of the first and of the last quarter."""
-    count = max(1, len(values) // 4)
-    return median(values[:count]), median(values[-count:])

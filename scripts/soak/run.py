@@ -1,4 +1,4 @@
-"""The run: a stack, clients, hostile clients and a killer for some time."""
+"""The run: a stack, those who call it and a killer for some time; and what is told of it, in Markdown."""
 
 from __future__ import annotations
 
@@ -8,27 +8,52 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import count
 from pathlib import Path
+from statistics import median
 
 import psutil
 
 from benchmark.resources import Sizes, noting_memory
 from benchmark.servers import Running, Stack
-from soak.client import Client, Fate, Outcome, Request
+from lightbox.harness.tables import padded_table
+from soak.client import Client, Outcome, Request
 from soak.good import Check
 from soak.killer import BACK_SECONDS, Killer
-from soak.ledger import Ledger
+from soak.ledger import Kill, Ledger
 from soak.stack import lasting
 
 THINK_SECONDS = 0.3
 """Most time between two requests of one client: the run is about faults, not about the highest load."""
-STATUS_SECONDS = 10.0
+STATUS_SECONDS = 10
+LEAST = {"200": 101, "4xx": 21}
+"""What a run under faults counts at least: with fewer, good and refused, nothing is said of what was lost."""
 PING = Request("ping", "/ping", method="GET")
+COUNTS = (
+    ("requests", "sent, good and hostile"),
+    ("left by their own client", "hostile clients that hung up, dripped or were cut short; no answer is due"),
+    ("not connected", "nobody took the connection; not accepted"),
+    ("gRPC front away", "a gRPC call that came while the front was started again: UNAVAILABLE; not accepted"),
+    ("not sent", "the connection ended before the request was sent over it; not accepted"),
+    ("accepted", "the whole request was sent over a connection that nginx had taken"),
+    ("200", "answered in full; good ones compared with the answer of a server at rest"),
+    ("4xx", "hostile ones refused in full, as they should be"),
+    ("503", "answered 'try again', with Retry-After"),
+    ("504", "given up at the deadline"),
+    (
+        "cut by nginx's death",
+        "no answer: the connection was in an nginx process, or a stream in its worker, that was killed then",
+    ),
+    ("cut by gRPC front's death", "no answer: the call was in the gRPC front when that was killed"),
+    ("sent again", "good ones without an answer, sent once more at once"),
+    ("answered then", "of these, answered with 200"),
+    ("lost", "accepted, and neither answered nor cut by such a death; or answered wrongly"),
+)
+"""What the ledger counts, as the report tells it."""
 STATUS = ("requests", "accepted", "200", "4xx", "503", "cut by nginx's death", "not sent", "not connected", "lost")
 
 
@@ -41,20 +66,18 @@ class Actor(ABC):
         self.random = random.Random(seed)  # noqa: S311 - not a secret
 
     @abstractmethod
-    def act(self) -> None:
-        """Send what is next and note what comes of it."""
+    def acts(self) -> Iterator[None]:
+        """Send what is next, note what comes of it, and yield, again and again without an end."""
 
-    def good(self, request: Request, check: Check | None = None) -> tuple[Outcome, bool]:
-        """Send what must be answered; return the outcome, and whether it was answered rightly."""
+    def send(self, request: Request, *expected: int, check: Check | None = None) -> tuple[Outcome, bool]:
+        """Send a request and note it; return the outcome, and whether it is an expected one that ``check`` passes.
+
+        Without a status 200 is expected.
+        """
+        expected = expected or (200,)
         outcome = self.client.send(request)
-        return outcome, self.ledger.good(outcome, check(outcome.body) if check and outcome.status == 200 else "")
-
-    def note(self, outcome: Outcome, *expected: int) -> None:
-        """Note a request that must be answered, and with one of some statuses."""
-        if outcome.fate is Fate.ANSWERED:
-            self.ledger.hostile(outcome, expected)
-        else:
-            self.ledger.good(outcome, "")
+        wrong = check(outcome.body) if check and outcome.status in expected else ""
+        return outcome, self.ledger.note(outcome, *expected, wrong=wrong)
 
 
 @dataclass(frozen=True)
@@ -62,40 +85,26 @@ class Traffic:
     """Which stack is called, which kinds of its processes are killed, and who calls it.
 
     ``actors`` are made for a stack that serves and is at rest; that raises RuntimeError when it answers wrongly. They
-    wait ``think_seconds`` at most between two requests. ``probe`` is answered with 200 before the load and after it.
-    Where nothing is killed, no process may end. Memory is looked at every ``look_seconds``.
+    wait ``think_seconds`` at most between two requests. The run goes on until the ledger counts at least ``least``.
+    ``probe`` is answered with 200 after the load. Where nothing is killed, no process may end. Memory is looked at
+    every ``look_seconds``.
     """
 
     stack: Stack
     kinds: Sequence[str]
     actors: Callable[[Running, Ledger], Sequence[Actor]]
+    least: Mapping[str, int] = field(default_factory=dict)
     probe: Request = PING
     think_seconds: float = THINK_SECONDS
     look_seconds: float = 1.0
 
 
-@dataclass(frozen=True)
-class Enough:
-    """What a run has to see: seconds, and however long they take, kills of each kind and requests of both kinds."""
-
-    seconds: float
-    kills: int = 0
-    answers: int = 0
-    refusals: int = 0
-
-    def seen(self, kinds: Sequence[str], ledger: Ledger) -> bool:
-        """Tell whether all but the seconds has been seen."""
-        killed = Counter(kill.kind for kill in list(ledger.kills) if kill.back_after is not None)
-        answered, refused = ledger.counts["200"] >= self.answers, ledger.counts["4xx"] >= self.refusals
-        return answered and refused and all(killed[kind] >= self.kills for kind in kinds)
-
-
 @dataclass
 class Result:
-    """What a run gave; memory from before the load to after it. ``failures`` is empty when nothing went wrong."""
+    """What a run of some seconds gave; memory from before the load to after it. ``failures``: what went wrong."""
 
-    name: str
-    kinds: Sequence[str]
+    traffic: Traffic
+    seconds: float
     ledger: Ledger = field(default_factory=Ledger)
     memory: list[Sizes] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -106,76 +115,64 @@ class Result:
         return not (self.ledger.lost or self.failures)
 
 
-def soak(traffic: Traffic, folder: Path, pause: float, enough: Enough) -> Result:
-    """Serve, load, kill with ``pause`` seconds between, stop."""
+def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0.0, kills: int = 0) -> Result:
+    """Serve, load, kill with ``pause`` seconds between, stop; each kind is killed ``kills`` times at least."""
+    result = Result(traffic, seconds)
     _say(f"starting serve.sh for {traffic.stack.name}")
     with closing(traffic.stack.start(folder)) as server:
-        result = _under_load(traffic, server, pause, enough)
+        before = lasting(server.pid)
+        _load(server, result, pause, kills)
+        outcome = Client(server.address.port).send(traffic.probe)
+        if outcome.status != 200:
+            told = f"{outcome.fate}, status {outcome.status} {outcome.detail}"
+            result.failures.append(f"{traffic.probe.name} after the load: {told}")
+        if not traffic.kinds and (gone := before - lasting(server.pid)):
+            result.failures.append(f"{len(gone)} processes have ended under load")
         _say("SIGTERM")
         result.failures += _stop_problems(server)
     return result
 
 
-def _under_load(traffic: Traffic, server: Running, pause: float, enough: Enough) -> Result:
-    result, stop = Result(traffic.stack.name, traffic.kinds), threading.Event()
-    result.failures += _probe(traffic.probe, server, "before")
-    actors, before = traffic.actors(server, result.ledger), lasting(server.pid)
-    killer = Killer(server.pid, traffic.kinds, result.ledger, pause, _say)
-
-    def guarded(work: Callable[[], None]) -> None:
-        """An error of the soak itself ends it, and is not taken for a calm."""
-        try:
-            work()
-        except Exception as error:
-            result.failures.append(f"the soak itself failed: {error!r}")
-            stop.set()
-            raise
+def _load(server: Running, result: Result, pause: float, kills: int) -> None:
+    """Have the actors act and processes killed until all is seen; the soak's own errors end it and are failures."""
+    traffic, ledger, stop = result.traffic, result.ledger, threading.Event()
+    actors = traffic.actors(server, ledger)
+    killer = Killer(server, traffic.kinds, ledger, pause, _say)
 
     def drive(actor: Actor) -> None:
-        while not stop.is_set():
-            actor.act()
-            stop.wait(actor.random.uniform(0, traffic.think_seconds))
+        for _ in actor.acts():
+            if stop.wait(actor.random.uniform(0, traffic.think_seconds)):
+                break
         actor.client.close()
+
+    def all_is_seen() -> bool:
+        killed = Counter(kill.kind for kill in list(ledger.kills) if kill.back_after is not None)
+        counted = all(ledger.counts[name] >= least for name, least in traffic.least.items())
+        return time.monotonic() >= end and counted and all(killed[kind] >= kills for kind in traffic.kinds)
 
     with (
         noting_memory(server.pid, traffic.look_seconds) as result.memory,
         ThreadPoolExecutor(len(actors) + 1) as pool,
     ):
-        killing = pool.submit(guarded, killer.run)
-        for actor in actors:
-            pool.submit(guarded, partial(drive, actor))
+        end = time.monotonic() + result.seconds
+        killing = pool.submit(killer.run)
+        working = [killing, *(pool.submit(drive, actor) for actor in actors)]
         try:
-            _watch(server, result, enough, lambda: not (killer.failure or stop.wait(1.0)))
+            for second in count(1):
+                done, _ = wait(working, 1.0, FIRST_EXCEPTION)
+                if all_is_seen() or any(work.exception() for work in done):
+                    break
+                if server.server.process.poll() is not None:
+                    result.failures.append("the whole of Lightbox has ended")
+                    break
+                if second % STATUS_SECONDS == 0:
+                    _say(", ".join(f"{name} {ledger.counts[name]}" for name in STATUS))
             killer.stop.set()
             wait([killing])  # clients go on until the last kill is recovered from
         finally:
             killer.stop.set()
             stop.set()
-    result.failures += [killer.failure] if killer.failure else []
-    result.failures += _probe(traffic.probe, server, "after")
-    if not traffic.kinds and (gone := before - lasting(server.pid)):
-        result.failures.append(f"{len(gone)} processes have ended under load")
-    return result
-
-
-def _probe(probe: Request, server: Running, when: str) -> list[str]:
-    outcome = Client(server.address.port).send(probe)
-    right = outcome.status == 200
-    return [] if right else [f"{probe.name} {when} the load: {outcome.fate}, status {outcome.status} {outcome.detail}"]
-
-
-def _watch(server: Running, result: Result, enough: Enough, goes_on: Callable[[], bool]) -> None:
-    """Say how it goes, until time is up and enough was seen."""
-    end, status = time.monotonic() + enough.seconds, time.monotonic() + STATUS_SECONDS
-    while goes_on():
-        if time.monotonic() >= end and enough.seen(result.kinds, result.ledger):
-            return
-        if server.server.process.poll() is not None:
-            result.failures.append("the whole of Lightbox has ended")
-            return
-        if time.monotonic() > status:
-            status += STATUS_SECONDS
-            _say(", ".join(f"{name} {result.ledger.counts[name]}" for name in STATUS))
+    result.failures += [repr(problem) for work in working if (problem := work.exception())]
 
 
 def _stop_problems(server: Running) -> list[str]:
@@ -189,3 +186,31 @@ def _stop_problems(server: Running) -> list[str]:
 
 def _say(text: str) -> None:
     print(f"== {time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def text(result: Result) -> str:
+    """Return the report of a run."""
+    ledger = result.ledger
+    kinds = dict.fromkeys([*result.traffic.kinds, *(kill.kind for kill in ledger.kills)])
+    recoveries = [(kind, *_recovery([kill for kill in ledger.kills if kill.kind == kind])) for kind in kinds]
+    lines = [f"{result.traffic.stack.name}: {result.seconds:.0f} s, {len(ledger.kills)} kills", ""]
+    lines += padded_table(("", "number", ""), [(name, f"{ledger.counts[name]:,}", what) for name, what in COUNTS])
+    lines += ["", *padded_table(("killed", "times", "median recovery", "worst"), recoveries)] if kinds else []
+    lines += ["", *memory_table(result.memory), ""]
+    lines += [*(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in result.failures)]
+    return "\n".join(lines).rstrip()
+
+
+def _recovery(kills: Sequence[Kill]) -> tuple[str, str, str]:
+    known = [kill.back_after for kill in kills if kill.back_after is not None]
+    return str(len(kills)), *((f"{median(known):.1f} s", f"{max(known):.1f} s") if known else ("", ""))
+
+
+def memory_table(noted: Sequence[Sizes]) -> list[str]:
+    """Return the lines of a table of the memory of each role, each with its own highest, and of all together."""
+    found = {role: [sizes.get(role, 0) for sizes in noted] for role in noted[0]}
+    found["all together"] = [sum(sizes.values()) for sizes in noted]
+    told = [
+        (role, *(f"{size / 1e6:.0f}" for size in (sizes[0], max(sizes), sizes[-1]))) for role, sizes in found.items()
+    ]
+    return padded_table(("memory (PSS), MB", "start", "highest", "end"), told)

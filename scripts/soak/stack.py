@@ -115,15 +115,13 @@ def _sum(numbers: int, x: Any) -> dict[str, Any]:
 
 
 def _changing(samples: Path, rows: Path, root: Path) -> Path:
-    """Make ``rows`` in two versions, an archive of it, and a model whose variables cannot be read."""
-    if not (root / TORN).is_dir():
-        shutil.rmtree(root, ignore_errors=True)
-        for version in VERSIONS:
-            shutil.copytree(rows / "1", root / FOLDER / str(version))
-        with tarfile.open(root / ARCHIVE, "w:gz") as archive:
-            archive.add(root / FOLDER, ".")
-        newest = samples / "digits" / str(max(layout.versions(samples / "digits")))
-        shutil.copytree(newest, root / "partial" / "1")
-        (root / "partial" / "1" / "variables" / "variables.index").write_bytes(b"garbage" * 20)
-        (root / "partial").rename(root / TORN)
+    """Make ``rows`` in two versions, an archive of it, a model whose variables cannot be read; nothing else stays."""
+    shutil.rmtree(root, ignore_errors=True)
+    for version in VERSIONS:
+        shutil.copytree(rows / "1", root / FOLDER / str(version))
+    with tarfile.open(root / ARCHIVE, "w:gz") as archive:
+        archive.add(root / FOLDER, ".")
+    newest = samples / "digits" / str(max(layout.versions(samples / "digits")))
+    shutil.copytree(newest, root / TORN / "1")
+    (root / TORN / "1" / "variables" / "variables.index").write_bytes(b"garbage" * 20)
     return root

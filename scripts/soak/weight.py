@@ -7,13 +7,14 @@ shared page once) of all of them together are compared with 1 GiB, several times
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmark.models import link
 from benchmark.servers import Running, Stack
 from soak.client import Client, Request
 from soak.ledger import Ledger
-from soak.run import Actor, Enough, Result, Traffic, soak
+from soak.run import Actor, Result, Traffic, soak
 
 CONTAINER = 1 << 30
 REQUEST_MEMORY_MB = CONTAINER >> 22
@@ -43,8 +44,8 @@ def weigh(models: Path, folder: Path, seconds: float) -> Result:
     # The model of rows alone: the rest of the container is what the sidecar needs.
     link(folder / "models" / "rows", (models / "rows").absolute())
     stack = Stack("dear requests", folder / "models", settings)
-    traffic = Traffic(stack, (), _clients, GOOD, think_seconds=0.0, look_seconds=LOOK_SECONDS)
-    result = soak(traffic, folder, 0.0, Enough(seconds))
+    traffic = Traffic(stack, (), _clients, probe=GOOD, think_seconds=0.0, look_seconds=LOOK_SECONDS)
+    result = soak(traffic, folder, seconds)
     most = max(sum(sizes.values()) for sizes in result.memory)
     if most > CONTAINER:
         result.failures.append(f"all processes together took {most >> 20} MiB, more than {CONTAINER >> 20}")
@@ -63,9 +64,11 @@ class Dear(Actor):
         super().__init__(client, ledger, seed)
         self._wanted = wanted
 
-    def act(self) -> None:
-        """Send one of them."""
-        self.ledger.hostile(self.client.send(self.random.choice(self._wanted)), EXPECTED)
+    def acts(self) -> Iterator[None]:
+        """Send one after another, drawn at random."""
+        while True:
+            self.send(self.random.choice(self._wanted), *EXPECTED)
+            yield
 
 
 def bodies() -> list[Request]:

@@ -11,7 +11,7 @@ import pytest
 from lightbox.core.request_context import RequestContext
 from lightbox.transports.standing_reload import FILE, begin
 from real_server.program import NoServer
-from soak.changing import holder
+from soak.killer import holder
 from soak.stack import VARIABLE, model_servers
 
 NAME = "tensorflow_model_server"
