@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from docker_image.docker import ProgramFailed, attempt, run
+from docker_image.docker import ProgramFailed, run
 from docker_image.engine import Engine, NoEngine, find_engine
 from docker_image.parts import InvalidBill, write_parts
 from lightbox.telemetry import say
@@ -218,11 +218,7 @@ def write_sums(folder: Path) -> list[str]:
 
 
 def _git(release: Release, *arguments: str) -> str:
-    done = attempt("git", "-C", str(release.repository), *arguments)
-    if done.returncode:
-        said = (done.stdout + done.stderr).strip()
-        raise Refused(f"git {arguments[0]}: {said or f'exit code {done.returncode}'}")
-    return done.stdout.strip()
+    return run("git", "-C", str(release.repository), *arguments)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def version(path: Path) -> str:
 
 
 def _command(kind: str | None, image: str, folder: Path, label: str) -> list[str]:
-    binary = _binary()
+    binary = shutil.which(NAME)
     if kind == "embedded":
         return [*EMBEDDED, "--as_tensorflow_serving"]
     if binary and kind != "docker":
@@ -64,11 +64,6 @@ def _command(kind: str | None, image: str, folder: Path, label: str) -> list[str
     # Without an init process the server would be process 1, which a SIGTERM that it does not catch leaves alone.
     run = ["docker", "run", "--rm", "--init", "--network=host", user, f"--label={label}", *mounts]
     return [*run, "--entrypoint", f"/usr/bin/{NAME}", image]
-
-
-def _binary() -> str | None:
-    """Return the binary on PATH."""
-    return shutil.which(NAME)
 
 
 def _output(*command: str) -> str:
