@@ -80,11 +80,6 @@ class Outcome:
     held_by: tuple[str, ...] = NGINX
 
     @property
-    def accepted(self) -> bool:
-        """Whether the whole request was sent over a connection that the server had taken."""
-        return self.fate not in (Fate.NOT_CONNECTED, Fate.UNSENT)
-
-    @property
     def refused(self) -> bool:
         """Whether the answer is 'try again': 503, or on boto3's route 424 around one, with Retry-After."""
         return self.retry_after and (

@@ -161,7 +161,7 @@ class Hostile(Actor):
             self.ledger.note(outcome, *BAD, *([200] if request.name == DAMAGED else ()))
 
     def _leave(self) -> None:
-        """Speak by hand for 1 to 4 s, and leave whatever comes."""
+        """Speak by hand for 1 to 4 s, some of it a byte at a time, and leave whatever comes."""
         image = self._image
         head = (
             f"POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
@@ -171,8 +171,8 @@ class Hostile(Actor):
             ("no HTTP", self.random.choice(NO_HTTP), [16], 0),
             *[("hang-up", head + image, (), 0)] * 2,
             ("body cut short", head + image[: len(image) // 2], (), 0),
-            ("slow headers", b"", single(head), 0.2),
-            ("slow body", head, single(image), 0.1),
+            ("slow headers", b"", map(int.to_bytes, head), 0.2),
+            ("slow body", head, map(int.to_bytes, image), 0.1),
             ("slow reader", head + image, [16] * 40, 0.05),
         ]
         name, begin, rest, pause = self.random.choice(tricks)
@@ -193,11 +193,6 @@ class Hostile(Actor):
 
 def _post(name: str, content_type: str, body: bytes) -> Request:
     return Request(name, "/invocations", {"Content-Type": content_type, ATTRIBUTES: "tfs-model-name=digits"}, body)
-
-
-def single(data: bytes) -> list[bytes]:
-    """Return the bytes of a text one by one."""
-    return [data[at : at + 1] for at in range(len(data))]
 
 
 def speak(

@@ -86,7 +86,8 @@ class Ledger:
 
     def _count(self, outcome: Outcome, label: str, problem: str) -> None:
         self.counts["requests"] += 1
-        self.counts["accepted"] += outcome.accepted
+        # The whole request was sent over a connection that the server had taken.
+        self.counts["accepted"] += outcome.fate not in (Fate.NOT_CONNECTED, Fate.UNSENT)
         if outcome.fate is Fate.ANSWERED and not problem:
             self.counts[label] += 1
             self.fates[outcome.name, label] += 1
