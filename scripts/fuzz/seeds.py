@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -32,19 +33,14 @@ def seeds(target: str) -> Iterator[bytes]:
         yield path.read_bytes()
 
 
-def _images() -> Iterator[bytes]:
+def _images(*begins: bytes) -> Iterator[bytes]:
+    """Yield the images that begin in one of some ways; all without one."""
     for folder in IMAGES:
         for path in sorted(folder.iterdir()):
             if path.suffix != ".json" and path.stat().st_size <= LARGEST:
-                yield path.read_bytes()
-
-
-def _tiffs() -> Iterator[bytes]:
-    return (data for data in _images() if data[:2] in (b"II", b"MM"))
-
-
-def _jpegs() -> Iterator[bytes]:
-    return (data for data in _images() if data.startswith(b"\xff\xd8\xff"))
+                data = path.read_bytes()
+                if data.startswith(begins or b""):
+                    yield data
 
 
 def _crowd(parts: tuple[bytes, bytes, bytes]) -> bytes:
@@ -159,12 +155,12 @@ def _native_resize() -> Iterator[bytes]:
 
 _MAKERS: dict[str, Callable[[], Iterator[bytes]]] = {
     "image": _images,
-    "jpeg": _jpegs,
+    "jpeg": partial(_images, b"\xff\xd8\xff"),
     "image_of_any_size": _images,
     "json_numbers": _json,
     "json_images": _json,
     "csv": _csv,
-    "tiff": _tiffs,
+    "tiff": partial(_images, b"II", b"MM"),
     "npy": _npy,
     "npz": _npz,
     "codecs": _codecs,

@@ -27,7 +27,7 @@ from lightbox.features.streams.choice import Choice, from_query, from_text
 from lightbox.images.decode import decode_for_resize, decode_rgb
 from lightbox.images.limits import ImageLimits
 from lightbox.images.preparation import Placement
-from lightbox.images.resize import NativeResize, for_pillow, load_native
+from lightbox.images.resize import for_pillow, load_native
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Method, SignatureSpec, TensorSpec
 from lightbox.sagemaker.custom_attributes import CustomAttributes
@@ -38,6 +38,9 @@ LIMITS = {"LIGHTBOX_MAX_BODY_MB": "4", "LIGHTBOX_MAX_IMAGE_PIXELS": "1000000"}
 Shape = tuple[int | None, ...] | None
 MEMORY_MB = 32
 """Small, so that an input at the limit does not take the time of a thousand others."""
+
+
+_native = cache(load_native)
 
 
 class Fault(Exception):
@@ -144,11 +147,6 @@ def _native_resize(data: bytes) -> None:
     theirs = np.asarray(image.resize((to_width, to_height), by).crop((left, upper, right, lower)))
     if is_done and not np.array_equal(ours, theirs.reshape(ours.shape)):
         raise Fault(f"{part} has other bits than Pillow's")
-
-
-@cache
-def _native() -> NativeResize | None:
-    return load_native()
 
 
 @cache
