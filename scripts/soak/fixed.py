@@ -9,14 +9,13 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from benchmark.servers import Running, Stack
-from soak import good
 from soak.client import INFER, Client, Fate, Request
-from soak.good import ATTRIBUTES, IMAGE, JSON, Check, image_call
+from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, Check, Known, image_call, learn
 from soak.ledger import Ledger
 from soak.run import LEAST, Actor, Traffic
 from soak.stack import KINDS, Settings
@@ -50,35 +49,30 @@ def fixed_models(models: Path, model_server: Settings) -> Traffic:
 
 def _clients(server: Running, ledger: Ledger) -> list[Actor]:
     port, front = server.address.port, server.address.front
-    wanted = good.requests()
-    checks = good.learn(port, front, wanted)
-    digit = next(request for request in wanted if request.name == good.DIGIT)
+    known = learn(port, front)
+    digit = next((request, check) for request, check in known if request.name == DIGIT)
 
     def client(number: int) -> Client:
         return Client(port, front, keep=number % 2 == 0)
 
     return [
-        *(Good(wanted, checks, client(n), ledger, n) for n in range(GOOD_CLIENTS)),
-        *(InSession([digit], checks, client(n), ledger, n) for n in range(SESSION_CLIENTS)),
-        *(Hostile(digit.body, Client(port, front), ledger, n) for n in range(HOSTILE_CLIENTS)),
+        *(Good(known, client(n), ledger, n) for n in range(GOOD_CLIENTS)),
+        *(InSession([digit], client(n), ledger, n) for n in range(SESSION_CLIENTS)),
+        *(Hostile(digit[0].body, Client(port, front), ledger, n) for n in range(HOSTILE_CLIENTS)),
     ]
 
 
 class Good(Actor):
     """One client whose requests must all be answered rightly."""
 
-    def __init__(
-        self, wanted: list[Request], checks: Mapping[str, Check], client: Client, ledger: Ledger, seed: int
-    ) -> None:
+    def __init__(self, known: list[Known], client: Client, ledger: Ledger, seed: int) -> None:
         super().__init__(client, ledger, seed)
-        self._wanted = wanted
-        self._checks = checks
+        self._known = known
 
     def acts(self) -> Iterator[None]:
         """Send one request after another, and once more where there was no answer."""
         while True:
-            request = self.random.choice(self._wanted)
-            self._twice(request, self._checks[request.name])
+            self._twice(*self.random.choice(self._known))
             yield
 
     def _twice(self, request: Request, check: Check) -> None:
@@ -95,12 +89,12 @@ class InSession(Good):
 
     def acts(self) -> Iterator[None]:
         """Live through one session after another."""
-        image, check = self._wanted[0].body, self._checks[self._wanted[0].name]
+        ((image, check),) = self._known
         while True:
             outcome, is_open = self.send(self._request("opened", "NEW_SESSION", asks="NEW_SESSION"), check=_opened)
             yield
             session = str(json.loads(outcome.body)["session"]) if is_open else ""
-            while is_open and not self.send(self._request("image", session, image), check=check)[1]:
+            while is_open and not self.send(self._request("image", session, image.body), check=check)[1]:
                 yield
             while is_open:
                 yield
@@ -112,7 +106,7 @@ class InSession(Good):
 
     def _request(self, name: str, session: str, body: bytes = b"", asks: str = "") -> Request:
         content_type, body = (JSON, json.dumps({"requestType": asks}).encode()) if asks else (IMAGE, body)
-        headers = {**self._wanted[0].headers, SESSION: session, "Content-Type": content_type}
+        headers = {**self._known[0][0].headers, SESSION: session, "Content-Type": content_type}
         return Request(f"session, {name}", "/invocations", headers, body)
 
 

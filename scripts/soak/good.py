@@ -28,6 +28,7 @@ DIGIT = "digit image, local"
 
 Check = Callable[[bytes], str]
 """Returns what is wrong with the body of a 200, "" when nothing is."""
+Known = tuple[Request, Check]
 
 
 def requests() -> list[Request]:
@@ -82,21 +83,20 @@ def _call(name: str, model: str, tensor: str, datatype: str, shape: list[int], *
     return Request(name, INFER, body=message.SerializeToString())
 
 
-def learn(port: int, front: str, wanted: list[Request]) -> dict[str, Check]:
-    """Send each request to a server at rest and return a check against what it answered, by the request's name.
+def learn(port: int, front: str) -> list[Known]:
+    """Send each good request to a server at rest and return it with a check against what it answered.
 
     Raises RuntimeError when one is not answered with 200.
     """
-    client = Client(port, front, keep=True)
-    checks = {}
-    for request in wanted:
+    client, known = Client(port, front, keep=True), []
+    for request in requests():
         outcome = client.send(request)
         if outcome.status != 200:
             told = outcome.detail or outcome.body[:300]
             raise RuntimeError(f"{request.name}: {outcome.fate}, {outcome.status} {told!r}")
-        checks[request.name] = _same_as(outcome.body, request)
+        known.append((request, _same_as(outcome.body, request)))
     client.close()
-    return checks
+    return known
 
 
 def _same_as(first: bytes, request: Request) -> Check:
