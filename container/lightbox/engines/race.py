@@ -95,7 +95,9 @@ def _places(folder: str, able: Sequence[Engine], hardware: Hardware) -> Mapping[
 
 def _recalled(place: Path | None) -> _Said | None:
     content = kept.read(place) if place else None
-    return _Said(**content) if content else None
+    with suppress(TypeError):  # another release may tell other things
+        return _Said(**content) if content else None
+    return None
 
 
 def _told(said: _Said) -> str:

@@ -65,8 +65,10 @@ def recall(folder: str, key: Key, cache: str) -> dict[str, Verdict] | None:
     if cache:
         places.append(_place(key, cache))
     for place in places:
-        content = kept.read(place)
-        if content and (content["format"], content["holds_for"]) == (_FORMAT, asdict(key)):
+        content = kept.read(place) or {}
+        if (content.get("format"), content.get("holds_for")) != (_FORMAT, asdict(key)):
+            continue
+        with suppress(TypeError, KeyError, AttributeError):  # another release's, or the model's author's own
             return {str(name): Verdict(**item) for name, item in content["signatures"].items()}
     return None
 

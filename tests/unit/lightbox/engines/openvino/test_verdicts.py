@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lightbox.engines import kept
 from lightbox.engines.openvino import verdicts
 from support.models import GOLDEN
 
@@ -20,3 +22,15 @@ def test_another_processor_finds_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert verdicts.recall(MODEL, verdicts.Key.of(MODEL, "bf16"), cache) is None
     monkeypatch.setattr(verdicts, "processor", lambda: "another")
     assert verdicts.recall(MODEL, key, cache) is None
+
+
+@pytest.mark.parametrize("signatures", [None, ["net"], {"net": "openvino"}, {"net": {"engine": "openvino", "at": 2}}])
+def test_what_another_release_has_written_is_found_out_again(tmp_path: Path, signatures: Any) -> None:
+    key, cache = verdicts.Key.of(MODEL, "f32"), str(tmp_path)
+    verdicts.keep(key, cache, {"net": verdicts.Verdict(verdicts.OPENVINO, "faster", is_equal=True)})
+    (place,) = tmp_path.iterdir()
+    content = kept.read(place)
+    assert content is not None
+    for spoiled in ({"of": "another"}, content | {"signatures": signatures}):
+        kept.write(place, spoiled)
+        assert verdicts.recall(MODEL, key, cache) is None
