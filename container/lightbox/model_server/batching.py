@@ -84,7 +84,10 @@ class BatchingSession:
             return self._queues[key]
 
     def _pieces(self, queue: BatchQueue, inputs: dict[str, Array], rows: int, deadline: float) -> list[Task]:
-        """Return the call as one task, or in pieces that fill the open batch and further ones."""
+        """Return the call as one task, or in pieces that fill the open batch and further ones.
+
+        Pieces are copies: the call ends with the first error, and its memory is used again while others still wait.
+        """
         if rows > self._options.max_batch_size or not self._options.split_large:
             return [Task(inputs, rows, deadline)]
         if rows <= queue.space():
@@ -93,7 +96,7 @@ class BatchingSession:
         ends = [*range(queue.space() or most, rows, most), rows]
         pieces, start = [], 0
         for end in ends:
-            part = {name: array[start:end] for name, array in inputs.items()}
+            part = {name: array[start:end].copy() for name, array in inputs.items()}
             pieces.append(Task(part, end - start, deadline))
             start = end
         return pieces

@@ -116,6 +116,23 @@ def test_a_large_call_may_be_run_in_pieces(open_model: Open) -> None:
     assert sorted(batched.sizes()) == [2, 4, 4]
 
 
+def test_pieces_of_a_call_that_was_refused_are_as_it_gave_them(open_model: Open) -> None:
+    options: dict[str, Any] = {"max_batch_size": 8, "max_execution_batch_size": 2, "split_large": True}
+    batched = Batched(open_model("half_plus_two/1"), max_enqueued_batches=1, **options)
+    batched.recorder.free.clear()
+    with ThreadPoolExecutor() as caller:
+        first = caller.submit(batched.call, row(1, 2))
+        wait_for(lambda: len(batched.recorder.batches) == 1)
+        given = row(3, 4, 5, 6)
+        with pytest.raises(StatusError, match="UNAVAILABLE"):  # of its two pieces one finds a place
+            batched.call(given)
+        given[:] = 0
+        batched.recorder.free.set()
+        assert first.result()[0].tolist() == [2.5, 3]
+    wait_for(lambda: len(batched.recorder.batches) == 2)
+    assert next(iter(batched.recorder.batches[1].values())).tolist() == [3, 4]
+
+
 def test_a_batch_is_filled_up_to_an_allowed_size(open_model: Open) -> None:
     batched = Batched(open_model("half_plus_two/1"), max_batch_size=8, allowed_batch_sizes=(2, 8))
     assert batched.call(row(5, 6, 7))[0].tolist() == [4.5, 5.0, 5.5]
