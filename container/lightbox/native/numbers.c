@@ -9,7 +9,7 @@ typedef unsigned __int128 uint128_t;
 
 enum { FLOAT32 = 'f', FLOAT64 = 'd', INT64 = 'q', UINT64 = 'Q' };
 enum { EXACT_TENS = 23, EXACT_FIVES = 28 }; /* powers that a double, and 64 bits, hold exactly */
-enum { MOST_DIMENSIONS = 256, CELL = 16, MOST_DISTINCT = 2048, SLOTS = 8192 };
+enum { MOST_DIMENSIONS = 256, CELL = 16, MOST_DISTINCT = 2048, SLOTS = 8192, MOST_PROBES = 32 };
 
 typedef struct {
     double ten[EXACT_TENS];
@@ -142,13 +142,15 @@ int lightbox_read_numbers(const char *text, size_t length, int kind, void *out, 
 }
 
 /* Give the `count` values their numbers, in the order in which they are met: `index` has that of each one, `distinct`
- * the values. Returns how many there are, 0 for more than MOST_DISTINCT. */
+ * the values. Returns how many there are, 0 for more than MOST_DISTINCT, and for values chosen to share their slots:
+ * each would be looked for among all the others. */
 size_t lightbox_distinct(const uint32_t *values, size_t count, uint32_t *distinct, uint16_t *index) {
     uint16_t slots[SLOTS] = {0};
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
         size_t slot = values[i] * 2654435761u >> 19;
-        while (slots[slot] && distinct[slots[slot] - 1] != values[i]) slot = (slot + 1) % SLOTS;
+        for (int probes = 0; slots[slot] && distinct[slots[slot] - 1] != values[i]; slot = (slot + 1) % SLOTS)
+            if (++probes > MOST_PROBES) return 0;
         if (!slots[slot]) {
             if (found == MOST_DISTINCT) return 0;
             distinct[found] = values[i];
