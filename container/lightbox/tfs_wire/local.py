@@ -58,8 +58,9 @@ def shared(connection: socket.socket) -> memoryview:
     if not descriptors:
         raise EOFError("the client has shared no memory")
     try:
-        if not fcntl.fcntl(descriptors[0], fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
-            raise EOFError("the client's memory could shrink, which would end who reads it")
+        sealed = fcntl.fcntl(descriptors[0], fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
+        if not sealed or not os.fstat(descriptors[0]).st_size:
+            raise EOFError("the client's memory is empty, or could shrink, which would end who reads it")
         return memoryview(mmap.mmap(descriptors[0], 0, prot=mmap.PROT_READ))
     finally:
         os.close(descriptors[0])

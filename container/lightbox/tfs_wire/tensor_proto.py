@@ -58,7 +58,8 @@ def _from_content(content: bytes | memoryview, number: int, count: int) -> Array
     dtype = dtypes.numpy_dtype(number)
     if len(content) != count * dtype.itemsize:
         raise MalformedTensor(f"{len(content)} bytes for {count} values of {dtype.itemsize}")
-    return np.frombuffer(content, dtype)
+    found = np.frombuffer(content, dtype)
+    return found if found.flags.aligned else found.copy()  # as every input but the last of a message in place
 
 
 def _strings_from_content(content: bytes, count: int) -> Array:

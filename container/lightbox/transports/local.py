@@ -94,7 +94,7 @@ class LocalTransport(GrpcTransport):
             if len(connection.memory) >= room and not _has_ended(connection.socket):
                 return connection
             connection.close()
-        return self._connect(seconds, max(_LEAST_SHARED, 1 << room.bit_length()))
+        return self._connect(seconds, max(_LEAST_SHARED, 1 << (room - 1).bit_length()))
 
     def _connect(self, seconds: float, room: int) -> _Connection | None:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -155,3 +155,14 @@ def test_every_dtype_has_a_number_and_back() -> None:
 def test_malformed(proto: tensor_pb2.TensorProto) -> None:
     with pytest.raises(tensor_proto.MalformedTensor):
         tensor_proto.decode(proto)
+
+
+@pytest.mark.parametrize("before", range(9))
+def test_content_anywhere_in_memory_is_read_as_aligned_numbers(before: int) -> None:
+    array = np.arange(5, dtype=np.float64)
+    memory = memoryview(bytes(before) + array.tobytes())
+    proto = tensor_pb2.TensorProto(dtype=dtypes.DT_DOUBLE)
+    proto.tensor_shape.dim.add().size = 5
+    found = tensor_proto.decode(proto, memory[before:])
+    assert found.flags.aligned
+    assert found.tolist() == array.tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import mmap
 import os
 import socket
@@ -148,7 +149,7 @@ def test_without_memory_it_is_grpc(path: Path, transport: LocalTransport, monkey
         assert asked(transport) == DOUBLED
 
 
-@pytest.mark.parametrize("kind", ["none", "a pipe", "one that can shrink"])
+@pytest.mark.parametrize("kind", ["none", "a pipe", "one that can shrink", "an empty one"])
 def test_a_server_reads_no_memory_that_could_end_it(path: Path, kind: str) -> None:
     with serving(path), socket.socket(socket.AF_UNIX) as client:
         client.connect(str(path))
@@ -159,6 +160,9 @@ def test_a_server_reads_no_memory_that_could_end_it(path: Path, kind: str) -> No
         elif kind == "one that can shrink":
             opened = [os.memfd_create("shrinks", os.MFD_ALLOW_SEALING)]
             os.ftruncate(opened[0], 1 << 16)
+        elif kind == "an empty one":
+            opened = [os.memfd_create("empty", os.MFD_ALLOW_SEALING)]
+            fcntl.fcntl(opened[0], fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         socket.send_fds(client, [b"\0"], opened[:1])
         assert client.recv(1) == b""
         for descriptor in opened:
