@@ -38,12 +38,17 @@ class _Body:
     ``hollow`` is the text without its long lists, where the payload is taken from that.
     """
 
+    text: bytes
     form: str
     payload: Any
     is_plain: bool
-    has_bools: bool
     document: dict[str, Any]
     hollow: Hollow | None = None
+
+    @property
+    def has_bools(self) -> bool:
+        """Whether the text may hold true or false."""
+        return b"true" in self.text or b"false" in self.text
 
 
 class _JsonReader(Reader):
@@ -138,13 +143,12 @@ def _hollow_body(text: bytes, method: Method, context: RequestContext) -> _Body 
 
 
 def _sorted_out(values: Any, text: bytes, method: Method) -> _Body:
-    has_bools = b"true" in text or b"false" in text
     document = values[0] if isinstance(values, list) and len(values) == 1 and isinstance(values[0], dict) else {}
     given = [form for form in _FORMS if form in document]
     if not given:
-        return _Body("instances", values, True, has_bools, {})
+        return _Body(text, "instances", values, True, {})
     _check(document, given, method)
-    return _Body(given[0], document[given[0]], False, has_bools, document)
+    return _Body(text, given[0], document[given[0]], False, document)
 
 
 def _read_hollow(body: _Body, signature: SignatureSpec) -> ModelCall | None:

@@ -26,6 +26,8 @@ Step = Callable[[], None]
 _SPACE = re.compile(r"[ \t\n\r]*")
 MAX_VALUES = 1_000_000
 """Values one after another, each of which is an object in memory; a list of numbers costs far less."""
+_RARE = 64
+"""Up to here one search for each is faster than one count of all."""
 _LONGEST_INT = 20
 """Characters of the longest 64-bit integer; longer ones are read as floats."""
 
@@ -38,12 +40,20 @@ def parsing_bytes(text: bytes) -> int:
     """
     return (
         4 * len(text)
-        + 48 * text.count(b",")
-        + 88 * text.count(b"[")
-        + 200 * text.count(b"{")
-        + 60 * text.count(b'"')
-        + 32 * text.count(b"\n")
+        + 48 * _count(text, b",")
+        + 88 * _count(text, b"[")
+        + 200 * _count(text, b"{")
+        + 60 * _count(text, b'"')
+        + 32 * _count(text, b"\n")
     )
+
+
+def _count(text: bytes, character: bytes) -> int:
+    """Return ``text.count(character)``; of what is rare, as in an image's base64, in a tenth of the time."""
+    found, at = 0, text.find(character)
+    while at >= 0 and found < _RARE:
+        found, at = found + 1, text.find(character, at + 1)
+    return found if at < 0 else found + text.count(character, at)
 
 
 def parse_values(text: bytes) -> list[Any]:
@@ -216,7 +226,7 @@ def hollowed(text: bytes, context: RequestContext, body_bytes: int | None = None
 
     Holds the memory that reading these takes; ``body_bytes`` is the length of the body where the text is a part of it.
     """
-    if len(text) < _MIN_BYTES or text.count(b",") + text.count(b"\n") < _MIN_NUMBERS or b"\\u0000" in text:
+    if len(text) < _MIN_BYTES or _count(text, b",") + _count(text, b"\n") < _MIN_NUMBERS or b"\\u0000" in text:
         return None
     body = 2 * (len(text) if body_bytes is None else body_bytes)
     held = body + len(text) + max(2 * len(text), 8 * text.count(b","))

@@ -205,3 +205,12 @@ def test_long_lists_are_taken_out() -> None:
     assert not hollow.all_used
     np.testing.assert_array_equal(document["b"].array(9), np.ones(50_001))
     assert hollow.all_used
+
+
+@pytest.mark.parametrize("times", [0, 1, 63, 64, 65, 1000])
+@pytest.mark.parametrize("between", [b"", b"QUJD" * 50])
+def test_the_memory_of_a_text_goes_by_all_of_its_structure(times: int, between: bytes) -> None:
+    text = between.join([b',[{"\n'] * times) + between
+    weights = {b",": 48, b"[": 88, b"{": 200, b'"': 60, b"\n": 32}
+    expected = 4 * len(text) + sum(weight * text.count(character) for character, weight in weights.items())
+    assert json_numbers.parsing_bytes(text) == expected
