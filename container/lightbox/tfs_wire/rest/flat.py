@@ -98,7 +98,8 @@ def array(text: memoryview, number: int, step: Callable[[], None] = lambda: None
     native = numbers.load()
     if native is not None:
         code = "f" if number == dtypes.DT_FLOAT else quick.code_of(number)
-        values = native.read(text, code, dtypes.MAX_DIMENSIONS)
+        values = native.read(text, code, dtypes.MAX_DIMENSIONS)  # some 0.15 s for 100 MB
+        step()
         if values is not None:
             return values if values.dtype == dtypes.numpy_dtype(number) else quick.converted(values, number)
     return _in_parts(bytes(text), number, step)
