@@ -147,7 +147,7 @@ class Client:
         return outcome(Fate.ANSWERED, status=answer.status, retry_after=again, body=body)
 
     def _call(self, request: Request, seconds: float) -> Outcome:
-        outcome = partial(Outcome, request.name, reused=self._channel is not None, held_by=(FRONT,))
+        outcome = partial(Outcome, request.name, reused=self._channel is not None, held_by=(*NGINX, FRONT))
         self._channel = self._channel or grpc.insecure_channel(self._front, options=_OPTIONS)
         try:
             body = self._channel.unary_unary(request.path)(request.body, timeout=seconds)

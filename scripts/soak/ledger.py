@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from soak.client import NGINX, Fate, Outcome
+from soak.client import Fate, Outcome
 
 CLOSING_SECONDS = 15.0
 """After a kill, what is left of nginx closes its idle connections within that, on a busy machine too: a request that
@@ -92,13 +92,9 @@ class Ledger:
             self.counts[label] += 1
             self.fates[outcome.name, label] += 1
             return
-        # A stream is in its worker too: the report counts it with nginx.
-        holder = "nginx" if outcome.held_by[: len(NGINX)] == NGINX else outcome.held_by[0]
         if outcome.fate is Fate.CUT and self._holder_died_during(outcome):
-            kind = f"cut by {holder}'s death"
-        elif outcome.fate is Fate.NOT_CONNECTED:
-            kind = str(outcome.fate) if holder == "nginx" else f"{holder} away"
-        elif outcome.fate is Fate.UNSENT and self._holder_died_during(outcome):
+            kind = "cut by nginx's death"
+        elif outcome.fate is Fate.NOT_CONNECTED or (outcome.fate is Fate.UNSENT and self._holder_died_during(outcome)):
             kind = str(outcome.fate)
         else:
             kind = "lost"

@@ -37,7 +37,6 @@ COUNTS = (
     ("requests", "sent, good and hostile"),
     ("left by their own client", "hostile clients that hung up, dripped or were cut short; no answer is due"),
     ("not connected", "nobody took the connection; not accepted"),
-    ("gRPC front away", "a gRPC call that came while the front was started again: UNAVAILABLE; not accepted"),
     ("not sent", "the connection ended before the request was sent over it; not accepted"),
     ("accepted", "the whole request was sent over a connection that nginx had taken"),
     ("200", "answered in full; good ones compared with the answer of a server at rest"),
@@ -46,9 +45,8 @@ COUNTS = (
     ("504", "given up at the deadline"),
     (
         "cut by nginx's death",
-        "no answer: the connection was in an nginx process, or a stream in its worker, that was killed then",
+        "no answer: the connection was in an nginx process, or the stream or call in its own, that was killed then",
     ),
-    ("cut by gRPC front's death", "no answer: the call was in the gRPC front when that was killed"),
     ("sent again", "good ones without an answer, sent once more at once"),
     ("answered then", "of these, answered with 200"),
     ("lost", "accepted, and neither answered nor cut by such a death; or answered wrongly"),
