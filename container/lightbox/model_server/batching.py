@@ -64,8 +64,9 @@ class BatchingSession:
         queue = self._queue(feeds, fetches)
         deadline = time.monotonic() + _seconds(options)
         tasks = self._scheduler.submit(queue, lambda: self._pieces(queue, dict(feeds), rows, deadline))
-        for task in tasks:
+        for task in tasks:  # of a call that has ended nothing may be in the session: that may be closed
             task.done.wait()
+        for task in tasks:
             if task.error is not None:
                 raise task.error
         if len(tasks) == 1:

@@ -30,6 +30,7 @@ class Recorder:
     def __init__(self, session: TensorFlowSession) -> None:
         self.signatures = session.signatures
         self.batches: list[dict[str, Array]] = []
+        self.ended = 0
         self.free = threading.Event()
         self.free.set()
         self._session = session
@@ -37,7 +38,10 @@ class Recorder:
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
         self.batches.append(dict(feeds))
         self.free.wait(PATIENCE)
-        return self._session.run(feeds, fetches, options)
+        try:
+            return self._session.run(feeds, fetches, options)
+        finally:
+            self.ended += 1
 
     def close(self) -> None:
         self._session.close()
@@ -129,7 +133,7 @@ def test_pieces_of_a_call_that_was_refused_are_as_it_gave_them(open_model: Open)
         given[:] = 0
         batched.recorder.free.set()
         assert first.result()[0].tolist() == [2.5, 3]
-    wait_for(lambda: len(batched.recorder.batches) == 2)
+    wait_for(lambda: batched.recorder.ended == 2)  # the session is closed after this
     assert next(iter(batched.recorder.batches[1].values())).tolist() == [3, 4]
 
 
