@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lightbox.engines.base import Array
@@ -41,20 +41,34 @@ class BatchQueue:
         self.process = process
         self._batches = deque([_Batch()])
 
-    def add(self, task: Task) -> None:
-        """Put a task into the open batch or a new one; raise UNAVAILABLE when the queue is full."""
+    def add(self, tasks: Sequence[Task]) -> None:
+        """Put the tasks of a call into the open batch and new ones, all or none: what is refused leaves nothing behind.
+
+        Raises INVALID_ARGUMENT for a task that is too large, and UNAVAILABLE when the queue is full.
+        """
         limit = self.options.max_execution_batch_size if self.options.split_large else self.options.max_batch_size
-        if self._batches[-1].rows + task.rows > limit:
-            waiting, allowed = len(self._batches), self.options.max_enqueued_batches
-            if waiting >= allowed:
-                text = "The batch scheduling queue to which this task was submitted is full; currently"
-                text += f" {waiting} batches enqueued and max_enqueued_batches is {allowed}"
-                raise StatusError(Code.UNAVAILABLE, text)
-            self._batches.append(_Batch())
-        batch = self._batches[-1]
-        batch.opened = batch.opened or time.monotonic()
-        batch.tasks.append(task)
-        batch.rows += task.rows
+        batch, new = self._batches[-1], list[_Batch]()
+        placed = []
+        rows = batch.rows
+        for task in tasks:
+            if task.rows > self.options.max_batch_size:
+                text = f"Task size {task.rows} is larger than maximum input batch size"
+                raise invalid(f"{text} {self.options.max_batch_size}")
+            if rows + task.rows > limit:
+                batch, rows = _Batch(), 0
+                new.append(batch)
+            placed.append((batch, task))
+            rows += task.rows
+        waiting, allowed = len(self._batches), self.options.max_enqueued_batches
+        if new and waiting + len(new) > allowed:
+            text = "The batch scheduling queue to which this task was submitted is full; currently"
+            text += f" {waiting} batches enqueued and max_enqueued_batches is {allowed}"
+            raise StatusError(Code.UNAVAILABLE, text)
+        self._batches.extend(new)
+        for batch, task in placed:
+            batch.opened = batch.opened or time.monotonic()
+            batch.tasks.append(task)
+            batch.rows += task.rows
 
     def space(self) -> int:
         """Return how many rows the open batch still takes."""
@@ -101,11 +115,7 @@ class BatchScheduler:
         """Add the tasks that ``tasks`` makes while nobody else changes the queue; return them."""
         with self._changed:
             added = tasks()
-            for task in added:
-                if task.rows > queue.options.max_batch_size:
-                    text = f"Task size {task.rows} is larger than maximum input batch size"
-                    raise invalid(f"{text} {queue.options.max_batch_size}")
-                queue.add(task)
+            queue.add(added)
             self._changed.notify()
             return added
 

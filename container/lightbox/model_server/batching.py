@@ -64,7 +64,7 @@ class BatchingSession:
         queue = self._queue(feeds, fetches)
         deadline = time.monotonic() + _seconds(options)
         tasks = self._scheduler.submit(queue, lambda: self._pieces(queue, dict(feeds), rows, deadline))
-        for task in tasks:  # of a call that has ended nothing may be in the session: that may be closed
+        for task in tasks:  # a call that has ended may have its memory used again, and its session closed
             task.done.wait()
         for task in tasks:
             if task.error is not None:
@@ -85,10 +85,7 @@ class BatchingSession:
             return self._queues[key]
 
     def _pieces(self, queue: BatchQueue, inputs: dict[str, Array], rows: int, deadline: float) -> list[Task]:
-        """Return the call as one task, or in pieces that fill the open batch and further ones.
-
-        Pieces are copies: the call ends with the first error, and its memory is used again while others still wait.
-        """
+        """Return the call as one task, or in pieces that fill the open batch and further ones."""
         if rows > self._options.max_batch_size or not self._options.split_large:
             return [Task(inputs, rows, deadline)]
         if rows <= queue.space():
@@ -97,7 +94,7 @@ class BatchingSession:
         ends = [*range(queue.space() or most, rows, most), rows]
         pieces, start = [], 0
         for end in ends:
-            part = {name: array[start:end].copy() for name, array in inputs.items()}
+            part = {name: array[start:end] for name, array in inputs.items()}
             pieces.append(Task(part, end - start, deadline))
             start = end
         return pieces

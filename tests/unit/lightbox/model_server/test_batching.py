@@ -30,7 +30,6 @@ class Recorder:
     def __init__(self, session: TensorFlowSession) -> None:
         self.signatures = session.signatures
         self.batches: list[dict[str, Array]] = []
-        self.ended = 0
         self.free = threading.Event()
         self.free.set()
         self._session = session
@@ -38,10 +37,7 @@ class Recorder:
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
         self.batches.append(dict(feeds))
         self.free.wait(PATIENCE)
-        try:
-            return self._session.run(feeds, fetches, options)
-        finally:
-            self.ended += 1
+        return self._session.run(feeds, fetches, options)
 
     def close(self) -> None:
         self._session.close()
@@ -120,21 +116,37 @@ def test_a_large_call_may_be_run_in_pieces(open_model: Open) -> None:
     assert sorted(batched.sizes()) == [2, 4, 4]
 
 
-def test_pieces_of_a_call_that_was_refused_are_as_it_gave_them(open_model: Open) -> None:
+def test_a_split_call_that_is_refused_leaves_no_piece_behind(open_model: Open) -> None:
     options: dict[str, Any] = {"max_batch_size": 8, "max_execution_batch_size": 2, "split_large": True}
     batched = Batched(open_model("half_plus_two/1"), max_enqueued_batches=1, **options)
     batched.recorder.free.clear()
     with ThreadPoolExecutor() as caller:
         first = caller.submit(batched.call, row(1, 2))
         wait_for(lambda: len(batched.recorder.batches) == 1)
-        given = row(3, 4, 5, 6)
-        with pytest.raises(StatusError, match="UNAVAILABLE"):  # of its two pieces one finds a place
-            batched.call(given)
-        given[:] = 0
+        with pytest.raises(StatusError, match="UNAVAILABLE"):  # of its two pieces one would find a place
+            batched.call(row(3, 4, 5, 6))
         batched.recorder.free.set()
         assert first.result()[0].tolist() == [2.5, 3]
-    wait_for(lambda: batched.recorder.ended == 2)  # the session is closed after this
-    assert next(iter(batched.recorder.batches[1].values())).tolist() == [3, 4]
+    assert batched.call(row(7, 8))[0].tolist() == [5.5, 6]
+    assert batched.sizes() == [2, 2]
+
+
+def test_a_split_call_ends_when_all_its_pieces_have(open_model: Open) -> None:
+    """Its memory is used again then, and its session may be closed."""
+    options: dict[str, Any] = {"max_batch_size": 8, "max_execution_batch_size": 2, "split_large": True}
+    batched = Batched(open_model("half_plus_two/1"), max_enqueued_batches=4, **options)
+    run, failing = batched.recorder.run, iter([StatusError(Code.INTERNAL, "the first piece"), None, None])
+
+    def fails_first(feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
+        found = run(feeds, fetches, options)
+        if error := next(failing):
+            raise error
+        return found
+
+    batched.recorder.run = fails_first  # type: ignore[method-assign]
+    with pytest.raises(StatusError, match="the first piece"):
+        batched.call(row(1, 2, 3, 4, 5, 6))
+    assert batched.sizes() == [2, 2, 2]
 
 
 def test_a_batch_is_filled_up_to_an_allowed_size(open_model: Open) -> None:
