@@ -23,6 +23,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Layout, Method, ModelCall, SignatureSpec, TensorSpec, image_input
 from lightbox.openapi.schemas import TEXT, Schema, ref
+from lightbox.tfs_wire.rest.request import has_bools
 
 if TYPE_CHECKING:
     from lightbox.openapi.models import DescribedModel
@@ -44,11 +45,6 @@ class _Body:
     is_plain: bool
     document: dict[str, Any]
     hollow: Hollow | None = None
-
-    @property
-    def has_bools(self) -> bool:
-        """Whether the text may hold true or false."""
-        return b"true" in self.text or b"false" in self.text
 
 
 class _JsonReader(Reader):
@@ -82,7 +78,7 @@ class _JsonReader(Reader):
         if images is not None:
             return replace(self._images.decode(images, signature, options, context), layout=_LAYOUTS[body.form])
         with context.stage("decode"):
-            inputs = read(body.form, payload, signature, body.has_bools, context.check)
+            inputs = read(body.form, payload, signature, has_bools(body.text), context.check)
             self._images.check_among(inputs.values(), context, or_texts=True)
             return ModelCall(signature, inputs, layout=_LAYOUTS[body.form])
 
@@ -139,7 +135,7 @@ def _hollow_body(text: bytes, method: Method, context: RequestContext) -> _Body 
         parsed = _sorted_out(hollow.values, text, method)
     except LightboxError:
         return None
-    return None if parsed.has_bools else replace(parsed, hollow=hollow)
+    return None if has_bools(text) else replace(parsed, hollow=hollow)
 
 
 def _sorted_out(values: Any, text: bytes, method: Method) -> _Body:

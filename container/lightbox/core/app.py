@@ -35,9 +35,14 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
     app.url_map.merge_slashes = False  # a redirect would be HTML, to the plain http of whatever Host the caller sends
     # The edge answers what a view raises.
     app.config["PROPAGATE_EXCEPTIONS"] = True
+
+    @app.errorhandler(HTTPException)
+    def translate(error: HTTPException) -> NoReturn:
+        raise _from_http(error, settings) from error
+
     invocations = Invocations(services)
     app.wsgi_app = Edge(  # type: ignore[method-assign]
-        without_flask(invocations, app.wsgi_app),
+        without_flask(invocations, app.wsgi_app, translate),
         settings.threads,
         pipeline.allowed_seconds,
         services.observers,
@@ -54,10 +59,6 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
     for blueprint in [*own, *(part for feature in features for part in feature.routes(services))]:
         app.register_blueprint(blueprint)
     app.before_request(enter)
-
-    @app.errorhandler(HTTPException)
-    def translate(error: HTTPException) -> NoReturn:
-        raise _from_http(error, settings) from error
 
     return app
 

@@ -46,12 +46,10 @@ _REQUEST_ID = re.compile(REQUEST_ID_PATTERN)
 _PIECE = 1 << 18
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-Tell = Callable[[int, int], None]
-"""Hears how many requests a process has, waiting or in progress, and how many are in progress."""
-
-
 Work = Callable[[bytes, Header, RequestContext], bytes]
 """Answers a serialized message of gRPC, with a look-up of the caller's headers. Raises LightboxError."""
+Tell = Callable[[int, int], None]
+"""Hears how many requests a process has, waiting or in progress, and how many are in progress."""
 
 
 @lru_cache(maxsize=256)

@@ -14,13 +14,13 @@ from urllib.parse import parse_qsl
 import orjson
 from flask import Response as HttpResponse
 from flask import g, request
-from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
+from werkzeug.exceptions import ClientDisconnected
 from werkzeug.wsgi import get_content_length, get_input_stream
 
 from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import decoded_body
 from lightbox.core.edge import EXCHANGE, Exchange, header_of, pass_over_body
-from lightbox.core.errors import BadRequest, LightboxError, TooLarge
+from lightbox.core.errors import BadRequest, LightboxError
 from lightbox.core.request_context import MemoryBudget, RequestContext
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, meant
 
@@ -47,47 +47,33 @@ def http_response(response: Response) -> HttpResponse:
 def received_body(environ: dict[str, Any], memory: MemoryBudget, max_mb: int) -> Iterator[bytes]:
     """Yield the body, decoded as its Content-Encoding says; ``max_mb`` bounds it in MiB.
 
-    The request's memory is given back at the end. Raises TooLarge, BadRequest where it ends early, and what
-    ``decoded_body`` and ``Share.hold`` raise, and keeps nothing of the body then.
+    The request's memory is given back at the end. Raises what ``decoded_body`` and ``Share.hold`` raise, and
+    HTTPException for a body that is too large or ends early, and keeps nothing of the body then.
     """
     context: RequestContext = environ[EXCHANGE].context
     with memory.share() as context.memory:
-        length = _length(environ)
-        context.memory.weigh(length or 0)
+        declared = get_content_length(environ)
+        length = declared or 0
+        context.memory.weigh(length)
         try:
-            context.memory.hold(2 * (length or 0))
+            context.memory.hold(2 * length)
         except LightboxError:
             pass_over_body(environ)
             raise
         with context.stage("receive"):
-            body = _whole_body(environ, length, max_mb)
+            body = _whole_body(environ, declared, max_mb << 20)
             if encoding := header_of(environ)("Content-Encoding"):
                 body = decoded_body(body, encoding, max_mb, context)
         yield body
 
 
-def _length(environ: dict[str, Any]) -> int | None:
-    return get_content_length(environ)
-
-
-def _whole_body(environ: dict[str, Any], length: int | None, max_mb: int) -> bytes:
-    most = max_mb << 20
-    try:
-        if length is None or length > most:  # chunked, or an error
-            return get_input_stream(environ, max_content_length=most).read()
-        body: bytes = environ["wsgi.input"].read(length)
-    except RequestEntityTooLarge:
-        raise TooLarge(f"the request body is larger than LIGHTBOX_MAX_BODY_MB={max_mb} MiB") from None
-    except ClientDisconnected as error:
-        raise cut_short() from error
+def _whole_body(environ: dict[str, Any], length: int | None, most: int) -> bytes:
+    if length is None or length > most:  # chunked, or an error
+        return get_input_stream(environ, max_content_length=most).read()
+    body: bytes = environ["wsgi.input"].read(length)
     if len(body) < length:
-        raise cut_short()
+        raise ClientDisconnected
     return body
-
-
-def cut_short() -> BadRequest:
-    """Return the error of a body that ends before its Content-Length."""
-    return BadRequest(f"the request cannot be read: {ClientDisconnected.description}")
 
 
 log = logging.getLogger("lightbox")

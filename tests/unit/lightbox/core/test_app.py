@@ -84,7 +84,7 @@ def test_predictions_are_answered_as_by_flask(
     found = []
     for is_flask in (False, True):
         if is_flask:
-            monkeypatch.setattr(app, "without_flask", lambda _, by_flask: by_flask)
+            monkeypatch.setattr(app, "without_flask", lambda _, by_flask, __: by_flask)
         served = fake_app(transport, dict.fromkeys(("mean", "other"), ModelOptions()), {"LIGHTBOX_MAX_BODY_MB": "1"})
         if stream := way.get("input_stream"):
             stream.seek(0)
