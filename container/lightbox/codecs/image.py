@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -49,6 +48,7 @@ from lightbox.images.preparation import (
 )
 from lightbox.images.resize import Resizer, load_native
 from lightbox.machine.cores import available_cores
+from lightbox.machine.turns import Turns
 from lightbox.model.casting import string_tensor
 from lightbox.model.image_options import fixed_size, image_problems
 from lightbox.model.options import ModelOptions
@@ -74,14 +74,14 @@ class DecodeSlots:
     """Lets ``at_once`` threads through; the others wait, in the stage "wait", no longer than their request may take."""
 
     def __init__(self, at_once: int) -> None:
-        self._free = threading.Semaphore(at_once)
+        self._turns = Turns(at_once)
 
     @contextmanager
     def take(self, context: RequestContext) -> Iterator[None]:
         """Hold a place. Raises DeadlineExceeded when the request's time passes before there is one."""
-        if not self._free.acquire(blocking=False):
+        if not self._turns.acquire(0):
             with context.stage("wait"):
-                found = self._free.acquire(timeout=max(0.0, context.remaining()))
+                found = self._turns.acquire(context.remaining())
             if not found:
                 raise DeadlineExceeded(
                     f"the request's {context.allowed_seconds:g} s passed before its image could be decoded"
@@ -89,7 +89,7 @@ class DecodeSlots:
         try:
             yield
         finally:
-            self._free.release()
+            self._turns.release()
 
 
 class ImageCodec:

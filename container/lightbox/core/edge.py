@@ -24,6 +24,7 @@ from lightbox.core.error_bodies import REQUEST_ID_HEADER, Headers, error_respons
 from lightbox.core.errors import HungUp, LightboxError, WaitedTooLong
 from lightbox.core.request_context import Header, MakeContext, RequestContext
 from lightbox.machine.temporary_storage import is_full, storage_full
+from lightbox.machine.turns import Turns
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 
 log = logging.getLogger("lightbox")
@@ -201,7 +202,7 @@ class Edge:
     ) -> None:
         self.requests = requests or Requests()
         self._app = app
-        self._slots = threading.Semaphore(in_progress)
+        self._turns = Turns(in_progress)
         self._deadline_seconds = deadline_seconds
         self._observers = observers
         self._make_context = make_context or (lambda allowed, header, waited: RequestContext(allowed, waited))
@@ -211,7 +212,7 @@ class Edge:
         waited, came = seconds_since_received(environ), time.perf_counter()
         left = self._deadline_seconds - waited
         self.requests.come()
-        admitted = left > 0 and self._slots.acquire(timeout=left)
+        admitted = left > 0 and self._turns.acquire(left)
         try:
             exchange = self._exchange(environ, start_response, waited + time.perf_counter() - came)
             refusal = self._refusal(environ, admitted, exchange.context.waited)
@@ -221,7 +222,7 @@ class Edge:
                 return exchange.run(self._app)
         finally:
             if admitted:
-                self._slots.release()
+                self._turns.release()
             self.requests.leave()
 
     def _exchange(self, environ: dict[str, Any], start_response: Callable[..., Any], waited: float) -> Exchange:
