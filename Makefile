@@ -101,6 +101,17 @@ $(VENV)-perf/.ready: requirements/perf_analyzer.lock
 
 perf-analyzer: $(VENV)-perf/.ready  ## Install Triton's perf_analyzer: docs/clients.md
 
+$(VENV)-docs/.ready: requirements/docs.lock
+	@echo "== setting up $(VENV)-docs: what renders the pages"
+	scripts/make_venv.sh $(PYTHON) $(VENV)-docs
+	$(VENV)-docs/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/docs.lock
+	@touch $@
+
+docs: $(VENV)-docs/.ready  ## Render the pages as a site with search: build/site/index.html
+	rm -rf build/site_source && mkdir -p build/site_source
+	git ls-files -z | xargs -0 cp --parents -t build/site_source
+	$(VENV)-docs/bin/zensical build --clean --strict
+
 # Clients of others, for Python and for Node; docs/clients.md shows them.
 $(VENV)-clients/.ready: $(READY_DEV) requirements/clients.lock requirements/clients/package-lock.json
 	@echo "== setting up $(VENV)-clients: the clients of others that docs/clients.md shows"
@@ -183,6 +194,6 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 	scripts/lock.sh $(VENV)-lock/bin/uv
 
 clean:  ## Remove the virtual environment, caches and sample models
-	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench loadgen at-latency other-clients perf-analyzer quantize soak overload fuzz image release pin-images manifests settings-page fits protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench loadgen at-latency other-clients perf-analyzer docs quantize soak overload fuzz image release pin-images manifests settings-page fits protos lock clean
