@@ -24,7 +24,7 @@ from lightbox.core.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from lightbox.core.request_context import RequestContext
+from lightbox.core.request_context import RequestContext, Turns
 from lightbox.images.decode import (
     OriginalImages,
     decode_for_resize,
@@ -48,7 +48,6 @@ from lightbox.images.preparation import (
 )
 from lightbox.images.resize import Resizer, load_native
 from lightbox.machine.cores import available_cores
-from lightbox.machine.turns import Turns
 from lightbox.model.casting import string_tensor
 from lightbox.model.image_options import fixed_size, image_problems
 from lightbox.model.options import ModelOptions

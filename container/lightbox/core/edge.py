@@ -22,9 +22,8 @@ from typing import Any
 
 from lightbox.core.error_bodies import REQUEST_ID_HEADER, Headers, error_response, status_line
 from lightbox.core.errors import HungUp, LightboxError, WaitedTooLong
-from lightbox.core.request_context import Header, MakeContext, RequestContext
+from lightbox.core.request_context import Header, MakeContext, RequestContext, Turns
 from lightbox.machine.temporary_storage import is_full, storage_full
-from lightbox.machine.turns import Turns
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 
 log = logging.getLogger("lightbox")

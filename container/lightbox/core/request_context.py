@@ -1,5 +1,5 @@
-"""The context of one request: its deadline, the time of its stages, its share of the memory, and what logs and metrics
-record of it.
+"""The context of one request: its deadline, the time of its stages, its share of the memory, what logs and metrics
+record of it; and the turns in which the requests of a process go.
 
 A request takes its share of the memory before its body is read or parsed, as large as counting the body's structure
 tells, and gives it back with the answer. A request that finds no memory is refused and does not wait: two requests that
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
@@ -206,6 +207,44 @@ _LARGE = 16 << 20
 _trim = find_trim()
 STRING_BYTES = 64
 """What a short text takes as an element of a tensor."""
+
+
+class Turns:
+    """A semaphore that is fair: its waiters go in the order in which they came.
+
+    ``threading.Semaphore`` lets a newcomer pass those that it has just woken, which then wait behind all others: under
+    load a few requests take many times as long as most.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._free = at_once
+        self._lock = threading.Lock()
+        self._waiting: deque[threading.Lock] = deque()
+
+    def acquire(self, timeout: float) -> bool:
+        """Wait for a turn, ``timeout`` seconds at most. Return whether it came; ``release`` ends it."""
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return True
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        if turn.acquire(timeout=max(0.0, timeout)):
+            return True
+        with self._lock:
+            if turn not in self._waiting:
+                return True  # it came just now
+            self._waiting.remove(turn)
+            return False
+
+    def release(self) -> None:
+        """End a turn: it is the next one's, also before that has woken."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._free += 1
 
 
 class MemoryBudget:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from lightbox.machine.turns import Turns
+from lightbox.core.request_context import Turns
 from support.patience import PATIENCE, poll
 
 
