@@ -132,12 +132,3 @@ def test_every_setting_that_the_page_names_is_one() -> None:
     known = (REPOSITORY / "docs" / "settings.md").read_text()
     for name in re.findall(r"`((?:LIGHTBOX|SAGEMAKER)_[A-Z_]+)`", PAGE):
         assert f"`{name}`" in known, name
-
-
-def test_the_page_lists_every_decision_by_its_title() -> None:
-    decisions = {
-        path.name: path.read_text().partition("\n")[0].removeprefix("# ")
-        for path in (REPOSITORY / "docs" / "adr").glob("*.md")
-    }
-    listed = re.findall(r"\[(\d{3} [^\]]+)\]\(adr/([^)]+)\)", section("Decisions"))
-    assert sorted((file, title) for title, file in listed) == sorted(decisions.items())

@@ -13,6 +13,9 @@ from support.stack import REPOSITORY
 
 FOLDERS = ("code", "container", "deploy", "docs", "scripts", "tests")
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(page for name in FOLDERS for page in (REPOSITORY / name).rglob("*.md"))])
+ADR = REPOSITORY / "docs" / "adr"
+DECISIONS = sorted(ADR.glob("[0-9]*.md"))
+MOST_LINES_OF_A_DECISION = 25
 MODULES = sorted(module for name in FOLDERS for module in (REPOSITORY / name).rglob("*.py"))
 
 
@@ -73,10 +76,24 @@ def test_archives_are_read_by_our_own_reader_alone() -> None:
 
 
 def test_every_decision_has_a_number_of_its_own() -> None:
-    numbers = Counter(page.name[:3] for page in (REPOSITORY / "docs" / "adr").glob("*.md"))
+    numbers = Counter(page.name[:3] for page in DECISIONS)
     assert [number for number, times in numbers.items() if times > 1] == []
-    for page in (REPOSITORY / "docs" / "adr").glob("*.md"):
+    for page in DECISIONS:
         assert page.read_text().startswith(f"# {page.name[:3]} ")
+
+
+def test_the_index_lists_every_decision_by_its_title() -> None:
+    titles = {page.name: page.read_text().partition("\n")[0].removeprefix("# ") for page in DECISIONS}
+    listed = re.findall(r"^- \[(\d{3} .+)\]\((.+)\)$", (ADR / "README.md").read_text(), re.MULTILINE)
+    assert sorted((file, title) for title, file in listed) == sorted(titles.items())
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
+def test_a_decision_is_short(page: Path) -> None:
+    """Figures belong to docs/benchmarks."""
+    lines = page.read_text().splitlines()
+    assert len(lines) <= MOST_LINES_OF_A_DECISION
+    assert [line for line in lines if line.startswith("|")] == []
 
 
 def test_the_environment_is_read_in_two_places() -> None:

@@ -1,6 +1,6 @@
 """How many threads the model server uses for one operation, where the settings leave it open.
 
-docs/adr/078-threads-from-the-graph.md has the measurements behind the numbers.
+docs/adr/078-threads-from-the-graph.md says why.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``libtensorflow_cc.so.2`` of the tensorflow wheel is the C++ runtime that tensorflow_model_server is
 linked from: the same loader, session and error texts, in 0.3 s and 320 MB where ``import tensorflow``
-takes seconds and twice the memory. See docs/adr/ for the measurements.
+takes seconds and twice the memory. See docs/adr/020-runtime-through-the-c-api.md.
 """
 
 from __future__ import annotations
