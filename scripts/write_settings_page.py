@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel
@@ -20,16 +19,18 @@ TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", Path: 
 
 HEAD = """# Settings
 
-Every setting is an environment variable that Lightbox reads once, at start, and an option of `lightbox serve`, `check`,
-`engines`, `try` and `tune`, which wins over the variable. A wrong value stops the start with a sentence that names the
-variable or the option. So does a misspelled `LIGHTBOX_` name, with a suggestion. A misspelled `SAGEMAKER_` name gets a
-warning in the log that suggests the right one, unless it is a variable of SageMaker's own. `lightbox check` prints the
-values that are no defaults, `lightbox check --all` all of them.
+Set an environment variable, or its option of `lightbox serve`, `check`, `engines`, `try` and `tune`, which overrides
+the variable:
 
-Booleans are `true` or `false`; `on` and `off`, `yes` and `no`, `1` and `0` work too. As options they are `--page` and
-`--without-page`. "Unset" means that the variable is not set or is empty.
+```bash
+SAGEMAKER_BIND_TO_PORT=8081 lightbox serve models
+lightbox serve models --port 8081
+lightbox check --all  # print every value; without --all those that are not defaults
+```
 
-This page is generated: `make settings-page`.
+A wrong value, or a misspelled `LIGHTBOX_` name, stops the start with a sentence that names it. A misspelled
+`SAGEMAKER_` name gets a warning. Booleans are `true` or `false` (also `on`, `yes`, `1`); as options `--page` and
+`--without-page`. An empty variable counts as unset. This page is generated: `make settings-page`.
 """
 
 
@@ -45,7 +46,7 @@ def page() -> str:
 def _section(theme: str, settings: list[tuple[str, type[BaseModel]]]) -> str:
     rows = "".join(_row(name, part) for name, part in settings)
     details = "".join(_details(name, part) for name, part in settings)
-    head = "| setting, option | type | default | values | meaning |\n|---|---|---|---|---|\n"
+    head = "| setting, option | values | default | meaning |\n|---|---|---|---|\n"
     return f"\n## {theme}\n\n{head}{rows}{details}"
 
 
@@ -53,9 +54,8 @@ def _row(name: str, part: type[BaseModel]) -> str:
     field = part.model_fields[name]
     cells = (
         f"`{variable_names(name, part)[0]}` `--{option_name(name, part)}`",
-        _type(field),
-        default_of(field),
         _values(field),
+        default_of(field),
     )
     return f"| {' | '.join(cells)} | {description(name, part)[0]} |\n"
 
@@ -67,29 +67,23 @@ def _details(name: str, part: type[BaseModel]) -> str:
     return f"\n**`{variable}`**: {text}\n" if text else ""
 
 
-def _type(field: FieldInfo) -> str:
-    kind, unit = kind_of(field), told(field, "unit")
-    if choices_of(field):
-        return "choice"
-    if get_origin(kind) is tuple:
-        return "range" if get_args(kind)[0] is int else "list"
-    return TYPES.get(kind, "JSON") + (f", {unit}" if unit else "")
-
-
 def _values(field: FieldInfo) -> str:
+    """Return the values of a setting with a few, else its type with its unit and bounds."""
     if values := told(field, "values"):
         return values
-    kind = kind_of(field)
     if choices := choices_of(field):
         return ", ".join(f"`{value}`" for value in choices)
-    if kind is bool:
-        return "`true`, `false`"
+    unit, limits = told(field, "unit"), _limits(field)
+    return TYPES[kind_of(field)] + (f", {unit}" if unit else "") + (f", {limits}" if limits else "")
+
+
+def _limits(field: FieldInfo) -> str:
     bounds = {type(bound): bound for bound in field.metadata}
     low, above = bounds.get(annotated_types.Ge), bounds.get(annotated_types.Gt)
     high, below = bounds.get(annotated_types.Le), bounds.get(annotated_types.Lt)
     lower = f"from {low.ge:g}" if low else f"above {above.gt:g}" if above else ""
     upper = f"to {high.le}" if high else f"below {below.lt}" if below else ""
-    return f"{lower} {upper}".strip() or "any"
+    return f"{lower} {upper}".strip()
 
 
 if __name__ == "__main__":

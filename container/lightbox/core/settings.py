@@ -53,10 +53,9 @@ class Settings(BaseModel):
     model_dir: Annotated[Path, BeforeValidator(parse_folder)] = setting(
         "Models", "LIGHTBOX_MODEL_DIR", "AIP_STORAGE_URI", default=Path("/opt/ml/model")
     )
-    """Folder of the models. It holds `<N>/`, `<name>/<N>/`, `export/Servo/<N>/` or one model, which can be a
-    folder that [MLflow](production.md#mlflow) saved. It can be such a folder in a `.tar.gz`, a model's file, such as
-    `yolo11n.onnx`, and a `file://` address. In multi-model mode the default is `/opt/ml/models`. A bucket's address, as
-    Vertex AI gives it, is refused ([production](production.md#vertex-ai))."""
+    """Folder of the models. It holds `<N>/`, `<name>/<N>/`, `export/Servo/<N>/`, one model, or a folder that
+    [MLflow](production.md#mlflow) saved; also a `.tar.gz` of it, a model's file, or a `file://` address.
+    `/opt/ml/models` in multi-model mode."""
 
     models: Annotated[dict[str, Path], BeforeValidator(parse_models)] = setting(
         "Models",
@@ -66,92 +65,81 @@ class Settings(BaseModel):
         told_values="`NAME=PATH`, or several with commas between them",
         option=Option("model", repeated="NAME=PATH"),
     )
-    """Models with names of your choice, each from a path of its own: its folder, its file or a `.tar.gz`. They take the
-    place of those in `LIGHTBOX_MODEL_DIR`, of which only `code/` counts then."""
+    """Models with names of your choice, each a folder, a file or a `.tar.gz`. They replace those in
+    `LIGHTBOX_MODEL_DIR`, except for its `code/`."""
 
     default_model: Annotated[str | None, BeforeValidator(parse_default_model)] = setting(
         "Models", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME", told_default="the first by name"
     )
-    """Model for requests that name none. Unset, or with the value `None`, it is the first model by name."""
+    """Model for requests that name none."""
 
     model_server: Annotated[Literal["auto", "tensorflow_model_server", "embedded"], BeforeValidator(in_lower_case)] = (
-        setting("Model servers and wires", "LIGHTBOX_MODEL_SERVER", default="auto")
+        setting("Model servers", "LIGHTBOX_MODEL_SERVER", default="auto")
     )
-    """Model server to start. `tensorflow_model_server` is TensorFlow Serving's binary, `embedded` the one in this
-    repository. `auto` takes the binary if it is on PATH, else the embedded one."""
+    """Model server to start. `tensorflow_model_server` is TensorFlow Serving's binary, `embedded` is Lightbox's own.
+    `auto` takes the binary if it is on PATH."""
 
     engine: Annotated[EngineName | None, BeforeValidator(in_lower_case)] = setting(
-        "Model servers and wires", "LIGHTBOX_ENGINE", told_values="an engine of [engines](engines.md), `auto`"
+        "Model servers", "LIGHTBOX_ENGINE", told_values="an engine of [engines](engines.md), `auto`"
     )
-    """What the embedded model server executes models with: an engine for all, or `auto` for the one that suits each
-    model: OpenVINO where its answers are TensorFlow's and come faster. Set, it asks for the embedded server; without it
-    `tensorflow`, or `auto` where TensorFlow is not installed. `tensorflow` leaves files of other formats than
-    SavedModel to the fastest engine that opens them. `engine` in a model's own `code/lightbox.json` is for that model
-    alone, and in `LIGHTBOX_OPTIONS` for all; both win over this.
-    What is found out about models is kept below `XDG_CACHE_HOME`, else `~/.cache`; where it is empty, nowhere."""
+    """Engine of the embedded model server: one for all, or `auto` for OpenVINO where its results match TensorFlow's and
+    come faster. Selects the embedded server. The default is `tensorflow`, or `auto` if TensorFlow is not installed. The
+    option `engine` of a model overrides it. Comparisons are cached in `XDG_CACHE_HOME`, else `~/.cache`; an empty
+    `XDG_CACHE_HOME` turns the cache off."""
 
     transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = setting(
-        "Model servers and wires",
+        "Model servers",
         "LIGHTBOX_TRANSPORT",
         "PREDICT_USING_GRPC",
         told_default="`local,grpc,rest` with the embedded model server, else `grpc`",
         told_values="one or several of `local`, `grpc`, `rest`, such as `grpc,rest`",
         option=Option("transport"),
     )
-    """Wires to the model server, the default one first. A request chooses one with `X-Amzn-SageMaker-Custom-Attributes:
-    tfs-transport=rest`, and gets 400 for a wire that is not listed. `local` carries gRPC's messages over a unix socket
-    without gRPC, with the same answers for less processor time; the embedded model server alone has it. `grpc` needs no
-    TCP port. `rest` opens one, which tensorflow_model_server binds on all interfaces. `PREDICT_USING_GRPC` set to true
-    or false means `grpc` or `rest`."""
+    """Transports to the model server, the default first. A request selects another with the attribute
+    `tfs-transport=rest`. `local`, gRPC's messages over a unix socket, takes the least CPU time and needs the embedded
+    server. `rest` opens a TCP port, with tensorflow_model_server on all interfaces. `PREDICT_USING_GRPC` is true for
+    `grpc`, false for `rest`."""
 
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = setting(
-        "Model servers and wires", "SAGEMAKER_SAFE_PORT_RANGE", told_values="1 to 65535, two ports per model server"
+        "Model servers", "SAGEMAKER_SAFE_PORT_RANGE", told_values="1 to 65535, two ports per model server"
     )
-    """Ports for the model servers, as `low-high`. Server i uses low+2i for gRPC and low+2i+1 for REST. Unset, gRPC uses
-    9000 and REST 8501. `LIGHTBOX_TRANSPORT` decides which of them are open."""
+    """Ports for the model servers, as `low-high`. Server i uses low+2i for gRPC and low+2i+1 for REST. Unset, they are
+    9000 and 8501."""
 
-    instance_count: int = setting("Model servers and wires", "SAGEMAKER_TFS_INSTANCE_COUNT", default=1, ge=1, le=64)
-    """Number of model servers behind the sidecar. Requests avoid one that has ended until it is back."""
+    instance_count: int = setting("Model servers", "SAGEMAKER_TFS_INSTANCE_COUNT", default=1, ge=1, le=64)
+    """Number of model servers. Requests avoid one that is down."""
 
-    inter_op_parallelism: int = setting(
-        "Model servers and wires", "SAGEMAKER_TFS_INTER_OP_PARALLELISM", default=0, ge=0
-    )
-    """Operations that the model server runs at once. 0 lets it choose."""
+    inter_op_parallelism: int = setting("Model servers", "SAGEMAKER_TFS_INTER_OP_PARALLELISM", default=0, ge=0)
+    """Operations that the model server runs at once. 0 lets TensorFlow choose."""
 
-    intra_op_parallelism: int = setting(
-        "Model servers and wires", "SAGEMAKER_TFS_INTRA_OP_PARALLELISM", default=0, ge=0
-    )
-    """Threads for one operation of the model server. Unset, a start chooses: one where a call of the model is short or
-    there is one core, else one for each core; `lightbox check` tells which and why. 0 leaves it to TensorFlow."""
+    intra_op_parallelism: int = setting("Model servers", "SAGEMAKER_TFS_INTRA_OP_PARALLELISM", default=0, ge=0)
+    """Threads for one operation of the model server. Unset, one if the models' calls are short, else one per core;
+    `lightbox check` says which and why. 0 lets TensorFlow choose."""
 
     gpu_memory_margin: float = setting(
-        "Model servers and wires", "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", default=0.2, ge=0, lt=1
+        "Model servers", "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", default=0.2, ge=0, lt=1
     )
-    """Share of the GPU's memory that stays free when several model servers divide it."""
+    """Share of the GPU's memory that several model servers leave free."""
 
     port: int = setting("Port", "SAGEMAKER_BIND_TO_PORT", "AIP_HTTP_PORT", "PORT", default=8080, ge=1, le=65535)
-    """Port on which nginx listens. The first of its variables that is set counts. `PORT` counts only beside
-    `K_SERVICE`, which Cloud Run sets too: elsewhere it may be about another program."""
+    """Port on which nginx listens. `PORT` counts only beside `K_SERVICE`, which Cloud Run sets."""
 
     nginx: bool = setting("Port", "LIGHTBOX_NGINX", default=True)
-    """Serve through nginx. `false` is for a first try where nginx is not installed: gunicorn listens on loopback, and
-    there is no limit for slow clients, no TLS, no key, no page, no stream, no gRPC port and no `/metrics`."""
+    """Serve through nginx. `false` is for a first try without nginx: gunicorn listens on loopback, without protection
+    from slow clients, TLS, keys, page, streams, gRPC port and `/metrics`."""
 
     tls_cert: Path | None = setting("TLS", "LIGHTBOX_TLS_CERT")
-    """Certificate with its chain, a file in PEM. Set, nginx's ports, gRPC's too, speak TLS 1.2 and 1.3 and nothing
-    plain; HTTP's has HTTP/1.1 and HTTP/2. A folder means `tls.crt` in it, as Kubernetes mounts secrets. When the files
-    change nginx loads them, once certificate and key match and are the same for two seconds."""
+    """Certificate with its chain, in PEM. A folder means `tls.crt` in it. All ports then speak [TLS](tls.md) only.
+    Changed files are loaded while Lightbox runs."""
 
     tls_key: Path | None = setting(
         "TLS", "LIGHTBOX_TLS_KEY", told_default="where the certificate is: in its folder, or in its file"
     )
-    """Key of the certificate, a file in PEM without a passphrase. A folder means `tls.key` in it. The user as whom
-    Lightbox runs must be able to read it."""
+    """Key of the certificate, in PEM, without a passphrase. A folder means `tls.key` in it."""
 
     tls_client_ca: Path | None = setting("TLS", "LIGHTBOX_TLS_CLIENT_CA")
-    """Certificates of the authorities whose client certificates are accepted, a file in PEM. A folder means `ca.crt` in
-    it. Set, a request without a client certificate gets 403 at both ports, but for `/ping` and `/v2/health/`, and for
-    gRPC's health service at its own; one with another authority's gets 400."""
+    """Authorities whose client certificates are accepted, in PEM. A folder means `ca.crt` in it. Other requests are
+    refused, [except for health checks](tls.md#mutual-tls)."""
 
     workers: int = setting(
         "Workers and queue",
@@ -166,8 +154,8 @@ class Settings(BaseModel):
     worker_class: Annotated[
         Literal["gthread", "gevent", "eventlet", "sync", "tornado"], BeforeValidator(in_lower_case)
     ] = setting("Workers and queue", "SAGEMAKER_GUNICORN_WORKER_CLASS", default="gthread")
-    """gunicorn's worker class, accepted for AWS's sake. Workers always have threads, as with `gthread`. `sync` and
-    `tornado` only change the default number of threads to 1, because they run one request at a time."""
+    """gunicorn's worker class, accepted for AWS's sake. Workers always have threads; `sync` and `tornado` change their
+    default number to 1."""
 
     threads: int = setting(
         "Workers and queue",
@@ -177,15 +165,13 @@ class Settings(BaseModel):
         le=256,
         told_default="8; 1 with `sync` and `tornado`",
     )
-    """Number of threads in each worker: the requests that it works on at once."""
+    """Requests that each worker handles at once."""
 
     max_waiting: int = setting("Workers and queue", "LIGHTBOX_MAX_WAITING", default=32, ge=0, le=1024)
-    """Requests per worker that may wait for a thread. The limit holds for the sum over all workers. Over it a request
-    gets 503 with Retry-After at once."""
+    """Requests per worker that may wait for a thread. Beyond that a request gets 503 with Retry-After at once."""
 
     batch: bool = setting("Time", "SAGEMAKER_BATCH", default=False)
-    """Batch transform mode; SageMaker sets it. Requests get more time and the model server's queue has no limit, unless
-    the settings for these say otherwise."""
+    """Batch transform mode, set by SageMaker. Requests get more time, and the model server's queue has no limit."""
 
     request_timeout: float = setting(
         "Time",
@@ -197,9 +183,7 @@ class Settings(BaseModel):
         told_default="30; 60 where an `inference.py` answers; 600 in batch transform",
         unit="s",
     )
-    """Time until a request that is not answered gets 504. The timeouts of gunicorn and nginx are derived from it,
-    each longer than the one inside it. In multi-model mode loading or unloading a model may take 60 s, if that is
-    more."""
+    """Time after which a request gets 504. Loading or unloading a model may take 60 s, if that is more."""
 
     proxy_read_timeout: float | None = setting(
         "Time",
@@ -209,21 +193,17 @@ class Settings(BaseModel):
         told_default="10 more than the request timeout",
         unit="s",
     )
-    """Time that nginx waits for a response. Set alone, it bounds requests too: an `inference.py` may take a second
-    less than this, the built-in handling this long, but no longer than its default. A request timeout that is set and
-    at least as long overrides it."""
+    """Time that nginx waits for a response. [Set alone](handlers.md#timeouts), it bounds requests too."""
 
     wait_seconds: float | None = setting("Time", "SAGEMAKER_TFS_WAIT_TIME_SECONDS", gt=0, le=86400, unit="s")
-    """Time that the models may take to become ready at start. After it the start fails. Handlers of AWS's API get
-    the value as `context.timeout` (60 if unset). If it is set, it also bounds the load of a model in multi-model mode
-    and the request that Lightbox sends to the model between `input_handler` and `output_handler`."""
+    """Time that the models may take to become ready at start. It also bounds a load in multi-model mode and a handler
+    pair's call of the model, and is `context.timeout` for handlers (60 if unset)."""
 
     drain_seconds: float = setting("Time", "LIGHTBOX_DRAIN_SECONDS", default=30.0, ge=0, le=3600, unit="s")
     """Time that accepted requests have to finish after SIGTERM."""
 
     max_body_mb: int = setting("Limits", "LIGHTBOX_MAX_BODY_MB", default=100, ge=1, le=2048, unit="MiB")
-    """Limit for one request body or gRPC message, also when it is decompressed. Over it a request gets 413, a gRPC call
-    RESOURCE_EXHAUSTED."""
+    """Limit for one request body or gRPC message, also decompressed. Beyond it 413, or RESOURCE_EXHAUSTED."""
 
     request_memory_mb: int = setting(
         "Limits",
@@ -233,21 +213,14 @@ class Settings(BaseModel):
         told_default="a quarter of the container's memory",
         unit="MiB",
     )
-    """Limit for the memory that the requests of all workers hold together. Each worker gets an equal part. A request
-    that needs more than the part gets 413, one that finds it in use gets 503. A quarter of it is for the images of
-    sessions, where these are on. Set, it also bounds the request bodies that nginx holds together, in place of a
-    quarter of the memory that is free at start. Half of the free space of `TMPDIR` bounds them as well, but twice
-    `LIGHTBOX_MAX_BODY_MB` always has room. Over that a request gets 503 before its body is read. Bodies of 1 MB and
-    more count with their declared length. A chunked body declares none: it counts as `LIGHTBOX_MAX_BODY_MB`, or as 2
-    MiB where there is no room for that, and may then have no more. Bodies larger than 10 MB share half of the limit.
-    The number of requests bounds bodies under 1 MB."""
+    """Limit for the memory of all requests together. Each worker gets an equal part: a request that needs more gets
+    413, one that finds it in use 503. It also bounds the bodies that nginx holds; unset, these have a quarter of the
+    free memory. Half of the free space of `TMPDIR` bounds bodies too, but two of `LIGHTBOX_MAX_BODY_MB` always fit. A
+    chunked body counts as `LIGHTBOX_MAX_BODY_MB`, or 2 MiB if there is no room for that; send a Content-Length."""
 
     max_image_pixels: int = setting("Limits", "LIGHTBOX_MAX_IMAGE_PIXELS", default=50_000_000, ge=1, unit="pixels")
-    """Limit for the width times the height of one image. Over it a request gets 413 before the image is decoded. All
-    images of one request, in a form, in JSON or in a BYTES tensor, may have ten times as many. Decoding one image may
-    take 8 bytes for each, and at least 400 MB: the image's header gives the estimate, 8 bytes per pixel for most
-    formats, 16.5 for WEBP, 20 for AVIF, up to 12 for progressive JPEG. No side may have more than 65535. A worker
-    decodes at most twice its share of the cores at once, and at least two images."""
+    """Limit for width times height of one image, checked before decoding: beyond it 413. All images of a request may
+    have ten times as many, and decoding one may take 8 bytes for each pixel of the limit, at least 400 MB."""
 
     enable_batching: bool = setting(
         "Batching in the model server", "SAGEMAKER_TFS_ENABLE_BATCHING", default=False, option=Option("batching")
@@ -255,7 +228,7 @@ class Settings(BaseModel):
     """Let the model server combine concurrent requests into batches."""
 
     max_batch_size: int = setting("Batching in the model server", "SAGEMAKER_TFS_MAX_BATCH_SIZE", default=8, ge=1)
-    """Limit for the number of instances in one batch."""
+    """Limit for the instances in one batch."""
 
     batch_timeout_micros: int = setting(
         "Batching in the model server", "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS", default=1000, ge=0, unit="µs"
@@ -281,12 +254,12 @@ class Settings(BaseModel):
     """Batches that may wait for a thread. Over it the model server refuses requests."""
 
     code_dir: Path = setting("Code for all models", "LIGHTBOX_CODE_DIR", default=Path("/opt/ml/code"))
-    """Folder with `inference.py`, `lib/` and `requirements.txt` for models without code of their own, in multi-model
-    mode. Lightbox searches `code/` in the model directory after it."""
+    """Folder with `inference.py`, `lib/` and `requirements.txt` for models without their own, in multi-model mode.
+    `code/` in the model directory comes next."""
 
     universal_bucket: str | None = setting("Code for all models", "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET")
-    """S3 bucket with an `inference.py` for all models of multi-model mode. It is downloaded at start, if the prefix is
-    set too and neither `LIGHTBOX_CODE_DIR` nor `code/` in the model directory exists."""
+    """S3 bucket with an `inference.py` for all models of multi-model mode. Downloaded at start if the prefix is set and
+    there is no `LIGHTBOX_CODE_DIR` and no `code/`."""
 
     universal_prefix: str | None = setting("Code for all models", "SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX")
     """Prefix of the keys in that bucket, such as a folder."""
@@ -299,8 +272,7 @@ class Settings(BaseModel):
     gunicorn_loglevel: Annotated[
         Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(in_lower_case)
     ] = setting("Logs and metrics", "SAGEMAKER_GUNICORN_LOGLEVEL", default="info", option=Option("log-level"))
-    """Log level of the sidecar and of handlers. `debug` also logs each step of a start of gunicorn and of the model
-    server."""
+    """Log level of Lightbox and of handlers. `debug` adds the start of gunicorn and the model server."""
 
     nginx_loglevel: Annotated[
         Literal["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"], BeforeValidator(in_lower_case)
@@ -308,7 +280,7 @@ class Settings(BaseModel):
     """Log level of nginx."""
 
     metrics: bool = setting("Logs and metrics", "LIGHTBOX_METRICS", default=True)
-    """Serve `/metrics` for Prometheus. If it is off, nothing is counted and the route is 404."""
+    """Serve `/metrics` for Prometheus."""
 
     _parts: dict[type[BaseModel], BaseModel] = PrivateAttr(default_factory=dict)
     _has_fixed_models: bool = PrivateAttr(True)

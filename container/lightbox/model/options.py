@@ -159,17 +159,15 @@ class OptionSettings(BaseModel):
         told_default="unset",
         told_values='a JSON object, such as `{"image_size": "640x480"}`',
     )
-    """Options of all models: the [keys](options.md) of `code/lightbox.json`, of which each wins over the one in a
-    model's file."""
+    """[Options](options.md) of all models. Each key overrides the one in a model's `code/lightbox.json`."""
 
     scaling: Annotated[ScalingName | None, BeforeValidator(in_lower_case)] = setting("Models", "LIGHTBOX_SCALING")
-    """Scaling of pixel values. `none` leaves 0..255, `unit` gives 0..1, `tf` -1..1; `tf`, `torch` and `caffe` are
-    Keras's modes. Overrides `scaling` in `LIGHTBOX_OPTIONS` and in a model's file. Without any the scaling is
-    `none`."""
+    """Scaling of pixel values. Overrides [`scaling`](options.md#values) in `LIGHTBOX_OPTIONS` and in a model's file;
+    the default is `none`."""
 
     labels: str | None = setting("Models", "LIGHTBOX_LABELS", option=Option(is_path=True))
-    """File with the model's class names, one a line: a path, or a name in the model's `code/`. Responses then name
-    classes. Overrides `labels` in `LIGHTBOX_OPTIONS` and in a model's file."""
+    """File with class names, one a line: a path, or a name in the model's `code/`. Overrides
+    [`labels`](options.md#labels-and-top_k) in `LIGHTBOX_OPTIONS` and in a model's file."""
 
     def overrides(self) -> dict[str, Any]:
         """Return the options that are set, by key."""

@@ -58,20 +58,18 @@ class AccessSettings(BaseModel):
     model_config = PART
 
     api_keys: Path | None = setting(THEME, KEYS, told_values="a file")
-    """File with the keys of callers, a line for each: `NAME sha256:HASH ROLES`, with the hash of the key, and roles out
-    of `infer`, `metrics`, `manage` ([keys](keys.md)). It is read every second. Unset, nobody needs a key."""
+    """File of callers' [keys](keys.md), lines of `NAME sha256:HASH ROLES`. It is read every second."""
 
     auth_url: Annotated[str | None, AfterValidator(_parse_url)] = setting(
         THEME, URL, told_values="`http://…` or `https://…`"
     )
-    """URL that decides in place of keys: it gets the headers of each request, its method and its path. 2xx lets the
-    request in, 401 and 403 refuse it. Any other answer, or none in 5 s, is 503."""
+    """URL of a service that [decides](keys.md#jwts-or-whatever-else-decides) in place of keys. 2xx lets a request in,
+    401 and 403 refuse it, anything else is 503."""
 
     cors_origins: Annotated[tuple[str, ...] | None, BeforeValidator(_parse_origins)] = setting(
         THEME, "LIGHTBOX_CORS_ORIGINS", told_values="`*`, or origins"
     )
-    """Sites whose pages may call Lightbox from a browser, such as `https://app.example.com`. Unset, a browser lets the
-    page of no other site read a response."""
+    """Sites whose pages may call Lightbox from a browser, such as `https://app.example.com`."""
 
 
 class KeysUnusable(StartError):

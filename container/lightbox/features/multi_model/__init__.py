@@ -35,11 +35,11 @@ class MultiModelSettings(BaseModel):
     model_config = PART
 
     multi_model: bool = setting("Multi-model mode", "SAGEMAKER_MULTI_MODEL", default=False)
-    """Multi-model mode: start without models, and load, list and unload them with requests to `/models`. The archive of
-    a model may unpack to 4 GiB, and not to more than 64 MiB and 100 times its own size; over it a load gets 413."""
+    """Multi-model mode: start without models, and load and unload them by requests to `/models`. An archive may unpack
+    to 4 GiB, and to 64 MiB plus 100 times its size; beyond that a load gets 413."""
 
     max_models: int = setting("Multi-model mode", "LIGHTBOX_MAX_MODELS", default=1000, ge=1, le=100_000)
-    """Limit for the number of models that are loaded in multi-model mode. Over it a load gets 507."""
+    """Limit for the loaded models. Beyond it a load gets 507."""
 
 
 class MultiModel(Feature):

@@ -56,10 +56,9 @@ class OpenInferenceSettings(BaseModel):
     model_config = PART
 
     kserve_grpc_port: int | None = setting("Open Inference Protocol", "LIGHTBOX_KSERVE_GRPC_PORT", ge=1, le=65535)
-    """Port of the Open Inference Protocol's gRPC service, at nginx too. Unset, that service is off. Its REST form is
-    always on, at nginx's port. A message counts from its first byte until it is answered, a compressed one with its
-    decompressed size; all together may have twice `LIGHTBOX_MAX_BODY_MB`. Over that the largest message that is still
-    arriving ends with UNAVAILABLE."""
+    """Port of the Open Inference Protocol's gRPC service, off if unset. REST is always on, at nginx's port. All
+    messages together may have twice `LIGHTBOX_MAX_BODY_MB`; beyond that the largest that is still arriving ends with
+    UNAVAILABLE."""
 
 
 class OpenInference(Feature):

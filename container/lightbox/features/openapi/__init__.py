@@ -24,9 +24,7 @@ class OpenApiSettings(BaseModel):
     model_config = PART
 
     openapi: bool = setting("Description", "LIGHTBOX_OPENAPI", "LIGHTBOX_PAGE", default=False)
-    """Serve `/openapi.json`, which describes the routes and models of this start to tools. At
-    `LIGHTBOX_KSERVE_GRPC_PORT` gRPC server reflection does so, for tools such as grpcurl. It is on where the page is.
-    If it is off, the route is 404."""
+    """Serve `/openapi.json`, which [describes routes and models](openapi.md), and gRPC server reflection."""
 
 
 class OpenApi(Feature):

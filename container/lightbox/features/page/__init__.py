@@ -35,7 +35,7 @@ class PageSettings(BaseModel):
     model_config = PART
 
     page: bool = setting("Page", "LIGHTBOX_PAGE", default=False)
-    """Serve a page to try models with, at `/` and `/ui`. `make serve` turns it on."""
+    """Serve a [page](page.md) to try models with, at `/` and `/ui`."""
 
 
 class Page(Feature):

@@ -33,11 +33,9 @@ class SessionSettings(BaseModel):
     model_config = PART
 
     sessions: bool = setting("Sessions", "LIGHTBOX_SESSIONS", "SAGEMAKER_ENABLE_STATEFUL_SESSIONS", default=False)
-    """Keep a caller's image in a session for later requests. If it is off, a request with a session's header gets 400.
-    There may be 1000 sessions, each of which keeps at most one image; over it a new session gets 503. Their images have
-    a quarter of `LIGHTBOX_REQUEST_MEMORY_MB`, at 4 bytes a pixel, and requests have the rest. An image that does not
-    fit gets 503, one that can never fit 413. The images are in `/dev/shm` if that has so much space free at start, else
-    in `TMPDIR`."""
+    """Keep a caller's image in a [session](streams.md#sessions) for later requests. At most 1000 sessions with one
+    image each, in a quarter of `LIGHTBOX_REQUEST_MEMORY_MB`; beyond that 503. Images are in `/dev/shm` if it has that
+    much space, else in `TMPDIR`."""
 
     session_seconds: int = setting("Sessions", "SAGEMAKER_SESSIONS_EXPIRATION", default=1200, ge=1, le=86400, unit="s")
     """Time from a session's beginning until it expires."""

@@ -32,9 +32,8 @@ class StreamSettings(BaseModel):
     model_config = PART
 
     streams: bool = setting("Streams of frames", "LIGHTBOX_STREAMS", default=False)
-    """Serve streams of frames, WebSockets at `/invocations-bidirectional-stream` of nginx's port. If it is off, the
-    route is 404. 1000 streams may be open; over it an opening gets 503. Their frames count as requests, while they are
-    in progress."""
+    """Serve [streams of frames](streams.md#streams-of-frames), WebSockets at `/invocations-bidirectional-stream`. At
+    most 1000; beyond that 503."""
 
 
 class Streams(Feature):

@@ -24,8 +24,8 @@ class TfsApiSettings(BaseModel):
     model_config = PART
 
     tfs_api: bool = setting("TensorFlow Serving's APIs", "LIGHTBOX_TFS_API", default=False)
-    """Serve TensorFlow Serving's own APIs to callers: REST below `/v1/` at nginx's port, gRPC at
-    `LIGHTBOX_KSERVE_GRPC_PORT` where that is set. Opens the model server's REST port inside the container."""
+    """Serve [TensorFlow Serving's APIs](tensorflow-serving-api.md): REST at `/v1/`, gRPC at
+    `LIGHTBOX_KSERVE_GRPC_PORT`. Opens the model server's REST port inside the container."""
 
 
 class TfsApi(Feature):

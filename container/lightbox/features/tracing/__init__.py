@@ -32,9 +32,8 @@ class TracingSettings(BaseModel):
     model_config = PART
 
     otlp_endpoint: str | None = setting("Traces", ENDPOINT)
-    """URL to send OpenTelemetry traces to, as OTLP over HTTP. Needs the packages of the extra `tracing`, which
-    `requirements/tracing.lock` has. OpenTelemetry's other variables (`OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`,
-    `OTEL_EXPORTER_OTLP_HEADERS`, ...) work as well."""
+    """URL to send OpenTelemetry traces to, as OTLP over HTTP. [Traces](observability.md#traces) has packages and other
+    variables."""
 
 
 class TracingMissing(StartError):

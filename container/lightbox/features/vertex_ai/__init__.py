@@ -70,10 +70,10 @@ class VertexAiSettings(BaseModel):
     model_config = PART
 
     health_route: Annotated[str | None, AfterValidator(_parse_health)] = setting(THEME, HEALTH, told_values="a path")
-    """Path that tells, as `/ping` does, whether requests can be served, where Vertex AI asks for it."""
+    """Path that answers as `/ping`, set by Vertex AI."""
 
     predict_route: Annotated[str | None, AfterValidator(_parse_predict)] = setting(THEME, PREDICT, told_values="a path")
-    """Path that answers as `/invocations` does, where Vertex AI sends predictions."""
+    """Path that answers as `/invocations`, set by Vertex AI."""
 
 
 def vertex_ready(ready: bool) -> dict[str, bool]:
