@@ -75,7 +75,7 @@ def test_knative_has_the_annotations_it_knows_and_a_pod_for_kubernetes() -> None
 
 
 def test_the_targets_are_those_of_the_page(keda: dict[str, Any], hpa: dict[str, Any]) -> None:
-    (both,) = re.findall(r"\*\*Scale by `lightbox_saturation` and CPU, both at ([\d.]+)\.\*\*", PAGE)
+    (both,) = re.findall(r"\*\*Scale on `lightbox_saturation` and CPU, both at ([\d.]+)\.\*\*", PAGE)
     (concurrency,) = set(re.findall(r"^\| concurrency \| ([\d.]+) \|", PAGE, re.MULTILINE))
     cpu, saturation = keda["spec"]["triggers"]
     assert (int(cpu["metadata"]["value"]) / 100, saturation["metadata"]["threshold"]) == (float(both), both)
