@@ -35,7 +35,7 @@ A wrong value, or a misspelled `LIGHTBOX_` name, stops the start with a sentence
 
 
 def page() -> str:
-    """Return the page: a section for each theme, with a table of its settings and what the table has no room for."""
+    """Return the page: a section for each theme, with a table of its settings."""
     themes: dict[str, list[tuple[str, type[BaseModel]]]] = {}
     for part in parts():
         for name, field in part.model_fields.items():
@@ -45,26 +45,21 @@ def page() -> str:
 
 def _section(theme: str, settings: list[tuple[str, type[BaseModel]]]) -> str:
     rows = "".join(_row(name, part) for name, part in settings)
-    details = "".join(_details(name, part) for name, part in settings)
     head = "| setting, option | values | default | meaning |\n|---|---|---|---|\n"
-    return f"\n## {theme}\n\n{head}{rows}{details}"
+    return f"\n## {theme}\n\n{head}{rows}"
 
 
 def _row(name: str, part: type[BaseModel]) -> str:
     field = part.model_fields[name]
-    cells = (
-        f"`{variable_names(name, part)[0]}` `--{option_name(name, part)}`",
-        _values(field),
-        default_of(field),
-    )
-    return f"| {' | '.join(cells)} | {description(name, part)[0]} |\n"
-
-
-def _details(name: str, part: type[BaseModel]) -> str:
     variable, *others = variable_names(name, part)
     also = f"Also read from `{'`, `'.join(others)}`." if others else ""
-    text = " ".join(filter(None, (description(name, part)[1], also)))
-    return f"\n**`{variable}`**: {text}\n" if text else ""
+    cells = (
+        f"`{variable}` `--{option_name(name, part)}`",
+        _values(field),
+        default_of(field),
+        " ".join(filter(None, (*description(name, part), also))),
+    )
+    return f"| {' | '.join(cells)} |\n"
 
 
 def _values(field: FieldInfo) -> str:

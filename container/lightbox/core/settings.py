@@ -82,10 +82,9 @@ class Settings(BaseModel):
     engine: Annotated[EngineName | None, BeforeValidator(in_lower_case)] = setting(
         "Model servers", "LIGHTBOX_ENGINE", told_values="an engine of [engines](engines.md), `auto`"
     )
-    """Engine of the embedded model server: one for all, or `auto` for OpenVINO where its results match TensorFlow's and
-    come faster. Selects the embedded server. The default is `tensorflow`, or `auto` if TensorFlow is not installed. The
-    option `engine` of a model overrides it. Comparisons are cached in `XDG_CACHE_HOME`, else `~/.cache`; an empty
-    `XDG_CACHE_HOME` turns the cache off."""
+    """Engine of the embedded model server: one for all models, or `auto` for OpenVINO where its results match
+    TensorFlow's and come faster. Setting it selects the embedded server. The default is `tensorflow`, or `auto` without
+    TensorFlow. A model's option `engine` overrides it. Comparisons are cached in `XDG_CACHE_HOME`, else `~/.cache`."""
 
     transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = setting(
         "Model servers",
@@ -97,8 +96,8 @@ class Settings(BaseModel):
     )
     """Transports to the model server, the default first. A request selects another with the attribute
     `tfs-transport=rest`. `local`, gRPC's messages over a unix socket, takes the least CPU time and needs the embedded
-    server. `rest` opens a TCP port, with tensorflow_model_server on all interfaces. `PREDICT_USING_GRPC` is true for
-    `grpc`, false for `rest`."""
+    server. `rest` opens a TCP port, with tensorflow_model_server on all interfaces. `PREDICT_USING_GRPC=true` is
+    `grpc`, `false` is `rest`."""
 
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = setting(
         "Model servers", "SAGEMAKER_SAFE_PORT_RANGE", told_values="1 to 65535, two ports per model server"
@@ -213,10 +212,9 @@ class Settings(BaseModel):
         told_default="a quarter of the container's memory",
         unit="MiB",
     )
-    """Limit for the memory of all requests together. Each worker gets an equal part: a request that needs more gets
-    413, one that finds it in use 503. It also bounds the bodies that nginx holds; unset, these have a quarter of the
-    free memory. Half of the free space of `TMPDIR` bounds bodies too, but two of `LIGHTBOX_MAX_BODY_MB` always fit. A
-    chunked body counts as `LIGHTBOX_MAX_BODY_MB`, or 2 MiB if there is no room for that; send a Content-Length."""
+    """Limit for the memory of all requests together, in equal parts per worker. A request that needs more than a part
+    gets 413, one that finds it in use 503 ([limits](reliability.md#limits-of-time-and-memory)). It also bounds the
+    [bodies that nginx holds](security.md#what-is-defended); unset, these have a quarter of the free memory."""
 
     max_image_pixels: int = setting("Limits", "LIGHTBOX_MAX_IMAGE_PIXELS", default=50_000_000, ge=1, unit="pixels")
     """Limit for width times height of one image, checked before decoding: beyond it 413. All images of a request may
