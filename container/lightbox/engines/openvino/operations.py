@@ -1,7 +1,7 @@
 """The operations whose answers OpenVINO shares with TensorFlow, and for which values.
 
 What is not listed is refused: OpenVINO computes 64-bit integers in 32 bits, double as float, saturates small
-integers, keeps no state, and drops Assert and range checks, all without an error (docs/model_server.md). A
+integers, keeps no state, and drops Assert and range checks, all without an error (docs/engines.md). A
 wrong reading of an attribute shows in the canary; these rules are about values that a canary may not meet.
 """
 
