@@ -22,7 +22,7 @@ from lightbox.telemetry import say
     "form",
     type=click.Choice(["float32", "uint8", "bytes"]),
     help="Prepared tensor, raw pixels (the graph scales) or encoded images (the graph decodes, resizes, scales). "
-    "float32, and uint8 for efficientdet_d1, whose prepared tensor is pixels as float32.",
+    "The default is float32; uint8 for efficientnet_lite0 and efficientdet_d1.",
 )
 @click.option(
     "--weights",
