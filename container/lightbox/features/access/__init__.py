@@ -63,7 +63,7 @@ class AccessSettings(BaseModel):
     auth_url: Annotated[str | None, AfterValidator(_parse_url)] = setting(
         THEME, URL, told_values="`http://…` or `https://…`"
     )
-    """URL of a service that [decides](keys.md#jwts-or-whatever-else-decides) in place of keys. 2xx lets a request in,
+    """URL of a service that [decides](keys.md#jwts-and-other-services) in place of keys. 2xx lets a request in,
     401 and 403 refuse it, anything else is 503."""
 
     cors_origins: Annotated[tuple[str, ...] | None, BeforeValidator(_parse_origins)] = setting(
