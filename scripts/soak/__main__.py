@@ -59,7 +59,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         command.add_argument("--folder", type=Path, default=BUILD, help="where models and logs are put (build)")
     faults.add_argument("--kill-pause", type=float, default=8, help="average seconds between recovery and kill (8)")
     faults.add_argument("--kills", type=int, default=0, help="go on until each kind was killed so often (0)")
-    overload.add_argument("--peak-seconds", type=float, default=6, help="how long each number of clients tries (6)")
+    overload.add_argument("--peak-seconds", type=float, default=18, help="how long the peak is measured (18)")
     overload.add_argument(
         "--deadline", type=float, default=DEADLINE_SECONDS, help=f"of a request, in seconds ({DEADLINE_SECONDS:g})"
     )

@@ -13,16 +13,17 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 
 from benchmark.servers import Running, Stack
-from soak.client import Client, Fate, Outcome, Request
+from soak.client import Client, Fate, Outcome, Request, nothing_wrong
 from soak.good import ATTRIBUTES
 from soak.killer import IN_A_LOAD
 from soak.ledger import Ledger
-from soak.run import LEAST, Actor, Traffic
+from soak.run import LEAST, Actor, Caller, Traffic
 from soak.stack import ARCHIVE, FOLDER, KINDS, TORN, VERSIONS, Settings
 
 OWNERS = 3
@@ -40,11 +41,13 @@ def changing_models(models: Path, model_server: Settings) -> Traffic:
 
 def _clients(root: Path, server: Running, ledger: Ledger) -> list[Actor]:
     port, numbers = server.address.port, count()
+    # Its variables are not whole: it must be refused with the name of the file.
+    torn = replace(_load(TORN, TORN), name="torn model", expected=(400,), check=_names_the_file)
     return [
         *(Owner(port, ledger, next(numbers), root) for _ in range(OWNERS)),
         *(Visitor(port, ledger, next(numbers), root / target) for target in (ARCHIVE, FOLDER)),
         Remover(port, ledger, next(numbers), root),
-        Torn(Client(port, keep=True), ledger),
+        Caller([torn], Client(port, keep=True), ledger),
     ]
 
 
@@ -65,7 +68,7 @@ class Owner(Actor):
                 self._name, is_gone = next(self._names), True
                 self._begin()
             if is_gone and self.random.random() < 0.3:
-                self.send(self._invocation(), 404)
+                self.send(self._invocation(404))
                 yield
             is_loaded = self._load(is_gone)
             yield
@@ -73,7 +76,7 @@ class Owner(Actor):
                 is_gone = is_loaded
                 continue
             for _ in range(self.random.randrange(_USES)):
-                self.send(self._invocation(), check=_wrong)
+                self.send(self._invocation())
                 yield
             is_gone = self._unload()
             yield
@@ -84,21 +87,21 @@ class Owner(Actor):
 
     def _load(self, is_gone: bool) -> bool | None:
         """Load the model; it is known whether it ``is_gone`` before. Return whether it is there, None if unknown."""
-        url = json.dumps({"model_name": self._name, "url": self._folder}).encode()
-        expected = (200,) if is_gone else (200, 409)
-        return _settled(*self.send(Request("load", "/models", body=url), *expected))
+        request = _load(self._name, self._folder)
+        return _settled(*self.send(request if is_gone else replace(request, expected=(200, 409))))
 
     def _unload(self) -> bool | None:
         """Unload the model; return whether it is gone, None if nobody knows and ever will."""
         return _settled(*self.send(self._unloading()))
 
-    def _invocation(self) -> Request:
-        attributes = f"tfs-model-version={self.random.choice(VERSIONS)}"
-        headers = {"Content-Type": "text/csv", ATTRIBUTES: attributes}
-        return Request("invoke", f"/models/{self._name}/invoke", headers, _ROWS)
+    def _invocation(self, *expected: int) -> Request:
+        """Return an invocation that must be answered rightly, or with one of some statuses whatever the answer is."""
+        headers = {"Content-Type": "text/csv", ATTRIBUTES: f"tfs-model-version={self.random.choice(VERSIONS)}"}
+        request = Request("invoke", f"/models/{self._name}/invoke", headers, _ROWS, check=_wrong)
+        return replace(request, expected=expected, check=nothing_wrong) if expected else request
 
-    def _unloading(self) -> Request:
-        return Request("unload", f"/models/{self._name}", method="DELETE")
+    def _unloading(self, *expected: int) -> Request:
+        return Request("unload", f"/models/{self._name}", method="DELETE", expected=expected or (200,))
 
 
 class Visitor(Owner):
@@ -112,8 +115,7 @@ class Visitor(Owner):
 
     def _load(self, is_gone: bool) -> bool | None:
         headers = {"Content-Type": "text/csv", "X-Amzn-SageMaker-Target-Model": self._target}
-        request = Request("first use", "/endpoints/any/invocations", headers, _ROWS)
-        return _settled(*self.send(request, check=_wrong))
+        return _settled(*self.send(Request("first use", "/endpoints/any/invocations", headers, _ROWS, check=_wrong)))
 
 
 class Remover(Owner):
@@ -129,25 +131,18 @@ class Remover(Owner):
 
     def _unload(self) -> bool | None:
         shutil.rmtree(self._models / self._folder)
-        for request in (self._invocation(), self._unloading()):
-            self.send(request, 200, 404)
+        for request in (self._invocation(200, 404), self._unloading(200, 404)):
+            self.send(request)
         return None
+
+
+def _load(name: str, url: str) -> Request:
+    return Request("load", "/models", body=json.dumps({"model_name": name, "url": url}).encode())
 
 
 def _settled(outcome: Outcome, right: bool) -> bool | None:
     """Return whether a change is made; None where the connection ended, for it may still be made at any time."""
     return right if outcome.fate is Fate.ANSWERED else None
-
-
-class Torn(Actor):
-    """Loads a model whose variables are not whole; it must be refused with the name of the file."""
-
-    def acts(self) -> Iterator[None]:
-        """Try it again and again."""
-        url = json.dumps({"model_name": TORN, "url": TORN}).encode()
-        while True:
-            self.send(Request("torn model", "/models", body=url), 400, check=_names_the_file)
-            yield
 
 
 def _names_the_file(body: bytes) -> str:

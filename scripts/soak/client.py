@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -48,27 +48,41 @@ class Fate(StrEnum):
     SILENT = "no answer in time"
 
 
+Check = Callable[[bytes], str]
+"""Returns what is wrong with the body of an answer, "" when nothing is."""
+
+
+def nothing_wrong(body: bytes) -> str:
+    """Return "": of some answers the status alone counts."""
+    return ""
+
+
 @dataclass(frozen=True)
 class Request:
-    """What is sent: POST unless ``method`` says otherwise."""
+    """What is sent, POST unless ``method`` says otherwise, and what must come.
+
+    ``check`` looks at the bodies of answers whose status is ``expected``.
+    """
 
     name: str
     path: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     method: str = "POST"
+    expected: tuple[int, ...] = (200,)
+    check: Check = nothing_wrong
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A request's fate; ``started`` and ``ended`` are on the monotonic clock.
+    """What became of a request; ``started`` and ``ended`` are on the monotonic clock.
 
     ``reused`` tells that it was sent over a connection that was open already, and may meet its end; so may a call over
     a kept channel of gRPC, and a frame of a stream that is told to open again. ``held_by`` are the kinds of process
     whose death ends that connection.
     """
 
-    name: str
+    request: Request
     fate: Fate
     reused: bool = False
     started: float = 0.0
@@ -125,7 +139,7 @@ class Client:
 
     def _exchange(self, request: Request) -> Outcome:
         connection = self._connection
-        outcome = partial(Outcome, request.name, reused=connection.sock is not None)
+        outcome = partial(Outcome, request, reused=connection.sock is not None)
         try:
             if connection.sock is None:
                 connection.connect()
@@ -147,7 +161,7 @@ class Client:
         return outcome(Fate.ANSWERED, status=answer.status, retry_after=again, body=body)
 
     def _call(self, request: Request, seconds: float) -> Outcome:
-        outcome = partial(Outcome, request.name, reused=self._channel is not None, held_by=(*NGINX, FRONT))
+        outcome = partial(Outcome, request, reused=self._channel is not None, held_by=(*NGINX, FRONT))
         self._channel = self._channel or grpc.insecure_channel(self._front, options=_OPTIONS)
         try:
             body = self._channel.unary_unary(request.path)(request.body, timeout=seconds)
@@ -167,7 +181,7 @@ class Client:
     def _frame(self, request: Request) -> Outcome:
         stream = self._streams.get(request.path)
         reused = stream is not None and stream.state is State.OPEN
-        outcome = partial(Outcome, request.name, reused=reused, held_by=(*NGINX, WORKER))
+        outcome = partial(Outcome, request, reused=reused, held_by=(*NGINX, WORKER))
         try:
             if stream is None or not reused:
                 address = f"ws://127.0.0.1:{self.port}{request.path}"

@@ -11,13 +11,14 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from benchmark.servers import Running, Stack
-from soak.client import INFER, Client, Fate, Request
-from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, Check, Known, image_call, learn
+from soak.client import INFER, Check, Client, Fate, Request, nothing_wrong
+from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, image_call, learn
 from soak.ledger import Ledger
-from soak.run import LEAST, Actor, Traffic
+from soak.run import LEAST, Actor, Caller, Traffic
 from soak.stack import KINDS, Settings
 
 GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
@@ -50,37 +51,19 @@ def fixed_models(models: Path, model_server: Settings) -> Traffic:
 def _clients(server: Running, ledger: Ledger) -> list[Actor]:
     port, front = server.address.port, server.address.front
     known = learn(port, front)
-    digit = next((request, check) for request, check in known if request.name == DIGIT)
+    digit = next(request for request in known if request.name == DIGIT)
 
     def client(number: int) -> Client:
         return Client(port, front, keep=number % 2 == 0)
 
     return [
-        *(Good(known, client(n), ledger, n) for n in range(GOOD_CLIENTS)),
+        *(Caller(known, client(n), ledger, n) for n in range(GOOD_CLIENTS)),
         *(InSession([digit], client(n), ledger, n) for n in range(SESSION_CLIENTS)),
-        *(Hostile(digit[0].body, Client(port, front), ledger, n) for n in range(HOSTILE_CLIENTS)),
+        *(Hostile(digit.body, Client(port, front), ledger, n) for n in range(HOSTILE_CLIENTS)),
     ]
 
 
-class Good(Actor):
-    """One client whose requests must all be answered rightly."""
-
-    def __init__(self, known: list[Known], client: Client, ledger: Ledger, seed: int) -> None:
-        super().__init__(client, ledger, seed)
-        self._known = known
-
-    def acts(self) -> Iterator[None]:
-        """Send one request after another, and once more where there was no answer."""
-        while True:
-            self._twice(*self.random.choice(self._known))
-            yield
-
-    def _twice(self, request: Request, check: Check) -> None:
-        if self.send(request, check=check)[0].fate is not Fate.ANSWERED:
-            self.ledger.again(self.send(request, check=check)[1])
-
-
-class InSession(Good):
+class InSession(Caller):
     """Opens a session, sends an image, asks about it, closes the session, and begins again.
 
     Sessions outlive workers: a request is answered whichever of them were killed. What was cut is asked again, but for
@@ -89,12 +72,13 @@ class InSession(Good):
 
     def acts(self) -> Iterator[None]:
         """Live through one session after another."""
-        ((image, check),) = self._known
+        (digit,) = self._known
+        opening = self._request("opened", "NEW_SESSION", asks="NEW_SESSION", check=_opened)
         while True:
-            outcome, is_open = self.send(self._request("opened", "NEW_SESSION", asks="NEW_SESSION"), check=_opened)
+            outcome, is_open = self.send(opening)
             yield
             session = str(json.loads(outcome.body)["session"]) if is_open else ""
-            while is_open and not self.send(self._request("image", session, image.body), check=check)[1]:
+            while is_open and not self.send(self._request("image", session, digit.body, check=digit.check))[1]:
                 yield
             while is_open:
                 yield
@@ -102,12 +86,14 @@ class InSession(Good):
                     outcome, closed = self.send(self._request("closed", session, asks="CLOSE"))
                     is_open = outcome.fate is Fate.ANSWERED and not closed
                 else:
-                    self._twice(self._request("asked", session), check)
+                    self.send_twice(self._request("asked", session, check=digit.check))
 
-    def _request(self, name: str, session: str, body: bytes = b"", asks: str = "") -> Request:
+    def _request(
+        self, name: str, session: str, body: bytes = b"", asks: str = "", check: Check = nothing_wrong
+    ) -> Request:
         content_type, body = (JSON, json.dumps({"requestType": asks}).encode()) if asks else (IMAGE, body)
-        headers = {**self._known[0][0].headers, SESSION: session, "Content-Type": content_type}
-        return Request(f"session, {name}", "/invocations", headers, body)
+        headers = {**self._known[0].headers, SESSION: session, "Content-Type": content_type}
+        return Request(f"session, {name}", "/invocations", headers, body, check=check)
 
 
 def _opened(body: bytes) -> str:
@@ -148,11 +134,11 @@ class Hostile(Actor):
                 Request("no message, gRPC", INFER, body=some_file),
             ]
         )
-        outcome = self.client.send(request)
+        outcome = self.client.send(replace(request, expected=(200, *BAD) if request.name == DAMAGED else BAD))
         if request.name.startswith("oversized") and outcome.fate in (Fate.UNSENT, Fate.CUT):
-            self.ledger.left(request.name)
+            self.ledger.left()
         else:
-            self.ledger.note(outcome, *BAD, *([200] if request.name == DAMAGED else ()))
+            self.ledger.note(outcome)
 
     def _leave(self) -> None:
         """Speak by hand for 1 to 4 s, some of it a byte at a time, and leave whatever comes."""
@@ -161,15 +147,15 @@ class Hostile(Actor):
             f"POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
             f"{ATTRIBUTES}: tfs-model-name=digits\r\nContent-Length: {len(image)}\r\n\r\n"
         ).encode()
-        tricks: list[tuple[str, bytes, Iterable[bytes | int], float]] = [
-            ("no HTTP", self.random.choice(NO_HTTP), [16], 0),
-            *[("hang-up", head + image, (), 0)] * 2,
-            ("body cut short", head + image[: len(image) // 2], (), 0),
-            ("slow headers", b"", map(int.to_bytes, head), 0.2),
-            ("slow body", head, map(int.to_bytes, image), 0.1),
-            ("slow reader", head + image, [16] * 40, 0.05),
+        tricks: list[tuple[bytes, Iterable[bytes | int], float]] = [
+            (self.random.choice(NO_HTTP), [16], 0),
+            *[(head + image, (), 0)] * 2,  # hangs up
+            (head + image[: len(image) // 2], (), 0),
+            (b"", map(int.to_bytes, head), 0.2),
+            (head, map(int.to_bytes, image), 0.1),
+            (head + image, [16] * 40, 0.05),  # reads slowly
         ]
-        name, begin, rest, pause = self.random.choice(tricks)
+        begin, rest, pause = self.random.choice(tricks)
         end = time.monotonic() + self.random.uniform(1, 4)
 
         def goes_on() -> bool:
@@ -177,12 +163,12 @@ class Hostile(Actor):
             return time.monotonic() < end
 
         speak(self.client.port, begin, rest, goes_on, reset=not pause)
-        self.ledger.left(name)
+        self.ledger.left()
 
     def _abandon(self) -> None:
         """Give up a gRPC call while it runs."""
         self.client.send(image_call("", "digits", self._image), seconds=self.random.uniform(0, 0.01))
-        self.ledger.left("abandoned call, gRPC")
+        self.ledger.left()
 
 
 def _post(name: str, content_type: str, body: bytes) -> Request:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import math
-from collections.abc import Callable
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tritonclient.http import InferenceServerClient, InferInput
 
 from benchmark.photos import photo
 from lightbox.features.open_inference.grpc_messages import ModelInferResponse, message_class
-from soak.client import INFER, STREAM, Client, Request
+from soak.client import INFER, STREAM, Check, Client, Request
 
 SAMPLES = Path(__file__).resolve().parents[2] / "docs" / "samples"
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
@@ -25,10 +25,7 @@ TOLERANCE = 1e-4
 """Allows for another order of additions, as batches of other sizes have it."""
 JSON, IMAGE = "application/json", "application/x-image"
 DIGIT = "digit image, local"
-
-Check = Callable[[bytes], str]
-"""Returns what is wrong with the body of a 200, "" when nothing is."""
-Known = tuple[Request, Check]
+_ID, _NUMBER = re.compile(r'"id":"[^"]*"'), re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def requests() -> list[Request]:
@@ -59,7 +56,7 @@ def requests() -> list[Request]:
         _invocation("digit without Content-Type", "digits", "grpc", seven, ""),
         _invocation("digits as a form", "digits", "grpc", body, form.headers["Content-Type"]),
         _invocation("rows JSON lines", "rows", "grpc", b"[1,2,3,4]\n[5,6,7,8]\n", "application/jsonlines"),
-        Request(packed.name, packed.path, {**packed.headers, "Content-Encoding": "gzip"}, packed.body),
+        replace(packed, headers={**packed.headers, "Content-Encoding": "gzip"}),
         Request("KServe JSON", "/v2/models/rows/infer", {"Content-Type": JSON}, json.dumps(document).encode()),
         Request("KServe binary", "/v2/models/rows/infer", headers, bytes(binary)),
         image_call("KServe gRPC digit", "digits", seven),
@@ -83,8 +80,8 @@ def _call(name: str, model: str, tensor: str, datatype: str, shape: list[int], *
     return Request(name, INFER, body=message.SerializeToString())
 
 
-def learn(port: int, front: str) -> list[Known]:
-    """Send each good request to a server at rest and return it with a check against what it answered.
+def learn(port: int, front: str) -> list[Request]:
+    """Send each good request to a server at rest and return all, each with a check against what it answered.
 
     Raises RuntimeError when one is not answered with 200.
     """
@@ -94,45 +91,40 @@ def learn(port: int, front: str) -> list[Known]:
         if outcome.status != 200:
             told = outcome.detail or outcome.body[:300]
             raise RuntimeError(f"{request.name}: {outcome.fate}, {outcome.status} {told!r}")
-        known.append((request, _same_as(outcome.body, request)))
+        known.append(replace(request, check=_same_as(outcome.body, request)))
     client.close()
     return known
 
 
 def _same_as(first: bytes, request: Request) -> Check:
-    wanted = _content(first, request)
+    wanted, numbers = _content(first, request)
 
     def check(body: bytes) -> str:
         try:
-            return "" if _close(_content(body, request), wanted) else f"another answer: {body[:100]!r}"
+            text, found = _content(body, request)
         except ValueError as error:
             return f"unreadable: {error}"
+        is_same = text == wanted and len(found) == len(numbers) and np.allclose(found, numbers, TOLERANCE, 1e-6)
+        return "" if is_same else f"another answer: {body[:100]!r}"
 
     return check
 
 
-def _content(body: bytes, request: Request) -> Any:
-    """Return what must be the same in every answer to a request; raise ValueError for what is none."""
+def _content(body: bytes, request: Request) -> tuple[str, list[float]]:
+    """Return what is the same in every answer to a request: its text without numbers, and these, which are close.
+
+    Raises ValueError for what is no answer.
+    """
     if request.path == INFER:
         answer = ModelInferResponse.FromString(body)
-        pairs = zip(answer.outputs, answer.raw_output_contents, strict=True)
-        return {output.name: np.frombuffer(raw, "<f4").tolist() for output, raw in pairs}
+        raw = b"".join(answer.raw_output_contents)
+        return " ".join(output.name for output in answer.outputs), np.frombuffer(raw, "<f4").tolist()
     if "Inference-Header-Content-Length" in request.headers:
-        return np.frombuffer(body.rpartition(b"}")[2], "<f4").tolist()
+        return "", np.frombuffer(body.rpartition(b"}")[2], "<f4").tolist()
     if request.method == "GET":
-        return None
-    found = json.loads(body)
-    return {name: value for name, value in found.items() if name != "id"}
-
-
-def _close(found: Any, wanted: Any) -> bool:
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and _close(sorted(found.items()), sorted(wanted.items()))
-    if isinstance(wanted, list | tuple):
-        return isinstance(found, list | tuple) and len(found) == len(wanted) and all(map(_close, found, wanted))
-    if isinstance(wanted, float):
-        return isinstance(found, float | int) and math.isclose(found, wanted, rel_tol=TOLERANCE, abs_tol=1e-6)
-    return bool(found == wanted)
+        return "", []
+    text = _ID.sub("", "".join(body.decode().split()))
+    return _NUMBER.sub("", text), [float(number) for number in _NUMBER.findall(text)]
 
 
 def _invocation(name: str, model: str, wire: str, body: bytes, content_type: str = JSON) -> Request:

@@ -6,13 +6,14 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from benchmark.servers import Running
+from lightbox.telemetry import say
 from lightbox.transports.standing_reload import FILE, standing
 from soak.ledger import Kill, Ledger
 from soak.stack import OTHER, by_kind
@@ -35,14 +36,11 @@ class NeverBack(Exception):
 class Killer:
     """Kills processes of some kinds of a stack until ``stop`` is set, with ``pause`` seconds between."""
 
-    def __init__(
-        self, server: Running, kinds: Sequence[str], ledger: Ledger, pause: float, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, server: Running, kinds: Sequence[str], ledger: Ledger, pause: float) -> None:
         self._server = server
         self._all_kinds = kinds
         self._ledger = ledger
         self._pause = pause
-        self._say = say
         self._random = random.Random(0)  # noqa: S311 - not a secret
         self.stop = threading.Event()
 
@@ -64,11 +62,10 @@ class Killer:
         if victim is None:
             return
         number = self._random.choice(SIGNALS)
-        with self._ledger.killing(kind, number.name) as kill:
-            victim.send_signal(number)
+        kill = self._ledger.kill(kind, victim, number)
         complete = {name: len(found) for name, found in before.items() if name != OTHER}
         kill.back_after = self._wait(kill, victim, complete)
-        self._say(f"{kind} {victim.pid} killed with {number.name}: all well after {kill.back_after:.1f} s")
+        say.progress(f"{kind} {victim.pid} killed with {number.name}: all well after {kill.back_after:.1f} s")
 
     def _in_a_load(self) -> psutil.Process | None:
         """Wait for a load and return its worker; None where it is told to stop."""

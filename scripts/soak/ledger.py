@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+
+import psutil
 
 from soak.client import Fate, Outcome
 
@@ -34,42 +35,36 @@ class Ledger:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
-        self.fates: Counter[tuple[str, str]] = Counter()
         self.kills: list[Kill] = []
         self.lost: list[str] = []
         self._good: list[tuple[float, bool]] = []
 
-    @contextmanager
-    def killing(self, kind: str, signal: str) -> Iterator[Kill]:
-        """Note a kill around the sending of its signal."""
-        kill = Kill(kind, signal, time.monotonic())
+    def kill(self, kind: str, victim: psutil.Process, number: signal.Signals) -> Kill:
+        """Send a process a signal, and note the kill before."""
+        kill = Kill(kind, number.name, time.monotonic())
         with self._lock:
             self.kills.append(kill)
-        try:
-            yield kill
-        finally:
-            kill.sent = time.monotonic()
+        victim.send_signal(number)
+        kill.sent = time.monotonic()
+        return kill
 
-    def note(self, outcome: Outcome, *expected: int, wrong: str = "") -> bool:
-        """Note a request that must be answered with one of some statuses, or refused; tell whether it has one of them.
-
-        ``wrong`` says what is wrong with such an answer.
-        """
-        right = outcome.status in expected and not wrong
-        problem = "" if right or outcome.refused else wrong or f"status {outcome.status}: {outcome.body[:200]!r}"
+    def note(self, outcome: Outcome) -> bool:
+        """Note a request that must be answered as it expects, or refused; tell whether it is answered so."""
+        request, problem = outcome.request, f"status {outcome.status}: {outcome.body[:200]!r}"
+        if outcome.status in request.expected:
+            problem = request.check(outcome.body)
         label = "503" if outcome.refused else f"{outcome.status}" if outcome.status in (200, 503, 504) else "4xx"
         with self._lock:
-            if expected == (200,) or outcome.fate is not Fate.ANSWERED:
-                self._good.append((outcome.started, right))
-            self._count(outcome, label, problem)
-        return right
+            if request.expected == (200,) or outcome.fate is not Fate.ANSWERED:
+                self._good.append((outcome.started, not problem))
+            self._count(outcome, label, "" if outcome.refused else problem)
+        return not problem
 
-    def left(self, name: str) -> None:
+    def left(self) -> None:
         """Note a hostile client that waits for no answer."""
         with self._lock:
             self.counts["requests"] += 1
             self.counts["left by their own client"] += 1
-            self.fates[name, "left"] += 1
 
     def again(self, right: bool) -> None:
         """Note what became of a request without an answer, sent once more over a new connection."""
@@ -89,18 +84,15 @@ class Ledger:
         # The whole request was sent over a connection that the server had taken.
         self.counts["accepted"] += outcome.fate not in (Fate.NOT_CONNECTED, Fate.UNSENT)
         if outcome.fate is Fate.ANSWERED and not problem:
-            self.counts[label] += 1
-            self.fates[outcome.name, label] += 1
-            return
-        if outcome.fate is Fate.CUT and self._holder_died_during(outcome):
+            kind = label
+        elif outcome.fate is Fate.CUT and self._holder_died_during(outcome):
             kind = "cut by nginx's death"
         elif outcome.fate is Fate.NOT_CONNECTED or (outcome.fate is Fate.UNSENT and self._holder_died_during(outcome)):
             kind = str(outcome.fate)
         else:
             kind = "lost"
-            self.lost.append(f"{outcome.name}: {outcome.fate}, {problem} {outcome.detail}")
+            self.lost.append(f"{outcome.request.name}: {outcome.fate}, {problem} {outcome.detail}")
         self.counts[kind] += 1
-        self.fates[outcome.name, kind] += 1
 
     def _holder_died_during(self, outcome: Outcome) -> bool:
         first = outcome.started - CLOSING_SECONDS if outcome.reused else outcome.started

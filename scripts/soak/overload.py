@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import repeat
 from math import inf
 from pathlib import Path
@@ -21,6 +21,7 @@ from benchmark.clients import Load, Sample, client_process
 from benchmark.clients.http import HttpClient
 from benchmark.resources import Sizes, noting_memory
 from benchmark.servers import Stack
+from capacity import THREADS_A_CORE
 from lightbox.harness.percentiles import percentile, percentiles
 from lightbox.harness.tables import padded_table
 from lightbox.machine.cores import available_cores
@@ -31,18 +32,15 @@ from soak.run import memory_table
 MODEL = "mobilenet_v2"
 REST, BEFORE, LOADED, AFTER, SLOW = (
     "one client",
-    "the best of them again",
+    "the peak",
     "twice as much offered",
-    "the best of them afterwards",
+    "the peak afterwards",
     "one client beside slow ones",
 )
-PEAK_CLIENTS = (4, 8, 16, 32)
 REST_REQUESTS, MANY_REQUESTS = 60, 1_000_000
 TIMES_PEAK = 2.0
-PEAK_TIMES = 3
-"""How many times longer than a run of the search the peak is measured: the best of several short runs is luck too."""
 RECOVERED_IN_A_ROW, RECOVERED_WITHIN = 10, 1.5
-"""Recovered is who answers so many requests in a row, each within so many times the p99 at rest."""
+"""A server has recovered when it answers a round of so many requests, each within so many times the p99 at rest."""
 MOST_RECOVERY_SECONDS = 30.0
 SLOW_EACH = 100
 """Slow clients of each kind: more than a stack of two workers has threads."""
@@ -69,13 +67,14 @@ class Measured:
 
 
 def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, deadline: float) -> tuple[str, bool]:
-    """Serve, find the peak, offer twice as much, and see how it recovers; return the report, and whether all is kept.
+    """Serve, measure the peak, offer twice as much, see how it recovers; return the report, and whether all is kept.
 
-    ``deadline`` is that of a request in seconds. The peak is measured before and after: a machine's speed drifts in
-    minutes.
+    ``deadline`` is that of a request in seconds. The peak, with a client for each thread of the workers, is measured
+    before and after: a machine's speed drifts in minutes.
     """
     settings = (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", MODEL), ("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", f"{deadline:g}"))
     client = HttpClient(photos.photo(640, 480), "image/jpeg")  # decoding it and the model take most of the time
+    closed = Load(MANY_REQUESTS, clients=THREADS_A_CORE * available_cores(), most_seconds=peak_seconds)
     found = Measured()
     with (
         closing(Stack("overload", models, settings).start(folder)) as server,
@@ -83,11 +82,6 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
     ):
         caller(Load(40, clients=4))
         found.phases[REST] = caller(Load(REST_REQUESTS))
-        tried = {number: Load(MANY_REQUESTS, clients=number, most_seconds=peak_seconds) for number in PEAK_CLIENTS}
-        searched = {number: caller(load) for number, load in tried.items()}
-        found.phases |= {f"{number} clients": sample for number, sample in searched.items()}
-        best = max(searched, key=lambda number: rate(searched[number]))
-        closed = replace(tried[best], most_seconds=PEAK_TIMES * peak_seconds)
         found.phases[BEFORE] = caller(closed)
         found.offered = TIMES_PEAK * rate(found.phases[BEFORE])
         with noting_memory(server.pid) as found.memory:
@@ -108,18 +102,14 @@ def rate(sample: Sample) -> float:
 
 
 def _recovery(caller: Callable[[Load], Sample], rest: Sample) -> float:
-    """Return the seconds until the first of several requests in a row that are answered as at rest began."""
+    """Return the seconds until the first round of requests began that are all answered as at rest."""
     limit = RECOVERED_WITHIN * percentile(rest.latencies, 99)
-    started = began = time.monotonic()
-    in_a_row = 0
-    while in_a_row < RECOVERED_IN_A_ROW and time.monotonic() - started < MOST_RECOVERY_SECONDS:
-        before = time.monotonic()
-        sample = caller(Load(1))
-        well = bool(sample.answers) and sample.latencies[0] <= limit
-        if well and not in_a_row:
-            began = before
-        in_a_row = in_a_row + 1 if well else 0
-    return began - started if in_a_row else MOST_RECOVERY_SECONDS
+    started, seconds, well = time.monotonic(), 0.0, False
+    while not well and seconds < MOST_RECOVERY_SECONDS:
+        seconds = time.monotonic() - started
+        sample = caller(Load(RECOVERED_IN_A_ROW))
+        well = sample.answers == RECOVERED_IN_A_ROW and max(sample.latencies) <= limit
+    return seconds
 
 
 @contextmanager

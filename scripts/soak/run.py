@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -21,8 +20,8 @@ import psutil
 from benchmark.resources import Sizes, noting_memory
 from benchmark.servers import Running, Stack
 from lightbox.harness.tables import padded_table
-from soak.client import Client, Outcome, Request
-from soak.good import Check
+from lightbox.telemetry import say
+from soak.client import Client, Fate, Outcome, Request
 from soak.killer import BACK_SECONDS, Killer
 from soak.ledger import Kill, Ledger
 from soak.stack import lasting
@@ -34,25 +33,21 @@ LEAST = {"200": 101, "4xx": 21}
 """What a run under faults counts at least: with fewer, good and refused, nothing is said of what was lost."""
 PING = Request("ping", "/ping", method="GET")
 COUNTS = (
-    ("requests", "sent, good and hostile"),
-    ("left by their own client", "hostile clients that hung up, dripped or were cut short; no answer is due"),
-    ("not connected", "nobody took the connection; not accepted"),
-    ("not sent", "the connection ended before the request was sent over it; not accepted"),
-    ("accepted", "the whole request was sent over a connection that nginx had taken"),
-    ("200", "answered in full; good ones compared with the answer of a server at rest"),
-    ("4xx", "hostile ones refused in full, as they should be"),
-    ("503", "answered 'try again', with Retry-After"),
-    ("504", "given up at the deadline"),
-    (
-        "cut by nginx's death",
-        "no answer: the connection was in an nginx process, or the stream or call in its own, that was killed then",
-    ),
-    ("sent again", "good ones without an answer, sent once more at once"),
-    ("answered then", "of these, answered with 200"),
-    ("lost", "accepted, and neither answered nor cut by such a death; or answered wrongly"),
+    "requests",
+    "left by their own client",
+    "not connected",
+    "not sent",
+    "accepted",
+    "200",
+    "4xx",
+    "503",
+    "504",
+    "cut by nginx's death",
+    "sent again",
+    "answered then",
+    "lost",
 )
-"""What the ledger counts, as the report tells it."""
-STATUS = ("requests", "accepted", "200", "4xx", "503", "cut by nginx's death", "not sent", "not connected", "lost")
+"""What the ledger counts, as the report has it; docs/reliability.md says what each is."""
 
 
 class Actor(ABC):
@@ -67,15 +62,29 @@ class Actor(ABC):
     def acts(self) -> Iterator[None]:
         """Send what is next, note what comes of it, and yield, again and again without an end."""
 
-    def send(self, request: Request, *expected: int, check: Check | None = None) -> tuple[Outcome, bool]:
-        """Send a request and note it; return the outcome, and whether it is an expected one that ``check`` passes.
-
-        Without a status 200 is expected.
-        """
-        expected = expected or (200,)
+    def send(self, request: Request) -> tuple[Outcome, bool]:
+        """Send a request and note it; return the outcome, and whether it is answered as the request expects."""
         outcome = self.client.send(request)
-        wrong = check(outcome.body) if check and outcome.status in expected else ""
-        return outcome, self.ledger.note(outcome, *expected, wrong=wrong)
+        return outcome, self.ledger.note(outcome)
+
+    def send_twice(self, request: Request) -> None:
+        """Send a request, and once more where there is no answer."""
+        if self.send(request)[0].fate is not Fate.ANSWERED:
+            self.ledger.again(self.send(request)[1])
+
+
+class Caller(Actor):
+    """Sends one request after another, drawn at random from ``known``."""
+
+    def __init__(self, known: Sequence[Request], client: Client, ledger: Ledger, seed: int = 0) -> None:
+        super().__init__(client, ledger, seed)
+        self._known = known
+
+    def acts(self) -> Iterator[None]:
+        """Draw and send, again and again."""
+        while True:
+            self.send_twice(self.random.choice(self._known))
+            yield
 
 
 @dataclass(frozen=True)
@@ -84,15 +93,13 @@ class Traffic:
 
     ``actors`` are made for a stack that serves and is at rest; that raises RuntimeError when it answers wrongly. They
     wait ``think_seconds`` at most between two requests. The run goes on until the ledger counts at least ``least``.
-    ``probe`` is answered with 200 after the load. Where nothing is killed, no process may end. Memory is looked at
-    every ``look_seconds``.
+    Where nothing is killed, no process may end. Memory is looked at every ``look_seconds``.
     """
 
     stack: Stack
     kinds: Sequence[str]
     actors: Callable[[Running, Ledger], Sequence[Actor]]
     least: Mapping[str, int] = field(default_factory=dict)
-    probe: Request = PING
     think_seconds: float = THINK_SECONDS
     look_seconds: float = 1.0
 
@@ -116,17 +123,15 @@ class Result:
 def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0.0, kills: int = 0) -> Result:
     """Serve, load, kill with ``pause`` seconds between, stop; each kind is killed ``kills`` times at least."""
     result = Result(traffic, seconds)
-    _say(f"starting serve.sh for {traffic.stack.name}")
+    say.progress(f"starting serve.sh for {traffic.stack.name}")
     with closing(traffic.stack.start(folder)) as server:
         before = lasting(server.pid)
         _load(server, result, pause, kills)
-        outcome = Client(server.address.port).send(traffic.probe)
-        if outcome.status != 200:
-            told = f"{outcome.fate}, status {outcome.status} {outcome.detail}"
-            result.failures.append(f"{traffic.probe.name} after the load: {told}")
+        if not result.ledger.note(outcome := Client(server.address.port).send(PING)):
+            result.failures.append(f"/ping after the load: {outcome.fate}, status {outcome.status}")
         if not traffic.kinds and (gone := before - lasting(server.pid)):
             result.failures.append(f"{len(gone)} processes have ended under load")
-        _say("SIGTERM")
+        say.progress("SIGTERM")
         result.failures += _stop_problems(server)
     return result
 
@@ -135,7 +140,7 @@ def _load(server: Running, result: Result, pause: float, kills: int) -> None:
     """Have the actors act and processes killed until all is seen; the soak's own errors end it and are failures."""
     traffic, ledger, stop = result.traffic, result.ledger, threading.Event()
     actors = traffic.actors(server, ledger)
-    killer = Killer(server, traffic.kinds, ledger, pause, _say)
+    killer = Killer(server, traffic.kinds, ledger, pause)
 
     def drive(actor: Actor) -> None:
         for _ in actor.acts():
@@ -164,7 +169,7 @@ def _load(server: Running, result: Result, pause: float, kills: int) -> None:
                     result.failures.append("the whole of Lightbox has ended")
                     break
                 if second % STATUS_SECONDS == 0:
-                    _say(", ".join(f"{name} {ledger.counts[name]}" for name in STATUS))
+                    say.progress(", ".join(f"{name} {ledger.counts[name]}" for name in COUNTS if ledger.counts[name]))
             killer.stop.set()
             wait([killing])  # clients go on until the last kill is recovered from
         finally:
@@ -182,17 +187,13 @@ def _stop_problems(server: Running) -> list[str]:
     return [f"exit code {code} after SIGTERM"] * (code != 0) + [f"still there: {child}" for child in left]
 
 
-def _say(text: str) -> None:
-    print(f"== {time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
-
-
 def text(result: Result) -> str:
     """Return the report of a run."""
     ledger = result.ledger
     kinds = dict.fromkeys([*result.traffic.kinds, *(kill.kind for kill in ledger.kills)])
     recoveries = [(kind, *_recovery([kill for kill in ledger.kills if kill.kind == kind])) for kind in kinds]
     lines = [f"{result.traffic.stack.name}: {result.seconds:.0f} s, {len(ledger.kills)} kills", ""]
-    lines += padded_table(("", "number", ""), [(name, f"{ledger.counts[name]:,}", what) for name, what in COUNTS])
+    lines += padded_table(("", "number"), [(name, f"{ledger.counts[name]:,}") for name in COUNTS])
     lines += ["", *padded_table(("killed", "times", "median recovery", "worst"), recoveries)] if kinds else []
     lines += ["", *memory_table(result.memory), ""]
     lines += [*(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in result.failures)]

@@ -7,14 +7,13 @@ shared page once) of all of them together are compared with 1 GiB, several times
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
 from pathlib import Path
 
 from benchmark.models import link
 from benchmark.servers import Running, Stack
 from soak.client import Client, Request
 from soak.ledger import Ledger
-from soak.run import Actor, Result, Traffic, soak
+from soak.run import Actor, Caller, Result, Traffic, soak
 
 CONTAINER = 1 << 30
 REQUEST_MEMORY_MB = CONTAINER >> 22
@@ -31,7 +30,6 @@ UNITS = {
     "v2": ("/v2/models/rows/infer", "application/json", b'{"inputs":[', b'{"name":""},', b'{"name":""}]}'),
 }
 """Many small values: path, media type, beginning, what is repeated, and end."""
-GOOD = Request("a good request", "/invocations", {"Content-Type": "application/json"}, b"[[1,2,3,4]]")
 
 
 def weigh(models: Path, folder: Path, seconds: float) -> Result:
@@ -44,7 +42,7 @@ def weigh(models: Path, folder: Path, seconds: float) -> Result:
     # The model of rows alone: the rest of the container is what the sidecar needs.
     link(folder / "models" / "rows", (models / "rows").absolute())
     stack = Stack("dear requests", folder / "models", settings)
-    traffic = Traffic(stack, (), _clients, probe=GOOD, think_seconds=0.0, look_seconds=LOOK_SECONDS)
+    traffic = Traffic(stack, (), _clients, think_seconds=0.0, look_seconds=LOOK_SECONDS)
     result = soak(traffic, folder, seconds)
     most = max(sum(sizes.values()) for sizes in result.memory)
     if most > CONTAINER:
@@ -54,30 +52,18 @@ def weigh(models: Path, folder: Path, seconds: float) -> Result:
 
 def _clients(server: Running, ledger: Ledger) -> list[Actor]:
     wanted = bodies()
-    return [Dear(wanted, Client(server.address.port), ledger, number) for number in range(CLIENTS)]
-
-
-class Dear(Actor):
-    """One client that sends the dearest requests, each over a new connection."""
-
-    def __init__(self, wanted: list[Request], client: Client, ledger: Ledger, seed: int) -> None:
-        super().__init__(client, ledger, seed)
-        self._wanted = wanted
-
-    def acts(self) -> Iterator[None]:
-        """Send one after another, drawn at random."""
-        while True:
-            self.send(self.random.choice(self._wanted), *EXPECTED)
-            yield
+    return [Caller(wanted, Client(server.address.port), ledger, number) for number in range(CLIENTS)]
 
 
 def bodies() -> list[Request]:
     """Return a request of each kind of small values, plain and packed."""
-    found = []
+    found: list[Request] = []
     for name, (path, content_type, head, unit, tail) in UNITS.items():
         headers = {"Content-Type": content_type}
         plain, unpacked = (head + unit * (size // len(unit)) + tail for size in (PLAIN, UNPACKED))
-        found.append(Request(name, path, headers, plain))
-        packed = {**headers, "Content-Encoding": "gzip"}
-        found.append(Request(f"{name} packed", path, packed, gzip.compress(unpacked, 1)))
+        packed = headers | {"Content-Encoding": "gzip"}
+        found += [
+            Request(name, path, headers, plain, expected=EXPECTED),
+            Request(f"{name} packed", path, packed, gzip.compress(unpacked, 1), expected=EXPECTED),
+        ]
     return found

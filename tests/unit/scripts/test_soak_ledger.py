@@ -6,6 +6,7 @@ import pytest
 
 from soak.client import Fate, Outcome
 from soak.ledger import CLOSING_SECONDS, Kill, Ledger
+from soak.run import PING
 
 KILLED = 100.0
 CUT, LOST = "cut by nginx's death", "lost"
@@ -15,7 +16,7 @@ def _noted(reused: bool, started: float, ended: float, kind: str = "nginx master
     """Return what is counted of a request that got no response."""
     ledger = Ledger()
     ledger.kills.append(Kill(kind, "SIGKILL", at=KILLED, sent=KILLED + 0.01))
-    assert not ledger.note(Outcome("ping", fate, reused, started, ended), 200)
+    assert not ledger.note(Outcome(PING, fate, reused, started, ended))
     (kind_of_end,) = ledger.counts.keys() - {"requests", "accepted"}
     assert bool(ledger.lost) == (kind_of_end == LOST)
     return str(kind_of_end)
@@ -47,5 +48,5 @@ def test_the_death_of_a_process_that_holds_no_connection_cuts_no_request() -> No
 def test_a_wrong_response_is_lost_whatever_was_killed() -> None:
     ledger = Ledger()
     ledger.kills.append(Kill("nginx worker", "SIGKILL", at=KILLED, sent=KILLED))
-    assert not ledger.note(Outcome("ping", Fate.ANSWERED, False, 99.0, 100.5, status=500), 200)
+    assert not ledger.note(Outcome(PING, Fate.ANSWERED, False, 99.0, 100.5, status=500))
     assert ledger.counts[LOST] == 1
