@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from docker_image.docker import ProgramFailed, run
-from docker_image.engine import Engine, NoEngine, find_engine
-from docker_image.parts import InvalidBill, write_parts
+from docker_image.docker import Engine, ProgramFailed, run
+from docker_image.engine import NoEngine, find_engine
+from docker_image.parts import write_parts
+from lightbox import __version__
 from lightbox.telemetry import say
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -39,8 +40,10 @@ PIP_WHEEL = (
     *("--no-deps", "--no-build-isolation", "--no-cache-dir"),
 )
 SUMS = "SHA256SUMS"
-_HEADING = re.compile(r"^## (\S+) \((.*)\)$", re.MULTILINE)
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+NAME = f"lightbox-{__version__}"
+"""What the files' names begin with."""
+PACKAGE = f"lightbox_serve-{__version__}"
+"""What the names of the packages begin with, as pip spells the distribution."""
 
 
 class Refused(Exception):
@@ -49,22 +52,11 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Release:
-    """A version of the repository in a folder. A candidate may be unfinished, and shows what a release would hold."""
+    """The repository's version in a folder. A candidate may be unfinished, and shows what a release would hold."""
 
     repository: Path
     out: Path
-    version: str
     is_candidate: bool
-
-    @property
-    def name(self) -> str:
-        """What the files' names begin with."""
-        return f"lightbox-{self.version}"
-
-    @property
-    def package(self) -> str:
-        """What the names of the packages begin with, as pip spells the distribution."""
-        return f"lightbox_serve-{self.version}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,64 +69,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--images", choices=("all", "none"), default="all", help="none: packages and notes alone")
     options = parser.parse_args(arguments)
     try:
-        release = Release(REPOSITORY, options.out.resolve(), version_of(REPOSITORY), options.candidate)
+        release = Release(REPOSITORY, options.out.resolve(), options.candidate)
         notes = check(release)
         make(release, notes, with_images=options.images == "all")
-    except (Refused, ProgramFailed, NoEngine, InvalidBill) as problem:
+    except (Refused, ProgramFailed, NoEngine) as problem:
         print(f"release: {problem}", file=sys.stderr)
         return 1
     return 0
 
 
-def version_of(repository: Path) -> str:
-    """Return the version in ``container/lightbox/__init__.py``, which pyproject.toml names."""
-    text = (repository / "container" / "lightbox" / "__init__.py").read_text()
-    found = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
-    assert found is not None, "a test reads it"
-    return found[1]
-
-
 def check(release: Release) -> str:
     """Return the notes of the release; raise Refused unless the repository is ready for it."""
     text = (release.repository / "CHANGELOG.md").read_text()
-    notes = notes_of(text, release.version, needs_date=not release.is_candidate)
-    declared = re.search(r"^ARG VERSION=(\S+)$", (release.repository / "Dockerfile").read_text(), re.MULTILINE)
-    if declared is None or declared[1] != release.version:
-        found = declared[1] if declared else "none"
-        raise Refused(
-            f"Dockerfile: expected ARG VERSION={release.version}, as in container/lightbox/__init__.py, got {found}"
-        )
+    notes = notes_of(text, __version__, needs_date=not release.is_candidate)
     if release.is_candidate:
         return notes
     if changed := _git(release, "status", "--porcelain"):
         raise Refused(f"git: expected no change that is not committed, got {' '.join(changed.split()[:20])}")
     tags = _git(release, "tag", "--points-at", "HEAD").split()
-    if f"v{release.version}" not in tags:
-        raise Refused(f"git: expected the tag v{release.version} at HEAD, got {', '.join(tags) or 'none'}")
+    if f"v{__version__}" not in tags:
+        raise Refused(f"git: expected the tag v{__version__} at HEAD, got {', '.join(tags) or 'none'}")
     return notes
 
 
 def notes_of(changelog: str, version: str, *, needs_date: bool) -> str:
-    """Return the text below a version's heading; raise Refused where it is missing, empty or has no date."""
-    headings = list(_HEADING.finditer(changelog))
-    at = next((place for place, heading in enumerate(headings) if heading[1] == version), None)
-    if at is None:
-        found = headings[0][0] if headings else "none"
-        raise Refused(f"CHANGELOG.md: expected the heading '## {version} (YYYY-MM-DD)', the first one is {found}")
-    if needs_date and not _DATE.fullmatch(headings[at][2]):
-        raise Refused(f"CHANGELOG.md: expected '## {version} (YYYY-MM-DD)', got '{headings[at][0]}'")
-    end = headings[at + 1].start() if at + 1 < len(headings) else len(changelog)
-    text = changelog[headings[at].end() : end].strip()
-    if not text:
-        raise Refused(f"CHANGELOG.md: expected what is new below '{headings[at][0]}', got nothing")
-    return f"# Lightbox {version}\n\n{text}\n"
+    """Return the text below the first heading; raise Refused where it is another version's, empty or has no date."""
+    first = re.search(r"^(## [^\n]*)(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    heading, text = first.groups() if first else ("none", "")
+    if not heading.startswith(f"## {version} ("):
+        raise Refused(f"CHANGELOG.md: expected the heading '## {version} (YYYY-MM-DD)', the first one is {heading}")
+    if needs_date and not re.search(r"\(\d{4}-\d{2}-\d{2}\)$", heading):
+        raise Refused(f"CHANGELOG.md: expected '## {version} (YYYY-MM-DD)', got '{heading}'")
+    if not text.strip():
+        raise Refused(f"CHANGELOG.md: expected what is new below '{heading}', got nothing")
+    return f"# Lightbox {version}\n\n{text.strip()}\n"
 
 
 def make(release: Release, notes: str, *, with_images: bool) -> None:
     """Fill the folder of the release."""
     shutil.rmtree(release.out, ignore_errors=True)
     release.out.mkdir(parents=True)
-    (release.out / f"{release.name}-notes.md").write_text(notes)
+    (release.out / f"{NAME}-notes.md").write_text(notes)
     make_packages(release)
     if with_images:
         make_images(release)
@@ -148,7 +123,7 @@ def make_packages(release: Release) -> None:
     """Make the wheels and the archive of the sources, which pip installs too; all are the same for the same commit."""
     dated = {"SOURCE_DATE_EPOCH": _git(release, "log", "-1", "--format=%ct"), "PYTHON": sys.executable}
     compiler = release.repository / "scripts" / "portable_cc.sh"
-    archive = ("archive", "HEAD", f"--prefix={release.package}/")
+    archive = ("archive", "HEAD", f"--prefix={PACKAGE}/")
     with tempfile.TemporaryDirectory() as folder:
         # Of the commit: what lies about in the repository, such as an older build/, must not come along.
         _git(release, *archive, f"--output={folder}/sources.tar")
@@ -160,7 +135,7 @@ def make_packages(release: Release) -> None:
                 *PIP_WHEEL,
                 platform,
                 f"--wheel-dir={release.out}",
-                f"{folder}/{release.package}",
+                f"{folder}/{PACKAGE}",
                 seconds=300,
                 environ={**dated, "CC": f"{shlex.quote(str(compiler))} {machine}"},
             )
@@ -171,9 +146,9 @@ def make_packages(release: Release) -> None:
             with zipfile.ZipFile(path) as wheel:
                 if "lightbox/native/liblightbox.so.1" not in wheel.namelist():
                     raise Refused(f"{path.name}: the native library is missing: expected {compiler.name} to compile it")
-                about.write_bytes(wheel.read(f"{release.package}.dist-info/METADATA"))
+                about.write_bytes(wheel.read(f"{PACKAGE}.dist-info/METADATA"))
         about.chmod(0o644)
-        _git(release, *archive, f"--add-file={about}", f"--output={release.out / release.package}.tar.gz")
+        _git(release, *archive, f"--add-file={about}", f"--output={release.out / PACKAGE}.tar.gz")
 
 
 def make_images(release: Release) -> None:
@@ -181,7 +156,7 @@ def make_images(release: Release) -> None:
     with find_engine() as engine:
         if not engine.real_model_server and not release.is_candidate:
             raise NoEngine("images of a release need a Docker engine that has, or can pull, the published base images")
-        here = engine.docker.run("version", "--format", "{{.Server.Arch}}").strip()
+        here = engine.run("version", "--format", "{{.Server.Arch}}").strip()
         revision = _git(release, "rev-parse", "HEAD")
         for stage, architecture in IMAGES:
             if architecture != here and not engine.real_model_server:
@@ -192,18 +167,18 @@ def make_images(release: Release) -> None:
 
 def make_image(release: Release, engine: Engine, stage: str, architecture: str, revision: str) -> None:
     """Build one image and write its archive, its bill of materials and the licences of its parts."""
-    tag = f"lightbox:{release.version}-{stage}-{architecture}"
+    tag = f"lightbox:{__version__}-{stage}-{architecture}"
     say.progress(f"{tag}: building")
     engine.build(
         tag,
         f"--target={stage}",
         f"--platform=linux/{architecture}",
-        f"--build-arg=VERSION={release.version}",
+        f"--build-arg=VERSION={__version__}",
         f"--build-arg=REVISION={revision}",
     )
-    name = f"{release.name}-{stage}-{architecture}" + ("" if engine.real_model_server else "-stand-in")
-    engine.docker.run("save", "--output", str(release.out / f"{name}.tar"), tag, seconds=600)
-    write_parts(engine.docker, tag, release.version, release.out / name)
+    name = f"{NAME}-{stage}-{architecture}" + ("" if engine.real_model_server else "-stand-in")
+    engine.run("save", "--output", str(release.out / f"{name}.tar"), tag, seconds=600)
+    write_parts(engine, tag, __version__, release.out / name)
 
 
 def write_sums(folder: Path) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import requests
 
-from docker_image.docker import REPOSITORY, ProgramFailed
-from docker_image.engine import Engine
+from docker_image.docker import REPOSITORY, Engine, ProgramFailed
+from lightbox.harness.http_client import status_of
 
 HARDENED = (
     "--read-only",
@@ -41,31 +41,27 @@ class Container:
     """A container that runs; its HTTP port is published on a free port of the loopback interface."""
 
     def __init__(self, engine: Engine, identity: str, port: int) -> None:
-        self._docker = engine.docker
-        self._identity = identity
-        self.url = f"http://{self.address(port)}"
+        self._engine = engine
+        self.identity = identity
+        self._port = self.published(port)
+        self.url = f"http://127.0.0.1:{self._port}"
 
-    def address(self, port: int) -> str:
-        """Return where a published port of the container is found on this machine."""
-        published = self._docker.run("port", self._identity, f"{port}/tcp").splitlines()[0]
-        return f"127.0.0.1:{published.rpartition(':')[2]}"
+    def published(self, port: int) -> int:
+        """Return the port of the loopback interface at which one of the container is found."""
+        return int(self._engine.run("port", self.identity, f"{port}/tcp").splitlines()[0].rpartition(":")[2])
 
     @property
     def log(self) -> str:
         """What it has logged so far."""
-        return self._docker.logs(self._identity)
+        return self._engine.logs(self.identity)
 
     def inspect(self, template: str) -> str:
         """Return one field of the container's state."""
-        return self._docker.inspect(template, self._identity)
+        return self._engine.inspect(template, self.identity)
 
     def execute(self, *command: str) -> str:
         """Run a command in the container and return what it printed; raise ProgramFailed when it fails."""
-        return self._docker.run("exec", self._identity, *command)
-
-    def changed_files(self) -> list[str]:
-        """Return the paths that differ from the image's, mounts aside."""
-        return [line.split(maxsplit=1)[1] for line in self._docker.run("diff", self._identity).splitlines()]
+        return self._engine.run("exec", self.identity, *command)
 
     def send(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Any:
         """Send a request and return the JSON of its answer; raise requests.RequestException."""
@@ -80,14 +76,11 @@ class Container:
 
     def is_ready(self) -> bool:
         """Whether /ping answers 200."""
-        try:
-            return requests.get(f"{self.url}/ping", timeout=5).ok
-        except requests.RequestException:
-            return False
+        return status_of(self._port, "/ping") == 200
 
     def stop(self) -> int:
         """Send SIGTERM and return the exit code; beyond PATIENCE it would be killed, and the code 137."""
-        self._docker.run("stop", f"--time={PATIENCE}", self._identity, seconds=PATIENCE + 60)
+        self._engine.run("stop", f"--time={PATIENCE}", self.identity, seconds=PATIENCE + 60)
         return int(self.inspect("{{.State.ExitCode}}"))
 
 
@@ -105,10 +98,10 @@ def running(
 
     The folder of models is mounted as ``at`` says: a path in the container, and ``:ro`` for one that cannot be written.
     """
-    docker, volume = engine.docker, f"{models.resolve()}:{at}"
+    volume = f"{models.resolve()}:{at}"
     # A container that stops within PATIENCE has not waited for the end of its drain.
     always = (f"--publish=127.0.0.1::{port}", f"--volume={volume}", "--env=LIGHTBOX_DRAIN_SECONDS=3600")
-    identity = docker.run("run", "--detach", *always, *options, *engine.run_options, image, *words)
+    identity = engine.run("run", "--detach", *always, *options, *engine.run_options, image, *words)
     try:
         container = Container(engine, identity, port)
         wait_for(lambda: container.is_ready() or container.inspect("{{.State.Running}}") != "true")
@@ -116,16 +109,13 @@ def running(
             raise ContainerFailed(f"/ping did not answer 200:\n{container.log}")
         yield container
     except ProgramFailed as error:
-        raise ContainerFailed(f"{error}\n{docker.logs(identity)}") from error
+        raise ContainerFailed(f"{error}\n{engine.logs(identity)}") from error
     finally:
-        docker.run("rm", "--force", "--volumes", identity)
+        engine.run("rm", "--force", "--volumes", identity)
 
 
-def wait_for(condition: Callable[[], bool]) -> bool:
-    """Ask again and again until a condition holds, and return whether it did before PATIENCE ended."""
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Ask again and again until a condition holds, or PATIENCE has ended."""
     deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if condition():
-            return True
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.1)
-    return condition()

@@ -47,20 +47,34 @@ def argument(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Docker:
-    """A docker client and the engine that it speaks to; without ``host`` the user's own."""
+class Engine:
+    """A docker client and the engine that it speaks to, by default the user's own.
 
-    client: str = "docker"
-    host: str | None = None
+    The options are what builds and containers need there beside those of a user.
+    """
+
+    client: tuple[str, ...] = ("docker",)
+    build_options: tuple[str, ...] = ()
+    run_options: tuple[str, ...] = ()
+    real_model_server: bool = True
 
     def run(self, *arguments: str, seconds: float = 600) -> str:
         """Run ``docker ARGUMENTS`` and return what it printed; raise ProgramFailed."""
-        return run(*self._command(*arguments), seconds=seconds, environ={"DOCKER_BUILDKIT": "1"})
+        return run(*self.client, *arguments, seconds=seconds, environ={"DOCKER_BUILDKIT": "1"})
 
-    def build(self, context: Path, tag: str, *options: str) -> None:
-        """Build a context's Dockerfile under a tag; raise ProgramFailed."""
+    def can(self, *arguments: str, seconds: float = 600) -> bool:
+        """Whether ``docker ARGUMENTS`` succeeds."""
+        try:
+            self.run(*arguments, seconds=seconds)
+        except ProgramFailed:
+            return False
+        return True
+
+    def build(self, tag: str, *options: str, context: Path = REPOSITORY) -> None:
+        """Build a context's Dockerfile, unchanged, under a tag; raise ProgramFailed."""
         proxies = [f"--build-arg={name}" for name in PROXIES if name in os.environ]
-        self.run("build", "--progress=plain", "--tag", tag, *proxies, *options, str(context), seconds=1200)
+        options = (*proxies, *self.build_options, *options)
+        self.run("build", "--progress=plain", "--tag", tag, *options, str(context), seconds=1200)
 
     def inspect(self, template: str, name: str) -> str:
         """Return one field of an image or container, by a Go template."""
@@ -68,8 +82,5 @@ class Docker:
 
     def logs(self, container: str) -> str:
         """Return what a container has written to both of its streams."""
-        done = attempt(*self._command("logs", container))
+        done = attempt(*self.client, "logs", container)
         return done.stdout + done.stderr
-
-    def _command(self, *arguments: str) -> list[str]:
-        return [self.client, *(["--host", self.host] if self.host else []), *arguments]

@@ -12,14 +12,14 @@ import resource
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
 from docker_image import stand_ins
-from docker_image.docker import REPOSITORY, Docker, ProgramFailed, argument, attempt, run
+from docker_image.docker import REPOSITORY, Engine, argument, attempt, run
 from lightbox.harness.server import ServerFailed, ServerProcess
 from lightbox.telemetry import say
 
@@ -30,20 +30,6 @@ ROOM_IN_MEMORY = 8 << 30
 """Bytes that building the images takes at most; where /dev/shm has them, the disk is spared."""
 
 
-@dataclass(frozen=True)
-class Engine:
-    """An engine with the base images; the options are what it needs beside those of a user."""
-
-    docker: Docker
-    build_options: tuple[str, ...] = ()
-    run_options: tuple[str, ...] = ()
-    real_model_server: bool = True
-
-    def build(self, tag: str, *options: str) -> None:
-        """Build the project's Dockerfile, unchanged; raise ProgramFailed."""
-        self.docker.build(REPOSITORY, tag, *self.build_options, *options)
-
-
 class NoEngine(Exception):
     """There is no engine and none can be started; the message says what is missing."""
 
@@ -51,68 +37,62 @@ class NoEngine(Exception):
 @contextmanager
 def find_engine() -> Iterator[Engine]:
     """Give an engine that can build the image; raise NoEngine with a reason."""
-    problem = _problem_of(Docker())
+    problem = _problem_of(Engine())
     if problem is None:
-        yield Engine(Docker())
+        yield Engine()
         return
-    if os.geteuid() != 0:
-        raise NoEngine(f"{problem}, and a private engine cannot be started here: that takes root")
-    for program, package in PROGRAMS.items():
-        done = attempt(str(REPOSITORY / "scripts" / "ensure_debian.sh"), program, package)
-        if done.returncode:
-            raise NoEngine(
-                f"{problem}, and a private engine cannot be started here: {(done.stdout + done.stderr).strip()}"
-            )
+    if missing := _missing_for_a_private_one():
+        raise NoEngine(f"{problem}, and a private engine cannot be started here: {missing}")
     say.progress(f"{problem}: starting a private engine with stand-ins for the base images")
-    with _private_engine() as (docker, folder):
+    with _private_engine() as (engine, folder):
         python, model_server = (stand_ins.tag_of(argument(name)) for name in ("PYTHON_IMAGE", "TFS_IMAGE"))
-        stand_ins.make_python(docker, folder, python)
-        stand_ins.make_model_server(docker, folder, model_server, python)
+        stand_ins.make_python(engine, folder, python)
+        stand_ins.make_model_server(engine, folder, model_server, python)
         # The private engine does no address translation: builds use the network of this machine.
-        bases = (f"--build-arg=PYTHON_IMAGE={python}", f"--build-arg=TFS_IMAGE={model_server}")
-        yield Engine(docker, ("--network=host", *bases), stand_ins.RUN_OPTIONS, real_model_server=False)
+        options = ("--network=host", f"--build-arg=PYTHON_IMAGE={python}", f"--build-arg=TFS_IMAGE={model_server}")
+        yield replace(engine, build_options=options, run_options=stand_ins.RUN_OPTIONS, real_model_server=False)
 
 
-def _problem_of(docker: Docker) -> str | None:
+def _problem_of(engine: Engine) -> str | None:
     """Return why the user's engine cannot build the image, None when it can."""
-    if not _answers(docker):
+    if not engine.can("version", seconds=20):
         return "no Docker engine answers"
     for image in (argument("PYTHON_IMAGE"), argument("TFS_IMAGE")):
-        try:
-            docker.run("image", "inspect", image)
-        except ProgramFailed:
-            try:
-                docker.run("pull", "--quiet", image)
-            except ProgramFailed:
-                return f"the Docker engine here has no {image} and cannot pull it"
+        if not (engine.can("image", "inspect", image) or engine.can("pull", "--quiet", image)):
+            return f"the Docker engine here has no {image} and cannot pull it"
     return None
 
 
-def _answers(docker: Docker) -> bool:
-    try:
-        docker.run("version", seconds=20)
-    except ProgramFailed:
-        return False
-    return True
+def _missing_for_a_private_one() -> str | None:
+    """Return what a private engine lacks here, None when it has all; Debian packages are installed."""
+    if os.geteuid() != 0:
+        return "that takes root"
+    if not stand_ins.can_stand_in(image := argument("PYTHON_IMAGE")):
+        return f"the stand-in for {image} takes the Debian release and the version of Python that its tag names"
+    for program, package in PROGRAMS.items():
+        done = attempt(str(REPOSITORY / "scripts" / "ensure_debian.sh"), program, package)
+        if done.returncode:
+            return (done.stdout + done.stderr).strip()
+    return None
 
 
 @contextmanager
-def _private_engine() -> Iterator[tuple[Docker, Path]]:
+def _private_engine() -> Iterator[tuple[Engine, Path]]:
     """Run an engine; give a client for it and a folder that goes with it. Raise NoEngine if it does not start."""
     folder = Path(tempfile.mkdtemp(prefix="lightbox-image-", dir=_roomy_folder()))
     folder.chmod(0o711)  # apt's unprivileged helper passes through
     bridge = f"lbx{os.getpid()}"
-    docker = Docker(CLIENT, f"unix://{folder}/docker.sock")
+    engine = Engine((CLIENT, f"--host=unix://{folder}/docker.sock"))
     try:
         _make_bridge(bridge)
         environ = os.environ | {"TMPDIR": str(folder)}
         with ServerProcess(_command(folder, bridge), environ, folder / "log", ends_with_parent=True) as daemon:
-            daemon.wait_until(lambda: _answers(docker))
+            daemon.wait_until(lambda: engine.can("version", seconds=20))
             try:
-                yield docker, folder
+                yield engine, folder
             finally:
-                if containers := docker.run("ps", "--all", "--quiet").split():
-                    docker.run("rm", "--force", *containers)
+                if containers := engine.run("ps", "--all", "--quiet").split():
+                    engine.run("rm", "--force", *containers)
     except ServerFailed as problem:
         raise NoEngine(f"the private engine did not start: {problem}") from None
     finally:
@@ -126,10 +106,8 @@ def _private_engine() -> Iterator[tuple[Docker, Path]]:
 
 def _roomy_folder() -> str | None:
     memory = "/dev/shm"  # noqa: S108 - a folder of its own is made there
-    with suppress(OSError):
-        if min(shutil.disk_usage(memory).free, psutil.virtual_memory().available) > ROOM_IN_MEMORY:
-            return memory
-    return None
+    room = min(shutil.disk_usage(memory).free, psutil.virtual_memory().available)
+    return memory if room > ROOM_IN_MEMORY else None
 
 
 def _make_bridge(name: str) -> None:

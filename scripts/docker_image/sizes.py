@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docker_image.docker import Docker
+from docker_image.docker import Engine
 from lightbox.harness import tables
 
 MODEL_SERVER = "tensorflow_model_server"
@@ -17,9 +17,9 @@ LARGEST = {"lightbox": 350e6, "openvino": 400e6}
 """Bytes that an image may have, by the Dockerfile's stage; the model server's binary aside."""
 
 
-def layers(docker: Docker, image: str) -> dict[str, int]:
+def layers(engine: Engine, image: str) -> dict[str, int]:
     """Return the bytes of an image's layers by what they hold, the base image's as one, the lowest first."""
-    history = docker.run("history", "--human=false", "--no-trunc", "--format={{.Size}}\t{{.CreatedBy}}", image)
+    history = engine.run("history", "--human=false", "--no-trunc", "--format={{.Size}}\t{{.CreatedBy}}", image)
     found = {"base image": 0}
     for line in reversed(history.splitlines()):
         size, _, command = line.partition("\t")

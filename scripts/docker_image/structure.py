@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from docker_image.docker import Docker, ProgramFailed
+from docker_image.docker import Engine, ProgramFailed
 
 COMMON = Path(__file__).with_name("structure.yaml")
 WITHOUT_TENSORFLOW = COMMON.with_name("without_tensorflow.yaml")
@@ -18,20 +18,20 @@ FILES = {"lightbox": (COMMON, WITHOUT_TENSORFLOW), "embedded": (COMMON,), "openv
 """What holds for the image of each stage of the Dockerfile."""
 
 
-def problems(docker: Docker, image: str, stage: str) -> list[str]:
+def problems(engine: Engine, image: str, stage: str) -> list[str]:
     """Return a sentence for each declaration of a stage that an image does not keep."""
     found = []
     for file in FILES[stage]:
         declared = yaml.safe_load(file.read_text())
-        found += [*_metadata(docker, image, declared.get("metadataTest", {}))]
+        found += [*_metadata(engine, image, declared.get("metadataTest", {}))]
         found += [
-            f"{test['name']}: {why}" for test in declared["commandTests"] for why in _command(docker, image, test)
+            f"{test['name']}: {why}" for test in declared["commandTests"] for why in _command(engine, image, test)
         ]
     return found
 
 
-def _metadata(docker: Docker, image: str, declared: Mapping[str, Any]) -> Iterator[str]:
-    config = json.loads(docker.inspect("{{json .Config}}", image))
+def _metadata(engine: Engine, image: str, declared: Mapping[str, Any]) -> Iterator[str]:
+    config = json.loads(engine.inspect("{{json .Config}}", image))
     ports = sorted(port.partition("/")[0] for port in config.get("ExposedPorts") or ())
     found = {name: config[name.title()] for name in ("user", "entrypoint", "cmd")} | {"exposedPorts": ports}
     for name, value in found.items():
@@ -43,15 +43,13 @@ def _metadata(docker: Docker, image: str, declared: Mapping[str, Any]) -> Iterat
             yield f"label {label['key']}: expected {pattern}, got {value}"
 
 
-def _command(docker: Docker, image: str, test: Mapping[str, Any]) -> Iterator[str]:
+def _command(engine: Engine, image: str, test: Mapping[str, Any]) -> Iterator[str]:
     try:
-        told = docker.run("run", "--rm", f"--entrypoint={test['command']}", image, *test["args"])
+        told = engine.run("run", "--rm", f"--entrypoint={test['command']}", image, *test["args"])
     except ProgramFailed as problem:
         yield str(problem)
         return
-    for pattern in test.get("expectedOutput", ()):
-        if not re.search(pattern, told, re.MULTILINE):
-            yield f"expected {pattern}, got {told!r}"
-    for pattern in test.get("excludedOutput", ()):
-        if re.search(pattern, told, re.MULTILINE):
-            yield f"expected nothing like {pattern}, got {told!r}"
+    for key, wanted in (("expectedOutput", True), ("excludedOutput", False)):
+        for pattern in test.get(key, ()):
+            if bool(re.search(pattern, told, re.MULTILINE)) != wanted:
+                yield f"expected {'' if wanted else 'nothing like '}{pattern}, got {told!r}"

@@ -21,6 +21,8 @@ import grpc
 import numpy as np
 import pytest
 import requests
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 from docker_image import structure
 from docker_image.__main__ import check
@@ -34,8 +36,8 @@ from docker_image.container import (
     ContainerFailed,
     running,
 )
-from docker_image.docker import DOCKERFILE, REPOSITORY
-from docker_image.engine import Engine, NoEngine, find_engine
+from docker_image.docker import DOCKERFILE, REPOSITORY, Engine
+from docker_image.engine import NoEngine, find_engine
 from docker_image.parts import bill_of_materials, parts
 from docker_image.sizes import MODEL_SERVER, layers
 from lightbox.core.request_context import RequestContext
@@ -83,8 +85,8 @@ def engine() -> Iterator[Engine]:
     try:
         with find_engine() as found:
             yield found
-            own = found.docker.run("images", "--format={{.Repository}}:{{.Tag}}", f"--filter=reference={TAG}*")
-            found.docker.run("rmi", "--force", *own.split())
+            own = found.run("images", "--format={{.Repository}}:{{.Tag}}", f"--filter=reference={TAG}*")
+            found.run("rmi", "--force", *own.split())
     except NoEngine as reason:
         pytest.skip(str(reason))
 
@@ -115,7 +117,7 @@ def test_what_is_declared_otherwise_is_told(
     text = structure.COMMON.read_text().replace("1000:1000", "0:0").replace("[0-3]", "[4-9]").replace("Apache", "MIT")
     (tmp_path / "other.yaml").write_text(text)
     monkeypatch.setitem(structure.FILES, "embedded", (tmp_path / "other.yaml",))
-    told = structure.problems(engine.docker, image, "embedded")
+    told = structure.problems(engine, image, "embedded")
     assert [problem.partition(": expected")[0] for problem in told] == [
         "user",
         "label org.opencontainers.image.licenses",
@@ -145,9 +147,8 @@ def test_nothing_is_written_outside_of_tmp(engine: Engine, sample_models: Path, 
     with running(engine, tag, sample_models, options=("--tmpfs=/tmp:exec",)) as container:
         container.invoke("tfs-model-name=digits")
         mounts = ["/tmp", *container.inspect("{{range .Mounts}}{{.Destination}} {{end}}").split()]
-        changed = [
-            path for path in container.changed_files() if not any(f"{m}/".startswith(f"{path}/") for m in mounts)
-        ]
+        paths = [line.split(maxsplit=1)[1] for line in engine.run("diff", container.identity).splitlines()]
+        changed = [path for path in paths if not any(f"{m}/".startswith(f"{path}/") for m in mounts)]
         assert not changed
         assert not container.execute("ls", "-A", "/dev/shm")
 
@@ -157,7 +158,7 @@ def test_the_open_inference_protocol_over_grpc(engine: Engine, image: str, sampl
     request.inputs.add(name="input_tensor", datatype="BYTES", shape=[1]).contents.bytes_contents.append(SEVEN)
     more = (f"--env=LIGHTBOX_KSERVE_GRPC_PORT={GRPC}", f"--publish=127.0.0.1::{GRPC}")
     with running(engine, image, sample_models, options=(*HARDENED, *more)) as container:
-        with grpc.insecure_channel(container.address(GRPC)) as channel:
+        with grpc.insecure_channel(f"127.0.0.1:{container.published(GRPC)}") as channel:
             call = channel.unary_unary(
                 f"/{INFERENCE_SERVICE}/ModelInfer",
                 request_serializer=type(request).SerializeToString,
@@ -246,7 +247,7 @@ def test_many_models(engine: Engine, image: str, sample_models: Path) -> None:
 
 def test_a_second_build_gives_the_same_layers(engine: Engine, image: str) -> None:
     engine.build(f"{TAG}-again", "--no-cache")
-    first, second = [engine.docker.inspect("{{json .RootFS.Layers}}", tag) for tag in (image, f"{TAG}-again")]
+    first, second = [engine.inspect("{{json .RootFS.Layers}}", tag) for tag in (image, f"{TAG}-again")]
     assert json.loads(second) == json.loads(first)
 
 
@@ -254,7 +255,7 @@ def test_the_page_tells_the_sizes(engine: Engine, image: str) -> None:
     rows = dict(
         re.findall(r"^\| ([^|]+) \| ([\d.]+) \|", PAGE.read_text().partition("With `--target embedded`")[0], re.M)
     )
-    ours = {name: size for name, size in layers(engine.docker, image).items() if name not in NOT_OURS}
+    ours = {name: size for name, size in layers(engine, image).items() if name not in NOT_OURS}
     assert ours.keys() <= rows.keys()
     for name, size in ours.items():
         told = float(rows[name])
@@ -262,11 +263,13 @@ def test_the_page_tells_the_sizes(engine: Engine, image: str) -> None:
 
 
 def test_every_part_has_a_licence_and_is_in_the_bill_of_materials(engine: Engine, image: str) -> None:
-    found = parts(engine.docker, image)
+    found = parts(engine, image)
     names = {each.name for each in found}
     assert {"nginx-light", "tini", "Flask", "numpy", "CPython", "tensorflow_model_server"} <= names
-    assert all(each.licences for each in found)
-    bill = json.loads(bill_of_materials("lightbox", "0.1.0", found))
+    assert all(each.licenses for each in found)
+    text = bill_of_materials("lightbox", "0.1.0", found)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    bill = json.loads(text)
     assert bill["bomFormat"] == "CycloneDX"
     assert {component["name"] for component in bill["components"]} == names
     assert all(component["version"] and component["purl"] for component in bill["components"])
@@ -287,7 +290,7 @@ def test_the_image_with_openvino_reads_files_of_every_format(engine: Engine, tmp
 
 
 def test_code_for_all_models_from_s3(engine: Engine, image: str, sample_models: Path) -> None:
-    gateway = engine.docker.run("network", "inspect", "--format={{(index .IPAM.Config 0).Gateway}}", "bridge")
+    gateway = engine.run("network", "inspect", "--format={{(index .IPAM.Config 0).Gateway}}", "bridge")
     with s3.serving(gateway) as environ:
         variables = environ | s3.universal() | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "digits"}
         with running(engine, image, sample_models, "serve", options=(*HARDENED, *environment(variables))) as container:
@@ -298,12 +301,12 @@ def test_the_image_for_sagemaker(engine: Engine, image: str, sample_models: Path
     """As docs/image.md builds it: as root, with the packages that handlers of AWS's container import."""
     tag = f"{TAG}-sagemaker"
     engine.build(tag, "--build-arg=RUN_AS=0:0", "--build-arg=HANDLER_PACKAGES=aws")
-    assert engine.docker.inspect("{{.Config.User}}", tag) == "0:0"
+    assert engine.inspect("{{.Config.User}}", tag) == "0:0"
     as_sagemaker_runs_it(engine, tag, sample_models, tmp_path)
     imports = f"import {', '.join(WITH_BUILD_ARGUMENT)}, scipy.stats, sklearn.ensemble, pandas.testing"
-    engine.docker.run("run", "--rm", "--read-only", "--entrypoint=python3", tag, "-c", imports)
+    engine.run("run", "--rm", "--read-only", "--entrypoint=python3", tag, "-c", imports)
     (told,) = re.findall(r"HANDLER_PACKAGES=aws` adds ([\d.]+) MB", PAGE.read_text())
-    with_them, without = (layers(engine.docker, each)["Python packages"] for each in (tag, image))
+    with_them, without = (layers(engine, each)["Python packages"] for each in (tag, image))
     assert float(told) == pytest.approx((with_them - without) / 1e6, rel=0.05)
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from lightbox import __version__
 from support import photos
 from support import stack as support_stack
 from support.onnx_models import write_classifier
-from support.released import VERSION, packages
+from support.released import packages
 from support.stack import running
 
 MINORS = (11, 12, 13)
@@ -61,7 +62,7 @@ def said_by(*command: str | Path) -> str:
 def test_a_fresh_environment_answers_a_photo(
     minor: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = f"lightbox-serve[openvino]=={VERSION}"
+    wanted = f"lightbox-serve[openvino]=={__version__}"
     programs = environment(tmp_path / "venv", minor, "--find-links", str(made), wanted)
     listed = json.loads(said_by(programs / "python", "-m", "pip", "list", "--format=json"))
     installed = {package["name"].lower() for package in listed}
@@ -70,7 +71,7 @@ def test_a_fresh_environment_answers_a_photo(
     listing = "from importlib.metadata import files; print(*files('lightbox-serve'), sep='\\n')"
     files = [Path(line) for line in said_by(programs / "python", "-c", listing).splitlines()]
     assert {file.name for file in files if file.parts[0] == ".."} == {"lightbox"}
-    assert {file.parts[0] for file in files} == {"..", "lightbox", f"lightbox_serve-{VERSION}.dist-info"}
+    assert {file.parts[0] for file in files} == {"..", "lightbox", f"lightbox_serve-{__version__}.dist-info"}
     write_classifier(tmp_path / "models" / "colors" / "1" / "model.onnx")
     monkeypatch.setattr(support_stack, "SERVE", programs / "lightbox")
     with running(tmp_path / "models", tmp_path / "run", LIGHTBOX_ENGINE="openvino", PYTHONPATH="") as stack:

@@ -9,7 +9,6 @@ from pathlib import Path
 import release
 from support.stack import REPOSITORY
 
-VERSION = release.version_of(REPOSITORY)
 FOLDERS = ("container", "scripts", "requirements")
 FILES = (".gitignore", "pyproject.toml", "setup.py", "CHANGELOG.md", "README.md", "LICENSE", "Dockerfile", "serve.sh")
 
@@ -40,5 +39,5 @@ def packages(folder: Path) -> Path:
     """Make the wheels and the archive of the sources; return the folder that they are in."""
     out = folder / "packages"
     out.mkdir(parents=True)
-    release.make_packages(release.Release(committed(folder / "repository"), out, VERSION, is_candidate=True))
+    release.make_packages(release.Release(committed(folder / "repository"), out, is_candidate=True))
     return out

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 from docker_image.__main__ import TAGS
-from docker_image.parts import bill_of_materials, outside_of_packages, part
+from docker_image.parts import bill_of_materials, licences_of, outside_of_packages, part
 from docker_image.structure import FILES
 
 pytestmark = pytest.mark.extended
@@ -20,7 +22,9 @@ PACKAGED = [
 
 
 def test_every_part_has_a_version_an_address_and_licences() -> None:
-    bill = json.loads(bill_of_materials("lightbox", "0.1.0", [*PACKAGED, *outside_of_packages(PACKAGED)]))
+    text = bill_of_materials("lightbox", "0.1.0", [*PACKAGED, *outside_of_packages(PACKAGED)])
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    bill = json.loads(text)
     addresses = {component["purl"].partition("@")[0] for component in bill["components"]}
     assert addresses == {
         "pkg:deb/debian/tini",
@@ -36,7 +40,7 @@ def test_every_part_has_a_version_an_address_and_licences() -> None:
 
 def test_where_tensorflow_itself_is_shipped_only_samples_are_outside_of_packages() -> None:
     (samples,) = outside_of_packages([part("tensorflow-cpu", "pkg:pypi/tensorflow-cpu@2.20.0", "Apache-2.0")])
-    assert samples.licences == ("CC-BY-2.0", "CC-BY-4.0")
+    assert licences_of(samples) == ["CC-BY-2.0", "CC-BY-4.0"]
     assert len(outside_of_packages([part("tensorflow-serving-api", "pkg:pypi/tensorflow-serving-api@2.20.0")])) == 3
 
 

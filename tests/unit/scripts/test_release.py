@@ -16,18 +16,19 @@ from pathlib import Path
 import pytest
 
 import release
-from docker_image.docker import Docker
-from docker_image.engine import Engine, NoEngine
+from docker_image.docker import Engine
+from docker_image.engine import NoEngine
 from docker_image.parts import part
-from support.released import VERSION, committed, git
+from lightbox import __version__
+from support.released import committed, git
 from support.stack import REPOSITORY
 
 EM_X86_64, EM_AARCH64 = 62, 183
 """What the head of a program names its processor."""
 pytestmark = pytest.mark.extended
 
-NAME = f"lightbox-{VERSION}"
-PACKAGE = f"lightbox_serve-{VERSION}"
+NAME = f"lightbox-{__version__}"
+PACKAGE = f"lightbox_serve-{__version__}"
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_a_candidate_and_its_release_have_the_same_files(repository: Path, tmp_p
 def test_a_release_wants_a_date_a_tag_and_no_change(repository: Path) -> None:
     undated = made(repository)
     assert undated.returncode == 1
-    assert f"expected '## {VERSION} (YYYY-MM-DD)', got '## {VERSION} (unreleased)'" in undated.stderr
+    assert f"expected '## {__version__} (YYYY-MM-DD)', got '## {__version__} (unreleased)'" in undated.stderr
     page = repository / "CHANGELOG.md"
     page.write_text(page.read_text().replace("(unreleased)", "(2026-11-23)", 1))
     changed = made(repository)
@@ -85,12 +86,12 @@ def test_a_release_wants_a_date_a_tag_and_no_change(repository: Path) -> None:
     git(repository, "commit", "--quiet", "--all", "-m", "Date the release")
     untagged = made(repository)
     assert untagged.returncode == 1
-    assert f"expected the tag v{VERSION} at HEAD, got none" in untagged.stderr
-    git(repository, "tag", f"v{VERSION}")
+    assert f"expected the tag v{__version__} at HEAD, got none" in untagged.stderr
+    git(repository, "tag", f"v{__version__}")
     done = made(repository)
     assert done.returncode == 0, done.stderr
     notes = (repository / "build" / "release" / f"{NAME}-notes.md").read_text()
-    assert notes.startswith(f"# Lightbox {VERSION}\n\n- ")
+    assert notes.startswith(f"# Lightbox {__version__}\n\n- ")
 
 
 @pytest.mark.parametrize(
@@ -112,21 +113,13 @@ def test_notes_end_where_the_next_version_begins() -> None:
     assert release.notes_of(changelog, "0.2.0", needs_date=True) == "# Lightbox 0.2.0\n\n- b\n"
 
 
-def test_the_dockerfile_has_another_version(repository: Path) -> None:
-    file = repository / "Dockerfile"
-    file.write_text(file.read_text().replace(f"ARG VERSION={VERSION}", "ARG VERSION=9.9.9"))
-    done = made(repository, "--candidate")
-    assert done.returncode == 1
-    assert f"Dockerfile: expected ARG VERSION={VERSION}, as in container/lightbox/__init__.py, got 9.9.9" in done.stderr
-
-
-class Recorder(Docker):
+class Recorder(Engine):
     """Answers as an engine on amd64, and notes what it was asked."""
 
     asked: list[tuple[str, ...]]
 
     def run(self, *arguments: str, seconds: float = 120) -> str:
-        """See Docker."""
+        """See Engine."""
         self.asked.append(arguments)
         if arguments[0] == "save":
             Path(arguments[2]).write_text(arguments[3])
@@ -135,18 +128,18 @@ class Recorder(Docker):
 
 def images(monkeypatch: pytest.MonkeyPatch, out: Path, *, is_real: bool, is_candidate: bool) -> list[str]:
     """Make images with the recorder; return the platforms and stages that were built."""
-    docker = Recorder()
-    object.__setattr__(docker, "asked", [])
+    engine = Recorder(real_model_server=is_real)
+    object.__setattr__(engine, "asked", [])
 
     @contextmanager
     def found() -> Iterator[Engine]:
-        yield Engine(docker, real_model_server=is_real)
+        yield engine
 
     monkeypatch.setattr(release, "find_engine", found)
     monkeypatch.setattr("docker_image.parts.parts", lambda *_: [part("flask", "pkg:pypi/flask@3.1.3", "BSD-3-Clause")])
-    release.make_images(release.Release(REPOSITORY, out, VERSION, is_candidate))
-    builds = [arguments for arguments in docker.asked if arguments[0] == "build"]
-    assert all(f"--build-arg=VERSION={VERSION}" in arguments for arguments in builds)
+    release.make_images(release.Release(REPOSITORY, out, is_candidate))
+    builds = [arguments for arguments in engine.asked if arguments[0] == "build"]
+    assert all(f"--build-arg=VERSION={__version__}" in arguments for arguments in builds)
     pairs = [(part for part in arguments if part.startswith(("--target=", "--platform="))) for arguments in builds]
     return [" ".join(pair) for pair in pairs]
 
