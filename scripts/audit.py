@@ -13,14 +13,17 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from lightbox.telemetry import say
 
 REQUIREMENTS = Path(__file__).parents[1] / "requirements"
 SERVICES: tuple[tuple[str, ...], ...] = (("--vulnerability-service=pypi",), ("--vulnerability-service=osv",))
 """Arguments for each service that is asked, until one knows the packages."""
 SECONDS = 15
 """How long a service may take for one answer."""
-Known = dict[str, list[str] | None]
-"""The vulnerabilities of each package with its version; None where a service has nothing, not even that it is clean."""
+Known = dict[str, list[dict[str, Any]] | None]
+"""What pip-audit finds of each package with its version; None where a service does not even know that it is clean."""
 
 
 class Silent(Exception):
@@ -36,22 +39,9 @@ def audit(file: Path, service: Sequence[str]) -> Known:
         dependencies = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError):
         raise Silent((done.stderr.strip() or "no answer").splitlines()[-1]) from None
-    known = read(dependencies)
+    known = {f"{each['name']} {each.get('version', '')}": each.get("vulns") for each in dependencies}
     if all(found is None for found in known.values()):
         raise Silent(f"it knows none of the {len(known)} packages of {file.name}")
-    return known
-
-
-def read(dependencies: Sequence[dict[str, object]]) -> Known:
-    """Return what pip-audit found."""
-    known: Known = {}
-    for dependency in dependencies:
-        found = dependency.get("vulns")
-        known[f"{dependency['name']} {dependency.get('version', '')}"] = (
-            [f"{each['id']}, mended in {', '.join(each['fix_versions']) or 'no release yet'}" for each in found]
-            if isinstance(found, list)
-            else None
-        )
     return known
 
 
@@ -73,16 +63,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             reasons.append(str(silence))
         else:
             return _tell(known)
-    rule = "!" * 100
-    print(rule, "THE DEPENDENCIES WERE NOT AUDITED: no service for known vulnerabilities could be asked.", sep="\n")
-    for reason in reasons:
-        print(f"  {reason[:300]}")
-    print("Run 'make lint' where one can be reached, with AUDIT=strict to insist on it.", rule, sep="\n", flush=True)
+    say.warning(
+        "THE DEPENDENCIES WERE NOT AUDITED: no service for known vulnerabilities could be asked.",
+        *(reason[:300] for reason in reasons),
+        "Run 'make lint' where one can be reached, with AUDIT=strict to insist on it.",
+    )
     return 1 if chosen.strict or os.environ.get("AUDIT") == "strict" else 0
 
 
 def _tell(known: Known) -> int:
-    vulnerable = sorted(f"{package}: {found}" for package, all_found in known.items() for found in all_found or ())
+    vulnerable = sorted(
+        f"{package}: {each['id']}, mended in {', '.join(each['fix_versions']) or 'no release yet'}"
+        for package, found in known.items()
+        for each in found or ()
+    )
     for line in vulnerable:
         print(f"vulnerable: {line}", file=sys.stderr)
     unknown = sum(found is None for found in known.values())

@@ -39,12 +39,14 @@ def main(
     parser.add_argument("--check", action="store_true", help="tell what has no digest, and ask nobody")
     options = parser.parse_args(arguments)
     files = [root / name for name in FILES]
+    found = [(file, image) for file in files for image in public_images(file)]
     if options.check:
-        loose = [f"{file.name}: {found['name']}:{found['tag']}" for file in files for found in references(file)]
+        loose = [f"{file.name}: {image['name']}:{image['tag']}" for file, image in found if not image["digest"]]
         print("\n".join(f"{entry} has no digest" for entry in loose) or "every image has a digest")
         return 1 if loose else 0
     try:
-        digests = {image: resolve(*image, environ) for file in files for image in _images(file)}
+        tags = dict.fromkeys((image["name"], image["tag"]) for _, image in found)
+        digests = {tag: resolve(*tag, environ) for tag in tags}
     except Unresolved as problem:
         print(f"pin_base_images: {problem}", file=sys.stderr)
         return 1
@@ -55,9 +57,9 @@ def main(
     return 0
 
 
-def references(file: Path) -> list[re.Match[str]]:
-    """Return the images of a file that have no digest."""
-    return [found for found in _public(file) if not found["digest"]]
+def public_images(file: Path) -> list[re.Match[str]]:
+    """Return the images of a file that are somebody's: those of example.com stand for the reader's own."""
+    return [found for found in REFERENCE.finditer(file.read_text()) if ".example.com/" not in found["name"]]
 
 
 def write(file: Path, digests: Mapping[tuple[str, str], str]) -> None:
@@ -86,15 +88,6 @@ def resolve(name: str, tag: str, environ: Mapping[str, str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise Unresolved(f"{name}:{tag}: {problem}") from None
     return f"sha256:{hashlib.sha256(manifest).hexdigest()}"
-
-
-def _images(file: Path) -> list[tuple[str, str]]:
-    return [(found["name"], found["tag"]) for found in _public(file)]
-
-
-def _public(file: Path) -> list[re.Match[str]]:
-    """Return the images of a file that are somebody's: those of example.com stand for the reader's own."""
-    return [found for found in REFERENCE.finditer(file.read_text()) if ".example.com/" not in found["name"]]
 
 
 if __name__ == "__main__":

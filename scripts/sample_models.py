@@ -1,6 +1,6 @@
 """Makes the sample models of `make serve`, those that are missing: DIR/efficientnet_lite0, mobilenet_v2 and digits.
 
-A model appears whole or not at all, however the run ends. When all are there this returns at once, without
+A version appears whole or not at all, however the run ends. When all are there this returns at once, without
 importing TensorFlow.
 """
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from lightbox.model_zoo import layout
+from lightbox.model_zoo.staging import locked
 from lightbox.telemetry import say
 
 SAMPLES = ("efficientnet_lite0", "mobilenet_v2", "digits")
@@ -22,7 +23,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if not all(is_complete(directory / name) for name in SAMPLES):
             layout.check_writable(directory)
-            make_missing(directory)
+            directory.mkdir(parents=True, exist_ok=True)
+            with locked(directory):  # one process at a time
+                for name in SAMPLES:
+                    if not is_complete(directory / name):
+                        make(name, directory / name)
     except (layout.Refused, OSError) as problem:
         print(f"sample_models.py: {problem}", file=sys.stderr)
         return 1
@@ -37,18 +42,8 @@ def is_complete(root: Path) -> bool:
     return bool(layout.versions(root)) and (root / layout.SETTINGS).is_file()
 
 
-def make_missing(directory: Path) -> None:
-    """Export the missing samples, one process at a time."""
-    from lightbox.model_zoo.staging import staging
-
-    with staging(directory) as partial:
-        for name in SAMPLES:
-            if not is_complete(directory / name):
-                make(name, directory / name, partial)
-
-
-def make(name: str, root: Path, partial: Path) -> None:
-    """Export one sample; a folder that is not there yet is renamed into place as a whole."""
+def make(name: str, root: Path) -> None:
+    """Export one sample, or write the settings of one that is there without them."""
     from lightbox.model_zoo.catalogue import CATALOGUE
     from lightbox.model_zoo.input_forms import left_to_caller
     from lightbox.model_zoo.saved_model import export, quiet_tensorflow
@@ -57,13 +52,11 @@ def make(name: str, root: Path, partial: Path) -> None:
     say.progress(f"{name}: building the sample model; TensorFlow takes some seconds to start")
     quiet_tensorflow()
     model = entry.build(entry.weights[0], None)
-    if layout.versions(root):  # made, but without its settings
+    if layout.versions(root):
         layout.write_settings(root, {"scaling": left_to_caller(model.scaling, entry.form)}, model.labels)
-        return
-    export(model, entry.form, root if root.exists() else partial / name)
-    if not root.exists():
-        (partial / name).rename(root)
-    say.progress(f"{name}: {root} is ready, {model.weights}")
+    else:
+        export(model, entry.form, root)
+        say.progress(f"{name}: {root} is ready, {model.weights}")
 
 
 if __name__ == "__main__":

@@ -1,35 +1,38 @@
-"""Fuzzes each target for an equal share of the time.
-
-python -m fuzz [--seconds N | --runs N] [--folder FOLDER] [TARGET ...]
-"""
+"""Fuzzes each target for an equal share of the time: python -m fuzz --help"""
 
 from __future__ import annotations
 
-import argparse
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import click
+
 from fuzz import seeds
 from fuzz.targets import TARGETS
 
+FOLDER = seeds.REPOSITORY / "build" / "fuzz"
 SLOWEST_SECONDS = 20
 """For all runs of an input, the one that follows allocations included; ``cost`` bounds its processor time."""
 MOST_MEMORY_MB = 1000
 """Of one process, atheris's own part included."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Fuzz, say what came out, and return 0 when no input broke anything."""
-    options = parse(arguments)
-    chosen = options.targets or list(TARGETS)
-    limit = f"-runs={options.runs}" if options.runs else f"-max_total_time={max(1, options.seconds // len(chosen))}"
-    broken = [name for name in chosen if not fuzz(name, limit, options.folder / name)]
+@click.command("fuzz")
+@click.option("--seconds", default=300, show_default=True, help="For all targets together.")
+@click.option("--runs", type=int, help="So many inputs for each target instead, however long they take.")
+@click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, help="Of inputs and logs.")
+@click.argument("targets", nargs=-1, type=click.Choice(list(TARGETS)), metavar="[TARGET]...")
+def main(seconds: int, runs: int | None, folder: Path, targets: tuple[str, ...]) -> None:
+    """Fuzz each target for an equal share of the time; the exit code is 0 when no input broke anything."""
+    chosen = targets or tuple(TARGETS)
+    limit = f"-runs={runs}" if runs else f"-max_total_time={max(1, seconds // len(chosen))}"
+    broken = [name for name in chosen if not fuzz(name, limit, folder / name)]
     if broken:
         print(f"== broken: {', '.join(broken)}; put the inputs into {seeds.FOUND}/TARGET/ with the fix")
-    return 1 if broken else 0
+        sys.exit(1)
 
 
 def fuzz(target: str, limit: str, folder: Path) -> bool:
@@ -64,19 +67,5 @@ def summary(log: Path) -> str:
     return f"{int(runs):9,} inputs, {branches:>5} branches reached by {inputs.partition('/')[0]} of them"
 
 
-def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=int, default=300, help="for all targets together (300)")
-    parser.add_argument("--runs", type=int, help="so many inputs for each target instead, however long they take")
-    parser.add_argument("--folder", type=Path, default=seeds.REPOSITORY / "build" / "fuzz", help="of inputs and logs")
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
-    options = parser.parse_args(arguments)
-    for name in options.targets:
-        if name not in TARGETS:
-            parser.error(f"there is no target {name!r}; choose from {', '.join(TARGETS)}")
-    return options
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

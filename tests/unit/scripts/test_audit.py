@@ -57,7 +57,7 @@ def test_nobody_to_ask_is_said_loudly(
 ) -> None:
     nobody = f"http://127.0.0.1:{closed_port}"
     assert audit.main([*strict, "--osv-url", nobody, str(lock)]) == code
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert "THE DEPENDENCIES WERE NOT AUDITED" in said
     assert "127.0.0.1" in said
 
@@ -83,7 +83,6 @@ def test_the_projects_own_files_can_be_audited(closed_port: int) -> None:
             audit.audit(file, ("--vulnerability-service=osv", f"--osv-url=http://127.0.0.1:{closed_port}"))
 
 
-def test_packages_that_a_service_does_not_know_are_not_taken_for_clean() -> None:
-    nothing: dict[str, object] = {"name": "a", "skip_reason": "Dependency not found"}
-    clean: dict[str, object] = {"name": "b", "version": "1", "vulns": []}
-    assert audit.read([nothing, clean]) == {"a ": None, "b 1": []}
+def test_packages_that_a_service_does_not_know_are_not_taken_for_clean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit._tell({"a ": None, "b 1": []}) == 0
+    assert "1 locked packages, 0 known vulnerabilities, 1 unknown to the service" in capsys.readouterr().out
