@@ -26,10 +26,15 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 __version__ = "0.1.0"
 """Of the package, of the images and of the chart."""
 
-__all__ = ["BadRequest", "Context", "LightboxError", "Request", "Unavailable"]
+__all__ = ["BadRequest", "Context", "LightboxError", "Model", "Request", "Unavailable", "load"]
 
 
-_LATE = {"Context": "lightbox.user_code.aws", "Request": "lightbox.user_code.handlers"}
+_LATE = {
+    "Context": "lightbox.user_code.aws",
+    "Model": "lightbox.offline",
+    "Request": "lightbox.user_code.handlers",
+    "load": "lightbox.offline",
+}
 """Imported when they are asked for: they are heavier than errors."""
 
 

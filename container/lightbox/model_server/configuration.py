@@ -8,15 +8,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import grpc
-
 from lightbox.engines.choice import CHOICES, Opener, checked_options
 from lightbox.engines.hardware import Hardware, cores
 from lightbox.model_server import batching_options, model_config
 from lightbox.model_server.batching_options import BatchingOptions
 from lightbox.model_server.flags import Options
 from lightbox.model_server.manager import LoadPolicy
-from lightbox.model_server.protos import MonitoringConfig, SSLConfig
+from lightbox.model_server.protos import MonitoringConfig
 from lightbox.tfs_wire.messages import config_pb2, platform_config_pb2
 from lightbox.tfs_wire.status import invalid
 
@@ -107,16 +105,6 @@ def batching(options: Options) -> tuple[BatchingOptions, Callable[[str], Batchin
     if options.enable_per_model_batching_parameters:
         return common, batching_options.model_options
     return common, lambda folder: common
-
-
-def credentials(options: Options) -> grpc.ServerCredentials | None:
-    """Return the TLS side of the gRPC server, None for plain text."""
-    if not options.ssl_config_file:
-        return None
-    config = model_config.read_text_proto(options.ssl_config_file, SSLConfig())
-    pair = (config.server_key.encode(), config.server_cert.encode())
-    roots = config.custom_ca.encode() or None
-    return grpc.ssl_server_credentials([pair], roots, config.client_verify and roots is not None)
 
 
 def metrics_path(options: Options) -> str | None:

@@ -7,6 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
+from lightbox.model_server.flags import Options
+from lightbox.model_server.model_config import read_text_proto
+from lightbox.model_server.protos import SSLConfig
 from lightbox.model_server.rest_server import LOOPBACK
 from lightbox.tfs_wire.status import StatusError, invalid
 
@@ -76,3 +79,13 @@ def bind(
 def start_error() -> StatusError:
     """Return the one text that the real server has for every failure to listen."""
     return invalid("Failed to BuildAndStart gRPC server")
+
+
+def credentials(options: Options) -> grpc.ServerCredentials | None:
+    """Return the TLS side of the gRPC server, None for plain text."""
+    if not options.ssl_config_file:
+        return None
+    config = read_text_proto(options.ssl_config_file, SSLConfig())
+    pair = (config.server_key.encode(), config.server_cert.encode())
+    roots = config.custom_ca.encode() or None
+    return grpc.ssl_server_credentials([pair], roots, config.client_verify and roots is not None)

@@ -48,7 +48,7 @@ class Server:
         self._options = options
         configuration.check(options)
         self._config = configuration.models(options)
-        self._credentials = configuration.credentials(options)
+        self._credentials = grpc_server.credentials(options)
         self._metrics = Metrics()
         self._metrics_path = configuration.metrics_path(options)
         self._stopping = threading.Event()

@@ -13,10 +13,10 @@ from typing_extensions import override
 
 from lightbox.core.errors import ModelServerAway, UnknownSignature
 from lightbox.core.request_context import RequestContext
-from lightbox.model.spec import SignatureSpec, TensorSpec
-from lightbox.tfs_wire.dtypes import numpy_name
-from lightbox.tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
+from lightbox.model.spec import SignatureSpec
+from lightbox.tfs_wire.messages import get_model_metadata_pb2
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, from_server
+from lightbox.transports.described import signature_spec
 from lightbox.transports.predict_messages import Pieces, PredictTransport, time_left
 
 CHANNEL_OPTIONS = (
@@ -63,7 +63,7 @@ class GrpcTransport(PredictTransport):
         reply.metadata["signature_def"].Unpack(signatures)
         if name not in signatures.signature_def:
             raise UnknownSignature.of(model, int(reply.model_spec.version.value), name, signatures.signature_def)
-        return _signature_spec(model, reply.model_spec.version.value, name, signatures.signature_def[name])
+        return signature_spec(model, int(reply.model_spec.version.value), name, signatures.signature_def[name])
 
     @override
     def send(self, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
@@ -98,20 +98,3 @@ def outgoing_metadata(context: RequestContext) -> tuple[tuple[str, str], ...] | 
 def is_unsent(error: grpc.RpcError) -> bool:
     """Tell whether a call failed before there was a connection to send it on: then it is safe to send it again."""
     return error.code() is grpc.StatusCode.UNAVAILABLE and "failed to connect" in (error.details() or "")
-
-
-def _signature_spec(model: str, version: int, name: str, signature: meta_graph_pb2.SignatureDef) -> SignatureSpec:
-    return SignatureSpec(
-        model=model,
-        version=int(version),
-        name=name,
-        inputs={key: _tensor_spec(key, info) for key, info in sorted(signature.inputs.items())},
-        outputs={key: _tensor_spec(key, info) for key, info in sorted(signature.outputs.items())},
-    )
-
-
-def _tensor_spec(name: str, info: meta_graph_pb2.TensorInfo) -> TensorSpec:
-    shape = None
-    if not info.tensor_shape.unknown_rank:
-        shape = tuple(None if dim.size < 0 else int(dim.size) for dim in info.tensor_shape.dim)
-    return TensorSpec(name, numpy_name(info.dtype), shape)

@@ -1,0 +1,25 @@
+"""Signatures as a model server describes them."""
+
+from __future__ import annotations
+
+from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.tfs_wire.dtypes import numpy_name
+from lightbox.tfs_wire.messages import meta_graph_pb2
+
+
+def signature_spec(model: str, version: int, name: str, signature: meta_graph_pb2.SignatureDef) -> SignatureSpec:
+    """Return a signature of a version of a model, its tensors in the order of their names."""
+    return SignatureSpec(
+        model=model,
+        version=version,
+        name=name,
+        inputs={key: _tensor_spec(key, info) for key, info in sorted(signature.inputs.items())},
+        outputs={key: _tensor_spec(key, info) for key, info in sorted(signature.outputs.items())},
+    )
+
+
+def _tensor_spec(name: str, info: meta_graph_pb2.TensorInfo) -> TensorSpec:
+    shape = None
+    if not info.tensor_shape.unknown_rank:
+        shape = tuple(None if dim.size < 0 else int(dim.size) for dim in info.tensor_shape.dim)
+    return TensorSpec(name, numpy_name(info.dtype), shape)
