@@ -31,9 +31,8 @@ __all__ = ["BadRequest", "Context", "LightboxError", "Model", "Request", "Unavai
 
 _LATE = {
     "Context": "lightbox.user_code.aws",
-    "Model": "lightbox.offline",
     "Request": "lightbox.user_code.handlers",
-    "load": "lightbox.offline",
+    **dict.fromkeys(("Model", "load"), "lightbox.offline"),
 }
 """Imported when they are asked for: they are heavier than errors."""
 

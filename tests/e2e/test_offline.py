@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import lightbox
-from lightbox.core.errors import LightboxError
+from lightbox.core.errors import LightboxError, StartError
 from lightbox.offline import Model
-from support.stack import REPOSITORY, Stack
+from support.stack import REPOSITORY, Stack, running
 
 CORPUS = sorted(
     path
@@ -55,6 +62,125 @@ def test_a_picture_is_answered_as_by_an_endpoint(stack: Stack, model: Model, pat
     answer = stack.invoke(path.read_bytes(), Content_Type="application/x-image").json()
     expected = answer["predictions"][0] if "predictions" in answer else {key: answer[key] for key in ("error", "code")}
     assert told(model, path) == expected
+
+
+def test_many_are_answered_as_one_in_order(model: Model) -> None:
+    answers = list(model.predict_many(CORPUS))
+    assert len(answers) == len(CORPUS)
+    for path, answer in zip(CORPUS, answers, strict=True):
+        if isinstance(answer, LightboxError):
+            answer = {"error": answer.message, "code": answer.code}  # noqa: PLW2901
+        assert answer == told(model, path), path.name
+
+
+def test_threads_share_a_model(model: Model) -> None:
+    paths = CORPUS[:40] * 3
+    alone = [told(model, path) for path in CORPUS[:40]]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda path: told(model, path), paths)) == alone * 3
+
+
+def test_pictures_come_as_they_are_at_hand(model: Model, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8)
+    image, file = Image.fromarray(pixels), io.BytesIO()
+    image.save(file, "PNG")
+    (tmp_path / "a.png").write_bytes(file.getvalue())
+    answers = list(model.predict_many([file.getvalue(), tmp_path / "a.png", str(tmp_path / "a.png"), image, pixels]))
+    assert all(answer == answers[0] for answer in answers)
+    assert isinstance(next(model.predict_many([tmp_path / "gone.png"])), FileNotFoundError)
+    (probabilities,) = model.predict_arrays(image).values()
+    assert probabilities.shape == (1, 1000)
+    np.testing.assert_array_equal(probabilities[0], np.array(answers[0], np.float32))
+
+
+def without_addresses(answer: Any) -> str:
+    """Return an answer as text that can be compared: Pillow names an object, and NaN is not itself."""
+    return re.sub("0x[0-9a-f]+", "", repr(answer))
+
+
+BOTH_APIS = {
+    "lightbox_api": """
+from PIL import Image
+import numpy as np
+from lightbox import BadRequest
+
+def preprocess(request):
+    image = request.images[0]
+    if image.width < 3:
+        raise BadRequest(f"expected 3 pixels, got {image.width}", status=422)
+    return {next(iter(request.signature.inputs)): np.asarray(image.resize((8, 8)))[None]}
+
+def postprocess(outputs, request):
+    (scores,) = outputs.values()
+    return {"best": int(scores.argmax()), "size": request.image_sizes[0], "odd": float("nan"), "of": request.model_name}
+""",
+    "pair": """
+import io, json
+import numpy as np
+from PIL import Image
+
+def input_handler(data, context):
+    image = Image.open(io.BytesIO(data.read())).convert("RGB").resize((8, 8))
+    return json.dumps({"instances": [np.asarray(image).tolist()]})
+
+def output_handler(response, context):
+    told = [context.model_name, context.request_content_type, context.accept_header, context.content_length]
+    return json.dumps({"best": response.json()["predictions"][0], "told": told}), "application/json"
+""",
+    "text": """
+def postprocess(outputs, request):
+    return "seven", "text/plain"
+""",
+}
+
+
+def test_user_code_answers_as_at_an_endpoint(sample_models: Path, tmp_path: Path) -> None:
+    for name, source in BOTH_APIS.items():
+        shutil.copytree(sample_models / "digits", tmp_path / "models" / name)
+        (tmp_path / "models" / name / "code" / "inference.py").write_text(source)
+    models = {name: lightbox.load(tmp_path / "models" / name) for name in BOTH_APIS}
+    with running(tmp_path / "models", tmp_path / "run", SAGEMAKER_TFS_DEFAULT_MODEL_NAME="pair") as stack:
+        for path in [path for path in CORPUS if path.suffix in (".png", ".jpg")]:
+            for name, model in models.items():
+                headers = {
+                    "Content_Type": "application/x-image",
+                    "Accept": "application/json",
+                    "X_Amzn_SageMaker_Custom_Attributes": f"tfs-model-name={name}",
+                }
+                answer = stack.invoke(path.read_bytes(), **headers)
+                is_json = answer.headers["Content-Type"] == "application/json"
+                content: Any = json.loads(answer.text) if is_json else answer.text
+                if answer.status_code != 200:
+                    content = {key: content[key] for key in ("error", "code")}
+                assert without_addresses(told(model, path)) == without_addresses(content), (name, path.name)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def handler(data, context): ...", "its inference.py has handler(data, context), which calls a model server"),
+        ("def preproces(request): ...", "preproces"),
+    ],
+)
+def test_user_code_that_cannot_run_here_is_a_sentence(
+    sample_models: Path, tmp_path: Path, source: str, words: str
+) -> None:
+    shutil.copytree(sample_models / "digits", tmp_path / "digits")
+    (tmp_path / "digits" / "code" / "inference.py").write_text(source)
+    with pytest.raises(StartError) as caught:
+        lightbox.load(tmp_path / "digits")
+    assert words in str(caught.value)
+
+
+def test_a_pair_that_wants_a_server_is_told_that_there_is_none(sample_models: Path, tmp_path: Path) -> None:
+    shutil.copytree(sample_models / "digits", tmp_path / "digits")
+    pair = "def input_handler(data, context): return {}\ndef output_handler(response, context): ..."
+    for wanted in ("context.channel.unary_unary('/x')", "context.rest_uri", "context.grpc_port"):
+        (tmp_path / "digits" / "code" / "inference.py").write_text(pair.format(wanted))
+        with pytest.raises(LightboxError) as caught:
+            lightbox.load(tmp_path / "digits").predict(CORPUS[0])
+        assert caught.value.code == "handler_failed"
+        assert caught.value.message.startswith(wanted.partition(".unary")[0] + ": ")
 
 
 def test_no_server_is_imported() -> None:

@@ -9,5 +9,6 @@ Nothing of it is imported by a server's processes.
 from __future__ import annotations
 
 from lightbox.offline.model import Model, load
+from lightbox.offline.rows import Row, rows
 
-__all__ = ["Model", "load"]
+__all__ = ["Model", "Row", "load", "rows"]

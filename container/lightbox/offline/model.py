@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -17,31 +18,36 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 from PIL import Image
 
 from lightbox.codecs.base import Response
+from lightbox.codecs.json_text import from_json
 from lightbox.codecs.options import CodecOptions
-from lightbox.core.errors import LightboxError, StartError
-from lightbox.core.pipeline import Pipeline, PipelineOptions
+from lightbox.core.errors import HandlerFailed, LightboxError, StartError
+from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
 from lightbox.core.request import Body, Call
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings import Settings
-from lightbox.engines import AUTO
+from lightbox.engines import AUTO, DEFAULT
+from lightbox.engines.base import Runner
 from lightbox.images.limits import ImageLimits
+from lightbox.machine.cores import available_cores
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
-from lightbox.model.plan import PlannedModels, ServingPlan
+from lightbox.model.plan import ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.model_server import configuration, flags
 from lightbox.offline.engine import EngineTransport
+from lightbox.offline.rows import in_order, unwrapped
 from lightbox.processes.commands import engine_cache
-from lightbox.processes.models_on_disk import code_dirs, found_models, unpacked
+from lightbox.processes.models_on_disk import code_dirs, found_models, shared_code_dirs, unpacked
 from lightbox.processes.op_threads import choose
 from lightbox.settings_loading import load_settings
 from lightbox.tfs_wire.status import StatusError
 from lightbox.user_code.aws import AwsHandlers
+from lightbox.user_code.aws_context import AwsContexts
+from lightbox.user_code.aws_response import rest_response
 from lightbox.user_code.registry import UserCode
 
 Picture: TypeAlias = "bytes | str | PathLike[str] | Image.Image | npt.NDArray[np.uint8]"
@@ -73,7 +79,7 @@ def load(path: str | PathLike[str], **options: Any) -> Model:
 
 
 def _load(model: ModelOnDisk, settings: Settings, run_dir: Path) -> Model:
-    folders = code_dirs(model, ())
+    folders = code_dirs(model, shared_code_dirs(settings))
     planned = PlannedModel(
         name=model.name,
         base_path=run_dir / model.name,
@@ -84,8 +90,12 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path) -> Model:
     version = max(int(folder.name) for folder in planned.base_path.iterdir())
     user_code = UserCode()
     user_code.load([planned])
-    if isinstance(user_code.of(planned), AwsHandlers):
-        raise StartError(f"{model.base_path}: its inference.py has AWS's handlers, which call a model server: serve it")
+    handlers = user_code.of(planned)
+    if isinstance(handlers, AwsHandlers) and handlers.handler is not None:
+        raise StartError(
+            f"{model.base_path}: its inference.py has handler(data, context), which calls a model server, and there is "
+            "none: serve the model, or define input_handler and output_handler"
+        )
     given = flags.parse(
         [
             f"--engine={settings.engine}",
@@ -96,46 +106,75 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path) -> Model:
     chosen = {key: value for key in ("engine", "precision") if (value := getattr(planned.options, key, None))}
     opener = replace(configuration.engine(given, ("serve",)), options=chosen)
     try:
-        runner = opener.open(str(planned.base_path / str(version))).runner
+        opened = opener.open(str(planned.base_path / str(version)))
     except StatusError as error:
         raise StartError(f"{model.base_path}: version {version} cannot be loaded: {error.message}") from error
-    plan = ServingPlan(models={model.name: planned}, default_model=model.name, model_servers=())
-    transport = EngineTransport(model.name, {version: runner})
-    pipeline = Pipeline(
-        PlannedModels(plan),
-        {transport.name: transport},
-        None if user_code.is_empty() else user_code,
-        options=PipelineOptions(CodecOptions(ImageLimits.of(settings.max_image_pixels), 1, settings.max_body_mb)),
-    )
-    return Model(model.name, version, pipeline, transport)
+    named = {choice.engine for choice in opened.choices.values()} or {chosen.get("engine") or settings.engine or AUTO}
+    engine = ",".join(sorted(DEFAULT if name == AUTO else name for name in named))
+    return Model(planned, version, engine, opened.runner, user_code, settings)
 
 
 class Model:
-    """A loaded model. Any number of threads may use it at the same time."""
+    """A loaded model. Any number of threads may use it at the same time.
 
-    def __init__(self, name: str, version: int, pipeline: Pipeline, transport: EngineTransport) -> None:
-        self.name = name
-        self.version = version
-        self._pipeline = pipeline
-        self._transport = transport
+    ``engine`` is what computes; of a model whose signatures have several, all of them.
+    """
+
+    def __init__(
+        self,
+        planned: PlannedModel,
+        version: int,
+        engine: str,
+        runner: Runner,
+        user_code: UserCode,
+        settings: Settings,
+    ) -> None:
+        self.name, self.version, self.engine = planned.name, version, engine
+        self._transport = EngineTransport(self.name, {version: runner})
+        self._running, self._counting = 0, threading.Lock()
+        self._pipeline = Pipeline(
+            PlannedModels(ServingPlan(models={self.name: planned}, default_model=self.name, model_servers=())),
+            {self._transport.name: self._transport},
+            None if user_code.is_empty() else user_code,
+            AwsContexts([ModelServerAddress(grpc_socket=Path())], [_NoServer()], 0, rest_response),
+            PipelineOptions(
+                CodecOptions(ImageLimits.of(settings.max_image_pixels), 1, settings.max_body_mb),
+                Times(math.inf, math.inf),
+            ),
+            alone=lambda: self._running <= 1,
+        )
 
     def predict(self, image: Picture) -> Any:
         """Return what ``/invocations`` answers for an image, as ``predictions[0]`` has it.
 
-        Raises LightboxError, with the endpoint's ``code`` and sentence, and OSError for a path that cannot be read.
+        Where the model's ``inference.py`` answers otherwise, it is the document, text or bytes that it returns. Raises
+        LightboxError, with the endpoint's ``code`` and sentence, and OSError for a path that cannot be read.
         """
-        return self._predictions(image)[0]
+        call = Call(self._content(image))
+        self._count(1)
+        try:
+            response: Response = self._pipeline.run(call, RequestContext(math.inf))
+        finally:
+            self._count(-1)
+        kind = response.content_type.partition(";")[0]
+        if kind == JSON or kind.endswith("+json"):
+            return unwrapped(from_json(response.body))
+        return response.body.decode(errors="replace") if kind.startswith("text/") else response.body
 
     def predict_many(self, images: Iterable[Picture]) -> Iterator[Any]:
-        """Yield for each image, in order, what ``predict`` returns, or the LightboxError or OSError that it raises."""
-        for image in images:
-            try:
-                yield self.predict(image)
-            except (LightboxError, OSError) as error:
-                yield error
+        """Yield for each image, in order, what ``predict`` returns, or the LightboxError or OSError that it raises.
+
+        A thread for each core predicts, and as many images are read ahead as there are threads, twice. Images are not
+        put together in batches: on CPUs a batch takes as much of the processor for each image as one alone.
+        """
+        return (answer for _, answer in self.answered(("", image) for image in images))
+
+    def answered(self, pictures: Iterable[tuple[str, Picture | Exception]]) -> Iterator[tuple[str, Any]]:
+        """Yield path and answer of each picture, in order, as ``predict_many``; an exception is its own answer."""
+        return in_order(self._answered, pictures, available_cores())
 
     def predict_arrays(self, image: Picture) -> Mapping[str, npt.NDArray[Any]]:
-        """Return the outputs by name, as the model has them. Raises as ``predict``."""
+        """Return the outputs by name, as the model has them. Raises as ``predict``; user code is not called."""
         content = self._content(image)
         context = RequestContext(math.inf)
         signature = self._pipeline.describe(None, None, context)
@@ -146,12 +185,28 @@ class Model:
             self._transport, replace(call, outputs=model.options.outputs or ()), context
         )
 
-    def _predictions(self, image: Picture) -> Any:
-        response: Response = self._pipeline.run(Call(self._content(image)), RequestContext(math.inf))
-        return orjson.loads(response.body)["predictions"]
+    def _answered(self, picture: tuple[str, Picture | Exception]) -> tuple[str, Any]:
+        path, image = picture
+        if isinstance(image, Exception):
+            return path, image
+        try:
+            return path, self.predict(image)
+        except (LightboxError, OSError) as error:
+            return path, error
+
+    def _count(self, by: int) -> None:
+        with self._counting:
+            self._running += by
 
     def _content(self, image: Picture) -> Body:
         return Body(self._pipeline.codecs, _file(image), IMAGE, JSON)
+
+
+class _NoServer:
+    """Stands for the channel that handlers of AWS's API get."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise HandlerFailed("context.channel: no model server runs where a model is loaded into a process")
 
 
 def _file(image: Picture) -> bytes:
