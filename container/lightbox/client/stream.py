@@ -20,8 +20,8 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainin
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 
-from lightbox.client.folder.run import look_through
 from lightbox.client.invoke import LOCAL
+from lightbox.client.pictures import look_through
 
 ROUTE = "/invocations-bidirectional-stream"
 ANSWER_SECONDS = 120.0

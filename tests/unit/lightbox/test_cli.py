@@ -65,7 +65,6 @@ def test_a_command_whose_packages_are_missing_names_the_extra(
 ) -> None:
     monkeypatch.delitem(sys.modules, COMMANDS["stream"], raising=False)
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    monkeypatch.delitem(sys.modules, "lightbox.client.folder.run", raising=False)
     assert main(["stream", "frames"]) == 1
     assert "pip install 'lightbox-serve[tools]'" in capsys.readouterr().err
     assert main(["--help"]) == 0

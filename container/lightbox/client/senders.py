@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import requests
 
 IMAGE = "application/x-image"
+MODEL_HEADER = "X-Lightbox-Model"
 _SHOWN = 500
 
 
@@ -35,9 +36,16 @@ class Answer:
 
     status: int
     response: Any
-    request_id: str
     retry_after: float | None = None
     """Seconds, where the answer says them."""
+    answered_by: str = ""
+    """The model as name/version, where the answer says it."""
+
+    @property
+    def code(self) -> str:
+        """The code of a failed answer."""
+        told = self.response.get("code") if isinstance(self.response, dict) else None
+        return str(told or f"status_{self.status}")
 
     @property
     def error(self) -> str:
@@ -187,7 +195,7 @@ class Boto3Sender:
             raise NoAnswer(str(error)) from error
         except failures.BotoCoreError as error:
             raise Misconfigured(f"boto3: {error}") from error
-        return Answer(200, _parsed(body), answer["ResponseMetadata"].get("RequestId", ""))
+        return Answer(200, _parsed(body))
 
 
 def _from_client_error(response: Mapping[str, Any]) -> Answer:
@@ -195,13 +203,12 @@ def _from_client_error(response: Mapping[str, Any]) -> Answer:
     status = response.get("OriginalStatusCode") or about.get("HTTPStatusCode", 500)
     told = response.get("OriginalMessage") or response.get("Error", {}).get("Message", "")
     retry_after = _seconds(about.get("HTTPHeaders", {}).get("retry-after"))
-    return Answer(int(status), _parsed(told.encode()), about.get("RequestId", ""), retry_after)
+    return Answer(int(status), _parsed(told.encode()), retry_after)
 
 
 def _answer(came: requests.Response) -> Answer:
-    headers = came.headers
-    request_id = headers.get("X-Amzn-RequestId", "")
-    return Answer(came.status_code, _parsed(came.content), request_id, _seconds(headers.get("Retry-After")))
+    retry_after = _seconds(came.headers.get("Retry-After"))
+    return Answer(came.status_code, _parsed(came.content), retry_after, came.headers.get(MODEL_HEADER, ""))
 
 
 def _parsed(body: bytes) -> Any:

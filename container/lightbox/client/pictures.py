@@ -1,0 +1,43 @@
+"""Which files of a folder are pictures."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+IMAGE_ENDINGS = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".apng", ".gif", ".webp", ".avif", ".bmp", ".dib"),
+    *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"),
+)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The images of a folder and of those in it, in order of their paths, and how many other files there are."""
+
+    images: tuple[Path, ...]
+    others: int
+
+    @property
+    def other_files(self) -> str:
+        """The other files in words."""
+        return counted(self.others)
+
+
+def look_through(folder: Path) -> Folder:
+    """Find the images by the endings of their names. Hidden files and folders count as nothing."""
+    images, others = [], 0
+    for root, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            if Path(name).suffix.lower() in IMAGE_ENDINGS and not name.startswith("."):
+                images.append(Path(root, name))
+            else:
+                others += not name.startswith(".")
+    return Folder(tuple(sorted(images)), others)
+
+
+def counted(others: int) -> str:
+    """Return how many files are no images, in words."""
+    return f"{others} file{'' if others == 1 else 's'} of other kinds"

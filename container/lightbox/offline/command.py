@@ -1,0 +1,136 @@
+"""``lightbox predict``: the pictures of a folder, a bucket, shards, a table or a list, a row for each."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lightbox.client.concurrency import MOST, Auto, Concurrency, Fixed
+from lightbox.client.invoke import LOCAL
+from lightbox.client.retries import Retrying
+from lightbox.client.senders import Boto3Sender, InvocationsSender, Misconfigured, OpenInferenceSender, Sender
+from lightbox.core.errors import StartError
+from lightbox.offline.endpoint import Endpoint, EndpointGone
+from lightbox.offline.files import S3_SCHEME, AwsError
+from lightbox.offline.model import load
+from lightbox.offline.rows import Answerer
+from lightbox.offline.run import Run
+from lightbox.offline.sources import Source, SourceError
+from lightbox.offline.targets import PART_ROWS, Target, TargetError
+
+
+class NothingDone(click.ClickException):
+    """No picture can be answered; the message says why."""
+
+    exit_code = 2
+
+
+class ConcurrencyType(click.ParamType[Concurrency]):
+    """``auto``, or how many pictures are sent at a time."""
+
+    name = "auto|N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Concurrency:
+        """Return what a text asks for."""
+        if isinstance(value, Auto | Fixed):
+            return value
+        if value == "auto":
+            return Auto()
+        if not (value.isdecimal() and 1 <= int(value) <= MOST):
+            self.fail(f"expected auto or a number from 1 to {MOST}, got {value!r}", param, ctx)
+        return Fixed(int(value))
+
+
+@click.command("predict", epilog="Example: lightbox predict photos --model models/cats --to answers.jsonl")
+@click.argument("source")
+@click.option("--to", required=True, help="A .jsonl, .csv or .parquet file; with a slash at its end a folder of parts.")
+@click.option("--model", help="The model's folder or file; with an endpoint, the name of one of its models.")
+@click.option("--options", help="Keys of lightbox.json for the model, as a JSON object.")
+@click.option("--column", help="The column of pictures in Parquet, such as image.bytes, where several hold bytes.")
+@click.option("--part-rows", type=click.IntRange(1), default=PART_ROWS, show_default=True, help="Most rows of a part.")
+@click.option("--again", is_flag=True, help="Answer pictures that failed before again.")
+@click.option("--url", help=f"An endpoint answers, in place of a model in this process: {LOCAL}.")
+@click.option("--endpoint-name", help="An endpoint of SageMaker answers, with the environment's credentials.")
+@click.option("--region", help="Its region, where the environment names none.")
+@click.option("--protocol", type=click.Choice(["http", "boto3", "open-inference"]), default="http", show_default=True)
+@click.option(
+    "--concurrency",
+    type=ConcurrencyType(),
+    default="auto",
+    show_default=True,
+    help=f"Sent at a time, 1-{MOST}.",
+)
+@click.option("--attempts", type=click.IntRange(1), default=10, show_default=True, help="How often one is sent.")
+@click.option("--timeout", type=float, default=60.0, show_default=True, help="Seconds to wait for a response.")
+def command(source: str, to: str, column: str | None, part_rows: int, again: bool, **by: Any) -> int:
+    """Predict the pictures of SOURCE, a row for each.
+
+    SOURCE is a folder or s3://bucket/prefix of pictures, .tar shards and .parquet tables; one of these files; or a
+    .jsonl or .manifest file with a "source-ref" or a "path" in each line. --to may be in S3 too.
+
+    The same command again goes on where the last one ended, however it did; the target has each picture once. Exit
+    code 0: every picture has a response; 1: some have an error, or the run stopped; 2: nothing can be answered, or
+    rows cannot be written; 130: stopped by Ctrl-C or SIGTERM, after the pictures in progress.
+    """
+    stopping = threading.Event()
+    try:
+        answerer = make_answerer(stopping, **by)
+        with Target(to, answerer, part_rows, again) as target:
+            found = Source(source, column, skip=lambda name: target.is_part(below(source, name)))
+            run = Run(found, target, answerer, stopping)
+            with run.stopped_by(signal.SIGINT, signal.SIGTERM):
+                return run.run()
+    except (TargetError, SourceError, EndpointGone, Misconfigured, StartError, AwsError) as problem:
+        raise NothingDone(str(problem)) from None
+
+
+def make_answerer(
+    stopping: threading.Event,
+    model: str | None,
+    options: str | None,
+    url: str | None,
+    endpoint_name: str | None,
+    concurrency: Concurrency,
+    attempts: int,
+    **to: Any,
+) -> Answerer:
+    """Return the model or the endpoint that the command line names. Raises StartError and Misconfigured."""
+    if url or endpoint_name:
+        sender = make_sender(model, url or LOCAL, endpoint_name, **to)
+        sender.check()
+        return Endpoint(model, Retrying(sender, attempts, stopping), concurrency)
+    if model is None:
+        raise Misconfigured("who answers? --model names a model's folder, --url or --endpoint-name an endpoint")
+    try:
+        chosen = json.loads(options or "{}")
+    except ValueError as error:
+        raise Misconfigured(f"--options: expected a JSON object: {error}") from error
+    if not isinstance(chosen, dict):
+        raise Misconfigured(f"--options: expected a JSON object, got {options}")
+    return load(model, **chosen)
+
+
+def make_sender(
+    model: str | None, url: str, endpoint_name: str | None, region: str | None, protocol: str, timeout: float
+) -> Sender:
+    """Return the way to an endpoint that the command line names."""
+    attributes = f"tfs-model-name={model}" if model else ""
+    http = InvocationsSender(url, attributes, timeout)
+    if endpoint_name or protocol == "boto3":
+        from lightbox.client.boto import runtime_client
+
+        client = runtime_client(None if endpoint_name else url, region, connections=MOST, read_timeout=timeout)
+        return Boto3Sender(client, endpoint_name or "local", attributes, None if endpoint_name else http)
+    if protocol == "open-inference":
+        return OpenInferenceSender(url, model, timeout)
+    return http
+
+
+def below(source: str, name: str) -> str:
+    """Return the absolute path or the address of a file below a source."""
+    return f"{source.rstrip('/')}/{name}" if source.startswith(S3_SCHEME) else str(Path(source, name).absolute())

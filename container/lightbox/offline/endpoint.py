@@ -1,0 +1,90 @@
+"""An endpoint that answers pictures, as many at a time as it answers fastest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from lightbox.client.concurrency import MOST, Concurrency
+from lightbox.client.retries import Outcome, Retrying
+from lightbox.core.errors import DeadlineExceeded, LightboxError, Unavailable
+from lightbox.offline.rows import Answer, unwrapped
+
+UNREACHED_AT_MOST = 10
+"""After so many pictures in a row to which nobody answered the endpoint counts as gone."""
+
+
+class EndpointGone(Exception):
+    """The endpoint does not answer any more; the message says how."""
+
+
+class Endpoint:
+    """Sends pictures to the model ``name`` of an endpoint, to its default one for None."""
+
+    version = engine = None
+
+    def __init__(self, name: str | None, retrying: Retrying, concurrency: Concurrency) -> None:
+        self.name = name
+        self._retrying, self._concurrency = retrying, concurrency
+
+    def answered(self, pictures: Iterable[tuple[str, bytes | Exception]]) -> Iterator[tuple[str, Any]]:
+        """Yield path and answer of each picture, in the order of the answers.
+
+        What is in progress when a stop is asked for, and is not answered, is left out. So are pictures that the
+        endpoint does not answer at all when it goes away: EndpointGone.
+        """
+        left = iter(pictures)
+        unreached: list[tuple[str, Answer]] = []
+        running: dict[Future[Outcome], str] = {}
+        with ThreadPoolExecutor(MOST) as threads:
+            try:
+                while True:
+                    while len(running) < self._concurrency.limit and (picture := next(left, None)) is not None:
+                        path, image = picture
+                        if isinstance(image, Exception):
+                            yield path, image
+                        else:
+                            running[threads.submit(self._retrying.predict, image)] = path
+                    if not running:
+                        break
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        path, outcome = running.pop(future), future.result()
+                        self._concurrency.answered(time.monotonic(), outcome.refusals)
+                        if outcome.is_given_up:
+                            continue
+                        unreached.append((path, self._content(outcome)))
+                        if outcome.answer is not None:
+                            yield from unreached
+                            unreached = []
+                        elif len(unreached) >= UNREACHED_AT_MOST:
+                            raise _gone(unreached)
+            except BaseException:
+                self._retrying.stopping.set()  # else a pause would be waited for
+                raise
+        if any(isinstance(answer.content, Unavailable) for _, answer in unreached):
+            raise _gone(unreached)
+        yield from unreached
+
+    def _content(self, outcome: Outcome) -> Answer:
+        answer = outcome.answer
+        if answer is None:
+            failed = (DeadlineExceeded if outcome.is_late else Unavailable)(outcome.failure)
+            return Answer(failed, self.name, None)
+        model, _, version = answer.answered_by.partition("/")
+        content = unwrapped(answer.response) if answer.status == 200 else _Refused(answer.code, answer.error)
+        return Answer(content, model or self.name, int(version) if version.isdecimal() else None)
+
+
+def _gone(unreached: list[tuple[str, Answer]]) -> EndpointGone:
+    count, last = len(unreached), unreached[-1][1].content
+    return EndpointGone(f"no response for {count} picture{'s'[: count > 1]} in a row; the last error: {last}")
+
+
+class _Refused(LightboxError):
+    """What the endpoint answers in place of a prediction."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code

@@ -1,0 +1,218 @@
+"""Files below a place, which is a folder or a prefix of S3, and one way to list, read and write them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import IO
+
+from typing_extensions import override
+
+from lightbox.machine.cores import available_cores
+
+S3_SCHEME = "s3://"
+READERS = max(8, 4 * available_cores())
+"""Threads that read pictures: S3 and network file systems take tens of milliseconds for each."""
+
+
+class Files(ABC):
+    """The files below a place. Names are relative, with slashes; what fails raises OSError."""
+
+    @abstractmethod
+    def names(self, below: str = "") -> Iterator[str]:
+        """Yield the names in a folder and in those in it, in an order that stays; hidden ones are left out."""
+
+    @abstractmethod
+    def exists(self, name: str) -> bool:
+        """Tell whether there is a file of this name."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """Return a file's content."""
+
+    @abstractmethod
+    def open(self, name: str) -> IO[bytes]:
+        """Open a file to be read in any order; one of S3 comes to this machine first."""
+
+    @abstractmethod
+    def put(self, name: str, write: Callable[[IO[bytes]], None], new: bool = False) -> None:
+        """Write a file that is there whole or not at all; FileExistsError for one that is to be new and is not."""
+
+    @abstractmethod
+    def move(self, name: str, new_name: str) -> None:
+        """Give a file another name; killed in between, both or one of them are there."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+
+
+def split(place: str) -> tuple[Files, str]:
+    """Return the files of the folder or prefix that a path or an ``s3://`` address is in, and its name in there."""
+    parent, _, name = place.rstrip("/").rpartition("/")
+    if place.startswith(S3_SCHEME):
+        if "/" not in place.removeprefix(S3_SCHEME).rstrip("/"):
+            return at(place), ""
+        return at(f"{parent}/"), name
+    return at(parent or ("/" if place.startswith("/") else ".")), name
+
+
+def at(place: str) -> Files:
+    """Return the files below a folder or an ``s3://`` prefix."""
+    if place.startswith(S3_SCHEME):
+        bucket, _, prefix = place.removeprefix(S3_SCHEME).partition("/")
+        return S3(bucket, prefix)
+    return Folder(Path(place))
+
+
+class Folder(Files):
+    """A folder of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @override
+    def names(self, below: str = "") -> Iterator[str]:
+        root = self.root / below
+        for folder, folders, names in os.walk(root):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            inside = Path(folder).relative_to(self.root)
+            yield from (str(inside / name) for name in sorted(names) if not name.startswith("."))
+
+    @override
+    def exists(self, name: str) -> bool:
+        return (self.root / name).is_file()
+
+    @override
+    def read(self, name: str) -> bytes:
+        return (self.root / name).read_bytes()
+
+    @override
+    def open(self, name: str) -> IO[bytes]:
+        return (self.root / name).open("rb")
+
+    @override
+    def put(self, name: str, write: Callable[[IO[bytes]], None], new: bool = False) -> None:
+        path = self.root / name
+        path.parent.mkdir(exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.new")  # hidden: no part, and no source
+        try:
+            with unfinished.open("wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            if new and path.exists():
+                raise FileExistsError(f"{path} is there already")
+            unfinished.replace(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+
+    @override
+    def move(self, name: str, new_name: str) -> None:
+        (self.root / new_name).parent.mkdir(exist_ok=True)
+        (self.root / name).replace(self.root / new_name)
+
+    @override
+    def delete(self, name: str) -> None:
+        (self.root / name).unlink(missing_ok=True)
+
+
+class S3(Files):
+    """A prefix of a bucket, by boto3 with the environment's credentials. An object appears when it is whole."""
+
+    def __init__(self, bucket: str, prefix: str) -> None:
+        import boto3
+        from botocore.config import Config
+
+        self._bucket = bucket
+        self._prefix = f"{prefix.rstrip('/')}/" if prefix else ""
+        with _as_os_errors(f"{S3_SCHEME}{bucket}/{prefix}"):
+            self._client = boto3.client("s3", config=Config(max_pool_connections=READERS))
+
+    @override
+    def names(self, below: str = "") -> Iterator[str]:
+        prefix = self._prefix + (f"{below.rstrip('/')}/" if below else "")
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
+        with self._failing(below):
+            for page in pages:
+                for entry in page.get("Contents", []):
+                    name = entry["Key"].removeprefix(self._prefix)
+                    if not any(part.startswith(".") for part in name.split("/")) and not name.endswith("/"):
+                        yield name
+
+    @override
+    def exists(self, name: str) -> bool:
+        try:
+            with self._failing(name):
+                self._client.head_object(**self._of(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    @override
+    def read(self, name: str) -> bytes:
+        with self._failing(name):
+            return bytes(self._client.get_object(**self._of(name))["Body"].read())
+
+    @override
+    def open(self, name: str) -> IO[bytes]:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+        with self._failing(name):
+            self._client.download_fileobj(*self._of(name).values(), file)
+        file.seek(0)
+        return file
+
+    @override
+    def put(self, name: str, write: Callable[[IO[bytes]], None], new: bool = False) -> None:
+        with tempfile.TemporaryFile() as file, self._failing(name):
+            write(file)
+            file.seek(0)
+            if new:
+                self._client.put_object(**self._of(name), Body=file, IfNoneMatch="*")
+            else:
+                self._client.upload_fileobj(file, *self._of(name).values())
+
+    @override
+    def move(self, name: str, new_name: str) -> None:
+        with self._failing(name):
+            self._client.copy(self._of(name), *self._of(new_name).values())
+        self.delete(name)
+
+    @override
+    def delete(self, name: str) -> None:
+        with self._failing(name):
+            self._client.delete_object(**self._of(name))
+
+    def _of(self, name: str) -> dict[str, str]:
+        return {"Bucket": self._bucket, "Key": self._prefix + name}
+
+    def _failing(self, name: str) -> AbstractContextManager[None]:
+        return _as_os_errors(f"{S3_SCHEME}{self._bucket}/{self._prefix}{name}")
+
+
+class AwsError(OSError):
+    """S3 refuses a call, or cannot be reached; the message says which and why."""
+
+
+@contextmanager
+def _as_os_errors(address: str) -> Iterator[None]:
+    """Raise FileNotFoundError, FileExistsError or AwsError for what boto3 raises."""
+    from boto3.exceptions import Boto3Error
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        about = error.response.get("Error", {})
+        if about.get("Code") in ("404", "NoSuchKey"):
+            raise FileNotFoundError(f"{address}: there is no such object") from error
+        if about.get("Code") == "PreconditionFailed":
+            raise FileExistsError(f"{address} is there already") from error
+        raise AwsError(f"{address}: {about.get('Code')}: {about.get('Message')}") from error
+    except (BotoCoreError, Boto3Error) as error:
+        raise AwsError(f"{address}: {error}") from error

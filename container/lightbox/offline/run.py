@@ -1,0 +1,142 @@
+"""One run of ``lightbox predict``: pictures to rows, with progress, until the source or a signal ends it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from lightbox.client.pictures import counted
+from lightbox.offline.endpoint import EndpointGone
+from lightbox.offline.rows import Answerer, rows
+from lightbox.offline.sources import Source, SourceError
+from lightbox.offline.targets import Target
+
+SHOWN = 5
+"""Kinds of errors that are printed, and sentences about files."""
+TOLD_EVERY = 30.0
+"""Seconds between two lines of progress; on a terminal it is a fraction of one."""
+
+
+class Run:
+    """What ``run`` does with a source, a target that is open, and a model or an endpoint."""
+
+    def __init__(self, source: Source, target: Target, by: Answerer, stopping: threading.Event) -> None:
+        self._source, self._target, self._by, self._stopping = source, target, by, stopping
+        self._before = len(target.done)
+        self._written = 0
+        self._failed: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
+        """A picture for each error."""
+        self._started = self._told = time.monotonic()
+        self._total: int | None = None
+
+    def run(self) -> int:
+        """Answer the pictures that have no row yet and return the exit code. Raises SourceError and TargetError.
+
+        A source or an endpoint that fails after the first picture ends the run as a signal does: rows are kept.
+        """
+        threading.Thread(target=self._count, daemon=True).start()
+        stopped = ""
+        try:
+            for row in rows(self._by, self._pictures()):
+                self._target.add(row)
+                self._written += 1
+                if row.error is not None:
+                    self._failed[row.error] += 1
+                    self._first.setdefault(row.error, row.path)
+                self._tell_progress()
+        except (EndpointGone, SourceError) as problem:
+            if not self._source.found:
+                raise
+            stopped = str(problem)
+        self._target.flush()
+        if self._stopping.is_set() and not stopped:
+            stopped = "interrupted"
+        if not stopped:
+            self._target.finish()
+        self._tell_end(stopped)
+        if stopped == "interrupted":
+            return 130
+        return 1 if self._failed or stopped or self._source.problems else 0
+
+    @contextmanager
+    def stopped_by(self, *numbers: signal.Signals) -> Iterator[None]:
+        """Have signals end the run after the pictures in progress; a second one ends it at once."""
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self._stopping.set()
+            for one in numbers:
+                signal.signal(one, signal.default_int_handler)
+
+        before = {number: signal.signal(number, stop) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _pictures(self) -> Iterator[tuple[str, bytes | Exception]]:
+        for picture in self._source.pictures(self._target.done):
+            if self._stopping.is_set():
+                return
+            yield picture
+
+    def _count(self) -> None:
+        with suppress(OSError, SourceError):  # which the run itself reports
+            self._total = self._source.count()
+
+    def _tell_progress(self) -> None:
+        now = time.monotonic()
+        is_terminal = sys.stderr.isatty()
+        if now - self._told < (0.2 if is_terminal else TOLD_EVERY):
+            return
+        self._told = now
+        rate = self._written / (now - self._started)
+        known = self._before + self._written
+        line = f"{known:,} pictures, {rate:.1f}/s"
+        if self._total:
+            seconds = max(0, self._total - known) / rate
+            line = f"{known:,} of {self._total:,} pictures, {rate:.1f}/s, {duration(seconds)} left"
+        if self._failed:
+            line += f", {self._failed.total():,} with an error"
+        print(f"\r\x1b[K{line}" if is_terminal else line, end="" if is_terminal else "\n", file=sys.stderr, flush=True)
+
+    def _tell_end(self, stopped: str) -> None:
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr)
+        seconds = time.monotonic() - self._started
+        before = f"; {self._before:,} had been answered before" if self._before else ""
+        others = f"; {counted(self._source.others)} skipped" if self._source.others else ""
+        pictures = "1 picture" if self._written == 1 else f"{self._written:,} pictures"
+        rate = self._written / max(seconds, 1e-9)
+        print(
+            f"{pictures} in {duration(seconds)}, {rate:.1f}/s; {self._failed.total():,} with an error{before}{others}. "
+            f"Rows: {self._target.to}"
+        )
+        for error, times in self._failed.most_common(SHOWN):
+            more = " and others" if times > 1 else ""
+            _say(f"{times} with an error: {self._first[error]}{more}: {error}")
+        for problem in self._source.problems[:SHOWN]:
+            _say(problem)
+        if len(self._source.problems) > SHOWN:
+            _say(f"{len(self._source.problems) - SHOWN} more of these")
+        if stopped:
+            _say(f"stopped: {stopped}. The same command goes on from here.")
+
+
+def duration(seconds: float) -> str:
+    """Return a time in two units at most: 8.3 s, 12 min 5 s, 31 h 4 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
+
+
+def _say(sentence: str) -> None:
+    print(f"lightbox predict: {sentence}", file=sys.stderr)

@@ -1,0 +1,260 @@
+"""Where pictures come from: files of pictures, shards, tables and lists, in a folder or in S3.
+
+A source is one file or all below a folder, and each file is read by the ending of its name.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import orjson
+from typing_extensions import override
+
+from lightbox.client.pictures import IMAGE_ENDINGS, counted
+from lightbox.offline.files import READERS, S3_SCHEME, AwsError, Files, at, split
+from lightbox.offline.rows import in_order
+
+SHARD, TABLE, LISTS = ".tar", ".parquet", (".jsonl", ".manifest")
+ROWS = 64
+"""Of a table that are read at a time."""
+Item = tuple[str, Callable[[], bytes]]
+"""A path, and what reads its picture."""
+
+
+class SourceError(Exception):
+    """A source, or a file of it, cannot be read; the message says which and why."""
+
+
+class Source:
+    """The pictures of one place; ``skip`` tells files that are none of it, such as a target in the same folder.
+
+    ``problems`` are sentences about files that could not be read to their end, or at all; ``others`` counts files of
+    other kinds. Both are complete after ``pictures``. Of a table ``column`` is the one that holds pictures.
+    """
+
+    def __init__(self, place: str, column: str | None = None, skip: Callable[[str], bool] = lambda name: False) -> None:
+        self.place = place
+        self.problems: list[str] = []
+        self.found, self.others = 0, 0
+        self._column, self._skip = column, skip
+        self._files: Files
+        if _ending(place) in (SHARD, TABLE, *LISTS):
+            self._files, name = split(place)
+            self._only: str | None = name
+            if not self._files.exists(name):
+                raise SourceError(f"{place}: there is no such file")
+        elif place.startswith(S3_SCHEME) or Path(place).is_dir():
+            self._files, self._only = at(place), None
+        elif Path(place).exists():
+            kinds = ", ".join((SHARD, TABLE, *LISTS))
+            raise SourceError(f"{place}: expected a folder, or a file that ends in {kinds}")
+        else:
+            raise SourceError(f"{place}: there is no such folder")
+
+    def pictures(self, done: Collection[str]) -> Iterator[tuple[str, bytes | Exception]]:
+        """Yield path and content of each picture whose path is not among ``done``; why it cannot be read, for some.
+
+        Raises SourceError where none at all can be read.
+        """
+        try:
+            yield from in_order(_read, self._items(done), READERS)
+        except AwsError as error:
+            raise SourceError(str(error)) from error
+
+    def count(self) -> int | None:
+        """Return how many pictures there are, None where only reading tells: in shards and tables in S3."""
+        total = 0
+        for name in self._names():
+            kind = self._kind(name)
+            if kind in IMAGE_ENDINGS:
+                total += 1
+            elif kind in (SHARD, TABLE) and self.place.startswith(S3_SCHEME):
+                return None
+            elif kind:
+                try:
+                    total += self._count_in(name, kind)
+                except _damages():
+                    return None
+        return total
+
+    def _count_in(self, name: str, kind: str) -> int:
+        with self._files.open(name) as file:
+            if kind == SHARD:
+                with tarfile.open(fileobj=file, mode="r:") as shard:
+                    return sum(_is_picture(member) for member in shard)
+            return _table(file).metadata.num_rows if kind == TABLE else sum(1 for _ in file)
+
+    def _names(self) -> Iterator[str]:
+        if self._only:
+            return iter([self._only])
+        return (name for name in self._files.names() if not self._skip(name))
+
+    def _kind(self, name: str) -> str | None:
+        """Return how a file is read, None for one that is not: lists count where they are the source."""
+        ending = _ending(name)
+        return ending if ending in (*IMAGE_ENDINGS, SHARD, TABLE) or (self._only and ending in LISTS) else None
+
+    def _items(self, done: Collection[str]) -> Iterator[Item]:
+        for name in self._names():
+            kind = self._kind(name)
+            if kind is None:
+                self.others += 1
+            elif kind not in IMAGE_ENDINGS:
+                yield from self._inside(name, kind, done)
+            else:
+                self.found += 1
+                if (path := as_text(name)) not in done:
+                    yield path, partial(self._files.read, name)
+        if not self.found and not self.problems:
+            raise SourceError(f"{self.place}: holds no pictures; {counted(self.others)}")
+
+    def _inside(self, name: str, kind: str, done: Collection[str]) -> Iterator[Item]:
+        """Yield what is in a shard, a table or a list, as far as it can be read."""
+        inside = {SHARD: self._in_shard, TABLE: self._in_table}.get(kind, self._in_list)
+        before = self.found
+        try:
+            for path, read in inside(name):
+                self.found += 1
+                if path not in done:
+                    yield path, read
+        except AwsError:
+            raise
+        except _damages() as error:
+            read_before = self.found - before
+            self.problems.append(f"{as_text(name)}: cannot be read after {read_before} pictures: {error}")
+
+    def _in_shard(self, name: str) -> Iterator[Item]:
+        with self._files.open(name) as file, tarfile.open(fileobj=file, mode="r|*", tarinfo=_Whole) as shard:
+            for member in shard:
+                if _is_picture(member) and (content := shard.extractfile(member)):
+                    yield as_text(f"{name}/{member.name}"), partial(_same, content.read())
+
+    def _in_table(self, name: str) -> Iterator[Item]:
+        with self._files.open(name) as file:
+            table = _table(file)
+            column = _column(table.schema_arrow, self._column)
+            number = 0
+            for batch in table.iter_batches(ROWS, columns=[column]):
+                for content in _first_column(batch):
+                    yield as_text(f"{name}/{number}"), partial(_same, content or b"")
+                    number += 1
+
+    def _in_list(self, name: str) -> Iterator[Item]:
+        listed = set[str]()
+        with self._files.open(name) as file:
+            for number, line in enumerate(file, start=1):
+                place = _listed(line)
+                if place is None:
+                    expected = 'expected {"source-ref": "s3://..."} or {"path": "..."}'
+                    self.problems.append(f"{as_text(name)}: line {number}: {expected}, got {line[:80]!r}")
+                elif place not in listed:  # a picture has one row
+                    listed.add(place)
+                    yield place, partial(self._read_listed, place)
+
+    def _read_listed(self, place: str) -> bytes:
+        if place.startswith(S3_SCHEME) or place.startswith("/"):
+            files, name = split(place)
+            return files.read(name)
+        return self._files.read(place)
+
+
+class _Whole(tarfile.TarInfo):
+    """A member of a shard. tarfile ends without a word where a later header is damaged or cut off."""
+
+    @classmethod
+    @override
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Any:
+        try:
+            return super().fromtarfile(tarfile)
+        except _DAMAGED as error:
+            raise SourceError(f"the shard is damaged or cut off: {error}") from error
+
+
+_DAMAGED = (tarfile.TruncatedHeaderError, tarfile.InvalidHeaderError, tarfile.EmptyHeaderError)  # type: ignore[attr-defined]
+
+
+def as_text(name: str) -> str:
+    """Return a name as text, which that of a file need not be."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _read(item: Item) -> tuple[str, bytes | Exception]:
+    path, read = item
+    try:
+        return path, read()
+    except AwsError:
+        raise
+    except OSError as error:
+        return path, error
+
+
+def _same(content: bytes) -> bytes:
+    return content
+
+
+def _ending(name: str) -> str:
+    return PurePosixPath(name).suffix.lower()
+
+
+def _is_picture(member: tarfile.TarInfo) -> bool:
+    is_hidden = PurePosixPath(member.name).name.startswith(".")
+    return member.isfile() and not is_hidden and _ending(member.name) in IMAGE_ENDINGS
+
+
+def _listed(line: bytes) -> str | None:
+    try:
+        found = orjson.loads(line)
+        place = found.get("source-ref", found.get("path"))
+    except (ValueError, AttributeError):
+        return None
+    return str(place) if isinstance(place, str) and place else None
+
+
+def _table(file: IO[bytes]) -> Any:
+    try:
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise SourceError(NEEDS_PYARROW) from error
+    return pyarrow.parquet.ParquetFile(file)
+
+
+NEEDS_PYARROW = "Parquet needs the package pyarrow: pip install 'lightbox-serve[parquet]'"
+
+
+def _column(schema: Any, wanted: str | None) -> str:
+    """Return the column of bytes, such as ``image``, or ``image.bytes`` of a structure, as Hugging Face writes it."""
+    from pyarrow.types import is_binary, is_large_binary, is_struct
+
+    names = [field.name for field in schema if is_binary(field.type) or is_large_binary(field.type)]
+    for field in schema:
+        if is_struct(field.type):
+            names += [f"{field.name}.{part.name}" for part in field.type if is_binary(part.type)]
+    if wanted in names or (wanted is None and len(names) == 1):
+        return wanted or str(names[0])
+    expected = "one column of bytes, or its name with --column" if wanted is None else f"a column of bytes {wanted!r}"
+    had = ", ".join(f"{field.name} ({field.type})" for field in schema)
+    raise SourceError(f"expected {expected}; the table has {had}")
+
+
+def _first_column(batch: Any) -> list[bytes | None]:
+    """Return the values of a batch's one column, or of its one column's one part."""
+    import pyarrow
+
+    values: list[bytes | None] = pyarrow.Table.from_batches([batch]).flatten().column(0).to_pylist()
+    return values
+
+
+def _damages() -> tuple[type[Exception], ...]:
+    """Return what is raised for a damaged shard or table."""
+    found = (SourceError, OSError, tarfile.TarError, EOFError, zlib.error)
+    try:
+        from pyarrow import ArrowException
+    except ModuleNotFoundError:
+        return found
+    return (*found, ArrowException)

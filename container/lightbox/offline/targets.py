@@ -1,0 +1,307 @@
+"""Where rows go: one file or a folder of parts, here or in S3, each row once, whatever ends a run.
+
+Rows are written in parts, and a part is there whole or not at all. One that goes on reads in the parts which pictures
+have a row. One file is joined of its parts in the end and takes their place: where both are there, the file has them.
+"""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import os
+import re
+import shutil
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+from typing_extensions import override
+
+from lightbox.codecs.json_text import from_json
+from lightbox.offline.files import Files, Folder, split
+from lightbox.offline.rows import Answerer, Row, json_text, reason
+from lightbox.offline.sources import NEEDS_PYARROW
+
+PART_ROWS, PART_BYTES, PART_SECONDS = 10_000, 64 << 20, 30.0
+"""A part is written when it has so many rows, bytes or seconds: so much is answered again after a kill."""
+
+
+class TargetError(Exception):
+    """Rows cannot be written, or not there; the message says where and why."""
+
+
+class Form(ABC):
+    """How rows are written in a file."""
+
+    has_head = False
+    """Whether a line comes before the rows."""
+
+    @abstractmethod
+    def write(self, rows: Sequence[Row], file: IO[bytes]) -> None:
+        """Write rows."""
+
+    @abstractmethod
+    def read(self, file: IO[bytes]) -> Iterator[Row]:
+        """Yield the rows; raise ValueError, KeyError or TypeError for a file of something else."""
+
+    def join(self, files: Iterable[IO[bytes]], into: IO[bytes]) -> None:
+        """Write one file that has the rows of all."""
+        for number, file in enumerate(files):
+            if number and self.has_head:
+                file.readline()
+            shutil.copyfileobj(file, into)
+
+
+class JsonLines(Form):
+    """An object a line, in which the response is JSON."""
+
+    @override
+    def write(self, rows: Sequence[Row], file: IO[bytes]) -> None:
+        for row in rows:
+            response = None if row.response is None else orjson.Fragment(row.response)
+            file.write(orjson.dumps(row._replace(response=response)._asdict()) + b"\n")  # type: ignore[arg-type]
+
+    @override
+    def read(self, file: IO[bytes]) -> Iterator[Row]:
+        for line in file:
+            row = Row(**from_json(line))
+            yield row if row.response is None else row._replace(response=json_text(row.response))
+
+
+class Csv(Form):
+    """A line with the names of the columns, and one or more for each row; null is an empty field."""
+
+    has_head = True
+
+    @override
+    def write(self, rows: Sequence[Row], file: IO[bytes]) -> None:
+        text = io.TextIOWrapper(file, "utf-8", newline="")
+        csv.writer(text).writerows([Row._fields, *rows])
+        text.detach()
+
+    @override
+    def read(self, file: IO[bytes]) -> Iterator[Row]:
+        csv.field_size_limit(sys.maxsize)
+        text = io.TextIOWrapper(file, "utf-8", newline="")
+        try:
+            reader = csv.reader(text)
+            if tuple(next(reader, ())) != Row._fields:
+                raise ValueError("other columns")
+            for cells in reader:
+                row = Row(*(cell or None for cell in cells))  # type: ignore[arg-type]
+                yield row._replace(version=row.version and int(row.version))
+        finally:
+            text.detach()
+
+
+class Parquet(Form):
+    """Columns of text, and the version as a 64-bit integer."""
+
+    def __init__(self) -> None:
+        try:
+            import pyarrow.parquet
+        except ModuleNotFoundError as error:
+            raise TargetError(NEEDS_PYARROW) from error
+        self._parquet = pyarrow.parquet
+        kinds = {name: pyarrow.int64() if name == "version" else pyarrow.string() for name in Row._fields}
+        self._schema = pyarrow.schema(list(kinds.items()))
+        self._table = pyarrow.Table
+
+    @override
+    def write(self, rows: Sequence[Row], file: IO[bytes]) -> None:
+        table = self._table.from_pylist([row._asdict() for row in rows], schema=self._schema)
+        self._parquet.write_table(table, file)
+
+    @override
+    def read(self, file: IO[bytes]) -> Iterator[Row]:
+        for batch in self._opened(file).iter_batches():
+            yield from (Row(**row) for row in batch.to_pylist())
+
+    @override
+    def join(self, files: Iterable[IO[bytes]], into: IO[bytes]) -> None:
+        with self._parquet.ParquetWriter(into, self._schema) as writer:
+            for file in files:
+                for batch in self._opened(file).iter_batches():
+                    writer.write_batch(batch)
+
+    def _opened(self, file: IO[bytes]) -> Any:
+        try:
+            return self._parquet.ParquetFile(file)
+        except Exception as error:
+            raise ValueError(str(error)) from error
+
+
+FORMS: dict[str, type[Form]] = {".jsonl": JsonLines, ".csv": Csv, ".parquet": Parquet}
+
+
+class Target:
+    """A file, or a folder of parts where ``to`` ends with a slash; a context manager, for one run at a time.
+
+    ``done`` are the paths that have a row. With ``again`` the rows of pictures that failed are taken out first.
+    """
+
+    def __init__(self, to: str, by: Answerer, part_rows: int = PART_ROWS, again: bool = False) -> None:
+        self.to, self._by, self._part_rows = to, by, part_rows
+        self._files: Files
+        self._files, self._name = split(to)
+        ending = Path(self._name).suffix
+        if ending not in FORMS:
+            raise TargetError(f"{to}: expected a name that ends in {', '.join(FORMS)}, got {ending or 'none'!r}")
+        self._form, self._ending = FORMS[ending](), ending
+        folder = self._files.root / self._name if isinstance(self._files, Folder) else None
+        self._is_folder = to.endswith("/") or (folder is not None and folder.is_dir())
+        if folder is not None and not folder.parent.is_dir():
+            raise TargetError(f"{to}: the folder {folder.parent} does not exist")
+        self._below = self._name if self._is_folder else f"{self._name}.parts"
+        self._again = again
+        self._rows: list[Row] = []
+        self._bytes, self._since = 0, 0.0
+        self._parts: list[str] = []
+        self._is_joined = False
+        self.done: set[str] = set()
+
+    def __enter__(self) -> Target:
+        with ExitStack() as locked:
+            if isinstance(self._files, Folder):
+                locked.callback(_unlock, folder := self._files.root / self._below, self._lock(folder))
+            try:
+                self._begin()
+            except OSError as error:
+                raise TargetError(f"{self.to}: cannot be read: {reason(error)}") from error
+            self._locked = locked.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._locked.close()
+
+    def is_part(self, place: str) -> bool:
+        """Tell whether a file, by its absolute path or address, is one of this target's."""
+        own = self.to.rstrip("/") if "://" in self.to else str(Path(self.to).absolute())
+        return place == own or place.startswith((f"{own}/", f"{own}.parts/"))
+
+    def add(self, row: Row) -> None:
+        """Take a row; it is written with others, at the latest by ``flush``. Raises TargetError."""
+        if not self._rows:
+            self._since = time.monotonic()
+        self._rows.append(row)
+        self._bytes += len(row.response or "")
+        is_old = time.monotonic() - self._since >= PART_SECONDS
+        if len(self._rows) >= self._part_rows or self._bytes >= PART_BYTES or is_old:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the rows that are held as a part. Raises TargetError."""
+        if not self._rows:
+            return
+        try:
+            if self._is_joined:
+                self._files.move(self._name, self._part(0))
+                self._parts, self._is_joined = [self._part(0)], False
+            part = self._part(1 + max(map(_number, self._parts), default=-1))
+            self._files.put(part, lambda file: self._form.write(self._rows, file), new=True)
+        except OSError as error:
+            raise self._unwritten(error) from error
+        self._parts.append(part)
+        self._rows, self._bytes = [], 0
+
+    def finish(self) -> None:
+        """Write the rest; of one file, join the parts. Raises TargetError."""
+        self.flush()
+        if self._is_folder or self._is_joined or not self._parts:
+            return
+        try:
+            self._files.put(self._name, lambda file: self._form.join(self._opened_parts(), file))
+            self._delete_parts()
+        except OSError as error:
+            raise self._unwritten(error) from error
+
+    def _begin(self) -> None:
+        self._parts = sorted(name for name in self._files.names(self._below) if self._is_part(name))
+        if not self._is_folder and self._files.exists(self._name):
+            self._look_at(self._name)
+            self._delete_parts()  # after a look: the file may be of something else
+            self._parts, self._is_joined = [self._name], True
+            return
+        for name in self._parts:
+            self._look_at(name)
+
+    def _look_at(self, name: str) -> None:
+        """Note which pictures a file has a row of, and take out what is to be answered again."""
+        kept, failed = list[Row](), 0
+        try:
+            with self._files.open(name) as file:
+                for row in self._form.read(file):
+                    self._check(row)
+                    if self._again and row.error is not None:
+                        failed += 1
+                        continue
+                    self.done.add(row.path)
+                    if self._again:
+                        kept.append(row)
+        except (ValueError, TypeError, KeyError) as error:
+            raise TargetError(f"{name}: holds no rows of this command: name another target with --to") from error
+        if failed:
+            self._files.put(name, lambda into: self._form.write(kept, into))
+
+    def _check(self, row: Row) -> None:
+        wanted = (self._by.name or row.model, self._by.version or row.version)
+        if (row.model, row.version) != wanted:
+            raise TargetError(
+                f"{self.to}: holds answers of {_named(row.model, row.version)}, this run's are of "
+                f"{_named(self._by.name, self._by.version)}: name another target with --to"
+            )
+
+    def _lock(self, folder: Path) -> int:
+        """Lock what is there as long as this target is written to."""
+        try:
+            folder.mkdir(exist_ok=True)
+            descriptor = os.open(folder, os.O_RDONLY)
+        except OSError as error:
+            raise self._unwritten(error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise TargetError(f"{self.to}: another run is writing to it") from error
+        return descriptor
+
+    def _part(self, number: int) -> str:
+        return f"{self._below}/part-{number:05}{self._ending}"
+
+    def _is_part(self, name: str) -> bool:
+        return bool(re.fullmatch(rf"part-\d+{re.escape(self._ending)}", name.removeprefix(f"{self._below}/")))
+
+    def _opened_parts(self) -> Iterator[IO[bytes]]:
+        for name in self._parts:
+            with self._files.open(name) as file:
+                yield file
+
+    def _delete_parts(self) -> None:
+        for name in self._parts:
+            self._files.delete(name)
+        self._parts = []
+
+    def _unwritten(self, error: OSError) -> TargetError:
+        if isinstance(error, FileExistsError):
+            return TargetError(f"{self.to}: another run is writing to it: {error}")
+        return TargetError(f"{self.to}: cannot be written: {reason(error)}. The same command goes on from here")
+
+
+def _unlock(folder: Path, descriptor: int) -> None:
+    with suppress(OSError):
+        folder.rmdir()  # where it holds nothing
+    os.close(descriptor)
+
+
+def _number(part: str) -> int:
+    return int(part.rpartition("part-")[2].partition(".")[0])
+
+
+def _named(model: str | None, version: int | None) -> str:
+    return f"the model {model!r}{'' if version is None else f', version {version}'}"

@@ -1,0 +1,126 @@
+"""docs/millions-of-pictures.md: its snippets are run as they stand, against stand-ins for clusters."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+
+import lightbox
+from lightbox.offline import Model, Row
+from support.patience import PATIENCE
+from support.stack import REPOSITORY, Stack
+
+PAGE = (REPOSITORY / "docs" / "millions-of-pictures.md").read_text()
+SNIPPETS = {
+    heading: dict(re.findall(r"^```(bash|python|yaml)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    for heading, text in re.findall(r"^#+ (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+}
+PHOTO = REPOSITORY / "docs" / "samples" / "digit-7.png"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, sample_models: Path) -> Path:
+    """What a reader has: photos, and models."""
+    (tmp_path / "photos").mkdir()
+    Image.open(PHOTO).convert("RGB").save(tmp_path / "photos" / "cup.jpg")
+    (tmp_path / "models").symlink_to(sample_models)
+    return tmp_path
+
+
+def run(program: list[str], folder: Path) -> str:
+    environ = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    done = subprocess.run(
+        program, cwd=folder, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_each_snippet_is_run_here() -> None:
+    assert {heading: list(kinds) for heading, kinds in SNIPPETS.items() if kinds} == {
+        "Millions of pictures": ["bash", "python"],
+        "By an endpoint": ["bash"],
+        "On Kubernetes": ["yaml"],
+        "On EMR": ["python"],
+        "On Ray": ["python"],
+    }
+
+
+def test_the_first_lines(folder: Path) -> None:
+    snippets = SNIPPETS["Millions of pictures"]
+    install, predict = snippets["bash"].splitlines()
+    assert install.startswith("pip install ")
+    assert run(["bash", "-ec", predict], folder).startswith("1 picture in ")
+    assert (folder / "answers.parquet").exists()
+    lines = run([sys.executable, "-c", snippets["python"]], folder).splitlines()
+    assert len(lines) == 3 and len(set(lines)) == 1
+    assert len(eval(lines[0])) == 3
+
+
+def test_by_an_endpoint(stack: Stack, folder: Path) -> None:
+    text = SNIPPETS["By an endpoint"]["bash"].replace("http://localhost:8080", stack.url)
+    assert run(["bash", "-ec", text], folder).startswith("1 picture in ")
+
+
+def test_the_job_is_one_of_kubernetes() -> None:
+    import kubernetes_validate  # which makes grammars for a second
+
+    job = yaml.safe_load(SNIPPETS["On Kubernetes"]["yaml"])
+    kubernetes_validate.validate(job, kubernetes_validate.latest_version(), strict=True)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    _, _, *options = container["args"]
+    assert {option.partition("=")[0] for option in options} == {"--model", "--to"}
+
+
+class Picture(NamedTuple):
+    """A row of Spark's."""
+
+    path: str
+    content: bytearray
+
+
+class Spark:
+    """As much of Spark as the page uses: a partition goes through a function."""
+
+    def __init__(self, partition: Iterable[Picture]) -> None:
+        self.partition = partition
+        self.read = self.rdd = self.write = self
+
+    def __getattr__(self, name: str) -> Callable[..., Spark]:
+        return lambda *_: self
+
+    def mapPartitions(self, function: Callable[[Iterable[Picture]], Iterable[Row]]) -> Spark:  # noqa: N802
+        self.rows = list(function(iter(self.partition)))
+        return self
+
+    def createDataFrame(self, answers: Spark, columns: str) -> Spark:  # noqa: N802
+        assert [column.split()[0] for column in columns.split(", ")] == list(Row._fields)
+        return answers
+
+
+def test_spark_and_ray_answer_as_one_process(
+    folder: Path, sample_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code of the page; Spark and Ray themselves are not there."""
+    model: Model = lightbox.load(sample_models / "digits")
+    monkeypatch.setattr(lightbox, "load", lambda path: model)
+    photo = PHOTO.read_bytes()
+    spark = Spark([Picture("s3://bucket/a.jpg", bytearray(photo)), Picture("s3://bucket/b.jpg", bytearray(b"no"))])
+    exec(SNIPPETS["On EMR"]["python"], {"spark": spark})
+    named: dict[str, Any] = {}
+    exec(SNIPPETS["On Ray"]["python"], named)
+    batch = {"path": np.array(["s3://bucket/a.jpg", "s3://bucket/b.jpg"]), "bytes": np.array([photo, b"no"], object)}
+    by_ray = named["Predict"]("/models/cats")(batch)
+    assert [list(column) for column in zip(*spark.rows, strict=True)] == list(by_ray.values())
+    assert by_ray["path"] == ["s3://bucket/a.jpg", "s3://bucket/b.jpg"]
+    assert by_ray["code"] == [None, "image_undecodable"]

@@ -1,0 +1,31 @@
+"""lightbox.offline is a part of nothing else: two lines outside of its folder name it, and no worker imports it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from support.stack import REPOSITORY
+
+CONTAINER = REPOSITORY / "container"
+
+
+def test_two_lines_elsewhere_name_it() -> None:
+    """Delete the folder and these lines, and all else is as it was."""
+    found = [
+        (str(file.relative_to(CONTAINER)), line.strip())
+        for file in sorted(CONTAINER.rglob("*.py"))
+        if not file.is_relative_to(CONTAINER / "lightbox" / "offline")
+        for line in file.read_text().splitlines()
+        if "lightbox.offline" in line
+    ]
+    assert found == [
+        ("lightbox/__init__.py", '**dict.fromkeys(("Model", "load"), "lightbox.offline"),'),
+        ("lightbox/cli/__init__.py", '"predict": "lightbox.offline.command",'),
+    ]
+
+
+def test_a_worker_does_not_import_it() -> None:
+    program = "import sys, lightbox.worker; print([name for name in sys.modules if 'lightbox.offline' in name])"
+    done = subprocess.run([sys.executable, "-c", program], cwd=CONTAINER, check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"

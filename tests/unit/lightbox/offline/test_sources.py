@@ -1,0 +1,155 @@
+"""lightbox.offline.sources: each kind of source, and what is said of one that is broken or changes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from lightbox.offline.sources import Source, SourceError
+from support.picture_sources import write_folder, write_list, write_shard, write_table
+
+PICTURES = {f"{number}.jpg": b"picture %d" % number * 50 for number in range(8)}
+
+
+def read(source: Source, done: set[str] | None = None) -> dict[str, bytes | str]:
+    """Read a source; return the content of each picture by its path, or the words of why it cannot be read."""
+    found = [
+        (path, str(content) if isinstance(content, Exception) else content)
+        for path, content in source.pictures(done or set())
+    ]
+    assert len(dict(found)) == len(found), "a picture came twice"
+    return dict(found)
+
+
+def test_a_folder_has_pictures_shards_and_tables(tmp_path: Path) -> None:
+    write_folder(
+        tmp_path, {"b/c/x.PNG": b"x", "a.jpg": b"a", ".hidden.jpg": b"h", ".git/y.jpg": b"y", "notes.txt": b"n"}
+    )
+    write_folder(tmp_path, {"out/rows.jsonl": b"{}", "list.manifest": b'{"path": "a.jpg"}'})
+    write_shard(tmp_path / "s.tar", {"m.jpg": b"m", "._m.jpg": b"forks"})
+    write_table(tmp_path / "t.parquet", {"p": b"p", "q": b"q"})
+    source = Source(str(tmp_path), skip=lambda name: name.startswith("out/"))
+    expected = {"a.jpg": b"a", "b/c/x.PNG": b"x", "s.tar/m.jpg": b"m", "t.parquet/0": b"p", "t.parquet/1": b"q"}
+    assert read(source) == expected
+    assert source.count() == len(expected)
+    assert (source.others, source.problems) == (2, [])
+    assert list(read(Source(str(tmp_path)), done=set(expected) - {"s.tar/m.jpg", "t.parquet/1"})) == [
+        "s.tar/m.jpg",
+        "t.parquet/1",
+    ]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_shard_alone(tmp_path: Path, compressed: bool) -> None:
+    shard = write_shard(tmp_path / "train-00.tar", PICTURES)
+    if compressed:
+        shard.write_bytes(gzip.compress(shard.read_bytes()))
+    assert read(Source(str(shard))) == {f"train-00.tar/{name}": content for name, content in PICTURES.items()}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_table_alone(tmp_path: Path, nested: bool) -> None:
+    source = Source(str(write_table(tmp_path / "t.parquet", PICTURES, nested)))
+    assert read(source) == {f"t.parquet/{row}": content for row, content in enumerate(PICTURES.values())}
+    assert source.count() == len(PICTURES)
+
+
+def test_a_table_of_several_columns_of_bytes_needs_a_name(tmp_path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    file = tmp_path / "t.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"image": [b"a", None], "mask": [b"m", b"n"]}), file)
+    assert read(Source(str(file), column="image")) == {"t.parquet/0": b"a", "t.parquet/1": b""}
+    for column, words in (
+        (None, "one column of bytes, or its name with --column; the table has image (binary)"),
+        ("no", "expected a column of bytes 'no'; the table has image"),
+    ):
+        source = Source(str(file), column)
+        assert read(source) == {}
+        (problem,) = source.problems
+        assert problem.startswith("t.parquet: cannot be read after 0 pictures: ") and words in problem
+
+
+@pytest.mark.parametrize("key", ["source-ref", "path"])
+def test_a_list_names_its_pictures(tmp_path: Path, key: str) -> None:
+    write_folder(tmp_path, {"a.jpg": b"a", "more/b.jpg": b"b"})
+    places = ["a.jpg", f"{tmp_path}/more/b.jpg", "gone.jpg", "a.jpg"]
+    listed = write_list(tmp_path / "l.manifest", places, key)
+    listed.write_text(listed.read_text() + 'no line\n{"else": 1}\n')
+    source = Source(str(listed))
+    found = read(source)
+    assert found.pop("gone.jpg") == f"[Errno 2] No such file or directory: '{tmp_path}/gone.jpg'"
+    assert found == {"a.jpg": b"a", f"{tmp_path}/more/b.jpg": b"b"}
+    assert [problem.partition(", got")[0] for problem in source.problems] == [
+        f'l.manifest: line {line}: expected {{"source-ref": "s3://..."}} or {{"path": "..."}}' for line in (5, 6)
+    ]
+
+
+def test_a_shard_that_is_cut_anywhere_gives_what_is_whole_and_a_sentence(tmp_path: Path) -> None:
+    """tarfile alone takes a header that is cut off for the end."""
+    whole = write_shard(tmp_path / "whole.tar", PICTURES).read_bytes()
+    last = whole.rstrip(b"\0")
+    for size in range(0, len(last), 97):
+        (tmp_path / "s.tar").write_bytes(whole[:size])
+        source = Source(str(tmp_path / "s.tar"))
+        found = read(source)
+        assert found == {f"s.tar/{name}": PICTURES[name] for name in list(PICTURES)[: len(found)]}
+        (problem,) = source.problems
+        assert problem.startswith(f"s.tar: cannot be read after {len(found)} pictures: "), size
+
+
+def test_a_shard_with_a_damaged_header_is_a_sentence(tmp_path: Path) -> None:
+    content = bytearray(write_shard(tmp_path / "s.tar", PICTURES).read_bytes())
+    at = content.index(b"4.jpg")
+    content[at : at + 5] = b"4.bmp"
+    (tmp_path / "s.tar").write_bytes(content)
+    source = Source(str(tmp_path))
+    assert len(read(source)) == 4
+    assert source.problems == ["s.tar: cannot be read after 4 pictures: the shard is damaged or cut off: bad checksum"]
+
+
+def test_other_files_are_read_after_a_broken_one(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(b"no shard" * 100)
+    (tmp_path / "b.parquet").write_bytes(b"no table" * 100)
+    write_shard(tmp_path / "c.tar", PICTURES)
+    source = Source(str(tmp_path))
+    assert len(read(source)) == len(PICTURES)
+    assert [problem.partition(":")[0] for problem in source.problems] == ["a.tar", "b.parquet"]
+    assert source.count() is None
+
+
+def test_a_source_that_changes_while_it_is_read(tmp_path: Path) -> None:
+    write_folder(tmp_path, {f"{number:03}.jpg": b"x" for number in range(200)})
+    found = Source(str(tmp_path)).pictures(set())
+    first = next(found)
+    (tmp_path / "199.jpg").unlink()
+    (tmp_path / "zzz.jpg").write_bytes(b"late: it has been listed")
+    rest = dict(found)
+    assert isinstance(rest["199.jpg"], FileNotFoundError)
+    assert len(rest) == 199 and first[0] == "000.jpg"
+
+
+def test_a_name_that_is_no_text_has_one_that_is(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff.jpg")).write_bytes(b"x")
+    (path,) = read(Source(str(tmp_path)))
+    assert path == "\\xff.jpg"
+    assert read(Source(str(tmp_path)), {path}) == {}
+
+
+def test_what_is_no_source_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(b"")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "notes.txt").write_bytes(b"")
+    for place, words in (
+        ("nowhere", "there is no such folder"),
+        ("s.tar", "there is no such file"),
+        ("a.zip", "expected a folder, or a file that ends in .tar, .parquet, .jsonl, .manifest"),
+        ("empty", "holds no pictures; 1 file of other kinds"),
+    ):
+        with pytest.raises(SourceError) as caught:
+            read(Source(f"{tmp_path}/{place}"))
+        assert str(caught.value) == f"{tmp_path}/{place}: {words}"
