@@ -1,6 +1,6 @@
 """How many machines it takes: from the CPU time of one image to a million images a minute, with the arithmetic.
 
-capacity.py --cpu-ms 14.1 --image-kb 240 --latency-ms 25; the pages of a benchmark's run calculate with its figures.
+capacity.py --cpu-ms 14.1 --image-kb 240 --latency-ms 25; docs/benchmarks/load.md has such figures.
 """
 
 from __future__ import annotations
@@ -10,28 +10,12 @@ import math
 import sys
 from dataclasses import dataclass
 
-from benchmark.results import Document, variant
-from benchmark.scenarios.load import LIGHTBOX, ONE_THREAD
 from lightbox.harness.tables import table
 
 RATES = (1_000, 10_000, 100_000, 1_000_000)
 """Images a minute."""
 THREADS_A_CORE = 8
 """A worker for each core and eight threads in each, by default: so many requests are in progress at once."""
-PAGE = """# Capacity
-
-How many machines are needed if each is like the one of this run. [Production](../production.md#how-many-machines) has \
-the formulas, and `scripts/capacity.py` calculates them for your own figures.
-
-`{name}` of [load](load.md), mobilenet_v2: {unit.cpu_ms:.1f} ms of CPU per image, sidecar and model together; \
-{unit.image_kb:.0f} kB; p50 {unit.latency_ms:.1f} ms with one client.
-
-{sheet}
-"""
-
-
-class NoFigures(Exception):
-    """A benchmark's results do not hold what is needed; the message says what."""
 
 
 @dataclass(frozen=True)
@@ -77,26 +61,6 @@ class Unit:
                 *table(list(fleets[0]), (list(fleet.values()) for fleet in fleets), "r"),
             ]
         )
-
-
-def measured(document: Document) -> tuple[str, Unit]:
-    """Return which Lightbox a benchmark measured, and one image of mobilenet_v2 on it; raise NoFigures.
-
-    CPU time is that with eight clients, latency that of one: what waiting adds depends on the utilisation.
-    """
-    for name in (ONE_THREAD, LIGHTBOX):
-        busy, alone = (variant(document, "load", f"same_network_{clients}", name) for clients in (8, 1))
-        if busy.get("cpu_ms") and alone.get("p50"):
-            # As they are shown: who works a row out by hand gets the same.
-            cpu_ms = round(sum(busy["cpu_ms"].values()), 1)
-            return name, Unit(cpu_ms, round(busy["bytes_sent"] / 1000), round(alone["p50"], 1))
-    raise NoFigures(f"the results hold no answers of {LIGHTBOX!r} in the scenario load: run that one")
-
-
-def page(document: Document) -> str:
-    """Return the sheet of a benchmark's run as a page; raise NoFigures."""
-    name, unit = measured(document)
-    return PAGE.format(name=name, unit=unit, sheet=unit.sheet())
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -55,18 +55,15 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A question and the experiments that answer it, in about so many minutes on two cores.
+    """Experiments for one page, which take about so many minutes on two cores.
 
     ``axes`` name the axis of each sweep by the key of its experiments.
     """
 
     key: str
-    title: str
-    question: str
     minutes: float
     experiments: tuple[Experiment, ...]
     axes: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     @property
     def rounds(self) -> int:

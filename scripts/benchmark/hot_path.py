@@ -38,15 +38,15 @@ def main(words: list[str]) -> None:
         settings = dict(word.split("=", 1) for word in given.split(",") if word)
         stack = Stack(given or "as it is", models.alone("mobilenet_v2"), (ENGINE, *settings.items()))
         variants.append(Variant(stack.name, stack, client))
+    key = "hot_path"
     experiments = tuple(
-        Experiment(f"{clients}", f"{clients} clients", tuple(variants), Load(requests, clients), ROUNDS, bound=image)
+        Experiment(key, f"{clients} clients", tuple(variants), Load(requests, clients), ROUNDS, bound=image, x=clients)
         for clients, requests in LOADS.items()
     )
-    scenario = Scenario("hot_path", "The hot path", "", len(variants) + 1.0, experiments)
+    scenario = Scenario(key, len(variants) + 1.0, experiments)
     with tempfile.TemporaryDirectory() as folder:
         (result,) = Runner(Path(folder), Progress([scenario])).run([scenario])
-    points = [(experiment["key"], experiment["variants"]) for experiment in result["experiments"]]
-    print("\n".join([*tables.variants(points, "clients"), *tables.servers(result["servers"])]))
+    print("\n".join(tables.variants(result["experiments"], result["servers"], "clients")))
 
 
 if __name__ == "__main__":

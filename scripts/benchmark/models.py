@@ -49,11 +49,10 @@ def classifiers_and_detector() -> Path:
 
 
 def classifiers() -> Path:
-    """Return the folder of mobilenet_v2 as float32 and uint8, each as it is and folded."""
+    """Return the folder of mobilenet_v2 as float32 and uint8."""
     main, root = classifiers_and_detector(), MODELS / "classifiers"
-    for form, suffix in (("float32", ""), ("uint8", "_uint8")):
-        link(root / f"mobilenet_v2{suffix}", main / f"mobilenet_v2{suffix}")
-        saved_model(root / f"mobilenet_v2_folded{suffix}", "mobilenet_v2_folded", form)
+    for name in ("mobilenet_v2", "mobilenet_v2_uint8"):
+        link(root / name, main / name)
     return root
 
 

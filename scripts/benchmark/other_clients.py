@@ -30,6 +30,14 @@ ROUNDS = 6
 REQUESTS = {1: 150, 8: 600}
 """Clients, and how many requests they send together in a round."""
 MODEL = "mobilenet_v2"
+COLUMNS = {
+    "requests/s": "throughput",
+    "p50 ms": "p50",
+    "p99": "p99",
+    "the client's CPU, ms a request": "client_cpu_ms",
+    "failed": "errors",
+}
+"""Columns of the table, and the figures in them."""
 
 
 @dataclass
@@ -94,7 +102,7 @@ def main() -> None:
     """Measure and print the table."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the server is stopped
     print(", ".join(f"{name} {value}" for name, value in machine.machine().items()))
-    points = []
+    rows: list[list[str]] = []
     with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
         image = Path(folder) / "photo.jpg"
         image.write_bytes(photos.photo())
@@ -113,11 +121,10 @@ def main() -> None:
                 say.progress(f"{clients} clients, round {number + 1} of {ROUNDS}")
                 for name, tool in tools.items():
                     samples[name].append(tool(target, requests, clients))
-            figures = [{"name": name, **summarise(rounds, {})} for name, rounds in samples.items()]
-            # The others tell nothing of bytes.
-            told = [{key: value for key, value in found.items() if "bytes" not in key} for found in figures]
-            points.append((str(clients), told))
-    print("\n".join(tables.variants(points, "clients")))
+            for name, rounds in samples.items():
+                found = summarise(rounds, {})
+                rows.append([str(clients), name, *(tables.number(found.get(key)) for key in COLUMNS.values())])
+    print("\n".join(tables.table(["clients", "client", *COLUMNS], rows)))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class Progress:
         if self._current:
             self._done += self._current.minutes
         self._current, self._rounds_done, self._rounds = scenario, 0, max(1, scenario.rounds)
-        self.say(scenario.title)
+        self.say(scenario.key)
 
     def round(self, variants: int) -> None:
         """Note that so many variants had one more round."""

@@ -61,9 +61,6 @@ class Runner:
             self._each(Running.close, [self._servers.pop(server) for server in over])
         return {
             "key": scenario.key,
-            "title": scenario.title,
-            "question": scenario.question,
-            "notes": list(scenario.notes),
             "axes": dict(scenario.axes),
             "experiments": experiments,
             "servers": described,

@@ -49,10 +49,8 @@ class Ratio:
         if not found:
             return ""
         (ours, name), (theirs, other) = found
-        unit = UNITS[self.figure]
-        return (
-            f"{self.what}: {name} {number(ours)} {unit}, {other} {number(theirs)}, a ratio of {number(ours / theirs)}."
-        )
+        figures = f"{number(ours)} {UNITS[self.figure]} with {name}; {number(theirs)} with {other}"
+        return f"{self.what}: {figures} (ratio {number(ours / theirs)})."
 
     def _both(self, document: Document) -> list[tuple[float, str]] | None:
         sides = zip((self.ours, self.theirs), self.places or (None, None), strict=True)
@@ -104,8 +102,8 @@ SENTENCES: dict[str, tuple[Ratio, ...]] = {
     "rest_or_grpc": (CLASSIFY, DETECT, _inside("classification", LIGHTBOX_REST, LIGHTBOX_GRPC)),
     "wire": (
         FLOATS,
-        Ratio("From the caller", "p50", "wire", "from_caller", (BASE64,), (POSTED,)),
-        Ratio("From the caller", "p50", "wire", "from_caller", (MODEL_INFER,), (POSTED,)),
+        Ratio("From the client", "p50", "wire", "from_caller", (BASE64,), (POSTED,)),
+        Ratio("From the client", "p50", "wire", "from_caller", (MODEL_INFER,), (POSTED,)),
     ),
     "load": (BASE64_STUDY, BINARY_STUDY, _bound(8)),
     "scale": (

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from benchmark.pages import plots, tables
+from benchmark.pages.words import WORDS
 from benchmark.results import Document
 from benchmark.targets import SENTENCES, TARGETS
 
 HEAD = """# Benchmarks
 
-`make bench` measures the scenarios below and writes this page and theirs; it says at its start how long that takes.
-`make bench BENCH=--quick` takes two minutes, and writes to `build/benchmarks/`. `results.json` has all figures.
-`scripts/latency_comparison.ipynb` compares the wires of one endpoint, local or on SageMaker.
+```bash
+make bench                  # measure all scenarios and write these pages
+make bench BENCH=--quick    # two minutes, into build/benchmarks/
+PYTHONPATH=scripts:container .venv/bin/python -m benchmark.pages docs/benchmarks/results.json docs/benchmarks
+```
+
+The last command writes the pages again without measuring. `results.json` has all figures and the servers' settings.
+`scripts/latency_comparison.ipynb` compares REST and gRPC on an endpoint of your own.
 """
-METHOD = """Clients and servers share one machine. p50 and requests/s are medians of the rounds, in which the variants
-take turns; p95 and p99 are over all requests. CPU is that of all processes of a server, for one request. **The bound**
-is the same work in one process without a server: same decoder, same resize, same engine, one thread.
+METHOD = """Clients and servers share one machine. Variants take turns, in rounds with a time limit. p50 and requests/s
+are medians of the rounds; p99 is over all requests. CPU is the processor time of a server for one request; nginx takes
+most of the time that has no column. Memory is PSS. Tables without a number of clients have one. **The bound** is the
+same work in one thread without a server.
 """
 
 
 def write(document: Document, folder: Path) -> None:
     """Write README.md, a page for each scenario that was run, and a picture beside each."""
-    import capacity
-
     drawn = plots.draw(document, folder / "plots")
     for result in document["scenarios"]:
         (folder / f"{result['key']}.md").write_text(_page(document, result, result["key"] in drawn))
-    with suppress(capacity.NoFigures):
-        (folder / "capacity.md").write_text(capacity.page(document))
     (folder / "README.md").write_text(_index(document, folder))
 
 
@@ -46,21 +48,21 @@ def sentences(document: Document, page: str) -> list[str]:
 
 
 def _page(document: Document, result: Mapping[str, Any], drawn: bool) -> str:
-    lines = [f"# {result['title']}", "", result["question"], "", *sentences(document, result["key"])]
+    words = WORDS[result["key"]]
+    lines = [f"# {words.title}", "", words.question, "", *sentences(document, result["key"])]
     lines += [measured_with(result.get("run", document)) + _stolen(result), ""]
-    lines += [f"![{result['title']}](plots/{result['key']}.svg)", ""] if drawn else []
-    lines += [*(f"- {note}" for note in result["notes"]), ""] if result["notes"] else []
+    lines += [f"![{words.title}](plots/{result['key']}.svg)", ""] if drawn else []
+    lines += [*(f"- {note}" for note in words.notes), ""] if words.notes else []
     for experiment in result["experiments"]:
         if experiment["key"] not in result["axes"]:
             lines += [f"## {experiment['title']}", "", _load(experiment), ""]
-            lines += tables.variants([("", experiment["variants"])])
+            lines += tables.variants([experiment], result["servers"])
             lines += [f"- {_failure(row)}" for row in experiment["variants"] if row["first_error"]]
     for key, axis in result["axes"].items():
         points = [experiment for experiment in result["experiments"] if experiment["key"] == key]
         if points:
             lines += [f"## {axis[0].upper()}{axis[1:]}", ""]
-            lines += tables.variants([(f"{point['x']:g}", point["variants"]) for point in points], axis)
-    lines += ["## The servers", "", *tables.servers(result["servers"]), "Back to [all benchmarks](README.md).", ""]
+            lines += tables.variants(points, result["servers"], axis)
     return "\n".join(lines)
 
 
@@ -69,10 +71,11 @@ def _failure(row: Mapping[str, Any]) -> str:
 
 
 def _load(experiment: Mapping[str, Any]) -> str:
-    load, rounds = experiment["load"], experiment["rounds"]
-    clients = f"{load['clients']} client{'s' if load['clients'] > 1 else ''}"
-    how = f"Waves of {load['clients']} requests" if load["waves"] else f"{clients}, at most {load['requests']} requests"
-    return f"{how}{f', {rounds} rounds' if rounds > 1 else ''}."
+    load = experiment["load"]
+    if load["waves"]:
+        return f"Waves of {load['clients']} requests."
+    rounds = f"{experiment['rounds']} round{'s' if experiment['rounds'] > 1 else ''}"
+    return f"{rounds} of {load['requests']} requests."
 
 
 def _stolen(result: Mapping[str, Any]) -> str:
@@ -82,38 +85,36 @@ def _stolen(result: Mapping[str, Any]) -> str:
 
 
 def measured_with(document: Mapping[str, Any]) -> str:
-    """Return machine, versions and command, and which model server was measured."""
+    """Return when and where the figures were measured, of which commit, and with which model server."""
     machine, versions = document["machine"], document["versions"]
     embedded = versions.get("model server") == "embedded"
-    server = "the embedded model server, not TensorFlow Serving" if embedded else "tensorflow_model_server"
-    processor = " with ".join(machine[name] for name in ("processor", "instructions") if name in machine)
-    busy = (
-        "Other programs ran meanwhile: quote ratios of processor time alone. " if machine["load_before"][0] > 1 else ""
-    )
-    others = ", ".join(
-        f"{name} {version}" for name, version in versions.items() if name not in ("lightbox", "model server")
-    )
+    server = "embedded model server" if embedded else "tensorflow_model_server"
+    busy = " Other programs ran: quote only ratios of CPU time." if machine["load_before"][0] > 1 else ""
     return (
-        f"*Measured {document['measured'][:10]}, commit {versions.get('lightbox', tables.NONE)}, by "
-        f"`{document['command']}`, on {processor}, {machine['cores']} cores, {machine['memory_gb']} GB, Linux "
-        f"{machine['kernel']}, load before the start {machine['load_before'][0]}. {busy}Model server: {server}. "
-        f"{others}.*"
+        f"*Measured {document['measured'][:10]}, commit {versions.get('lightbox', tables.NONE)}, on "
+        f"{machine['processor']} ({machine['instructions']}), {machine['cores']} cores, {server}.{busy}*"
     )
+
+
+def _versions(document: Document) -> str:
+    machine, ours = document["machine"], ("lightbox", "model server")
+    others = ", ".join(f"{name} {version}" for name, version in document["versions"].items() if name not in ours)
+    return f"*{machine['memory_gb']} GB, Linux {machine['kernel']}, {others}.*"
 
 
 def _index(document: Document, folder: Path) -> str:
-    lines = [HEAD, *sentences(document, "README"), measured_with(document), ""]
+    lines = [HEAD, *sentences(document, "README"), measured_with(document), "", _versions(document), ""]
     if document["scale"] == "quick":
         lines += ["*These figures are of a quick run: too few requests to quote.*", ""]
-    lines += [METHOD, "## Targets", "", *_targets(document), "## The scenarios", ""]
+    lines += [METHOD, "## Targets", "", *_targets(document), "## Pages", ""]
     for result in document["scenarios"]:
-        other = ", measured in a run of its own" if "run" in result else ""
-        lines += [f"- [{result['title']}]({result['key']}.md){other}: {result['question']}"]
+        words = WORDS[result["key"]]
+        lines += [f"- [{words.title}]({result['key']}.md): {words.question}"]
     ours = {"README", *(result["key"] for result in document["scenarios"])}
     others = sorted(path.stem for path in folder.glob("*.md") if path.stem not in ours)
     if others:
         links = ", ".join(f"[{name.replace('_', ' ')}]({name}.md)" for name in others)
-        lines += ["", f"By commands of their own, or calculated: {links}."]
+        lines += ["", f"Measured by other commands: {links}."]
     return "\n".join([*lines, ""])
 
 

@@ -15,6 +15,8 @@ from benchmark.results import Document
 
 OUTSIDE = "client, network, nginx"
 """What a caller waits for beside the stages that the server tells of; it is drawn last."""
+OTHERS, VISIBLE = "others", 0.02
+"""What is drawn for parts under this share of the longest bar."""
 Variants = Sequence[Mapping[str, Any]]
 
 
@@ -53,7 +55,9 @@ def _bars(names: Sequence[str], parts: Sequence[Mapping[str, float]], ends: Sequ
     figure = Figure(figsize=(9, 1.6 + 0.4 * len(names)), layout="constrained")
     axes = figure.subplots()
     left = [0.0] * len(names)
-    shown = sorted(dict.fromkeys(part for found in parts for part in found), key=lambda part: part == OUTSIDE)
+    longest = max(sum(found.values()) for found in parts)
+    parts = [_joined(found, longest * VISIBLE) for found in parts]
+    shown = sorted(dict.fromkeys(part for found in parts for part in found), key=lambda part: part in (OTHERS, OUTSIDE))
     for part in shown:
         widths = [found.get(part, 0.0) for found in parts]
         axes.barh(names, widths, left=left, label=part, color="lightgrey" if part == OUTSIDE else None)
@@ -66,6 +70,12 @@ def _bars(names: Sequence[str], parts: Sequence[Mapping[str, float]], ends: Sequ
     figure.legend(fontsize=7, ncols=5, loc="outside lower center", frameon=False)
     axes.set_title(title.strip(), fontsize=10, loc="left")
     return figure
+
+
+def _joined(parts: Mapping[str, float], least: float) -> dict[str, float]:
+    """Return a bar's parts with those under ``least`` as one."""
+    large = {name: width for name, width in parts.items() if width >= least}
+    return large | {OTHERS: sum(parts.values()) - sum(large.values())}
 
 
 def sweep(points: Sequence[Mapping[str, Any]], axis: str) -> Figure:
@@ -93,7 +103,6 @@ def _answered(point: Mapping[str, Any]) -> Variants:
 
 PICTURES: dict[str, tuple[str, Callable[[Sequence[Mapping[str, Any]]], Figure]]] = {
     "rest_or_grpc": ("classification", lambda points: stage_bars(_answered(points[0]), points[0]["title"])),
-    "wire": ("inside", lambda points: stage_bars(_answered(points[0]), points[0]["title"])),
     "load": ("same_network_8", lambda points: cpu_bars(_answered(points[0]), points[0]["title"])),
     "scale": ("concurrency", lambda points: sweep(points, "clients at once")),
 }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmark.declarations import BOUND
@@ -11,8 +10,12 @@ from lightbox.harness import tables
 
 NONE = "\N{EN DASH}"
 """Stands where there is no figure."""
-Variant = Mapping[str, Any]
-ROLES = ("nginx", "gunicorn", "gRPC front", "model server")
+Described = Mapping[str, Any]
+"""A variant, an experiment or a server, as the results have it."""
+ROLES = ("gunicorn", "gRPC front", "model server")
+"""Processes whose time is shown; nginx takes the rest."""
+SAME_IS_HIDDEN = ("sent", "memory")
+"""Columns that are left out where all rows have the same figure."""
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str = "lr") -> list[str]:
@@ -39,74 +42,43 @@ def size(count: float | None) -> str:
     return f"{count:.0f} B"
 
 
-def cpu_ms(variant: Variant) -> float | None:
+def cpu_ms(variant: Described) -> float | None:
     """Return the processor time of a request in all processes of the server."""
     return sum(variant["cpu_ms"].values()) or None
 
 
-def variants(points: Sequence[tuple[str, Sequence[Variant]]], axis: str = "") -> list[str]:
-    """Return the table of some experiments; with an axis, each row begins with its point's place on it."""
-    rows: list[tuple[str, Variant, Variant]] = []
-    for place, found in points:
-        bound = next((variant for variant in found if variant["name"] == BOUND), {})
-        rows += [(place, variant, bound) for variant in found]
-    shown = {name: [cell(variant, bound) for _, variant, bound in rows] for name, cell in _COLUMNS.items()}
-    shown = {name: cells for name, cells in shown.items() if set(cells) - {NONE, "0"}}
-    header = [*([axis] if axis else []), "", *shown]
-    cells = zip(rows, *shown.values(), strict=True)
-    return table(
-        header, ([*([place] if axis else []), variant["name"], *found] for (place, variant, _), *found in cells)
-    )
+def variants(experiments: Sequence[Described], servers: Sequence[Described], axis: str = "") -> list[str]:
+    """Return the table of some experiments; with an axis, each row begins with its experiment's place on it.
 
-
-Cell = Callable[[Variant, Variant], str]
-
-
-def _by(figure: Callable[[Variant], float | None]) -> Cell:
-    def cell(variant: Variant, bound: Variant) -> str:
-        ours, theirs = figure(variant), figure(bound) if bound else None
-        return number(ours / theirs if ours and theirs else None)
-
-    return cell
-
-
-def _plain(key: str, show: Callable[[float | None], str] = number) -> Cell:
-    return lambda variant, bound: show(variant.get(key))
-
-
-def _role(role: str) -> Cell:
-    return lambda variant, bound: number(variant["cpu_ms"].get(role))
-
-
-_COLUMNS: dict[str, Cell] = {
-    "p50 ms": _plain("p50"),
-    "p95": _plain("p95"),
-    "p99": _plain("p99"),
-    "requests/s": _plain("throughput"),
-    "p50 ÷ bound": _by(lambda variant: variant.get("p50")),
-    "CPU ÷ bound": _by(cpu_ms),
-    "CPU ms": lambda variant, bound: number(cpu_ms(variant)),
-    **{role: _role(role) for role in ROLES},
-    "client's CPU": _plain("client_cpu_ms"),
-    "sent": _plain("bytes_sent", size),
-    "received": _plain("bytes_received", size),
-    "failed": _plain("errors"),
-}
-
-
-def servers(described: Sequence[Variant]) -> list[str]:
-    """Return the table of the servers: start, memory, and the variables or arguments that they are started with."""
+    ``servers`` are those of the run: a row shows its server's memory (PSS).
+    """
+    memory = {server["name"]: sum(server["pss"].values()) for server in servers if "pss" in server}
     rows = []
-    for server in described:
-        if "failed" in server:
-            rows.append([server["name"], "did not start", *[NONE] * 4])
-            continue
-        kept = {key: value for key, value in server["settings"].items() if key not in _OF_THE_RUN}
-        command = " ".join([*(f"{key}={shlex.quote(value)}" for key, value in kept.items()), server["command"]])
-        memory = [sum(server["pss"].values()), *(server["pss"].get(role) for role in ("gunicorn", "model server"))]
-        rows.append([server["name"], f"`{command}`", number(server["started"]["ready"]), *map(size, memory)])
-    return table(["server", "started by", "ready, s", "memory (PSS)", "gunicorn", "model server"], rows, "llr")
+    for experiment in experiments:
+        found, load = experiment["variants"], experiment["load"]
+        bound = next((cpu_ms(variant) for variant in found if variant["name"] == BOUND), None)
+        # One client that waits for each response has 1000 / p50.
+        rate = load["clients"] > 1 or load["rate"]
+        for variant in found:
+            cells = _cells(variant, bound) | {"memory": size(memory.get(variant["server"]))}
+            first = [f"{experiment['x']:g}"] if axis else []
+            rows.append(([*first, variant["name"]], cells if rate else cells | {"requests/s": NONE}))
+    columns = {name: {cells[name] for _, cells in rows} - {NONE, "0"} for name in rows[0][1]}
+    shown = [name for name, different in columns.items() if len(different) > (name in SAME_IS_HIDDEN)]
+    header = [*([axis] if axis else []), "", *shown]
+    return table(header, ([*first, *(cells[name] for name in shown)] for first, cells in rows))
 
 
-_OF_THE_RUN = {"LIGHTBOX_MODEL_DIR", "SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE", "XDG_CACHE_HOME"}
-"""Addresses and folders, which differ from run to run."""
+def _cells(variant: Described, bound: float | None) -> dict[str, str]:
+    """Return a row's cells by column; ``bound`` is the bound's processor time in milliseconds."""
+    cpu = cpu_ms(variant)
+    figures = {
+        "p50 ms": variant.get("p50"),
+        "p99": variant.get("p99"),
+        "requests/s": variant.get("throughput"),
+        "CPU ÷ bound": cpu / bound if cpu and bound else None,
+        "CPU ms": cpu,
+        **{role: variant["cpu_ms"].get(role) for role in ROLES},
+        "failed": variant.get("errors"),
+    }
+    return {name: number(value) for name, value in figures.items()} | {"sent": size(variant.get("bytes_sent"))}

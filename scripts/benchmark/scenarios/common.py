@@ -33,7 +33,7 @@ OTHER_ANSWERS = {
 """Rows that answer faster with other numbers: they stand beside the comparison, not in it."""
 
 MODELS = {"mobilenet_v3": "MobileNetV3Small", "resnet50": "ResNet-50", "efficientdet_d1": "EfficientDet-D1"}
-"""Models that are measured with each engine beside mobilenet_v2, and what they are called."""
+"""What the models beside mobilenet_v2 are called."""
 FASTAPI, LITSERVE, BENTOML = "FastAPI + ONNX Runtime", "LitServe + ONNX Runtime", "BentoML + ONNX Runtime"
 RIVALS = {FASTAPI: "fastapi_onnx.py", LITSERVE: "litserve_onnx.py", BENTOML: "bento_onnx.py"}
 HEALTH = {FASTAPI: "/", LITSERVE: "/health", BENTOML: "/readyz"}
@@ -68,10 +68,10 @@ def stack(name: str, settings: dict[str, str], model: str = MODEL) -> Stack:
 
 
 def variants(model: str = MODEL) -> list[Variant]:
-    """Return a row for each engine, and the rows with other answers behind them; a detector has no INT8."""
-    rows = EQUAL_ANSWERS | OTHER_ANSWERS
+    """Return a row for each engine, and one for INT8, which a detector does not have."""
+    rows = EQUAL_ANSWERS | {INT8: OTHER_ANSWERS[INT8]}
     if model == "efficientdet_d1":
-        rows.pop(INT8)
+        del rows[INT8]
     return [Variant(name, stack(name, settings, model), post_image(model)) for name, settings in rows.items()]
 
 

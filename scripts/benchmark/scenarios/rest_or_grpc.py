@@ -23,26 +23,11 @@ def scenario(scale: Scale) -> Scenario:
     """Declare the scenario."""
     return Scenario(
         key="rest_or_grpc",
-        title="REST or gRPC inside",
-        question="The container's front speaks REST either way. What does the wire between the sidecar and the "
-        "model server change, and what does the code around it?",
         minutes=scale.pick(0.4, 4.5),
         experiments=(
             _experiment("classification", scale, Load(scale.pick(6, 10)), scale.pick(2, 10)),
             # A quick run leaves out detection: by the sample's handlers and over REST it takes seconds a call.
             *scale.pick((), (_experiment("detection", scale, Load(6, most_seconds=6), 5),)),
-        ),
-        notes=(
-            "Every variant gets the same 1024x768 JPEG through boto3's `invoke_endpoint` and returns the same outputs: "
-            "1000 probabilities, or boxes, classes, scores and count. boto3 itself signs each request; the row without "
-            "it posts the same image to `/invocations` over a plain connection.",
-            "The sample's handlers are written anew in the sample's manner and run as `inference.py` in Lightbox's own "
-            "stack, its wire chosen by `PREDICT_USING_GRPC`: `json.dumps(tensor.tolist())` with `requests.post`, or "
-            "`make_tensor_proto` over a channel made for each call.",
-            "To the model server an image is 224 x 224 x 3 floats, 602 kB, over gRPC, and four times as much as JSON. "
-            "REST has no output filter: the detector's eight outputs are 40 MB of numbers, and four are wanted.",
-            "Published by AWS, averages on SageMaker: 266 ms over REST and 58.6 ms over gRPC for classification, 4 058 "
-            "and 468 ms for detection, where its two runs had different images and outputs.",
         ),
     )
 

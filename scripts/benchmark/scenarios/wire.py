@@ -28,22 +28,12 @@ def scenario(scale: Scale) -> Scenario:
     """Declare the scenario."""
     return Scenario(
         key="wire",
-        title="What to send, and what to put on the wire",
-        question="Which bytes should a caller send, over REST or gRPC? And which should cross the wire inside, where a "
-        "network can be exported to take a prepared tensor, raw pixels, or the encoded image?",
         minutes=scale.pick(0.4, 1.5),
         experiments=(
             _inside(scale),
             _from_caller(scale),
             _together(scale),
             *(_kept(*size, scale) for size in scale.pick(((1024, 768),), ((1024, 768), (4000, 3000)))),
-        ),
-        notes=(
-            "To the model server an image is 602 kB as float32, 151 kB as uint8, and what it is as a JPEG; over REST "
-            "numbers are text, two to four times as long. In the form `encoded image` the graph decodes and resizes.",
-            "A caller's raw tensors are the model's 224x224, which need no decoding. gRPC is ModelInfer of the Open "
-            "Inference Protocol; over REST the tensor follows its JSON.",
-            "Twenty at once start together, and a latency is that of the last answer.",
         ),
     )
 
@@ -76,7 +66,7 @@ def _from_caller(scale: Scale) -> Experiment:
     for form, client in tensors.items():
         variants += [Variant(f"{form}, REST", stack, client.over_rest()), Variant(f"{form}, gRPC", stack, client)]
     calls, rounds = scale.pick((8, 2), (20, 5))
-    return Experiment(FROM_CALLER, "From the caller: one image at a time", tuple(variants), Load(calls), rounds)
+    return Experiment(FROM_CALLER, "From the client: one image at a time", tuple(variants), Load(calls), rounds)
 
 
 def _together(scale: Scale) -> Experiment:
@@ -87,7 +77,7 @@ def _together(scale: Scale) -> Experiment:
         Variant("binary, gRPC", stack, _jpeg(image)),
     )
     load = Load(CLIENTS * scale.pick(2, 10), CLIENTS, waves=True)
-    return Experiment(TOGETHER, "From the caller: twenty at once, 1280x720", variants, load)
+    return Experiment(TOGETHER, "From the client: twenty at once, 1280x720", variants, load)
 
 
 def _kept(width: int, height: int, scale: Scale) -> Experiment:
@@ -97,7 +87,7 @@ def _kept(width: int, height: int, scale: Scale) -> Experiment:
     calls, rounds = scale.pick((8, 1), (20, 4))
     return Experiment(
         key=f"{KEPT}_{width}x{height}",
-        title=f"From the caller: one {width}x{height} JPEG, sent each time or kept in a session",
+        title=f"From the client: one {width}x{height} JPEG, sent each time or kept in a session",
         variants=(
             Variant("sent", stack, HttpClient(image, common.IMAGE, headers=headers)),
             Variant("kept in a session", stack, HttpClient(image, common.IMAGE, headers=headers, kept=True)),

@@ -35,7 +35,7 @@ def test_the_largest_difference_counts() -> None:
 def test_the_page_shows_figures_and_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accuracy, "measured_with", lambda document: "Measured today.")
     text = page([row((281, 0.8), (7, 0.5)), row((281, 0.8), (1, 0.9))], {})
-    assert "| engine | grpc, grpc | 1 of 2 | 2 of 2 | 0.85 |" in text
+    assert "| engine | 1 of 2 | 2 of 2 | 0.85 |" in text
     assert "- p, fish.png: goldfish is called cock" in text
 
 

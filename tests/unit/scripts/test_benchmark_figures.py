@@ -18,7 +18,6 @@ from benchmark.runner import last_uses
 from benchmark.scenarios import SCENARIOS, common, rest_or_grpc
 
 pytestmark = pytest.mark.extended
-SERVER = {"settings": {}, "command": "python server.py", "started": {"ready": 3.0}, "answers": 9}
 
 
 def sample(*milliseconds: float) -> Sample:
@@ -75,19 +74,21 @@ def test_sizes_have_a_unit() -> None:
 def variant(name: str, p50: float, cpu: float = 0, **more: Any) -> dict[str, Any]:
     """A row whose server took so many milliseconds of CPU for an answer."""
     seconds = {"gunicorn": cpu / 1000, "model server": cpu / 1000}
-    return {"name": name, **figures.summarise([sample(p50, p50)], seconds), **more}
+    return {"name": name, "server": name, **figures.summarise([sample(p50, p50)], seconds), **more}
 
 
-def experiment(key: str, variants: list[dict[str, Any]], x: float | None = None) -> dict[str, Any]:
-    shape = {"requests": 2, "clients": 1, "rate": None, "waves": False}
+def experiment(
+    key: str, variants: list[dict[str, Any]], x: float | None = None, rate: float | None = None
+) -> dict[str, Any]:
+    shape = {"requests": 2, "clients": 1, "rate": rate, "waves": False}
     return {"key": key, "title": key, "x": x, "load": shape, "rounds": 1, "variants": variants}
 
 
 def document() -> results.Document:
     """A run of round numbers: Lightbox loses at the study's base64, and wins elsewhere."""
-    auto = SERVER | {"name": common.AUTO, "pss": {"gunicorn": 200_000_000}, "started": {"ready": 1.5}}
-    auto["settings"] = {"LIGHTBOX_ENGINE": "auto", "SAGEMAKER_BIND_TO_PORT": "1"}
-    failed = {"name": "LitServe", "failed": "no such file"}
+    auto = {"name": common.AUTO, "pss": {"gunicorn": 200_000_000}}
+    fastapi = {"name": common.FASTAPI, "pss": {"server": 100_000_000}}
+    failed = {"name": common.LITSERVE, "failed": "no such file"}
 
     def wires(slowest: float) -> list[dict[str, Any]]:
         names = (rest_or_grpc.SAMPLE_REST, rest_or_grpc.LIGHTBOX_REST, rest_or_grpc.LIGHTBOX_GRPC)
@@ -100,7 +101,8 @@ def document() -> results.Document:
     same = [
         variant(common.AUTO, 10, cpu=11),
         variant(BOUND, 8, cpu=10),
-        variant(common.LITSERVE, 20, cpu=22),
+        variant(common.FASTAPI, 20, cpu=22),
+        variant(common.LITSERVE, 20, cpu=22, first_error="the server did not start: no such file"),
     ]
     scenarios = {
         "rest_or_grpc": [experiment("classification", wires(250)), experiment("detection", wires(2500))],
@@ -108,7 +110,7 @@ def document() -> results.Document:
             beside("study_base64", 90, 100),
             beside("study_binary", 120, 100),
             experiment("same_network_8", same),
-            *(experiment("open", [variant(common.AUTO, 10)], x) for x in (20, 40)),
+            *(experiment("open", [variant(common.AUTO, 10)], x, rate=x) for x in (20, 40)),
         ],
     }
     described = {
@@ -120,7 +122,7 @@ def document() -> results.Document:
         "versions": {"python": "3.11", "lightbox": "abc123", "model server": "embedded"},
     }
     listed = [
-        {"key": key, "title": key, "question": "?", "notes": [], "servers": [auto, failed], "experiments": found}
+        {"key": key, "servers": [auto, fastapi, failed], "experiments": found}
         | {"stolen": 0.25 if key == "load" else 0.004}
         | {"axes": {"open": "requests started each second"} if key == "load" else {}}
         for key, found in scenarios.items()
@@ -157,27 +159,27 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_page_begins_with_what_its_reader_came_for_losses_first(written: Path) -> None:
     lines = [line for line in (written / "load.md").read_text().splitlines() if line][2:5]
     assert lines == [
-        "- MobileNetV3Small, 50 clients, base64: Lightbox, engine auto 90.0 requests/s, FastAPI + ONNX Runtime 100, "
-        "a ratio of 0.90.",
-        "- An image of mobilenet_v2, 8 clients: Lightbox, engine auto 11.0 ms of CPU, the bound 10.0, a ratio of 1.10.",
-        "- MobileNetV3Small, 50 clients, binary: Lightbox, engine auto 120 requests/s, FastAPI + ONNX Runtime 100, "
-        "a ratio of 1.20.",
+        "- MobileNetV3Small, 50 clients, base64: 90.0 requests/s with Lightbox, engine auto; 100 with FastAPI + ONNX "
+        "Runtime (ratio 0.90).",
+        "- An image of mobilenet_v2, 8 clients: 11.0 ms of CPU with Lightbox, engine auto; 10.0 with the bound (ratio "
+        "1.10).",
+        "- MobileNetV3Small, 50 clients, binary: 120 requests/s with Lightbox, engine auto; 100 with FastAPI + ONNX "
+        "Runtime (ratio 1.20).",
     ]
 
 
 def test_pages_say_what_was_measured(written: Path) -> None:
     index = (written / "README.md").read_text()
-    assert "a processor with AVX2, 2 cores" in index
+    assert "a processor (AVX2), 2 cores, embedded model server" in index
     assert "commit abc123" in index
-    assert "embedded model server, not TensorFlow Serving" in index
     assert "[model server](model_server.md)" in index
     assert "| the same, 8 clients | ≤ 1.10 | 1.10 | met |" in index
     assert "50 clients, base64, with the better resize | ≥ 1.10 | 0.90 | **missed** |" in index
     page = (written / "load.md").read_text()
     assert "A hypervisor gave 25% of the processor time" in page
-    assert f"| {common.AUTO} | 10.0 | 10.0 | 10.0 | 100 | 1.25 | 1.10 | 11.0 | 5.50 | 5.50 | 100 B |" in page
-    assert "| LitServe | did not start |" in page
-    assert "`LIGHTBOX_ENGINE=auto python server.py`" in page
+    assert f"| {common.AUTO} | 10.0 | 10.0 | 1.10 | 11.0 | 5.50 | 5.50 | 200 MB |" in page
+    assert f"| 40 | {common.AUTO} | 10.0 | 10.0 | 100 |" in page
+    assert f"- {common.LITSERVE}: 0 failed, the first with `the server did not start: no such file`" in page
     assert "hypervisor" not in (written / "rest_or_grpc.md").read_text()
     assert {path.name for path in (written / "plots").iterdir()} == {"load.svg", "rest_or_grpc.svg"}
 
@@ -201,7 +203,6 @@ def test_a_run_of_one_scenario_leaves_the_others_with_their_own_run(tmp_path: Pa
     pages.write(third, tmp_path)
     assert "Measured 2026-01-01" in (tmp_path / "rest_or_grpc.md").read_text()
     assert "Measured 2026-03-03" in (tmp_path / "load.md").read_text()
-    assert "[rest_or_grpc](rest_or_grpc.md), measured in a run of its own" in (tmp_path / "README.md").read_text()
     with pytest.raises(ValueError, match="the results that are there are of a full run, these of a quick one"):
         results.merge(document() | {"scale": "quick"}, earlier)
 
