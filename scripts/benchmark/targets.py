@@ -135,9 +135,9 @@ TARGETS = (
     Target("p99 ÷ FastAPI's, 50 clients, base64", 1.0, _study("base64", (FASTAPI,), figure="p99")),
     Target("requests/s ÷ the best other's, 50 clients, binary", 1.10, BINARY_STUDY),
     Target("CPU of an image ÷ LitServe's best, mobilenet_v2, 8 clients", 0.70, _litserve("cpu", 8)),
+    Target("p50, gRPC inside ÷ the sample's REST handler, detection", 0.06, DETECT),
+    Target("the same, classification", 0.20, CLASSIFY),
     Target("p50 ÷ LitServe's best, mobilenet_v2, 1 client", 0.80, _litserve("p50", 1)),
     Target("requests/s ÷ LitServe's best, mobilenet_v2, 8 clients", 1.35, _litserve("throughput", 8)),
     Target("p50, REST inside ÷ gRPC inside, float32 224x224", 1.5, FLOATS),
-    Target("p50, gRPC inside ÷ the sample's REST handler, classification", 0.20, CLASSIFY),
-    Target("the same, detection", 0.06, DETECT),
 )

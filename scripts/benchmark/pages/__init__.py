@@ -11,16 +11,15 @@ from benchmark.pages.words import WORDS
 from benchmark.results import Document
 from benchmark.targets import SENTENCES, TARGETS
 
-HEAD = """# Benchmarks
-
-```bash
+HEAD = """```bash
 make bench                  # measure all scenarios and write these pages
 make bench BENCH=--quick    # two minutes, into build/benchmarks/
+# write the pages again, without measuring
 PYTHONPATH=scripts:container .venv/bin/python -m benchmark.pages docs/benchmarks/results.json docs/benchmarks
 ```
 
-The last command writes the pages again without measuring. `results.json` has all figures and the servers' settings.
-`scripts/latency_comparison.ipynb` compares REST and gRPC on an endpoint of your own.
+`results.json` has all figures and the servers' settings. `scripts/latency_comparison.ipynb` compares REST and gRPC on
+an endpoint of your own.
 """
 METHOD = """Clients and servers share one machine. Variants take turns, in rounds with a time limit. p50 and requests/s
 are medians of the rounds; p99 is over all requests. CPU is the processor time of a server for one request; nginx takes
@@ -103,7 +102,16 @@ def _versions(document: Document) -> str:
 
 
 def _index(document: Document, folder: Path) -> str:
-    lines = [HEAD, *sentences(document, "README"), measured_with(document), "", _versions(document), ""]
+    lines = [
+        "# Benchmarks",
+        "",
+        *sentences(document, "README"),
+        measured_with(document),
+        "",
+        _versions(document),
+        "",
+        HEAD,
+    ]
     if document["scale"] == "quick":
         lines += ["*These figures are of a quick run: too few requests to quote.*", ""]
     lines += [METHOD, "## Targets", "", *_targets(document), "## Pages", ""]

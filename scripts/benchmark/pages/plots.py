@@ -74,7 +74,7 @@ def _bars(names: Sequence[str], parts: Sequence[Mapping[str, float]], ends: Sequ
 
 def _joined(parts: Mapping[str, float], least: float) -> dict[str, float]:
     """Return a bar's parts with those under ``least`` as one."""
-    large = {name: width for name, width in parts.items() if width >= least}
+    large = {name: width for name, width in parts.items() if width >= least or name == OUTSIDE}
     return large | {OTHERS: sum(parts.values()) - sum(large.values())}
 
 

@@ -55,16 +55,15 @@ def variants(experiments: Sequence[Described], servers: Sequence[Described], axi
     memory = {server["name"]: sum(server["pss"].values()) for server in servers if "pss" in server}
     rows = []
     for experiment in experiments:
-        found, load = experiment["variants"], experiment["load"]
+        found = experiment["variants"]
         bound = next((cpu_ms(variant) for variant in found if variant["name"] == BOUND), None)
-        # One client that waits for each response has 1000 / p50.
-        rate = load["clients"] > 1 or load["rate"]
         for variant in found:
             cells = _cells(variant, bound) | {"memory": size(memory.get(variant["server"]))}
-            first = [f"{experiment['x']:g}"] if axis else []
-            rows.append(([*first, variant["name"]], cells if rate else cells | {"requests/s": NONE}))
+            rows.append(([*([f"{experiment['x']:g}"] if axis else []), variant["name"]], cells))
     columns = {name: {cells[name] for _, cells in rows} - {NONE, "0"} for name in rows[0][1]}
     shown = [name for name, different in columns.items() if len(different) > (name in SAME_IS_HIDDEN)]
+    if not any(experiment["load"]["clients"] > 1 or experiment["load"]["rate"] for experiment in experiments):
+        shown.remove("requests/s")  # one client that waits for each response has 1000 / p50
     header = [*([axis] if axis else []), "", *shown]
     return table(header, ([*first, *(cells[name] for name in shown)] for first, cells in rows))
 

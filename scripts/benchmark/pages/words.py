@@ -43,8 +43,8 @@ WORDS = {
         (
             "The bound uses Lightbox's decoder and resize and OpenVINO (`scripts/benchmark/bound.py`).",
             "The first two tables repeat a [study](https://github.com/martynas-subonis/model-serving), here with two "
-            "workers: 50 clients, a JPEG of 225 kB. Its FastAPI server resizes in the graph, without a filter. One "
-            "Lightbox row does the same; the others use Pillow's bicubic filter.",
+            "workers: 50 clients, a JPEG of 225 kB. FastAPI resizes in the graph, without a filter, like one Lightbox "
+            "row. The others use Pillow's bicubic filter.",
             "The networks have equal weights. ONNX Runtime has one thread in each FastAPI worker, as in the study; in "
             "LitServe and BentoML its threads share the cores.",
             "`Lightbox` is `serve.sh serve` with TensorFlow and its default threads. `make serve` uses engine auto.",
