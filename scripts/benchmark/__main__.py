@@ -53,7 +53,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmark", description=__doc__)
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument("--quick", action="store_true", help="two minutes: shows that it works (default)")
-    scale.add_argument("--full", action="store_true", help="twenty minutes: figures worth quoting")
+    scale.add_argument("--full", action="store_true", help="fifteen minutes: figures worth quoting")
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
     parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "benchmarks", metavar="FOLDER")
     options = parser.parse_args(arguments)
