@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from lightbox.cli.settings_docs import choices_of, description, kind_of, option_name
-from lightbox.core.settings import variable_names
+from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import default_of, told
 from lightbox.settings_loading import parts
 
@@ -28,18 +28,20 @@ lightbox serve models --port 8081
 lightbox check --all  # print every value; without --all those that are not defaults
 ```
 
-A wrong value, or a misspelled `LIGHTBOX_` name, stops the start with a sentence that names it. A misspelled
-`SAGEMAKER_` name gets a warning. Booleans are `true` or `false` (also `on`, `yes`, `1`); as options `--page` and
-`--without-page`. An empty variable counts as unset. This page is generated: `make settings-page`.
+A wrong value, or a misspelled `LIGHTBOX_` name, stops the start with an error. A misspelled `SAGEMAKER_` name gets a
+warning. Booleans are `true` or `false` (also `on`, `yes`, `1`); as options `--page` and `--without-page`. An empty
+variable counts as unset. This page is generated: `make settings-page`.
 """
 
 
 def page() -> str:
-    """Return the page: a section for each theme, with a table of its settings."""
+    """Return the page: a section with a table for each theme of the core's settings, and one for all features."""
     themes: dict[str, list[tuple[str, type[BaseModel]]]] = {}
     for part in parts():
         for name, field in part.model_fields.items():
-            themes.setdefault(told(field, "theme"), []).append((name, part))
+            theme = told(field, "theme")
+            known = part is Settings or theme in themes
+            themes.setdefault(theme if known else "Features", []).append((name, part))
     return HEAD + "".join(_section(theme, settings) for theme, settings in themes.items())
 
 
@@ -52,7 +54,7 @@ def _section(theme: str, settings: list[tuple[str, type[BaseModel]]]) -> str:
 def _row(name: str, part: type[BaseModel]) -> str:
     field = part.model_fields[name]
     variable, *others = variable_names(name, part)
-    also = f"Also read from `{'`, `'.join(others)}`." if others else ""
+    also = f"Also `{'`, `'.join(others)}`." if others else ""
     cells = (
         f"`{variable}` `--{option_name(name, part)}`",
         _values(field),
@@ -68,14 +70,17 @@ def _values(field: FieldInfo) -> str:
         return values
     if choices := choices_of(field):
         return ", ".join(f"`{value}`" for value in choices)
-    unit, limits = told(field, "unit"), _limits(field)
-    return TYPES[kind_of(field)] + (f", {unit}" if unit else "") + (f", {limits}" if limits else "")
+    unit = told(field, "unit")
+    return f"{TYPES[kind_of(field)]} {_limits(field)}".strip() + (f", {unit}" if unit else "")
 
 
 def _limits(field: FieldInfo) -> str:
+    """Return the bounds as a range, ``1..64``, or in words where one is missing or excluded."""
     bounds = {type(bound): bound for bound in field.metadata}
     low, above = bounds.get(annotated_types.Ge), bounds.get(annotated_types.Gt)
     high, below = bounds.get(annotated_types.Le), bounds.get(annotated_types.Lt)
+    if low and high:
+        return f"{low.ge}..{high.le}"
     lower = f"from {low.ge:g}" if low else f"above {above.gt:g}" if above else ""
     upper = f"to {high.le}" if high else f"below {below.lt}" if below else ""
     return f"{lower} {upper}".strip()

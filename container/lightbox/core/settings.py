@@ -53,20 +53,20 @@ class Settings(BaseModel):
     model_dir: Annotated[Path, BeforeValidator(parse_folder)] = setting(
         "Models", "LIGHTBOX_MODEL_DIR", "AIP_STORAGE_URI", default=Path("/opt/ml/model")
     )
-    """Folder of the models. It holds `<N>/`, `<name>/<N>/`, `export/Servo/<N>/`, one model, or a folder that
-    [MLflow](production.md#mlflow) saved; also a `.tar.gz` of it, a model's file, or a `file://` address.
-    `/opt/ml/models` in multi-model mode."""
+    """Folder of the models. It holds `<N>/`, `<name>/<N>/`, `export/Servo/<N>/`, one model, or
+    [MLflow's](production.md#mlflow); also a `.tar.gz` of it, a model's file, or a `file://` address. In multi-model
+    mode `/opt/ml/models`."""
 
     models: Annotated[dict[str, Path], BeforeValidator(parse_models)] = setting(
         "Models",
         "LIGHTBOX_MODELS",
         default=dict,
         told_default="unset",
-        told_values="`NAME=PATH`, or several with commas between them",
+        told_values="`NAME=PATH`, several by commas",
         option=Option("model", repeated="NAME=PATH"),
     )
-    """Models with names of your choice, each a folder, a file or a `.tar.gz`. They replace those in
-    `LIGHTBOX_MODEL_DIR`, except for its `code/`."""
+    """Models with names of your choice, each a folder, a file or a `.tar.gz`. `LIGHTBOX_MODEL_DIR` then gives only its
+    `code/`."""
 
     default_model: Annotated[str | None, BeforeValidator(parse_default_model)] = setting(
         "Models", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME", told_default="the first by name"
@@ -76,44 +76,41 @@ class Settings(BaseModel):
     model_server: Annotated[Literal["auto", "tensorflow_model_server", "embedded"], BeforeValidator(in_lower_case)] = (
         setting("Model servers", "LIGHTBOX_MODEL_SERVER", default="auto")
     )
-    """Model server to start. `tensorflow_model_server` is TensorFlow Serving's binary, `embedded` is Lightbox's own.
-    `auto` takes the binary if it is on PATH."""
+    """Model server to start. `auto` takes TensorFlow Serving's binary if it is on PATH, else the embedded one."""
 
     engine: Annotated[EngineName | None, BeforeValidator(in_lower_case)] = setting(
-        "Model servers", "LIGHTBOX_ENGINE", told_values="an engine of [engines](engines.md), `auto`"
+        "Model servers", "LIGHTBOX_ENGINE", told_values="an [engine](engines.md), `auto`"
     )
     """Engine of the embedded model server: one for all models, or `auto` for OpenVINO where its results match
-    TensorFlow's and come faster. Setting it selects the embedded server. The default is `tensorflow`, or `auto` without
-    TensorFlow. A model's option `engine` overrides it. Comparisons are cached in `XDG_CACHE_HOME`, else `~/.cache`."""
+    TensorFlow's and come faster. Setting it selects the embedded server. Unset, `tensorflow`, or `auto` without
+    TensorFlow. A model's option `engine` overrides it."""
 
     transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = setting(
         "Model servers",
         "LIGHTBOX_TRANSPORT",
         "PREDICT_USING_GRPC",
         told_default="`local,grpc,rest` with the embedded model server, else `grpc`",
-        told_values="one or several of `local`, `grpc`, `rest`, such as `grpc,rest`",
+        told_values="`local`, `grpc`, `rest`, or several: `grpc,rest`",
         option=Option("transport"),
     )
     """Transports to the model server, the default first. A request selects another with the attribute
-    `tfs-transport=rest`. `local`, gRPC's messages over a unix socket, takes the least CPU time and needs the embedded
-    server. `rest` opens a TCP port, with tensorflow_model_server on all interfaces. `PREDICT_USING_GRPC=true` is
-    `grpc`, `false` is `rest`."""
+    `tfs-transport=rest`. `local`, a unix socket, takes the least CPU time. `rest` opens a TCP port, with
+    tensorflow_model_server on all interfaces. `PREDICT_USING_GRPC=true` is `grpc`, `false` is `rest`."""
 
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = setting(
-        "Model servers", "SAGEMAKER_SAFE_PORT_RANGE", told_values="1 to 65535, two ports per model server"
+        "Model servers", "SAGEMAKER_SAFE_PORT_RANGE", told_values="`low-high`, two ports per model server"
     )
-    """Ports for the model servers, as `low-high`. Server i uses low+2i for gRPC and low+2i+1 for REST. Unset, they are
-    9000 and 8501."""
+    """Ports for the model servers. Server i uses low+2i for gRPC and low+2i+1 for REST. Unset, 9000 and 8501."""
 
     instance_count: int = setting("Model servers", "SAGEMAKER_TFS_INSTANCE_COUNT", default=1, ge=1, le=64)
     """Number of model servers. Requests avoid one that is down."""
 
     inter_op_parallelism: int = setting("Model servers", "SAGEMAKER_TFS_INTER_OP_PARALLELISM", default=0, ge=0)
-    """Operations that the model server runs at once. 0 lets TensorFlow choose."""
+    """Operations that the model server runs at once. 0: TensorFlow chooses."""
 
     intra_op_parallelism: int = setting("Model servers", "SAGEMAKER_TFS_INTRA_OP_PARALLELISM", default=0, ge=0)
-    """Threads for one operation of the model server. Unset, one if the models' calls are short, else one per core;
-    `lightbox check` says which and why. 0 lets TensorFlow choose."""
+    """Threads for one operation of the model server. Unset, one if the models' calls are short, else one per core. 0:
+    TensorFlow chooses."""
 
     gpu_memory_margin: float = setting(
         "Model servers", "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", default=0.2, ge=0, lt=1
@@ -124,16 +121,13 @@ class Settings(BaseModel):
     """Port on which nginx listens. `PORT` counts only beside `K_SERVICE`, which Cloud Run sets."""
 
     nginx: bool = setting("Port", "LIGHTBOX_NGINX", default=True)
-    """Serve through nginx. `false` is for a first try without nginx: gunicorn listens on loopback, without protection
-    from slow clients, TLS, keys, page, streams, gRPC port and `/metrics`."""
+    """Serve through nginx. `false` is for a first try: gunicorn listens on loopback, without protection from slow
+    clients, TLS, keys, page, streams, gRPC port and `/metrics`."""
 
     tls_cert: Path | None = setting("TLS", "LIGHTBOX_TLS_CERT")
-    """Certificate with its chain, in PEM. A folder means `tls.crt` in it. All ports then speak [TLS](tls.md) only.
-    Changed files are loaded while Lightbox runs."""
+    """Certificate with its chain, in PEM. A folder means `tls.crt` in it. All ports then speak [TLS](tls.md) only."""
 
-    tls_key: Path | None = setting(
-        "TLS", "LIGHTBOX_TLS_KEY", told_default="where the certificate is: in its folder, or in its file"
-    )
+    tls_key: Path | None = setting("TLS", "LIGHTBOX_TLS_KEY", told_default="beside the certificate, or in its file")
     """Key of the certificate, in PEM, without a passphrase. A folder means `tls.key` in it."""
 
     tls_client_ca: Path | None = setting("TLS", "LIGHTBOX_TLS_CLIENT_CA")
@@ -153,8 +147,7 @@ class Settings(BaseModel):
     worker_class: Annotated[
         Literal["gthread", "gevent", "eventlet", "sync", "tornado"], BeforeValidator(in_lower_case)
     ] = setting("Workers and queue", "SAGEMAKER_GUNICORN_WORKER_CLASS", default="gthread")
-    """gunicorn's worker class, accepted for AWS's sake. Workers always have threads; `sync` and `tornado` change their
-    default number to 1."""
+    """gunicorn's worker class, accepted for AWS's sake. Workers always have threads."""
 
     threads: int = setting(
         "Workers and queue",
@@ -167,7 +160,7 @@ class Settings(BaseModel):
     """Requests that each worker handles at once."""
 
     max_waiting: int = setting("Workers and queue", "LIGHTBOX_MAX_WAITING", default=32, ge=0, le=1024)
-    """Requests per worker that may wait for a thread. Beyond that a request gets 503 with Retry-After at once."""
+    """Requests per worker that may wait for a thread. Others get 503 with Retry-After at once."""
 
     batch: bool = setting("Time", "SAGEMAKER_BATCH", default=False)
     """Batch transform mode, set by SageMaker. Requests get more time, and the model server's queue has no limit."""
@@ -182,7 +175,7 @@ class Settings(BaseModel):
         told_default="30; 60 where an `inference.py` answers; 600 in batch transform",
         unit="s",
     )
-    """Time after which a request gets 504. Loading or unloading a model may take 60 s, if that is more."""
+    """Time after which a request gets 504. Loading or unloading a model may take at least 60 s."""
 
     proxy_read_timeout: float | None = setting(
         "Time",
@@ -196,7 +189,7 @@ class Settings(BaseModel):
 
     wait_seconds: float | None = setting("Time", "SAGEMAKER_TFS_WAIT_TIME_SECONDS", gt=0, le=86400, unit="s")
     """Time that the models may take to become ready at start. It also bounds a load in multi-model mode and a handler
-    pair's call of the model, and is `context.timeout` for handlers (60 if unset)."""
+    pair's call of the model, and is `context.timeout` (60 if unset)."""
 
     drain_seconds: float = setting("Time", "LIGHTBOX_DRAIN_SECONDS", default=30.0, ge=0, le=3600, unit="s")
     """Time that accepted requests have to finish after SIGTERM."""
@@ -212,13 +205,12 @@ class Settings(BaseModel):
         told_default="a quarter of the container's memory",
         unit="MiB",
     )
-    """Limit for the memory of all requests together, in equal parts per worker. A request that needs more than a part
-    gets 413, one that finds it in use 503 ([limits](reliability.md#limits-of-time-and-memory)). It also bounds the
-    [bodies that nginx holds](security.md#what-is-defended); unset, these have a quarter of the free memory."""
+    """Limit for the [memory of all requests together](reliability.md#limits-of-time-and-memory), in equal parts per
+    worker. It also bounds the [bodies that nginx holds](security.md#what-is-defended); unset, a quarter of the free
+    memory."""
 
     max_image_pixels: int = setting("Limits", "LIGHTBOX_MAX_IMAGE_PIXELS", default=50_000_000, ge=1, unit="pixels")
-    """Limit for width times height of one image, checked before decoding: beyond it 413. All images of a request may
-    have ten times as many, and decoding one may take 8 bytes for each pixel of the limit, at least 400 MB."""
+    """Limit for width times height of one image, beyond it 413. All images of a request may have ten times as many."""
 
     enable_batching: bool = setting(
         "Batching in the model server", "SAGEMAKER_TFS_ENABLE_BATCHING", default=False, option=Option("batching")
@@ -249,15 +241,15 @@ class Settings(BaseModel):
         ge=1,
         told_default="the number of cores; 100000000 in batch transform",
     )
-    """Batches that may wait for a thread. Over it the model server refuses requests."""
+    """Batches that may wait for a thread. Others are refused."""
 
     code_dir: Path = setting("Code for all models", "LIGHTBOX_CODE_DIR", default=Path("/opt/ml/code"))
     """Folder with `inference.py`, `lib/` and `requirements.txt` for models without their own, in multi-model mode.
     `code/` in the model directory comes next."""
 
     universal_bucket: str | None = setting("Code for all models", "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET")
-    """S3 bucket with an `inference.py` for all models of multi-model mode. Downloaded at start if the prefix is set and
-    there is no `LIGHTBOX_CODE_DIR` and no `code/`."""
+    """S3 bucket with an `inference.py` for all models of multi-model mode. Downloaded at start if the prefix is set
+    and neither `LIGHTBOX_CODE_DIR` nor `code/` exists."""
 
     universal_prefix: str | None = setting("Code for all models", "SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX")
     """Prefix of the keys in that bucket, such as a folder."""
@@ -265,7 +257,7 @@ class Settings(BaseModel):
     log_format: Annotated[Literal["text", "json"], BeforeValidator(in_lower_case)] = setting(
         "Logs and metrics", "LIGHTBOX_LOG_FORMAT", default="text"
     )
-    """Format of the log lines. `json` writes one object per line."""
+    """Format of the log lines."""
 
     gunicorn_loglevel: Annotated[
         Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(in_lower_case)

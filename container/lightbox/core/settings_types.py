@@ -139,7 +139,7 @@ def setting(
 ) -> Any:
     """Return a field that ``variables`` set, of which the first one counts most.
 
-    ``theme`` is its heading on the settings page. ``default`` may be what computes it; ``told_default`` then says it in
+    ``theme`` is its heading in ``--help``. ``default`` may be what computes it; ``told_default`` then says it in
     words. ``told_values`` says what is allowed, where the type and the bounds do not. ``option`` is for the command
     line.
     """

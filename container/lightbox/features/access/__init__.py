@@ -58,13 +58,12 @@ class AccessSettings(BaseModel):
     model_config = PART
 
     api_keys: Path | None = setting(THEME, KEYS, told_values="a file")
-    """File of callers' [keys](keys.md), lines of `NAME sha256:HASH ROLES`. It is read every second."""
+    """File of callers' [keys](keys.md), lines of `NAME sha256:HASH ROLES`."""
 
     auth_url: Annotated[str | None, AfterValidator(_parse_url)] = setting(
         THEME, URL, told_values="`http://…` or `https://…`"
     )
-    """URL of a service that [decides](keys.md#jwts-and-other-services) in place of keys. 2xx lets a request in,
-    401 and 403 refuse it, anything else is 503."""
+    """URL of a service that [decides](keys.md#jwts-and-other-services) in place of keys."""
 
     cors_origins: Annotated[tuple[str, ...] | None, BeforeValidator(_parse_origins)] = setting(
         THEME, "LIGHTBOX_CORS_ORIGINS", told_values="`*`, or origins"

@@ -35,8 +35,8 @@ class MultiModelSettings(BaseModel):
     model_config = PART
 
     multi_model: bool = setting("Multi-model mode", "SAGEMAKER_MULTI_MODEL", default=False)
-    """Multi-model mode: start without models, and load and unload them by requests to `/models`. An archive may unpack
-    to 4 GiB, and to 64 MiB plus 100 times its size; beyond that a load gets 413."""
+    """Multi-model mode: start without models, and [load and unload them](production.md#load-and-unload-models) by
+    requests to `/models`. An archive may unpack to 4 GiB, and to 64 MiB plus 100 times its size."""
 
     max_models: int = setting("Multi-model mode", "LIGHTBOX_MAX_MODELS", default=1000, ge=1, le=100_000)
     """Limit for the loaded models. Beyond it a load gets 507."""

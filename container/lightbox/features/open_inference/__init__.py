@@ -56,9 +56,7 @@ class OpenInferenceSettings(BaseModel):
     model_config = PART
 
     kserve_grpc_port: int | None = setting("Open Inference Protocol", "LIGHTBOX_KSERVE_GRPC_PORT", ge=1, le=65535)
-    """Port of the Open Inference Protocol's gRPC service, off if unset. REST is always on, at nginx's port. All
-    messages together may have twice `LIGHTBOX_MAX_BODY_MB`; beyond that the largest that is still arriving ends with
-    UNAVAILABLE."""
+    """Port of the [Open Inference Protocol's](open-inference-protocol.md) gRPC service, off if unset."""
 
 
 class OpenInference(Feature):

@@ -32,8 +32,7 @@ class TracingSettings(BaseModel):
     model_config = PART
 
     otlp_endpoint: str | None = setting("Traces", ENDPOINT)
-    """URL to send OpenTelemetry traces to, as OTLP over HTTP. [Traces](observability.md#traces) has packages and other
-    variables."""
+    """URL to send OpenTelemetry [traces](observability.md#traces) to, as OTLP over HTTP."""
 
 
 class TracingMissing(StartError):

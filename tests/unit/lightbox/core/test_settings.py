@@ -301,13 +301,13 @@ def test_the_settings_page_has_a_row_for_each_setting() -> None:
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("SAGEMAKER_BIND_TO_PORT` `--port", "integer, from 1 to 65535 | `8080`"),
-        ("LIGHTBOX_DRAIN_SECONDS` `--drain-seconds", "number, s, from 0 to 3600 | `30`"),
-        ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN` `--gpu-memory-margin", "number, from 0 below 1 | `0.2`"),
+        ("SAGEMAKER_BIND_TO_PORT` `--port", "integer 1..65535 | `8080`"),
+        ("LIGHTBOX_DRAIN_SECONDS` `--drain-seconds", "number 0..3600, s | `30`"),
+        ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN` `--gpu-memory-margin", "number from 0 below 1 | `0.2`"),
         ("LIGHTBOX_METRICS` `--metrics", "boolean | `true`"),
         ("LIGHTBOX_LOG_FORMAT` `--log-format", "`text`, `json` | `text`"),
         ("LIGHTBOX_SCALING` `--scaling", "`none`, `unit`, `tf`, `torch`, `caffe` | unset"),
-        ("SAGEMAKER_GUNICORN_WORKERS` `--workers", "integer, from 1 to 64 | the number of cores"),
+        ("SAGEMAKER_GUNICORN_WORKERS` `--workers", "integer 1..64 | the number of cores"),
     ],
 )
 def test_the_settings_page_shows_values_and_default(name: str, shown: str) -> None:
