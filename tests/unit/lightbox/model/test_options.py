@@ -95,7 +95,7 @@ def test_a_missing_file_of_labels_is_named(tmp_path: Path) -> None:
 
 
 def test_the_page_has_every_option_with_its_default() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| .*? \| (.*?) \| `(.*?)` \| ", PAGE[: PAGE.index("\n## ")], re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| `(.*?)` \| ", PAGE[: PAGE.index("\n## ")], re.MULTILINE)
     assert {name for name, *_ in rows} == set(ModelOptions.model_fields)
     for name, default, example in rows:
         value = with_preset({"fit": "letterbox"})["pad"] if name == "pad" else ModelOptions.model_fields[name].default
