@@ -54,12 +54,13 @@ def _section(theme: str, settings: list[tuple[str, type[BaseModel]]]) -> str:
 def _row(name: str, part: type[BaseModel]) -> str:
     field = part.model_fields[name]
     variable, *others = variable_names(name, part)
-    also = f"Also `{'`, `'.join(others)}`." if others else ""
+    text = " ".join(filter(None, description(name, part)))
+    unsaid = [f"`{other}`" for other in others if f"`{other}" not in text]
     cells = (
         f"`{variable}` `--{option_name(name, part)}`",
         _values(field),
         default_of(field),
-        " ".join(filter(None, (*description(name, part), also))),
+        text + (f" Also {', '.join(unsaid)}." if unsaid else ""),
     )
     return f"| {' | '.join(cells)} |\n"
 

@@ -162,12 +162,11 @@ class OptionSettings(BaseModel):
     """[Options](options.md) of all models. Each key overrides the one in a model's `code/lightbox.json`."""
 
     scaling: Annotated[ScalingName | None, BeforeValidator(in_lower_case)] = setting("Models", "LIGHTBOX_SCALING")
-    """Scaling of pixel values. Overrides [`scaling`](options.md#values) in `LIGHTBOX_OPTIONS` and in a model's file;
-    the default is `none`."""
+    """Scaling of pixel values. Overrides the option [`scaling`](options.md#values)."""
 
     labels: str | None = setting("Models", "LIGHTBOX_LABELS", option=Option(is_path=True))
-    """File with class names, one a line: a path, or a name in the model's `code/`. Overrides
-    [`labels`](options.md#labels-and-top_k) in `LIGHTBOX_OPTIONS` and in a model's file."""
+    """File with class names, one a line: a path, or a name in the model's `code/`. Overrides the option
+    [`labels`](options.md#labels-and-top_k)."""
 
     def overrides(self) -> dict[str, Any]:
         """Return the options that are set, by key."""
