@@ -34,8 +34,7 @@ class SessionSettings(BaseModel):
 
     sessions: bool = setting("Sessions", "LIGHTBOX_SESSIONS", "SAGEMAKER_ENABLE_STATEFUL_SESSIONS", default=False)
     """Keep a caller's image in a [session](streams.md#sessions) for later requests. At most 1000, in a quarter of
-    `LIGHTBOX_REQUEST_MEMORY_MB`; beyond that 503. Images are in `/dev/shm` if it has that much space, else in
-    `TMPDIR`."""
+    `LIGHTBOX_REQUEST_MEMORY_MB`; beyond that 503."""
 
     session_seconds: int = setting("Sessions", "SAGEMAKER_SESSIONS_EXPIRATION", default=1200, ge=1, le=86400, unit="s")
     """Time from a session's beginning until it expires."""
