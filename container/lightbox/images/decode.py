@@ -12,7 +12,7 @@ Pillow's classes are called directly, not through ``Image.open``: no request mak
     AVIF   every depth, alpha; of an animation the first frame
 
 simplejpeg decodes colour JPEGs of one scan, whose header Pillow reads: the same pixels for less processor time
-(ADR 080).
+(ADR 079).
 
 Left out on purpose: formats that start programs (EPS), encodings that Pillow decodes in Python and so takes seconds
 for (plain PNM), and what Pillow cannot read. foreign.py names them to their sender.
