@@ -112,6 +112,12 @@ docs: $(VENV)-docs/.ready  ## Render the pages as a site with search: build/site
 	git ls-files -z | xargs -0 cp --parents -t build/site_source
 	$(VENV)-docs/bin/zensical build --clean --strict
 
+$(VENV)-ray/.ready: requirements/ray.lock
+	@echo "== setting up $(VENV)-ray: Ray, and what executes models there"
+	scripts/make_venv.sh $(PYTHON) $(VENV)-ray
+	$(VENV)-ray/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/ray.lock
+	@touch $@
+
 # Clients of others, for Python and for Node; docs/clients.md shows them.
 $(VENV)-clients/.ready: $(READY_DEV) requirements/clients.lock requirements/clients/package-lock.json
 	@echo "== setting up $(VENV)-clients: the clients of others that docs/clients.md shows"
@@ -194,6 +200,6 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 	scripts/lock.sh $(VENV)-lock/bin/uv
 
 clean:  ## Remove the virtual environment, caches and sample models
-	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench loadgen at-latency other-clients perf-analyzer docs quantize soak overload fuzz image release pin-images manifests settings-page fits protos lock clean

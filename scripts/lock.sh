@@ -12,13 +12,16 @@ compile() {
   "$uv" pip compile --quiet --universal --generate-hashes --no-annotate --python-version 3.11 \
     --overrides "$overrides" --custom-compile-command "make lock" --output-file "$name.lock" "$@"
 }
-compile dev dev.overrides --upgrade --all-extras "$ours" dev.in
-compile serve model_server.overrides --constraints dev.lock --all-extras "$ours" serve.in
+# Those that serving and the tests have: all but Ray, whose 240 MB no server needs.
+mapfile -t extras < <(sed -nE '/^\[project.optional/,/^\[project.scripts/ { /^ray /d; s/^([a-z]+) = .*/--extra=\1/p }' "$ours")
+compile dev dev.overrides --upgrade "${extras[@]}" "$ours" dev.in
+compile serve model_server.overrides --constraints dev.lock "${extras[@]}" "$ours" serve.in
 # The images' packages.
 compile model_server model_server.overrides --constraints dev.lock --extra tensorflow --extra openvino --extra aws "$ours" handlers.in
 compile openvino openvino.overrides --constraints dev.lock --extra openvino "$ours" handlers.in
 compile sidecar sidecar.overrides --constraints dev.lock --extra aws "$ours" handlers.in
 compile handlers_aws sidecar.overrides --constraints dev.lock handlers_aws.in
+compile ray openvino.overrides --constraints dev.lock --extra openvino --extra ray "$ours"
 compile tracing sidecar.overrides --constraints dev.lock --extra tracing "$ours"
 # BentoML asks for another release of OpenTelemetry than ours, so that this set is held to none of our versions.
 compile bench sidecar.overrides bench.in

@@ -32,7 +32,7 @@ __all__ = ["BadRequest", "Context", "LightboxError", "Model", "Request", "Unavai
 _LATE = {
     "Context": "lightbox.user_code.aws",
     "Request": "lightbox.user_code.handlers",
-    **dict.fromkeys(("Model", "load"), "lightbox.offline"),
+    **dict.fromkeys(("Model", "load", "ray"), "lightbox.offline"),
 }
 """Imported when they are asked for: they are heavier than errors."""
 
@@ -40,4 +40,5 @@ _LATE = {
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module 'lightbox' has no attribute {name!r}")
-    return getattr(importlib.import_module(_LATE[name]), name)
+    module = importlib.import_module(_LATE[name])
+    return getattr(module, name) if hasattr(module, name) else importlib.import_module(f"{module.__name__}.{name}")

@@ -34,6 +34,7 @@ EXTRAS = {
     "keras": "tensorflow",
     "openvino": "openvino",
     "pyarrow": "parquet",
+    "ray": "ray",
     "rich": "tools",
     "sklearn": "tools",
     "tensorflow": "tensorflow",

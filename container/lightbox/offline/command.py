@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+import lightbox
 from lightbox.client.concurrency import MOST, Auto, Concurrency, Fixed
 from lightbox.client.invoke import LOCAL
 from lightbox.client.retries import Retrying
@@ -54,6 +55,7 @@ class ConcurrencyType(click.ParamType[Concurrency]):
 @click.option("--column", help="The column of pictures in Parquet, such as image.bytes, where several hold bytes.")
 @click.option("--part-rows", type=click.IntRange(1), default=PART_ROWS, show_default=True, help="Most rows of a part.")
 @click.option("--again", is_flag=True, help="Answer pictures that failed before again.")
+@click.option("--ray", metavar="auto|ADDRESS", help="A cluster of Ray answers, with this machine's model.")
 @click.option("--url", help=f"An endpoint answers, in place of a model in this process: {LOCAL}.")
 @click.option("--endpoint-name", help="An endpoint of SageMaker answers, with the environment's credentials.")
 @click.option("--region", help="Its region, where the environment names none.")
@@ -100,6 +102,9 @@ def make_answerer(
     **to: Any,
 ) -> Answerer:
     """Return the model or the endpoint that the command line names. Raises StartError and Misconfigured."""
+    address = to.pop("ray")
+    if address and (url or endpoint_name):
+        raise Misconfigured("who answers? expected --ray, or --url or --endpoint-name, got both")
     if url or endpoint_name:
         sender = make_sender(model, url or LOCAL, endpoint_name, **to)
         sender.check()
@@ -112,6 +117,9 @@ def make_answerer(
         raise Misconfigured(f"--options: expected a JSON object: {error}") from error
     if not isinstance(chosen, dict):
         raise Misconfigured(f"--options: expected a JSON object, got {options}")
+    if address:
+        cluster: Answerer = lightbox.ray.Cluster(address, model, chosen)
+        return cluster
     return load(model, **chosen)
 
 

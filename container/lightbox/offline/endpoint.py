@@ -24,6 +24,7 @@ class Endpoint:
     """Sends pictures to the model ``name`` of an endpoint, to its default one for None."""
 
     version = engine = None
+    reads = False
 
     def __init__(self, name: str | None, retrying: Retrying, concurrency: Concurrency) -> None:
         self.name = name

@@ -7,8 +7,9 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from typing_extensions import override
 
@@ -76,6 +77,11 @@ class Folder(Files):
         self.root = root
 
     @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Have another process find the folder, wherever that runs."""
+        return Folder, (self.root.absolute(),)
+
+    @override
     def names(self, below: str = "") -> Iterator[str]:
         root = self.root / below
         for folder, folders, names in os.walk(root):
@@ -133,6 +139,11 @@ class S3(Files):
         self._prefix = f"{prefix.rstrip('/')}/" if prefix else ""
         with _as_os_errors(f"{S3_SCHEME}{bucket}/{prefix}"):
             self._client = boto3.client("s3", config=Config(max_pool_connections=READERS))
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Have another process make a client of its own, once."""
+        return _s3, (self._bucket, self._prefix)
 
     @override
     def names(self, below: str = "") -> Iterator[str]:
@@ -193,6 +204,11 @@ class S3(Files):
 
     def _failing(self, name: str) -> AbstractContextManager[None]:
         return _as_os_errors(f"{S3_SCHEME}{self._bucket}/{self._prefix}{name}")
+
+
+@cache
+def _s3(bucket: str, prefix: str) -> S3:
+    return S3(bucket, prefix)
 
 
 class AwsError(OSError):

@@ -55,12 +55,13 @@ Picture: TypeAlias = "bytes | str | PathLike[str] | Image.Image | npt.NDArray[np
 IMAGE, JSON = "application/x-image", "application/json"
 
 
-def load(path: str | PathLike[str], **options: Any) -> Model:
+def load(path: str | PathLike[str], *, threads: int | None = None, **options: Any) -> Model:
     """Load the model at ``path``: whatever LIGHTBOX_MODEL_DIR may name, if it holds one model.
 
-    ``options`` are keys of ``lightbox.json`` and win over those of the model's own file. The engine is ``auto`` unless
-    one of them says otherwise. Raises StartError with a sentence for a path without a model, for several models, for an
-    option that does not fit, and for a model that cannot be loaded.
+    ``threads`` is how many cores of this machine it may use, for as many calls at the same time; all of them where it
+    is left out. ``options`` are keys of ``lightbox.json`` and win over those of the model's own file. The engine is
+    ``auto`` unless one of them says otherwise. Raises StartError with a sentence for a path without a model, for
+    several models, for an option that does not fit, and for a model that cannot be loaded.
     """
     environ = {"LIGHTBOX_MODEL_DIR": str(Path(path).absolute()), "LIGHTBOX_ENGINE": AUTO}
     if options:
@@ -72,13 +73,13 @@ def load(path: str | PathLike[str], **options: Any) -> Model:
             raise StartError(f"{path}: expected one model, got {', '.join(model.name for model in models)}")
         run_dir = Path(tempfile.mkdtemp(prefix="lightbox-load-"))
         folders.callback(shutil.rmtree, run_dir, ignore_errors=True)
-        loaded = _load(models[0], settings, run_dir)
+        loaded = _load(models[0], settings, run_dir, threads)
         # Engines may read the model again, and user code its own files, as long as the model is used.
         weakref.finalize(loaded, folders.pop_all().close)
         return loaded
 
 
-def _load(model: ModelOnDisk, settings: Settings, run_dir: Path) -> Model:
+def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | None) -> Model:
     folders = code_dirs(model, shared_code_dirs(settings))
     planned = PlannedModel(
         name=model.name,
@@ -100,18 +101,20 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path) -> Model:
         [
             f"--engine={settings.engine}",
             f"--engine_cache_dir={engine_cache(run_dir)[0]}",
-            f"--tensorflow_intra_op_parallelism={choose(settings, [model]).for_server}",
+            f"--tensorflow_intra_op_parallelism={1 if threads else choose(settings, [model]).for_server}",
         ]
     )
     chosen = {key: value for key in ("engine", "precision") if (value := getattr(planned.options, key, None))}
     opener = replace(configuration.engine(given, ("serve",)), options=chosen)
+    if threads:
+        opener = replace(opener, hardware=replace(opener.hardware, threads=threads, streams=threads))
     try:
         opened = opener.open(str(planned.base_path / str(version)))
     except StatusError as error:
         raise StartError(f"{model.base_path}: version {version} cannot be loaded: {error.message}") from error
     named = {choice.engine for choice in opened.choices.values()} or {chosen.get("engine") or settings.engine or AUTO}
     engine = ",".join(sorted(DEFAULT if name == AUTO else name for name in named))
-    return Model(planned, version, engine, opened.runner, user_code, settings)
+    return Model(planned, version, engine, opened.runner, user_code, settings, threads)
 
 
 class Model:
@@ -119,6 +122,8 @@ class Model:
 
     ``engine`` is what computes; of a model whose signatures have several, all of them.
     """
+
+    reads = False
 
     def __init__(
         self,
@@ -128,9 +133,11 @@ class Model:
         runner: Runner,
         user_code: UserCode,
         settings: Settings,
+        threads: int | None,
     ) -> None:
         self.name, self.version, self.engine = planned.name, version, engine
         self._transport = EngineTransport(self.name, {version: runner})
+        self._threads = threads or available_cores()
         self._running, self._counting = 0, threading.Lock()
         self._pipeline = Pipeline(
             PlannedModels(ServingPlan(models={self.name: planned}, default_model=self.name, model_servers=())),
@@ -141,7 +148,7 @@ class Model:
                 CodecOptions(ImageLimits.of(settings.max_image_pixels), 1, settings.max_body_mb),
                 Times(math.inf, math.inf),
             ),
-            alone=lambda: self._running <= 1,
+            alone=lambda: threads is None and self._running <= 1,
         )
 
     def predict(self, image: Picture) -> Any:
@@ -171,7 +178,7 @@ class Model:
 
     def answered(self, pictures: Iterable[tuple[str, Picture | Exception]]) -> Iterator[tuple[str, Any]]:
         """Yield path and answer of each picture, in order, as ``predict_many``; an exception is its own answer."""
-        return in_order(self._answered, pictures, available_cores())
+        return in_order(self._answered, pictures, self._threads)
 
     def predict_arrays(self, image: Picture) -> Mapping[str, npt.NDArray[Any]]:
         """Return the outputs by name, as the model has them. Raises as ``predict``; user code is not called."""

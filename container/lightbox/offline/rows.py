@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
 
 class Answerer(Protocol):
-    """A model or an endpoint."""
+    """A model, an endpoint or a cluster."""
 
     @property
     def name(self) -> str | None:
@@ -63,13 +63,20 @@ class Answerer(Protocol):
     def engine(self) -> str | None:
         """What computes, as ``name``."""
 
-    def answered(self, pictures: Iterable[tuple[str, bytes | Exception]]) -> Iterator[tuple[str, Any]]:
+    @property
+    def reads(self) -> bool:
+        """Whether it reads pictures itself: it gets the items of a source in place of what is in them."""
+
+    def answered(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         """Yield path and answer of pictures; an exception for one that failed, or that came as one."""
 
 
-def rows(by: Answerer, pictures: Iterable[tuple[str, bytes | Exception]]) -> Iterator[Row]:
+def rows(by: Answerer, pictures: Iterable[tuple[str, Any]]) -> Iterator[Row]:
     """Yield a row for each picture. Pictures are paths and the bytes of files, or why those cannot be read."""
     for path, answer in by.answered(pictures):
+        if isinstance(answer, Row):
+            yield answer
+            continue
         content, model, version = answer if isinstance(answer, Answer) else (answer, by.name, by.version)
         if isinstance(content, LightboxError):
             yield Row(path, None, content.code, content.message, model, version, by.engine)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 from lightbox.client.pictures import counted
 from lightbox.offline.endpoint import EndpointGone
@@ -81,8 +82,9 @@ class Run:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _pictures(self) -> Iterator[tuple[str, bytes | Exception]]:
-        for picture in self._source.pictures(self._target.done):
+    def _pictures(self) -> Iterator[tuple[str, Any]]:
+        take = self._source.items if self._by.reads else self._source.pictures
+        for picture in take(self._target.done):
             if self._stopping.is_set():
                 return
             yield picture

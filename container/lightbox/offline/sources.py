@@ -9,6 +9,7 @@ import os
 import tarfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -62,10 +63,7 @@ class Source:
 
         Raises SourceError where none at all can be read.
         """
-        try:
-            yield from in_order(_read, self._items(done), READERS)
-        except AwsError as error:
-            raise SourceError(str(error)) from error
+        return in_order(read, self.items(done), READERS)
 
     def count(self) -> int | None:
         """Return how many pictures there are, None where only reading tells: in shards and tables in S3."""
@@ -99,6 +97,11 @@ class Source:
         """Return how a file is read, None for one that is not: lists count where they are the source."""
         ending = _ending(name)
         return ending if ending in (*IMAGE_ENDINGS, SHARD, TABLE) or (self._only and ending in LISTS) else None
+
+    def items(self, done: Collection[str]) -> Iterator[Item]:
+        """Yield as ``pictures`` what is not read yet: ``read`` does so, here or in another process."""
+        with _as_source_errors():
+            yield from self._items(done)
 
     def _items(self, done: Collection[str]) -> Iterator[Item]:
         for name in self._names():
@@ -155,13 +158,7 @@ class Source:
                     self.problems.append(f"{as_text(name)}: line {number}: {expected}, got {line[:80]!r}")
                 elif place not in listed:  # a picture has one row
                     listed.add(place)
-                    yield place, partial(self._read_listed, place)
-
-    def _read_listed(self, place: str) -> bytes:
-        if place.startswith(S3_SCHEME) or place.startswith("/"):
-            files, name = split(place)
-            return files.read(name)
-        return self._files.read(place)
+                    yield place, partial(_read_listed, self._files, place)
 
 
 class _Whole(tarfile.TarInfo):
@@ -184,14 +181,29 @@ def as_text(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _read(item: Item) -> tuple[str, bytes | Exception]:
-    path, read = item
+def read(item: Item) -> tuple[str, bytes | Exception]:
+    """Return path and content of a picture, or why it cannot be read. Raises SourceError where no other can be."""
+    path, content = item
     try:
-        return path, read()
-    except AwsError:
-        raise
+        with _as_source_errors():
+            return path, content()
     except OSError as error:
         return path, error
+
+
+@contextmanager
+def _as_source_errors() -> Iterator[None]:
+    try:
+        yield
+    except AwsError as error:
+        raise SourceError(str(error)) from error
+
+
+def _read_listed(beside: Files, place: str) -> bytes:
+    if place.startswith(S3_SCHEME) or place.startswith("/"):
+        files, name = split(place)
+        return files.read(name)
+    return beside.read(place)
 
 
 def _same(content: bytes) -> bytes:

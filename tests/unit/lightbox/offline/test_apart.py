@@ -20,7 +20,7 @@ def test_two_lines_elsewhere_name_it() -> None:
         if "lightbox.offline" in line
     ]
     assert found == [
-        ("lightbox/__init__.py", '**dict.fromkeys(("Model", "load"), "lightbox.offline"),'),
+        ("lightbox/__init__.py", '**dict.fromkeys(("Model", "load", "ray"), "lightbox.offline"),'),
         ("lightbox/cli/__init__.py", '"predict": "lightbox.offline.command",'),
     ]
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,19 @@ def test_a_folder_has_pictures_shards_and_tables(tmp_path: Path) -> None:
         "s.tar/m.jpg",
         "t.parquet/1",
     ]
+
+
+def test_items_are_read_by_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write_folder(tmp_path, {"folder/a.jpg": b"a", "folder/b.jpg": b"b"}))
+    write_shard(tmp_path / "folder" / "s.tar", {"m.jpg": b"m"})
+    write_list(tmp_path / "list.jsonl", ["folder/a.jpg", str(tmp_path / "folder" / "b.jpg")])
+    sources = [Source(place, skip=lambda name: False) for place in ("folder", "list.jsonl")]
+    sent = pickle.dumps([item for source in sources for item in source.items(set())])
+    monkeypatch.chdir("/")
+    program = "import pickle, sys; from lightbox.offline.sources import read; "
+    program += "print([read(item)[1] for item in pickle.load(sys.stdin.buffer)])"
+    done = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True, check=True)
+    assert done.stdout.decode() == "[b'a', b'b', b'm', b'a', b'b']\n"
 
 
 @pytest.mark.parametrize("compressed", [False, True])

@@ -29,6 +29,7 @@ class By(NamedTuple):
     name: str | None = "cats"
     version: int | None = 3
     engine: str | None = "openvino"
+    reads: bool = False
 
     def answered(self, pictures: Any) -> Iterator[tuple[str, Any]]:
         raise NotImplementedError
