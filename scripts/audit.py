@@ -23,22 +23,22 @@ Known = dict[str, list[str] | None]
 """The vulnerabilities of each package with its version; None where a service has nothing, not even that it is clean."""
 
 
-class Silent(Exception):
+class ServiceSilent(Exception):
     """A service says nothing at all; the message is why."""
 
 
 def audit(file: Path, service: Sequence[str]) -> Known:
-    """Ask one service about everything in a lock file; raise Silent."""
+    """Ask one service about everything in a lock file; raise ServiceSilent."""
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "--format=json", *service]
     command += ["--progress-spinner=off", f"--timeout={SECONDS}", f"--requirement={file}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
     try:
         dependencies = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError):
-        raise Silent((done.stderr.strip() or "no answer").splitlines()[-1]) from None
+        raise ServiceSilent((done.stderr.strip() or "no answer").splitlines()[-1]) from None
     known = read(dependencies)
     if all(found is None for found in known.values()):
-        raise Silent(f"it knows none of the {len(known)} packages of {file.name}")
+        raise ServiceSilent(f"it knows none of the {len(known)} packages of {file.name}")
     return known
 
 
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             for file in chosen.files:
                 known |= audit(file, service)
-        except Silent as silence:
+        except ServiceSilent as silence:
             reasons.append(str(silence))
         else:
             return _tell(known)

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from lightbox.cli.settings_docs import choices_of, description, kind_of, option_name
 from lightbox.core.settings import variable_names
-from lightbox.core.settings_types import default_of, told
+from lightbox.core.settings_types import default_of, setting_metadata
 from lightbox.settings_loading import parts
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
@@ -38,7 +38,7 @@ def page() -> str:
     themes: dict[str, list[tuple[str, type[BaseModel]]]] = {}
     for part in parts():
         for name, field in part.model_fields.items():
-            themes.setdefault(told(field, "theme"), []).append((name, part))
+            themes.setdefault(setting_metadata(field, "theme"), []).append((name, part))
     return HEAD + "".join(_section(theme, settings) for theme, settings in themes.items())
 
 
@@ -68,7 +68,7 @@ def _details(name: str, part: type[BaseModel]) -> str:
 
 
 def _type(field: FieldInfo) -> str:
-    kind, unit = kind_of(field), told(field, "unit")
+    kind, unit = kind_of(field), setting_metadata(field, "unit")
     if choices_of(field):
         return "choice"
     if get_origin(kind) is tuple:
@@ -77,7 +77,7 @@ def _type(field: FieldInfo) -> str:
 
 
 def _values(field: FieldInfo) -> str:
-    if values := told(field, "values"):
+    if values := setting_metadata(field, "values"):
         return values
     kind = kind_of(field)
     if choices := choices_of(field):

@@ -16,14 +16,14 @@ from pydantic import BaseModel
 
 from lightbox.core.edge import Work
 from lightbox.core.settings import Settings
-from lightbox.processes.additions import ChildSpec, Gate, Measured, NginxParts, Port, Probe, ServedModels
+from lightbox.processes.additions import Authenticator, ChildSpec, Measured, NginxParts, Port, Probe, ServedModels
 from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.pipeline import Pipeline
-    from lightbox.core.request import Around
+    from lightbox.core.request import Middleware
     from lightbox.core.services import Services
     from lightbox.model.catalogue import Catalogue
     from lightbox.model.plan import ServingPlan
@@ -128,7 +128,7 @@ class Feature:
         """Return what the supervisor answers by itself, by path: at once, and without a key."""
         return {}
 
-    def gate(self, settings: Settings) -> Gate | None:
+    def authenticator(self, settings: Settings) -> Authenticator | None:
         """Return what decides in the supervisor who may come in, before a body is read; None for all."""
         return None
 
@@ -148,7 +148,7 @@ class Feature:
         """Return what finds models in a worker, in place of the plan; None for the plan."""
         return None
 
-    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:
+    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Middleware]:
         """Return what stands before the pipeline on SageMaker's routes."""
         return ()
 

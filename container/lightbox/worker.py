@@ -62,7 +62,7 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     settings, plan, run_dir = load_settings(), ServingPlan.read(plan_path), plan_path.parent
     observers = make_observers(settings, plan, run_dir, process)  # before user code, which may have metrics of its own
     hide(
-        _elsewhere(settings, plan)
+        _models_outside_model_dir(settings, plan)
         | {"LIGHTBOX_MODEL_DIR": settings.model_dir, "LIGHTBOX_CODE_DIR": settings.code_dir, "TMPDIR": run_dir}
     )
     # As in AWS's container, what a handler logs with the logging module is seen.
@@ -90,7 +90,7 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     )
 
 
-def _elsewhere(settings: Settings, plan: ServingPlan) -> dict[str, Path]:
+def _models_outside_model_dir(settings: Settings, plan: ServingPlan) -> dict[str, Path]:
     """Return by name where those models lie that are not in LIGHTBOX_MODEL_DIR: named ones, and unpacked archives."""
     places = {name: model.code_dirs[0].parent for name, model in plan.models.items() if model.code_dirs}
     return {name: place for name, place in places.items() if not place.is_relative_to(settings.model_dir)}

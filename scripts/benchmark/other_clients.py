@@ -115,8 +115,8 @@ def main() -> None:
                     samples[name].append(tool(target, requests, clients))
             figures = [{"name": name, **summarise(rounds, {})} for name, rounds in samples.items()]
             # The others tell nothing of bytes.
-            told = [{key: value for key, value in found.items() if "bytes" not in key} for found in figures]
-            points.append((str(clients), told))
+            shown = [{key: value for key, value in found.items() if "bytes" not in key} for found in figures]
+            points.append((str(clients), shown))
     print("\n".join(tables.variants(points, "clients")))
 
 

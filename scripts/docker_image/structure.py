@@ -45,13 +45,13 @@ def _metadata(docker: Docker, image: str, declared: Mapping[str, Any]) -> Iterat
 
 def _command(docker: Docker, image: str, test: Mapping[str, Any]) -> Iterator[str]:
     try:
-        told = docker.run("run", "--rm", f"--entrypoint={test['command']}", image, *test["args"])
+        output = docker.run("run", "--rm", f"--entrypoint={test['command']}", image, *test["args"])
     except ProgramFailed as problem:
         yield str(problem)
         return
     for pattern in test.get("expectedOutput", ()):
-        if not re.search(pattern, told, re.MULTILINE):
-            yield f"expected {pattern}, got {told!r}"
+        if not re.search(pattern, output, re.MULTILINE):
+            yield f"expected {pattern}, got {output!r}"
     for pattern in test.get("excludedOutput", ()):
-        if re.search(pattern, told, re.MULTILINE):
-            yield f"expected nothing like {pattern}, got {told!r}"
+        if re.search(pattern, output, re.MULTILINE):
+            yield f"expected nothing like {pattern}, got {output!r}"

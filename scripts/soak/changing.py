@@ -44,7 +44,7 @@ def _clients(root: Path, server: Running, ledger: Ledger) -> list[Actor]:
         *(Owner(port, ledger, next(numbers), root) for _ in range(OWNERS)),
         *(Visitor(port, ledger, next(numbers), root / target) for target in (ARCHIVE, FOLDER)),
         Remover(port, ledger, next(numbers), root),
-        Torn(Client(port, keep=True), ledger),
+        DamagedModel(Client(port, keep=True), ledger),
     ]
 
 
@@ -139,7 +139,7 @@ def _settled(outcome: Outcome, right: bool) -> bool | None:
     return right if outcome.fate is Fate.ANSWERED else None
 
 
-class Torn(Actor):
+class DamagedModel(Actor):
     """Loads a model whose variables are not whole; it must be refused with the name of the file."""
 
     def acts(self) -> Iterator[None]:

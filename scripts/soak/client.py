@@ -180,7 +180,7 @@ class Client:
             return outcome(Fate.NOT_CONNECTED, detail=repr(problem))
         try:
             stream.send(request.body)
-            told: dict[str, Any] = json.loads(stream.recv(ANSWER_SECONDS))
+            reply: dict[str, Any] = json.loads(stream.recv(ANSWER_SECONDS))
         except ConnectionClosed as closed:
             # What was accepted is answered before such a close.
             if closed.rcvd is not None and closed.rcvd.code == CloseCode.SERVICE_RESTART:
@@ -188,5 +188,5 @@ class Client:
             return outcome(Fate.CUT, detail=repr(closed))
         except TimeoutError as error:
             return outcome(Fate.SILENT, detail=repr(error))
-        status, body = told["status"], json.dumps(told["answer"]).encode()
+        status, body = reply["status"], json.dumps(reply["answer"]).encode()
         return outcome(Fate.ANSWERED, status=status, retry_after=status == 503, body=body)

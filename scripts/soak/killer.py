@@ -28,7 +28,7 @@ LOOK_SECONDS, TOLD_SECONDS = 0.005, 0.02
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
 
 
-class NeverBack(Exception):
+class NotRecovered(Exception):
     """A killed process was not replaced, or requests went on failing; the message says which."""
 
 
@@ -47,7 +47,7 @@ class Killer:
         self.stop = threading.Event()
 
     def run(self) -> None:
-        """Kill until told to stop; raise NeverBack, psutil.Error or OSError."""
+        """Kill until told to stop; raise NotRecovered, psutil.Error or OSError."""
         for kind in self._kinds():
             if self.stop.wait(self._pause * self._random.uniform(0.5, 1.5)):
                 return
@@ -91,7 +91,7 @@ class Killer:
             if replaced is not None and calm:
                 return max(replaced, failed) - kill.at
             time.sleep(0.05)
-        raise NeverBack(f"{kill.kind} was killed with {kill.signal}, and after {BACK_SECONDS:g} s not all was well")
+        raise NotRecovered(f"{kill.kind} was killed with {kill.signal}, and after {BACK_SECONDS:g} s not all was well")
 
     def _whole(self, victim: psutil.Process, complete: dict[str, int]) -> bool:
         now = by_kind(self._server.pid)

@@ -122,8 +122,8 @@ def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0.0, kil
         _load(server, result, pause, kills)
         outcome = Client(server.address.port).send(traffic.probe)
         if outcome.status != 200:
-            told = f"{outcome.fate}, status {outcome.status} {outcome.detail}"
-            result.failures.append(f"{traffic.probe.name} after the load: {told}")
+            text_ = f"{outcome.fate}, status {outcome.status} {outcome.detail}"
+            result.failures.append(f"{traffic.probe.name} after the load: {text_}")
         if not traffic.kinds and (gone := before - lasting(server.pid)):
             result.failures.append(f"{len(gone)} processes have ended under load")
         _say("SIGTERM")
@@ -208,7 +208,7 @@ def memory_table(noted: Sequence[Sizes]) -> list[str]:
     """Return the lines of a table of the memory of each role, each with its own highest, and of all together."""
     found = {role: [sizes.get(role, 0) for sizes in noted] for role in noted[0]}
     found["all together"] = [sum(sizes.values()) for sizes in noted]
-    told = [
+    text_ = [
         (role, *(f"{size / 1e6:.0f}" for size in (sizes[0], max(sizes), sizes[-1]))) for role, sizes in found.items()
     ]
-    return padded_table(("memory (PSS), MB", "start", "highest", "end"), told)
+    return padded_table(("memory (PSS), MB", "start", "highest", "end"), text_)

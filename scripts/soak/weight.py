@@ -54,10 +54,10 @@ def weigh(models: Path, folder: Path, seconds: float) -> Result:
 
 def _clients(server: Running, ledger: Ledger) -> list[Actor]:
     wanted = bodies()
-    return [Dear(wanted, Client(server.address.port), ledger, number) for number in range(CLIENTS)]
+    return [CostlyClient(wanted, Client(server.address.port), ledger, number) for number in range(CLIENTS)]
 
 
-class Dear(Actor):
+class CostlyClient(Actor):
     """One client that sends the dearest requests, each over a new connection."""
 
     def __init__(self, wanted: list[Request], client: Client, ledger: Ledger, seed: int) -> None:

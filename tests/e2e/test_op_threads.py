@@ -11,9 +11,9 @@ FLAG = "--tensorflow_intra_op_parallelism="
 
 
 def test_the_log_and_the_model_server_s_command_line_agree(stack: Stack) -> None:
-    told = re.findall(r"threads for one operation of TensorFlow: (\d+) \(([^()]+)\)", stack.log)
-    assert len(told) == 1
-    count, why = told[0]
+    reply = re.findall(r"threads for one operation of TensorFlow: (\d+) \(([^()]+)\)", stack.log)
+    assert len(reply) == 1
+    count, why = reply[0]
     commands = [process.cmdline() for process in stack.processes("-m lightbox.model_server")]
     flags = [argument for command in commands for argument in command if argument.startswith(FLAG)]
     if available_cores() == 2:

@@ -115,8 +115,8 @@ def test_what_is_declared_otherwise_is_told(
     text = structure.COMMON.read_text().replace("1000:1000", "0:0").replace("[0-3]", "[4-9]").replace("Apache", "MIT")
     (tmp_path / "other.yaml").write_text(text)
     monkeypatch.setitem(structure.FILES, "embedded", (tmp_path / "other.yaml",))
-    told = structure.problems(engine.docker, image, "embedded")
-    assert [problem.partition(": expected")[0] for problem in told] == [
+    reply = structure.problems(engine.docker, image, "embedded")
+    assert [problem.partition(": expected")[0] for problem in reply] == [
         "user",
         "label org.opencontainers.image.licenses",
         "the C library can load the resize",
@@ -257,8 +257,10 @@ def test_the_page_tells_the_sizes(engine: Engine, image: str) -> None:
     ours = {name: size for name, size in layers(engine.docker, image).items() if name not in NOT_OURS}
     assert ours.keys() <= rows.keys()
     for name, size in ours.items():
-        told = float(rows[name])
-        assert told == pytest.approx(size / 1e6, rel=0.05, abs=0.5), f"make image prints {name} {size}, the page {told}"
+        reply = float(rows[name])
+        assert reply == pytest.approx(size / 1e6, rel=0.05, abs=0.5), (
+            f"make image prints {name} {size}, the page {reply}"
+        )
 
 
 def test_every_part_has_a_licence_and_is_in_the_bill_of_materials(engine: Engine, image: str) -> None:
@@ -302,9 +304,9 @@ def test_the_image_for_sagemaker(engine: Engine, image: str, sample_models: Path
     as_sagemaker_runs_it(engine, tag, sample_models, tmp_path)
     imports = f"import {', '.join(WITH_BUILD_ARGUMENT)}, scipy.stats, sklearn.ensemble, pandas.testing"
     engine.docker.run("run", "--rm", "--read-only", "--entrypoint=python3", tag, "-c", imports)
-    (told,) = re.findall(r"HANDLER_PACKAGES=aws` adds ([\d.]+) MB", PAGE.read_text())
+    (reply,) = re.findall(r"HANDLER_PACKAGES=aws` adds ([\d.]+) MB", PAGE.read_text())
     with_them, without = (layers(engine.docker, each)["Python packages"] for each in (tag, image))
-    assert float(told) == pytest.approx((with_them - without) / 1e6, rel=0.05)
+    assert float(reply) == pytest.approx((with_them - without) / 1e6, rel=0.05)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="hadolint comes as a binary for x86-64 only")

@@ -13,10 +13,17 @@ import click
 from pydantic import BaseModel
 
 from lightbox.cli.options import SettingsCommand, model_argument
-from lightbox.cli.starting import StartRefused, engines_command, judged, prepared, served, stoppable
+from lightbox.cli.starting import (
+    StartRefused,
+    checked_settings,
+    engines_command,
+    fixed_models,
+    interruptible,
+    prepared_supervisor,
+)
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
-from lightbox.core.settings_types import default_of, told
+from lightbox.core.settings_types import default_of, setting_metadata
 from lightbox.engines import DEFAULT
 from lightbox.features import callers, wants
 from lightbox.formats import model_file
@@ -47,7 +54,7 @@ def command(show_all: bool, settings_alone: bool) -> int:
 
     Print the settings that are no defaults and what would be served, and try what a start does first.
     """
-    with judged() as (given, settings, problems):
+    with checked_settings() as (given, settings, problems):
         for line in _setting_lines(given, defaults=show_all or settings_alone):
             print(line)
         try:
@@ -67,7 +74,7 @@ def command(show_all: bool, settings_alone: bool) -> int:
 
 def _try_start(settings: Settings) -> None:
     """Do what a start does before its first child. Raises StartError."""
-    with stoppable(), prepared(settings, nullcontext()) as supervisor:
+    with interruptible(), prepared_supervisor(settings, nullcontext()) as supervisor:
         asyncio.run(supervisor.try_code())
 
 
@@ -85,7 +92,7 @@ def _setting_lines(settings: Settings, defaults: bool) -> Iterator[str]:
         if not (defaults or (is_set and (means_more or value != default))):
             continue
         about = part.model_fields[field]
-        unit = told(about, "unit")
+        unit = setting_metadata(about, "unit")
         line = f"{names[0]}={shlex.quote(value)}".replace("=''", "=")
         given = is_set or not means_more
         line = line if given else f"# {line}"
@@ -96,7 +103,7 @@ def _print_plan(settings: Settings) -> int:
     """Return how many warnings are among it."""
     kind, program = model_server_program(settings)
     print(f"\nmodel server: {kind} ({program[0]})\nnginx: {find_nginx() if settings.nginx else 'none'}")
-    print(op_threads.choose(settings, served(settings)))
+    print(op_threads.choose(settings, fixed_models(settings)))
     print(resize_line())
     wanted = wants(settings)
     wires = wires_to_come(settings, wanted.why_rest_port)
@@ -131,11 +138,11 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
     if options.labels:
         print(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")
     if {options.engine, settings.engine} - {None, DEFAULT} or model_file(newest_folder(model)):
-        told = subprocess.run(  # noqa: S603 - our own program
+        listing = subprocess.run(  # noqa: S603 - our own program
             engines_command(model, settings), env=child_environ(), capture_output=True, text=True, check=False
         )
-        for line in (told.stdout or told.stderr).splitlines():
-            print(f"  its engine for {line}" if told.stdout else f"  its engine: {line}")
+        for line in (listing.stdout or listing.stderr).splitlines():
+            print(f"  its engine for {line}" if listing.stdout else f"  its engine: {line}")
 
 
 def _text(value: object) -> str:

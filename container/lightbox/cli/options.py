@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from lightbox.cli.settings_docs import choices_of, description, kind_of, option_name
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
-from lightbox.core.settings_types import default_of, option_of, told
+from lightbox.core.settings_types import default_of, option_of, setting_metadata
 from lightbox.settings_loading import parts
 
 _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
@@ -22,7 +22,7 @@ _GIVEN = "lightbox.given"
 _MODEL_DIR, _MODELS = (variable_names(name, Settings)[0] for name in ("model_dir", "models"))
 
 
-class Suggested(click.Choice[str]):
+class SuggestedChoice(click.Choice[str]):
     """The values of a setting that has a few, for help and completion."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -38,15 +38,15 @@ class SettingOption(click.Option):
         option, kind, choices = option_name(name, part), kind_of(field), choices_of(field)
         self.setting, self.part = name, part
         self.variable = variable_names(name, part)[0]
-        self.theme = told(field, "theme")
+        self.theme = setting_metadata(field, "theme")
         self.is_path = kind is Path or option_of(field).is_path
         about: dict[str, Any] = {"metavar": "TEXT"}
         if choices:
-            about = {"type": Suggested(choices)}
+            about = {"type": SuggestedChoice(choices)}
         elif self.is_path:
             about = {"type": click.Path()}
         elif kind in (int, float):
-            about = {"metavar": (told(field, "unit") or "N").upper()}
+            about = {"metavar": (setting_metadata(field, "unit") or "N").upper()}
         elif kind is bool:
             about = {"default": None}
         elif repeated := option_of(field).repeated:

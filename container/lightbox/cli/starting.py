@@ -28,7 +28,7 @@ class StartRefused(StartError):
     """Nothing can be started; the message holds a line for each problem."""
 
 
-class Judged(NamedTuple):
+class CheckedSettings(NamedTuple):
     """What is known before a start."""
 
     given: Settings
@@ -40,23 +40,23 @@ class Judged(NamedTuple):
 
 
 @contextmanager
-def judged() -> Iterator[Judged]:
+def checked_settings() -> Iterator[CheckedSettings]:
     """Judge the settings. What is unpacked goes with the block, and with a signal that ends it."""
     try:
         settings, problems, wrong = load_settings(), list[str](), frozenset[str]()
     except SettingsError as error:
         settings, problems, wrong = error.usable, error.problems, error.wrong
-    with stoppable(), unpacked(settings) as usable:
-        yield Judged(settings, usable, problems + find_problems(usable, wrong, wants(usable)))
+    with interruptible(), unpacked(settings) as usable:
+        yield CheckedSettings(settings, usable, problems + find_problems(usable, wrong, wants(usable)))
 
 
-def served(settings: Settings) -> Collection[ModelOnDisk]:
+def fixed_models(settings: Settings) -> Collection[ModelOnDisk]:
     """Return the models that are loaded at the start."""
     return plan_models(settings)[0].values() if settings.has_fixed_models else ()
 
 
 @contextmanager
-def prepared(settings: Settings, while_planning: AbstractContextManager[None]) -> Iterator[Supervisor]:
+def prepared_supervisor(settings: Settings, while_planning: AbstractContextManager[None]) -> Iterator[Supervisor]:
     """Do what a start does before its first child: make the run directory, plan, bind the port. Raises StartError."""
     with RunDir() as run_dir:
         with while_planning:
@@ -66,7 +66,7 @@ def prepared(settings: Settings, while_planning: AbstractContextManager[None]) -
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Let a signal end what may take long, a download say, in a way that cleans up.
 
     What the block itself does with these signals stays: a supervisor that has stopped ignores them for good.

@@ -20,7 +20,7 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainin
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 
-from lightbox.client.folder.run import look_through
+from lightbox.client.folder.run import find_images
 from lightbox.client.invoke import LOCAL
 
 ROUTE = "/invocations-bidirectional-stream"
@@ -80,7 +80,7 @@ def command(
     Exit code 0: every frame was answered or, with --latest, dropped; 1: some failed or the stream ended; 2: none was
     sent. The frames of a video: ffmpeg -i video.mp4 -q:v 2 frames/%06d.jpg
     """
-    found = look_through(folder)
+    found = find_images(folder)
     if not found.images:
         raise NothingSent(f"{folder}: holds no images; {found.other_files}")
     pairs = [*chosen, *([("latest", "true")] if latest else [])]
@@ -112,11 +112,11 @@ def send_all(stream: ClientConnection, images: Sequence[Path], fps: float, out: 
         bar = progress.add_task("frames", total=len(images))
         try:
             while report.answered + report.failed + report.dropped < len(images):
-                told = json.loads(stream.recv(ANSWER_SECONDS))
-                _note(report, told, sent)
+                reply = json.loads(stream.recv(ANSWER_SECONDS))
+                _note(report, reply, sent)
                 if out is not None:
-                    print(json.dumps({"image": images[told["frame"] - 1].name, **told}), file=out)
-                progress.update(bar, completed=told["frame"])
+                    print(json.dumps({"image": images[reply["frame"] - 1].name, **reply}), file=out)
+                progress.update(bar, completed=reply["frame"])
         except ConnectionClosed as closed:
             report.ended = f"; the stream ended: {closed}"
         except TimeoutError:
@@ -138,10 +138,10 @@ def _send(stream: ClientConnection, images: Sequence[Path], fps: float, sent: li
             return
 
 
-def _note(report: Report, told: dict[str, Any], sent: list[float]) -> None:
-    if told["status"] < 400:
+def _note(report: Report, reply: dict[str, Any], sent: list[float]) -> None:
+    if reply["status"] < 400:
         report.answered += 1
     else:
         report.failed += 1
-    report.dropped += told.get("dropped", 0)
-    report.milliseconds.append((time.monotonic() - sent[told["frame"]]) * 1000)
+    report.dropped += reply.get("dropped", 0)
+    report.milliseconds.append((time.monotonic() - sent[reply["frame"]]) * 1000)

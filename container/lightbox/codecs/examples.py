@@ -97,7 +97,7 @@ def _check_floats(document: dict[str, Any]) -> None:
 
 def _regressed(values: Array, examples: int) -> Array:
     if values.shape not in ((examples,), (examples, 1)) or values.dtype != np.float32:
-        raise _unfit("outputs", f"float32 of shape [{examples}] or [{examples},1]", values)
+        raise _wrong_output("outputs", f"float32 of shape [{examples}] or [{examples},1]", values)
     return values.reshape(-1)
 
 
@@ -106,8 +106,8 @@ def _check_classes(outputs: Mapping[str, Array], examples: int) -> None:
     for name, array in outputs.items():
         right = array.dtype.hasobject if name == "classes" else array.dtype == np.float32
         if not (same and right and array.ndim == 2 and array.shape[0] == examples):
-            raise _unfit(name, f"{'string' if name == 'classes' else 'float32'} of shape [{examples},n]", array)
+            raise _wrong_output(name, f"{'string' if name == 'classes' else 'float32'} of shape [{examples},n]", array)
 
 
-def _unfit(name: str, wanted: str, array: Array) -> BadRequest:
+def _wrong_output(name: str, wanted: str, array: Array) -> BadRequest:
     return BadRequest(f"the model's output {name}: expected {wanted}, got {array.dtype} of {list(array.shape)}")

@@ -209,7 +209,7 @@ class RowList:
             at = cut + 1
 
 
-class Hollow(NamedTuple):
+class PartlyParsed(NamedTuple):
     """The values in a JSON text, long lists of which are still text: ``lists`` stand among the values, or for all."""
 
     values: list[Any] | NumberList | RowList
@@ -221,7 +221,7 @@ class Hollow(NamedTuple):
         return all(found.used for found in self.lists)
 
 
-def hollowed(text: bytes, context: RequestContext, body_bytes: int | None = None) -> Hollow | None:
+def parse_around_lists(text: bytes, context: RequestContext, body_bytes: int | None = None) -> PartlyParsed | None:
     """Return a text's values without its long lists of numbers, or of objects; None where it has none, or is no JSON.
 
     Holds the memory that reading these takes; ``body_bytes`` is the length of the body where the text is a part of it.
@@ -250,7 +250,7 @@ def hollowed(text: bytes, context: RequestContext, body_bytes: int | None = None
     context.memory.hold(held + parsing_bytes(around), "the JSON")
     try:
         values = _filled(parse_values(around), lists)
-        return Hollow(values[0] if joined else values, lists)
+        return PartlyParsed(values[0] if joined else values, lists)
     except (MalformedBody, RecursionError):
         return None
 

@@ -45,10 +45,10 @@ def read(
             raise InputMismatch("instances: expected at least one, got an empty list")
         _check_names(payload, signature)
     found = None if has_bools else regular(form, payload, signature)
-    return cast_all(_walked(form, payload, signature, step) if found is None else found, signature)
+    return cast_all(_check_each(form, payload, signature, step) if found is None else found, signature)
 
 
-def _walked(form: str, payload: Any, signature: SignatureSpec, step: Step) -> Mapping[str, Array]:
+def _check_each(form: str, payload: Any, signature: SignatureSpec, step: Step) -> Mapping[str, Array]:
     """Look at each value, and find the words for what does not fit."""
     types = _types(signature)
     try:

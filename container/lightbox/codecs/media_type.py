@@ -105,10 +105,10 @@ def decoded_body(body: bytes, content_encoding: str, max_mb: int, context: Reque
         return body
     if coding not in _WINDOW_BITS:
         raise UnsupportedMediaType(f"Content-Encoding: expected gzip, deflate or identity; got {coding[:40]!r}")
-    return _unfolded(body, _WINDOW_BITS[coding], coding, max_mb << 20, context)
+    return _decompressed_gzip(body, _WINDOW_BITS[coding], coding, max_mb << 20, context)
 
 
-def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, context: RequestContext) -> bytes:
+def _decompressed_gzip(body: bytes, window_bits: int, coding: str, limit: int, context: RequestContext) -> bytes:
     """A gzip file may consist of several; zeros after the last are padding."""
     pieces: list[bytes] = []
     view, at, left, members = memoryview(body), 0, limit, 0

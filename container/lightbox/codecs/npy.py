@@ -101,7 +101,7 @@ class NpyCodec(Reader, Writer):
     ) -> dict[str, Array]:
         if not body.startswith(_MAGIC):
             spec = only_input(signature, content_type.name)
-            return _fitted({spec.name: read_npy(body)}, signature, context)
+            return _as_inputs({spec.name: read_npy(body)}, signature, context)
         arrays = {
             name: read_npy(member) for name, member in read_members(body, self._options.max_body_mb, context).items()
         }
@@ -111,10 +111,10 @@ class NpyCodec(Reader, Writer):
             raise InputMismatch(
                 f"npz: expected arrays named {', '.join(signature.inputs)}, got {', '.join(arrays)[:200] or 'none'}"
             )
-        return _fitted(arrays, signature, context)
+        return _as_inputs(arrays, signature, context)
 
 
-def _fitted(arrays: Mapping[str, Array], signature: SignatureSpec, context: RequestContext) -> dict[str, Array]:
+def _as_inputs(arrays: Mapping[str, Array], signature: SignatureSpec, context: RequestContext) -> dict[str, Array]:
     """Return the arrays as the signature's inputs. Numbers weigh what the model wants, which may be 8 times as much."""
     weight = held = 0
     for name, array in arrays.items():

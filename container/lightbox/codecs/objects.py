@@ -90,7 +90,7 @@ def find_objects(
 def _of_ultralytics(row: Float32, size: tuple[int, int], limits: Limits) -> Objects:
     if row.shape[1] == END_TO_END:
         boxes = _in_pixels(row[:, :4], row[:, :4], size)
-        best = _best(Objects(_whole(row[:, 5]), row[:, 4], boxes), limits)
+        best = _best(Objects(_as_integers(row[:, 5]), row[:, 4], boxes), limits)
         turned = np.flatnonzero((best.boxes[:, 2:] < best.boxes[:, :2]).any(axis=1))
         if 2 * len(turned) > len(best.scores):
             raise ModelFailed(
@@ -107,7 +107,7 @@ def _of_ultralytics(row: Float32, size: tuple[int, int], limits: Limits) -> Obje
     passed = scores > limits.score  # few of many: the rest need no corners
     boxes = _in_pixels(_corners(row[:4].T[passed]), row[:2], size)
     best = _best(Objects(classes[passed], scores[passed], boxes), limits)
-    return best.chosen(_left_over(best, limits))
+    return best.chosen(_without_overlaps(best, limits))
 
 
 def _in_pixels(boxes: Float32, places: Float32, size: tuple[int, int]) -> Float32:
@@ -132,13 +132,13 @@ def _of_tensorflow(outputs: Mapping[str, Float32], size: tuple[int, int]) -> Ite
             f"detections: expected {NUMBER} of [{rows}], one for each picture; the model gives {len(counts)}"
         )
     scale = np.array(size * 2, np.float32)
-    for index, count in enumerate(_whole(counts.clip(0, slots))):
+    for index, count in enumerate(_as_integers(counts.clip(0, slots))):
         seen = slice(max(0, count))
         boxes = outputs[BOXES][index][seen, [1, 0, 3, 2]] * scale
-        yield Objects(_whole(outputs[CLASSES][index][seen]), outputs[SCORES][index][seen], boxes)
+        yield Objects(_as_integers(outputs[CLASSES][index][seen]), outputs[SCORES][index][seen], boxes)
 
 
-def _whole(values: Float32) -> Int64:
+def _as_integers(values: Float32) -> Int64:
     """Return classes, or counts; -1 for what is no number."""
     return np.where(np.isfinite(values), values, -1).astype(np.int64)
 
@@ -156,7 +156,7 @@ def _best(found: Objects, limits: Limits) -> Objects:
     return found.chosen(passed[(-found.scores[passed]).argsort(kind="stable")])
 
 
-def _left_over(best: Objects, limits: Limits) -> Int64:
+def _without_overlaps(best: Objects, limits: Limits) -> Int64:
     """Return which objects, the best first, are left when those that overlap better ones are not."""
     left, top, right, bottom = best.boxes.T
     areas = (right - left) * (bottom - top)

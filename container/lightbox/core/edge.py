@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from lightbox.core.error_bodies import REQUEST_ID_HEADER, Headers, error_response, status_line
-from lightbox.core.errors import HungUp, LightboxError, WaitedTooLong
+from lightbox.core.errors import ClientDisconnected, LightboxError, QueueTimeout
 from lightbox.core.request_context import Header, MakeContext, RequestContext
 from lightbox.machine.temporary_storage import is_full, storage_full
 from lightbox.machine.turns import Turns
@@ -104,9 +104,9 @@ def _forget_frames(error: BaseException | None) -> None:
 
 def server_timing(context: RequestContext) -> str:
     """Return the header's value: milliseconds of each stage and of the whole, and the wire."""
-    told = [f"{name};dur={seconds * 1000:.3f}" for name, seconds in context.durations().items()]
-    told += context.timings
-    return ", ".join([*told, f'wire;desc="{context.transport}"'] if context.transport else told)
+    parts = [f"{name};dur={seconds * 1000:.3f}" for name, seconds in context.durations().items()]
+    parts += context.timings
+    return ", ".join([*parts, f'wire;desc="{context.transport}"'] if context.transport else parts)
 
 
 class Requests:
@@ -237,8 +237,8 @@ class Edge:
     @staticmethod
     def _refusal(environ: dict[str, Any], admitted: bool, waited: float) -> LightboxError | None:
         if not admitted:
-            return WaitedTooLong(f"try again: the request waited {waited:.1f} s for a thread and was not started")
-        return HungUp("try again: the client has disconnected") if _hung_up(environ) else None
+            return QueueTimeout(f"try again: the request waited {waited:.1f} s for a thread and was not started")
+        return ClientDisconnected("try again: the client has disconnected") if _hung_up(environ) else None
 
 
 class Exchange:
@@ -274,8 +274,8 @@ class Exchange:
 
     def refuse(self, error: LightboxError) -> list[bytes]:
         """Answer a request that is not begun."""
-        if not isinstance(error, HungUp):
-            pass_over_body(self._environ)
+        if not isinstance(error, ClientDisconnected):
+            drain_body(self._environ)
         return self._fail(error)
 
     def _fail(self, error: LightboxError) -> list[bytes]:
@@ -318,7 +318,7 @@ def _size(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() else 0
 
 
-def pass_over_body(environ: dict[str, Any]) -> None:
+def drain_body(environ: dict[str, Any]) -> None:
     """Read and drop the body: gunicorn resets a connection with over 64 kB unread, and nginx has to make a new one."""
     stream = environ.get("wsgi.input")
     while stream is not None and stream.read(_PIECE):

@@ -69,7 +69,7 @@ def error_response(error: LightboxError, request_id: str, path: str = "", **more
     return status, [*headers, ("Content-Length", str(len(body)))], body
 
 
-def grpc_ending(error: LightboxError, request_id: str) -> Headers:
+def grpc_trailers(error: LightboxError, request_id: str) -> Headers:
     """Return what ends a call of gRPC: its trailers, or the headers of which nginx makes them."""
     message = quote(error.message, safe=_PRINTABLE)
     # HTTP/1.1 drops spaces at the ends of a header's value.

@@ -22,22 +22,22 @@
     ├── NotAcceptable
     ├── UnsupportedMediaType
     ├── Unavailable           try again later: the model is loading, its server is down, the queue is full
-    │   ├── ModelServerAway   never sent, for want of a connection
-    │   ├── WaitedTooLong     its deadline passed before its turn came
-    │   └── HungUp            its caller was gone before its turn came
+    │   ├── ModelServerUnreachable never sent, for want of a connection
+    │   ├── QueueTimeout      its deadline passed before its turn came
+    │   └── ClientDisconnected its caller was gone before its turn came
     ├── DeadlineExceeded
-    │   └── LateLoad          of POST /models, 408
+    │   └── LoadTimeout       of POST /models, 408
     ├── OptionsMismatch       the model's options ask for pixels that its input cannot hold
     ├── ModelFailed           the model server ran the model and it failed
     │   └── ModelUninitialized  at any input: variables or tables of its own are missing
-    ├── ToldByModelServer     passed on with the model server's own status and words
+    ├── ModelServerError      passed on with the model server's own status and words
     └── HandlerFailed         the user's code raised something that is not one of these
 
     StartError                what ends a start with sentences for the operator; each is where it is raised
     ├── SettingsError · ModelLayoutError · ModelOptionsError · ModelFileError · UserCodeError
     ├── ModelServerMissing · NoLocalWire · NginxMissing · TracingMissing · PortTaken · RunDirError
     ├── TlsError · KeysUnusable · BrokenArchive
-    └── StartRefused · GaveUp
+    └── StartRefused · ChildFailed
 
 Messages are whole sentences: which field, what was expected, what came.
 """
@@ -253,18 +253,18 @@ class Unavailable(LightboxError):
         self.retry_after = retry_after
 
 
-class ModelServerAway(Unavailable):
+class ModelServerUnreachable(Unavailable):
     """No connection to the model server could be made: the request was never sent and may be sent elsewhere."""
 
 
-class WaitedTooLong(Unavailable):
+class QueueTimeout(Unavailable):
     """The request's deadline passed while it waited for its turn; it was not begun."""
 
     code = "deadline_exceeded"
     log_code = "waited_too_long"
 
 
-class HungUp(Unavailable):
+class ClientDisconnected(Unavailable):
     """The caller had hung up before the request's turn came; it was not begun."""
 
     log_code = "hung_up"
@@ -276,7 +276,7 @@ class DeadlineExceeded(LightboxError):
     code = "deadline_exceeded"
 
 
-class LateLoad(DeadlineExceeded):
+class LoadTimeout(DeadlineExceeded):
     """A model was not ready in time on AWS's own route, which says 408 for it."""
 
     @property

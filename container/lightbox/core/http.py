@@ -19,7 +19,7 @@ from werkzeug.wsgi import get_content_length, get_input_stream
 
 from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import decoded_body
-from lightbox.core.edge import EXCHANGE, Exchange, header_of, pass_over_body
+from lightbox.core.edge import EXCHANGE, Exchange, drain_body, header_of
 from lightbox.core.errors import BadRequest, LightboxError
 from lightbox.core.request_context import MemoryBudget, RequestContext
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, meant
@@ -58,7 +58,7 @@ def received_body(environ: dict[str, Any], memory: MemoryBudget, max_mb: int) ->
         try:
             context.memory.hold(2 * length)
         except LightboxError:
-            pass_over_body(environ)
+            drain_body(environ)
             raise
         with context.stage("receive"):
             body = _whole_body(environ, declared, max_mb << 20)

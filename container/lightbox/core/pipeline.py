@@ -133,17 +133,17 @@ class Pipeline:
         Raises DeadlineExceeded when time is up before.
         """
         _check_time(context)
-        told = self._told(model.name, call, body)
+        given = self._handler_context(model.name, call, body)
         if handlers.handler is not None:
             with context.stage("handler"):
-                return handlers.answer(body.body, told)
+                return handlers.answer(body.body, given)
         with context.stage("preprocess"):
-            prepared = handlers.prepare(body.body, told)
+            prepared = handlers.prepare(body.body, given)
         with context.within(self._times.call):
             plain = call.carrying(body.as_json(prepared))
             answered = self._predict(NONE, plain, _without_ranking(model), transport, context)
         with context.stage("postprocess"):
-            return handlers.finish(self._contexts.response(answered.body, told), told)
+            return handlers.finish(self._contexts.response(answered.body, given), given)
 
     def _respond_for_unknown(self, error: ModelNotFound, call: Call[R], context: RequestContext) -> R:
         """Have the handler for all models answer for a model that does not exist, as AWS's container does.
@@ -162,16 +162,16 @@ class Pipeline:
         responses = []
         for body in call.content.for_handler(find, context) or ():
             _check_time(context)
-            told = self._told(call.model or "", call, body)
+            given = self._handler_context(call.model or "", call, body)
             if handlers.handler is None:
                 with context.stage("preprocess"):
-                    handlers.prepare(body.body, told)
+                    handlers.prepare(body.body, given)
                 raise error
             with context.stage("handler"):
-                responses.append(handlers.answer(body.body, told))
+                responses.append(handlers.answer(body.body, given))
         return call.content.joined(responses, find)
 
-    def _told(self, model: str, call: Call[Any], body: Body) -> Context:
+    def _handler_context(self, model: str, call: Call[Any], body: Body) -> Context:
         """Return what AWS's container tells a handler about a body."""
         return self._contexts.of(
             model, call.version, body.method, call.attributes, body.content_type, body.accept, len(body.body)

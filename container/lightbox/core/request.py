@@ -108,7 +108,7 @@ class Call(Generic[R]):
 Answer = Callable[[Call[Response], RequestContext], Response]
 
 
-class Around(Protocol):
+class Middleware(Protocol):
     """Stands before the pipeline: answers a call itself, or has ``answer`` do so, with this call or another.
 
     ``call`` has a Body as its content.

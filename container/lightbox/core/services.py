@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lightbox.core.edge import Requests
 from lightbox.core.pipeline import Pipeline
-from lightbox.core.request import Around
+from lightbox.core.request import Middleware
 from lightbox.core.settings import Settings
 from lightbox.model.plan import ServingPlan
 from lightbox.telemetry.logs import Observer
@@ -32,7 +32,7 @@ class Services:
     pipeline: Pipeline
     observers: Sequence[Observer]
     requests: Requests
-    around: Sequence[Around] = ()
+    around: Sequence[Middleware] = ()
     """What stands before the pipeline on SageMaker's routes, the outermost first."""
     operations: Callable[[Sequence[DescribedModel]], Sequence[Description]] = lambda models: ()
     """Returns what the features add to the OpenAPI document of models."""

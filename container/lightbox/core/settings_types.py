@@ -150,7 +150,7 @@ def setting(
     return Field(validation_alias=alias, json_schema_extra=about, **bounds)
 
 
-def told(field: FieldInfo, key: str) -> str:
+def setting_metadata(field: FieldInfo, key: str) -> str:
     """Return what a setting says of itself: its ``theme``, ``default``, ``values`` or ``unit``; empty for nothing."""
     extra = field.json_schema_extra
     return str(extra.get(key, "")) if isinstance(extra, dict) else ""
@@ -165,7 +165,7 @@ def option_of(field: FieldInfo) -> Option:
 def default_of(field: FieldInfo) -> str:
     """Return a setting's default for people to read, a value between backticks."""
     value: Any = field.default
-    if text := told(field, "default"):
+    if text := setting_metadata(field, "default"):
         return text
     if value is None:
         return "unset"

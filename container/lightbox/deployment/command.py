@@ -47,7 +47,7 @@ class AwsCommand(click.Command):
             return INTERRUPTED
 
 
-class InOrder(click.Group):
+class OrderedGroup(click.Group):
     """Commands in the order in which they are declared."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -56,7 +56,9 @@ class InOrder(click.Group):
 
 
 @click.group(
-    "deploy", cls=InOrder, epilog="Example: lightbox deploy endpoint cats --image IMAGE --model-data S3_URL --role ARN"
+    "deploy",
+    cls=OrderedGroup,
+    epilog="Example: lightbox deploy endpoint cats --image IMAGE --model-data S3_URL --role ARN",
 )
 def command() -> None:
     """Bring a model onto SageMaker.

@@ -24,12 +24,14 @@ def main(arguments: list[str]) -> int:
     count = cores()
     hardware = Hardware(count, count, options.precision, options.cache)
     opener = Opener(AUTO, tuple(options.tags.split(",")), b"", hardware)
-    return max(_tell(opener, folder, options.compare or options.write, options.write) for folder in options.folders)
+    return max(
+        _print_choices(opener, folder, options.compare or options.write, options.write) for folder in options.folders
+    )
 
 
-def _tell(opener: Opener, folder: str, compares: bool, writes: bool) -> int:
+def _print_choices(opener: Opener, folder: str, compares: bool, writes: bool) -> int:
     try:
-        choices = opener.tell(folder, compares, writes)
+        choices = opener.choices(folder, compares, writes)
     except (StatusError, OSError) as error:
         print(f"{folder}: {error}", file=sys.stderr)
         return 1

@@ -77,15 +77,15 @@ class Opener:
             return _open_best(folder, options)
         return _open_with(named(wanted), folder, options)
 
-    def tell(self, folder: str, compares: bool, keeps: bool) -> Mapping[str, Choice]:
-        """Return which engine ``auto`` takes for each signature; see ``Engine.tell``. Nothing where there is one."""
+    def choices(self, folder: str, compares: bool, keeps: bool) -> Mapping[str, Choice]:
+        """Return which engine ``auto`` takes for each signature; see ``Engine.choices``. Nothing where there is one."""
         reference, able = _able(folder)
         if reference is None:
             if not compares and not known(folder, able, self.hardware):
                 return {SIGNATURE: Choice("", "the engines are compared when the model is loaded")}
             return {SIGNATURE: fastest(folder, able, self.hardware)[1]}
         options = OpenOptions(self.hardware, self.tags, self.session_config, self.is_guarded)
-        return able[0].tell(folder, options, compares, keeps) if able else {}
+        return able[0].choices(folder, options, compares, keeps) if able else {}
 
 
 def _open_with(engine: Engine, folder: str, options: OpenOptions) -> Opened:

@@ -81,7 +81,7 @@ class Engine(ABC):
         """
         return None
 
-    def tell(self, folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
+    def choices(self, folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
         """Return which engine answers each signature where it is asked to ``open_beside``.
 
         Unless it ``compares``, it only says what is known. If it ``keeps``, the folder holds what was found. Raises

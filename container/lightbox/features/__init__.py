@@ -17,7 +17,7 @@ from lightbox.features.streams import Streams
 from lightbox.features.tfs_api import TfsApi
 from lightbox.features.tracing import Tracing
 from lightbox.features.vertex_ai import VertexAi
-from lightbox.processes.additions import Additions, ServedModels, Wants
+from lightbox.processes.additions import Additions, ServedModels, StartNeeds
 from lightbox.processes.start import Start
 
 FEATURES: Sequence[Feature] = (
@@ -39,10 +39,10 @@ def enabled(settings: Settings) -> list[Feature]:
     return [feature for feature in FEATURES if feature.enabled(settings)]
 
 
-def wants(settings: Settings) -> Wants:
+def wants(settings: Settings) -> StartNeeds:
     """Return what the features that are on want of a start."""
     on = enabled(settings)
-    return Wants(
+    return StartNeeds(
         [port for feature in on for port in feature.ports(settings)],
         next((feature.why_rest_port for feature in on if feature.why_rest_port), None),
         [partial(feature.check, settings) for feature in on],
@@ -52,7 +52,7 @@ def wants(settings: Settings) -> Wants:
 
 def callers(settings: Settings) -> str | None:
     """Return whom the gate of a feature lets in, in words; None for everybody. Raises StartError."""
-    return next((told for feature in enabled(settings) if (told := feature.callers(settings))), None)
+    return next((sentence for feature in enabled(settings) if (sentence := feature.callers(settings))), None)
 
 
 def prepare(start: Start) -> Additions:
@@ -76,6 +76,8 @@ def prepare(start: Start) -> Additions:
         shown={feature.name: feature.shown_at for feature in on if feature.shown_at},
         measure=lambda: {metric: value for each in FEATURES for metric, value in each.measure(run_dir).items()},
         counters={metric for feature in FEATURES for metric in feature.counters},
-        gate=next((gate for feature in on if (gate := feature.gate(settings))), None),
+        authenticator=next(
+            (authenticator for feature in on if (authenticator := feature.authenticator(settings))), None
+        ),
         callers=callers(settings),
     )

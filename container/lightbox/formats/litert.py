@@ -100,7 +100,7 @@ class _Table:
         at = self._place(field)
         if not at:
             return ""
-        start = self._followed(at)
+        start = self._follow_offset(at)
         return _read(self._file, start + 4, _number("I", self._file, start)).decode()
 
     def items(self, field: int, size: int = 4) -> range:
@@ -108,7 +108,7 @@ class _Table:
         at = self._place(field)
         if not at:
             return range(0)
-        start = self._followed(at)
+        start = self._follow_offset(at)
         return range(start + 4, start + 4 + size * _number("I", self._file, start), size)
 
     def numbers(self, field: int) -> Iterator[int]:
@@ -117,7 +117,7 @@ class _Table:
 
     def tables(self, field: int) -> Iterator[_Table]:
         """Yield the tables of a field that is a vector of them."""
-        return (_Table(self._file, self._followed(at)) for at in self.items(field))
+        return (_Table(self._file, self._follow_offset(at)) for at in self.items(field))
 
     def _place(self, field: int) -> int:
         """Return where a field is, 0 where it is left out."""
@@ -126,7 +126,7 @@ class _Table:
         offset = _number("H", self._file, layout + place) if place < _number("H", self._file, layout) else 0
         return self._at + offset if offset else 0
 
-    def _followed(self, at: int) -> int:
+    def _follow_offset(self, at: int) -> int:
         return at + _number("I", self._file, at)
 
 

@@ -58,9 +58,12 @@ def _signature(model: memoryview, folder: Path) -> FileSignature:
 def _check_outside(tensor: memoryview, folder: Path) -> None:
     """Raise ValueError unless the file that a tensor's values are in, where it is another one, is long enough."""
     entries = [value for number, kind, value in read_fields(tensor) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED)]
-    told = {_text(_last(entry, _KEY)): _text(_last(entry, _VALUE)) for entry in entries}
-    if "location" in told:
-        check_weights(folder / told["location"], int(told.get("offset", 0)) + int(told.get("length", 0)))
+    entries_by_name = {_text(_last(entry, _KEY)): _text(_last(entry, _VALUE)) for entry in entries}
+    if "location" in entries_by_name:
+        check_weights(
+            folder / entries_by_name["location"],
+            int(entries_by_name.get("offset", 0)) + int(entries_by_name.get("length", 0)),
+        )
 
 
 class _Stored:

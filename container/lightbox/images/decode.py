@@ -52,7 +52,7 @@ from lightbox.images.exif import UPRIGHT, orientation_of, swaps_sides, turn_upri
 from lightbox.images.limits import (
     MAX_PIXELS_SETTING,
     ImageLimits,
-    PatientBytes,
+    TimeLimitedBytes,
     check_decoding,
     check_header,
     has_one_scan,
@@ -154,7 +154,7 @@ def open_image(body: bytes | memoryview, limits: ImageLimits = DEFAULT_LIMITS) -
     data = bytes(body)
     with undecodable(f"{name} image"):
         check_header(name, data, limits)
-        image = OPENERS[name](PatientBytes(data, limits.header_cpu_seconds))
+        image = OPENERS[name](TimeLimitedBytes(data, limits.header_cpu_seconds))
         limits.check_size(*image.size)
         check_decoding(image, data, limits)
         if isinstance(image, PngImageFile):
@@ -224,7 +224,7 @@ def _reduce(image: ImageFile, resized: Resized) -> None:
 
 
 def _allow(image: ImageFile, cpu_seconds: float) -> None:
-    if isinstance(image.fp, PatientBytes):
+    if isinstance(image.fp, TimeLimitedBytes):
         image.fp.allow(cpu_seconds)
 
 

@@ -33,7 +33,7 @@ TIFF_VALUES = 1 << 18
 """Numbers in one TIFF tag. Pillow makes a Python object of each; 512 x 512 tiles need as many."""
 
 BOUNDED_DECODERS = {"bmp_rle"}
-"""Decoders of Pillow's that are written in Python and read piece by piece: reader.PatientBytes ends them."""
+"""Decoders of Pillow's that are written in Python and read piece by piece: reader.TimeLimitedBytes ends them."""
 
 _BMP_WITH_COUNT = 40
 """Bytes of the least of BMP's headers that says how many colours there are."""
@@ -271,7 +271,7 @@ def _reason(error: Exception) -> str:
     return shorten(words, REASON_LIMIT)
 
 
-class PatientBytes(BytesIO):
+class TimeLimitedBytes(BytesIO):
     """A body to decode from, which stops being read when the thread has used up its processor time.
 
     Pillow walks markers, chunks and tags in Python loops. A file made of millions of them, or of thousands of

@@ -102,7 +102,7 @@ def hold(path: Path, *, shared: bool = False, wait: bool = False, flags: int = o
     return descriptor
 
 
-def let_go(descriptor: int) -> None:
+def release(descriptor: int) -> None:
     """Close what ``hold`` has returned; another process, which was forked meanwhile, may share the descriptor."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
@@ -125,7 +125,7 @@ def held(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[None]:
     try:
         yield
     finally:
-        let_go(descriptor)
+        release(descriptor)
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def locked(path: Path, context: RequestContext, busy: LightboxError) -> Iterator
     finally:
         # Before it is given up: who opened it meanwhile sees that it is not the one any more.
         path.unlink(missing_ok=True)
-        let_go(lock)
+        release(lock)
 
 
 def try_lock(path: Path, shared: bool = False) -> int | None:

@@ -110,7 +110,7 @@ def _numbers(array: Array, spec: TensorSpec) -> Array:
     with np.errstate(over="ignore"):
         converted = array.astype(dtype, order="C")
     if wanted in "fc" and (np.isfinite(array) & ~np.isfinite(converted)).any():
-        raise _beyond(spec)
+        raise _out_of_range(spec)
     return converted
 
 
@@ -134,25 +134,25 @@ def numbers(values: Sequence[Any], spec: TensorSpec) -> Array:
     try:
         return cast(np.array(values, bool if dtype.kind == "b" else np.float64), spec)
     except OverflowError:
-        raise _beyond(spec) from None
+        raise _out_of_range(spec) from None
 
 
 def _fraction(value: float, spec: TensorSpec) -> InputMismatch:
     return InputMismatch(f"input {spec.name}: expected whole numbers for {spec.dtype}, got {value}")
 
 
-def _beyond(spec: TensorSpec) -> InputMismatch:
+def _out_of_range(spec: TensorSpec) -> InputMismatch:
     return InputMismatch(f"input {spec.name}: a number is beyond the range of {spec.dtype}")
 
 
 def _check_range(low: float, high: float, dtype: np.dtype[Any], spec: TensorSpec) -> None:
     limits = np.iinfo(dtype)
     if not limits.min <= low <= high <= limits.max:
-        got = f"{_told(low)} to {_told(high)}"
+        got = f"{_number_text(low)} to {_number_text(high)}"
         raise InputMismatch(f"input {spec.name}: {spec.dtype} holds {limits.min} to {limits.max}, got {got}")
 
 
-def _told(number: float) -> str:
+def _number_text(number: float) -> str:
     """Return a number's text, in an exponent's form where it is long."""
     text = str(number)
     is_long = len(text) > _ECHO and abs(number) <= sys.float_info.max

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lightbox.formats import SAVED_MODEL_FILES, ModelFile, holds_model, model_file, model_files
 from lightbox.formats.signature import FileTensor
-from lightbox.model.foreign_files import POINTER, points, told_of_folder
+from lightbox.model.foreign_files import POINTER, describe_foreign_folder, is_pointer_file
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
 from lightbox.model.saved_model import FILE, ModelFileError, check_whole, read_signatures
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
@@ -30,7 +30,7 @@ def version_problem(folder: Path, model: str, version: int) -> str | None:
         if several := [file.path for file in model_files(folder)]:
             names = " and ".join(path.name for path in several)
             return f"{folder} holds {names}: expected one of them, or one named model{several[0].suffix}"
-        return f"{folder} holds no {SAVED_MODEL_FILES[0]}{told_of_folder(folder)}"
+        return f"{folder} holds no {SAVED_MODEL_FILES[0]}{describe_foreign_folder(folder)}"
     try:
         if signatures_of(folder, model, version) and (folder / FILE).exists():
             check_whole(folder)
@@ -96,7 +96,7 @@ def _of_file(file: ModelFile, model: str, version: int) -> Mapping[str, Signatur
     except OSError as error:
         raise ModelFileError(f"{file.path} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        pointer = next(filter(points, file.parts()), None)
+        pointer = next(filter(is_pointer_file, file.parts()), None)
         why = f"cannot be read as {file.format.title}: {error}"
         raise ModelFileError(f"{pointer} {POINTER}" if pointer else f"{file.path} {why}") from None
     inputs, outputs = _tensors(found.inputs), _tensors(found.outputs)

@@ -56,7 +56,7 @@ _CONTENTS = (
 """What a file is by its first bytes. A SavedModel begins with the number of its first or second field, 08 or 12."""
 
 
-def told_of(files: Iterable[Path]) -> str:
+def describe_foreign_file(files: Iterable[Path]) -> str:
     """Return what the first file of another format is and what to do with it, as ``; ...``; "" where there is none."""
     other = (file for file in files if file.suffix.lower() in FORMATS and file.name != _OURS)
     found = next(filter(Path.is_file, other), None)
@@ -66,7 +66,7 @@ def told_of(files: Iterable[Path]) -> str:
     return f"; {found} is {what}: {advice}"
 
 
-def told_of_folder(folder: Path) -> str:
+def describe_foreign_folder(folder: Path) -> str:
     """Return what a folder without a SavedModel holds instead, as ``; ...``; "" where nothing of it is known."""
     try:
         entries = sorted(folder.iterdir())
@@ -78,15 +78,15 @@ def told_of_folder(folder: Path) -> str:
         return f"; it holds {' and '.join(parts)} of one: the copy is not complete"
     if (folder / _TRITON).is_dir():
         return f"; {folder / _TRITON} is as Triton has it: move what it holds one folder up"
-    return _told_of_mlflow(folder, entries) if (folder / MLFLOW).is_file() else told_of(entries)
+    return _describe_mlflow(folder, entries) if (folder / MLFLOW).is_file() else describe_foreign_file(entries)
 
 
-def _told_of_mlflow(folder: Path, entries: Iterable[Path]) -> str:
-    """Return what ``told_of_folder`` does, of a folder that MLflow has saved a model as."""
+def _describe_mlflow(folder: Path, entries: Iterable[Path]) -> str:
+    """Return what ``describe_foreign_folder`` does, of a folder that MLflow has saved a model as."""
     for inside in MLFLOW_SAVED_MODELS:
         if (folder / inside).is_dir():
             return f"; {folder / inside} is as MLflow has it: move what it holds into {folder}"
-    of_flavor = told_of([*sorted((folder / "data").glob("*")), *entries])
+    of_flavor = describe_foreign_file([*sorted((folder / "data").glob("*")), *entries])
     return of_flavor or "; it is a model of MLflow, of which those of mlflow.tensorflow and mlflow.onnx can be served"
 
 
@@ -95,7 +95,7 @@ def is_pointer(start: bytes | memoryview) -> bool:
     return bytes(start[: len(_POINTER)]) == _POINTER
 
 
-def points(file: Path) -> bool:
+def is_pointer_file(file: Path) -> bool:
     """Tell the same of a file; False where it cannot be read."""
     try:
         with file.open("rb") as opened:
@@ -104,7 +104,7 @@ def points(file: Path) -> bool:
         return False
 
 
-def disguise(content: bytes) -> str | None:
+def content_problem(content: bytes) -> str | None:
     """Return how the sentence on a file that cannot be a SavedModel ends, None where it may be one."""
     if not content:
         return "is empty: it was not copied, or is not yet"

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from lightbox.core.errors import StartError
 from lightbox.formats import FORMATS, as_model_file, holds_model, is_saved_model
-from lightbox.model.foreign_files import MLFLOW, MLFLOW_SAVED_MODELS, told_of, told_of_folder
+from lightbox.model.foreign_files import MLFLOW, MLFLOW_SAVED_MODELS, describe_foreign_file, describe_foreign_folder
 
 LARGEST_VERSION = (1 << 63) - 1
 """The model servers' numbers of versions have 64 bits with a sign."""
@@ -81,7 +81,7 @@ def models_below(root: Path) -> list[ModelOnDisk]:
     """Return the models below ``root``, whatever they are called; raise ModelLayoutError when there is none."""
     if root.is_file() and not as_model_file(root):
         raise ModelLayoutError(
-            f"LIGHTBOX_MODEL_DIR: the model directory {root} is a file, not a directory{told_of([root])}"
+            f"LIGHTBOX_MODEL_DIR: the model directory {root} is a file, not a directory{describe_foreign_file([root])}"
         )
     if not root.exists():
         raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: the model directory {root} does not exist")
@@ -90,20 +90,22 @@ def models_below(root: Path) -> list[ModelOnDisk]:
         raise ModelLayoutError(
             f"LIGHTBOX_MODEL_DIR: no model was found in {root}: expected {root}/<N>/saved_model.pb, "
             f"{root}/<name>/<N>/saved_model.pb or {root}/export/Servo/<N>/saved_model.pb, N a whole number; "
-            f"or {', '.join(f'model{known.suffix}' for known in FORMATS)} in its place{_instead(root)}"
+            f"or {', '.join(f'model{known.suffix}' for known in FORMATS)} in its place{_foreign_content(root)}"
         )
     # Where none can be served they are all returned: what each of their versions lacks can then be said.
     return [model for model, servable in found if servable] or [model for model, _ in found]
 
 
-def _instead(root: Path) -> str:
+def _foreign_content(root: Path) -> str:
     """Return what lies in ``root`` and in its folders instead of models."""
     folders = (
         folder
         for folder in sorted(root.iterdir())
         if folder.is_dir() and folder.name != "code" and folder.name[0] != "."
     )
-    return told_of_folder(root) or told_of(file for folder in folders for file in sorted(folder.iterdir()))
+    return describe_foreign_folder(root) or describe_foreign_file(
+        file for folder in folders for file in sorted(folder.iterdir())
+    )
 
 
 def folders_without_model(root: Path) -> list[Path]:

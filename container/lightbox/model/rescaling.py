@@ -142,8 +142,10 @@ def find_rescaling(meta_graph: MetaGraph, tensor: str) -> Rescaling:
 
 def _at_a_fork(takers: list[Node], scale: _Values, offset: _Values) -> Rescaling:
     ops = " and ".join(sorted({taker.op for taker in takers}))
-    told = all(taker.op not in _ARITHMETIC and taker.op not in _PASSING and "Call" not in taker.op for taker in takers)
-    return Rescaling(scale, offset, ops, unknown="" if told else ops)
+    is_known = all(
+        taker.op not in _ARITHMETIC and taker.op not in _PASSING and "Call" not in taker.op for taker in takers
+    )
+    return Rescaling(scale, offset, ops, unknown="" if is_known else ops)
 
 
 def _takers(scope: _Scope, name: str) -> list[Node]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lightbox.core.errors import StartError
-from lightbox.model.foreign_files import POINTER, disguise, points
+from lightbox.model.foreign_files import POINTER, content_problem, is_pointer_file
 from lightbox.model.graph import MetaGraph, empty_is_unknown, operations, parse, shape_of
 from lightbox.model.layout import version_folder
 from lightbox.model.rescaling import Rescaling, find_rescaling
@@ -105,8 +105,8 @@ def serving_graph(path: Path) -> MetaGraph:
         content = path.read_bytes()
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from None
-    if told := disguise(content):
-        raise ModelFileError(f"{path} {told}")
+    if problem := content_problem(content):
+        raise ModelFileError(f"{path} {problem}")
     try:
         graphs = parse("SavedModel", content).meta_graphs
     except ValueError as error:
@@ -124,7 +124,7 @@ def _damaged(path: Path, error: ValueError) -> ModelFileError:
 def _asset_problem(file: Path) -> str | None:
     if not file.exists():
         return f"{file} is missing"
-    return f"{file} {POINTER}" if points(file) else None
+    return f"{file} {POINTER}" if is_pointer_file(file) else None
 
 
 def _signatures(graph: MetaGraph, model: str, version: int) -> Iterator[tuple[str, SignatureSpec]]:

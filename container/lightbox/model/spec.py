@@ -97,7 +97,7 @@ class SignatureSpec:
         """Return a sentence on the first of the inputs whose shape is another than the declared one, else None."""
         return next((said for name, array in inputs.items() if (said := _misfit(self.inputs[name], array))), None)
 
-    def too_low(self, ranks: Mapping[str, int], least: int) -> str | None:
+    def rank_problem(self, ranks: Mapping[str, int], least: int) -> str | None:
         """Return a sentence on the first of the inputs whose rank is lower than the declared one, else None.
 
         Where none is declared, ``least`` counts for numbers.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from lightbox.model.foreign_files import POINTER, is_pointer, points
+from lightbox.model.foreign_files import POINTER, is_pointer, is_pointer_file
 from lightbox.model.graph import Graph, MetaGraph, Node, Shape, base_name, parse, shape_of
 from lightbox.tfs_wire.dtypes import numpy_name
 from lightbox.tfs_wire.protobuf import read_varint
@@ -78,7 +78,7 @@ def _truncated(folder: Path, shards: int, entries: Mapping[str, _Entry]) -> str 
         if not path.exists():
             return f"{path} is missing: expected {expected} bytes"
         if (size := path.stat().st_size) < expected:
-            if points(path):
+            if is_pointer_file(path):
                 return f"{path} {POINTER}"
             return f"{path} is cut short: expected {expected} bytes, got {size}"
     return None

@@ -79,7 +79,7 @@ class ServerCore:
             seconds = None
         end = None if seconds is None else time.monotonic() + seconds
         if not self._reload_lock.acquire(timeout=-1 if seconds is None else max(0.0, seconds)):
-            raise _late()
+            raise _still_loading()
         try:
             since = moment()
             names = [name for name in self.apply(config) if not self._is_given_up(name)]
@@ -95,7 +95,7 @@ class ServerCore:
         with self.manager.changed:
             left = None if end is None else end - time.monotonic()
             if not self.manager.changed.wait_for(lambda: all(map(decided, names)), left):
-                raise _late()
+                raise _still_loading()
 
     def _settled(self, name: str, since: int) -> Servable | None:
         return self.manager.first_settled(name, since, only_wanted=not self._as_tensorflow_serving)
@@ -227,5 +227,5 @@ def _not_available(ended: list[Servable], what: str) -> StatusError:
     return StatusError(Code.UNKNOWN, f"{len(ended)} {what}(s) did not become available: {{{texts}}}")
 
 
-def _late() -> StatusError:
+def _still_loading() -> StatusError:
     return StatusError(Code.DEADLINE_EXCEEDED, "Models are still being loaded")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from lightbox.tfs_wire.local import ASK, GREETING, MAX_REQUEST_BYTES, TOLD, receive, shared
+from lightbox.tfs_wire.local import GREETING, MAX_REQUEST_BYTES, REQUEST_HEADER, RESPONSE_HEADER, receive, shared
 from lightbox.tfs_wire.status import Code, StatusError
 
 log = logging.getLogger(__name__)
@@ -93,14 +93,14 @@ class LocalServer:
             connection.sendall(GREETING)
             memory = shared(connection)
             while True:
-                start, size, seconds = ASK.unpack(receive(connection, ASK.size))
+                start, size, seconds = REQUEST_HEADER.unpack(receive(connection, REQUEST_HEADER.size))
                 if size > MAX_REQUEST_BYTES:
                     log.error("the local wire: expected at most %d bytes, got %d", MAX_REQUEST_BYTES, size)
                     return
                 is_shared = start + size <= len(memory)
                 request = memory[start : start + size] if is_shared else memoryview(receive(connection, size))
                 code, answer = self._answer(request, seconds)
-                connection.sendall(TOLD.pack(code, len(answer)) + answer)
+                connection.sendall(RESPONSE_HEADER.pack(code, len(answer)) + answer)
         except (EOFError, OSError):
             pass  # the client has closed the connection
         except MemoryError:

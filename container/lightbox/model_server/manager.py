@@ -102,7 +102,7 @@ class Manager:
         with self.changed:
             if self._stopping:
                 return False
-            if self._begin_anew():
+            if self._restart_returned():
                 return True
             for servable in self._to_unload():
                 servable.move(State.UNLOADING)
@@ -115,7 +115,7 @@ class Manager:
                 return True
         return False
 
-    def _begin_anew(self) -> bool:
+    def _restart_returned(self) -> bool:
         """End what need not be loaded any more, or else begin with the models that came back and have ended."""
         servables = [servable for versions in self._models.values() for servable in versions.values()]
         early = [servable for servable in servables if servable.state == State.START and _is_unwanted(servable)]

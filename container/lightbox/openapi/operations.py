@@ -121,8 +121,8 @@ def described(
     """Return what decorates a view; ``summary`` stands for its docstring."""
 
     def decorate(view: View) -> View:
-        told = (summary or view.__doc__ or "").rstrip(".")
-        vars(view)["described"] = Described(describe, told, by_model, changes_models)
+        sentence = (summary or view.__doc__ or "").rstrip(".")
+        vars(view)["described"] = Described(describe, sentence, by_model, changes_models)
         return view
 
     return decorate

@@ -59,7 +59,7 @@ Measured = float | Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Asked:
+class IncomingRequest:
     """A request that nginx asks about before it reads the body. ``headers`` are the caller's, as ``headers_of`` tells.
 
     ``path`` is as nginx reads it: decoded, without dots and doubled slashes; "" where it has control characters.
@@ -86,7 +86,7 @@ def headers_of(head: bytes) -> dict[str, str]:
     return found
 
 
-Gate = Callable[[Asked], Awaitable[str]]
+Authenticator = Callable[[IncomingRequest], Awaitable[str]]
 """Returns the name of a caller who may come in, "" for none; raises LightboxError to refuse."""
 
 
@@ -114,7 +114,7 @@ class NginxParts:
 
 
 @dataclass(frozen=True)
-class Wants:
+class StartNeeds:
     """What features want of a start, told by the settings alone.
 
     ``ports`` are open to callers. ``why_rest_port`` is why the model server's REST port is open, None if no feature
@@ -128,7 +128,7 @@ class Wants:
     nginx: Sequence[str] = ()
 
 
-NOTHING_WANTED = Wants()
+NO_NEEDS = StartNeeds()
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class Additions:
     ``workers`` is how many of the ``children`` answer requests as gunicorn does. ``tasks`` run beside the children.
     ``probes`` are what the supervisor itself answers beside /ping, by path: at once, and while no worker can.
     ``served`` are the models of a model server that is about to start. ``shown`` is what a person opens, by name.
-    ``measure`` returns values for /metrics, of which ``counters`` are those that only grow. ``gate`` decides who may
-    come in; None lets everybody in. ``callers`` says in words whom it lets in.
+    ``measure`` returns values for /metrics, of which ``counters`` are those that only grow. ``authenticator`` checks
+    each request; None admits all. ``callers`` describes the admitted callers.
     """
 
     ports: Sequence[Port]
@@ -152,5 +152,5 @@ class Additions:
     shown: Mapping[str, str]
     measure: Callable[[], Mapping[Metric, Measured]]
     counters: Collection[Metric]
-    gate: Gate | None = None
+    authenticator: Authenticator | None = None
     callers: str | None = None

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lightbox.model.plan import ServingPlan
 from lightbox.processes.child import Child
-from lightbox.processes.code_trial import IMPORT_SECONDS, judge, trial_command
+from lightbox.processes.code_trial import IMPORT_SECONDS, check_result, trial_command
 from lightbox.processes.run_dir import RunDir
 from lightbox.telemetry.logs import log
 from lightbox.user_code.paths import FILE_NAME, UserCodeError, find_inference, find_requirements, has_lib
@@ -59,9 +59,9 @@ class CodeSetup:
         """Install everything; what has a ``lib/`` beside it need not succeed, which without a network it cannot."""
         _make_environment(self._packages)
         failure = await self._run_pip(self._pip, self._requirements)
-        spared = [str(file) for file in self._requirements if file not in self._needed]
-        if failure and spared:
-            log(f"{failure} Continuing without {', '.join(spared)}, with the lib/ beside it")
+        optional = [str(file) for file in self._requirements if file not in self._needed]
+        if failure and optional:
+            log(f"{failure} Continuing without {', '.join(optional)}, with the lib/ beside it")
             failure = await self._run_pip(self._pip_of_needed, self._needed) if self._needed else ""
         if failure:
             raise UserCodeError(failure)
@@ -83,7 +83,7 @@ class CodeSetup:
         if not done:
             self._check.kill()
         replaced = f"; {', '.join(map(str, self._requirements))} may have replaced what Lightbox needs"
-        judge(self._result, await run, None if done else seconds, replaced if self._requirements else "")
+        check_result(self._result, await run, None if done else seconds, replaced if self._requirements else "")
 
     def _worker_environ(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return a worker's environment: what was installed is on the path; loopback needs no proxy."""
@@ -93,7 +93,7 @@ class CodeSetup:
             worker["PYTHONPATH"] = os.pathsep.join([ours, str(site_packages(self._packages)), *rest])
         for name in ("no_proxy", "NO_PROXY"):
             worker[name] = ",".join(filter(None, [environ.get(name), LOOPBACK]))
-        return worker | _told_to_handlers(self._plan)
+        return worker | _handler_environ(self._plan)
 
     def _pip_child(self, requirements: Sequence[Path], environ: Mapping[str, str]) -> Child:
         files = [part for file in requirements for part in ("-r", str(file))]
@@ -105,7 +105,7 @@ class CodeSetup:
         return Child("requirements", command, _pip_environ(environ), cwd=start)
 
 
-def _told_to_handlers(plan: ServingPlan) -> dict[str, str]:
+def _handler_environ(plan: ServingPlan) -> dict[str, str]:
     """Return the variables that AWS's container has in the environment of handlers."""
     return {
         "TFS_DEFAULT_MODEL_NAME": str(plan.default_model),  # "None" in multi-model mode, as there

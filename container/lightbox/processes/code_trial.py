@@ -27,7 +27,7 @@ def trial_command(plan_file: Path, result: Path) -> list[str]:
     return [*PYTHON, "lightbox.code_trial", str(plan_file), str(result)]
 
 
-def judge(result: Path, code: int, late_after: float | None, replaced: str = "") -> None:
+def check_result(result: Path, code: int, late_after: float | None, replaced: str = "") -> None:
     """Raise UserCodeError with one sentence unless the process has imported all.
 
     ``code`` is its exit code; ``late_after`` are the seconds after which it was ended, None where it ended by itself.
@@ -66,4 +66,4 @@ def try_code(model: PlannedModel, run_dir: Path, seconds: float = IMPORT_SECONDS
             code = tried.returncode
         except subprocess.TimeoutExpired:
             code, late_after = -signal.SIGKILL, seconds
-        judge(result, code, late_after)
+        check_result(result, code, late_after)

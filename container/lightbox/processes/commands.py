@@ -14,7 +14,7 @@ from typing import Any
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
-from lightbox.engines import default, kept
+from lightbox.engines import default, disk_cache
 from lightbox.machine.environment import environment, variable
 from lightbox.machine.shared_files import replace_file
 from lightbox.model import engine_report
@@ -125,7 +125,7 @@ def kept_engine_cache() -> Path | None:
     Raises OSError where it cannot be this user's alone.
     """
     folder = variable("XDG_CACHE_HOME", str(Path(variable("HOME") or "/", ".cache")))
-    return kept.private(Path(folder).absolute() / "lightbox") if folder else None
+    return disk_cache.private_folder(Path(folder).absolute() / "lightbox") if folder else None
 
 
 def engine_cache(run_dir: Path) -> tuple[Path, str]:

@@ -56,7 +56,7 @@ class LingeringWorker(JsonWorker):
     def handle(self, conn: Any) -> Any:
         """Answer the requests of a connection until it pauses; returns what gthread's ``handle`` does."""
         kept = super().handle(conn)
-        while kept is True and self._threads_are_enough() and _next_is_here(conn):
+        while kept is True and self._threads_are_enough() and _next_request_arrived(conn):
             kept = super().handle(conn)
         return kept
 
@@ -64,7 +64,7 @@ class LingeringWorker(JsonWorker):
         """Give a sign of life, as every second; end at a stop when nothing is left but what has been answered."""
         super().notify()
         late = self._overdue()
-        if late and not self.alive and self.nr_conns - self._resting() <= late:
+        if late and not self.alive and self.nr_conns - self._idle_connections() <= late:
             self.log.warning("stopping with %d requests that were answered with 504 and are still in progress", late)
             logging.shutdown()
             os._exit(0)  # a thread cannot be ended, and the interpreter would wait for it
@@ -73,15 +73,15 @@ class LingeringWorker(JsonWorker):
         edge = getattr(getattr(self, "wsgi", None), "wsgi_app", None)  # none while the app is loaded
         return edge.requests.overdue() if isinstance(edge, Edge) else 0
 
-    def _resting(self) -> int:
+    def _idle_connections(self) -> int:
         return len(self.keepalived_conns) + len(self.pending_conns)
 
     def _threads_are_enough(self) -> bool:
         """Tell whether no connection waits for a thread: who lingers must not keep another from its turn."""
-        return bool(self.alive and self.nr_conns - self._resting() <= self.cfg.threads)
+        return bool(self.alive and self.nr_conns - self._idle_connections() <= self.cfg.threads)
 
 
-def _next_is_here(conn: Any) -> bool:
+def _next_request_arrived(conn: Any) -> bool:
     poller = select.poll()
     poller.register(conn.sock, select.POLLIN)
     return bool(poller.poll(LINGER_MS))

@@ -20,7 +20,7 @@ from lightbox.core.error_bodies import Headers, error_response, http_bytes
 from lightbox.core.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, PermissionDenied, Unavailable
 from lightbox.core.request_context import CALLER_HEADER
 from lightbox.processes import body_memory, refusals
-from lightbox.processes.additions import Asked, ChildSpec, Gate, Probe, headers_of
+from lightbox.processes.additions import Authenticator, ChildSpec, IncomingRequest, Probe, headers_of
 from lightbox.processes.fronts import FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.processes.nginx import QUEUE
@@ -40,7 +40,7 @@ async def get(address: str, path: str) -> tuple[int, bytes]:
     return int(head.split(b" ", 2)[1]) if b" " in head else 0, body
 
 
-def told_in(body: bytes) -> str:
+def error_text(body: bytes) -> str:
     """Return the sentence in the body of an error."""
     try:
         return str(orjson.loads(body)["error"])
@@ -135,7 +135,7 @@ class SidecarWatch:
     def ended(self) -> None:
         """Note that gunicorn is gone. Its workers may answer still: only a try tells of the next one."""
         self._is_known = False
-        self._conclude("the sidecar has ended and is started again")
+        self._set_problem("the sidecar has ended and is started again")
 
     async def follow(self) -> None:
         """Probe the model whenever that is needed, forever."""
@@ -151,21 +151,21 @@ class SidecarWatch:
         found = any(server.available for server in self._servers)
         if not found:
             self._server_is_back_since, self._has_failed = None, False
-            self._conclude("the model has not been tried since its server started")
+            self._set_problem("the model has not been tried since its server started")
         return found
 
     def _look(self) -> None:
         if self._server_is_back_since is None:  # an answer that is noted before is one of the server that is gone
             self._server_is_back_since = time.monotonic()
         if self._is_known and self._answer.at > self._server_is_back_since:
-            self._conclude(None)
+            self._set_problem(None)
         elif self._trial is None:
             if not self._has_failed:
                 self._trial = asyncio.create_task(self._try())
         elif self._trial.done():
-            self._conclude(self._trial.result())
+            self._set_problem(self._trial.result())
 
-    def _conclude(self, problem: str | None) -> None:
+    def _set_problem(self, problem: str | None) -> None:
         self.problem = problem
         self._is_known = self._is_known or problem is None
         if self._trial is not None:
@@ -181,7 +181,7 @@ class SidecarWatch:
             return "the sidecar is starting"
         if self._model is None or status == 200:
             return None
-        problem = f"the model {self._model!r} does not answer: {told_in(body)}"
+        problem = f"the model {self._model!r} does not answer: {error_text(body)}"
         if status == STATUS_OF_CODE["model_failed"].http:  # it will do so until it is loaded again
             self._has_failed = True
             log(f"not ready: {problem}")
@@ -199,13 +199,13 @@ class Health:
         self.bodies: body_memory.BodyAccount | None = None
         self.refuse: Callable[[str, Mapping[str, str]], bytes] | None = None
         self.probes: Mapping[str, Probe] = {}
-        self.gate: Gate | None = None
+        self.authenticator: Authenticator | None = None
         self.servers = [ServerWatch(model, status) for status in statuses]
         self.sidecar = SidecarWatch(model, sidecar, self.servers, LastResponse(run_dir))
         self.fronts: dict[str, FrontWatch] = {}
         self.draining = False
 
-    def expect_front(self, spec: ChildSpec) -> None:
+    def watch_front(self, spec: ChildSpec) -> None:
         """Take a front into account: /ping is 200 only while it listens."""
         self.fronts[spec.name] = FrontWatch(spec)
 
@@ -252,19 +252,19 @@ class Health:
 
     async def _admit(self, bodies: body_memory.BodyAccount, target: str, sent: Mapping[str, str]) -> bytes:
         """Answer nginx, who asks before it reads a body: whether the caller may come in, and whether there is room."""
-        told: Headers = []
-        if self.gate is not None:
-            asked = Asked(sent.get(METHOD_HEADER, ""), sent.get(PATH_HEADER, ""), sent)
+        answer_headers: Headers = []
+        if self.authenticator is not None:
+            asked = IncomingRequest(sent.get(METHOD_HEADER, ""), sent.get(PATH_HEADER, ""), sent)
             try:
-                told = [(CALLER_HEADER, await self.gate(asked))]
+                answer_headers = [(CALLER_HEADER, await self.authenticator(asked))]
             except LightboxError as error:
-                told = [(INSTEAD_HEADER, refusals.DENIED), (refusals.ERROR_HEADER, refusals.written(error))]
-                told.append((CALLER_HEADER, error.caller if isinstance(error, PermissionDenied) else ""))
-                return http_bytes(403, [*told, _EMPTY], b"")
+                answer_headers = [(INSTEAD_HEADER, refusals.DENIED), (refusals.ERROR_HEADER, refusals.written(error))]
+                answer_headers.append((CALLER_HEADER, error.caller if isinstance(error, PermissionDenied) else ""))
+                return http_bytes(403, [*answer_headers, _EMPTY], b"")
         instead = bodies.instead(target, sent.get(body_memory.LENGTH_HEADER, ""))
         if instead is None:
-            return http_bytes(204, told, b"")
-        return http_bytes(403, [*told, (INSTEAD_HEADER, instead), _EMPTY], b"")
+            return http_bytes(204, answer_headers, b"")
+        return http_bytes(403, [*answer_headers, (INSTEAD_HEADER, instead), _EMPTY], b"")
 
     def _reply(self, head: bytes) -> bytes:
         method, target = head.decode("latin-1").split(" ", 2)[:2]
@@ -277,10 +277,12 @@ class Health:
             if problem is None or all(states.values()):
                 return _good(states)
             return _failed(_not_ready(problem), head, [], **states)
-        told = [(SATURATION_HEADER, f"{self.saturation.value:.3f}")]
+        answer_headers = [(SATURATION_HEADER, f"{self.saturation.value:.3f}")]
         if problem is None:
-            return http_bytes(200, [("Content-Type", "application/json"), ("Content-Length", "0"), *told], b"")
-        return _failed(_not_ready(problem), head, told)
+            return http_bytes(
+                200, [("Content-Type", "application/json"), ("Content-Length", "0"), *answer_headers], b""
+            )
+        return _failed(_not_ready(problem), head, answer_headers)
 
 
 async def _pass_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -306,7 +308,7 @@ def _not_ready(problem: str) -> Unavailable:
     return Unavailable(f"not ready: {problem}")
 
 
-def _failed(error: LightboxError, head: bytes, told: Headers, **more: Any) -> bytes:
+def _failed(error: LightboxError, head: bytes, answer_headers: Headers, **more: Any) -> bytes:
     sent = headers_of(head)
     status, headers, body = error_response(error, choose_request_id(lambda name: sent.get(name.lower())), **more)
-    return http_bytes(status, headers + told, body)
+    return http_bytes(status, headers + answer_headers, body)

@@ -55,9 +55,9 @@ class NginxLog:
 
     def edit(self, line: str) -> str | None:
         """Return a line that is to be logged, None for others; note what they tell."""
-        return None if self.swallows(line) else line
+        return None if self.consumes(line) else line
 
-    def swallows(self, line: str) -> bool:
+    def consumes(self, line: str) -> bool:
         """Act upon a line, and tell whether nobody is to read it as it is."""
         if line.startswith(ANSWERED):
             try:
@@ -69,14 +69,14 @@ class NginxLog:
             worker, _, request = line.removeprefix(FINISHED).partition(" ")
             self._finished(worker, request)
             return True
-        told = _LINE.match(line)
-        if told is None:
+        entry = _LINE.match(line)
+        if entry is None:
             return False
-        if told["said"].startswith(_REFUSED):
+        if entry["said"].startswith(_REFUSED):
             return True
-        if lost := _LOST_WORKER.match(told["said"]):
+        if lost := _LOST_WORKER.match(entry["said"]):
             self._lost_worker(lost[1])
-        return LEVELS.index(told["level"]) < self._wanted
+        return LEVELS.index(entry["level"]) < self._wanted
 
 
 class RefusedRequests:
@@ -87,29 +87,29 @@ class RefusedRequests:
         self.reasons: Counter[str] = Counter()
         """How many there were of each error code, for ``/metrics``."""
 
-    def answered(self, told: str) -> None:
+    def answered(self, line: str) -> None:
         """Log and count a request by what nginx tells of it, JSON as nginx.conf has it."""
-        fields = orjson.loads(told)
+        fields = orjson.loads(line)
         self.reasons[fields["code"]] += 1
         self._log.responded(_read(fields))
 
 
-def _read(told: dict[str, Any]) -> FinishedRequest:
+def _read(fields: dict[str, Any]) -> FinishedRequest:
     # The first line as it came: where it is no HTTP, it has neither method nor path.
-    method, _, rest = told["request"].partition(" ")
+    method, _, rest = fields["request"].partition(" ")
     well_formed = method.isascii() and method.isalpha() and rest.startswith("/")
     context = RequestContext(0)
-    context.started -= told["seconds"]
-    if caller := told.get("caller"):
+    context.started -= fields["seconds"]
+    if caller := fields.get("caller"):
         context.note(caller=caller)
     return FinishedRequest(
-        request_id=told["request_id"],
+        request_id=fields["request_id"],
         method=method if well_formed else "-",
         path=rest.partition(" ")[0].partition("?")[0] if well_formed else "-",
         route=UNMATCHED,
-        status=int(told["status"]),
-        bytes_in=int(told["bytes_in"]) if _DIGITS.fullmatch(told["bytes_in"]) else 0,
-        bytes_out=told["bytes_out"],
-        error_code=told["code"],
+        status=int(fields["status"]),
+        bytes_in=int(fields["bytes_in"]) if _DIGITS.fullmatch(fields["bytes_in"]) else 0,
+        bytes_out=fields["bytes_out"],
+        error_code=fields["code"],
         context=context,
     )

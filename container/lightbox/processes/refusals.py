@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import quote, unquote
 
 from lightbox.core.edge import choose_request_id
-from lightbox.core.error_bodies import error_response, grpc_ending, http_bytes
+from lightbox.core.error_bodies import error_response, grpc_trailers, http_bytes
 from lightbox.core.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -54,7 +54,7 @@ def refusal(settings: Settings, target: str, sent: Mapping[str, str]) -> bytes:
     request_id, form = choose_request_id(lambda name: sent.get(name.lower())), sent.get(FORM_HEADER)
     code = (CODE_HEADER, error.code)
     if form == "grpc":
-        headers = [("content-type", "application/grpc"), ("content-length", "0"), *grpc_ending(error, request_id)]
+        headers = [("content-type", "application/grpc"), ("content-length", "0"), *grpc_trailers(error, request_id)]
         return http_bytes(200, [*headers, code], b"")
     # A request that nginx cannot read is told so in one form, whatever its path.
     path = "/endpoints/" if form == "model_error" and not isinstance(error, BadRequest) else ""
@@ -67,8 +67,8 @@ def written(error: LightboxError) -> str:
     return f"{error.code} {quote(error.message)}"
 
 
-def _denial(told: str) -> LightboxError:
-    code, _, message = told.partition(" ")
+def _denial(text: str) -> LightboxError:
+    code, _, message = text.partition(" ")
     return _DENIALS[code](unquote(message))
 
 

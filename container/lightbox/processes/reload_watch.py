@@ -22,7 +22,7 @@ _WORKING = ("START", "LOADING")
 
 
 @dataclass
-class _Seen:
+class _ObservedReload:
     """A reload that stands: since when, and since when its server has loaded nothing, in seconds."""
 
     reload: StandingReload
@@ -40,7 +40,7 @@ class ReloadWatch:
         self._statuses = statuses
         self._seconds = seconds
         self._end = end
-        self._seen: dict[int, _Seen] = {}
+        self._seen: dict[int, _ObservedReload] = {}
 
     async def follow(self) -> None:
         """Look at all servers for ever."""
@@ -52,13 +52,13 @@ class ReloadWatch:
         """Look at each server once, and end those in which a reload stands for too long."""
         for server, status in enumerate(self._statuses):
             reload = standing(self._run_dir, server)
-            versions = await status.told(reload.model) if reload else None
+            versions = await status.versions_in_time(reload.model) if reload else None
             if reload is None or versions is None:  # a server that is away or starts has its time before it
                 self._seen.pop(server, None)
                 continue
             seen = self._seen.get(server)
             if seen is None or seen.reload != reload:
-                seen = self._seen[server] = _Seen(reload, now, now)
+                seen = self._seen[server] = _ObservedReload(reload, now, now)
             if any(version.state in _WORKING for version in versions.values()):
                 seen.idle_since = now
             if now - seen.idle_since >= self._seconds or now - seen.since >= MOST_LOADING * self._seconds:

@@ -42,7 +42,7 @@ _NORMALIZED = 20.0
 """A range that models are trained on is smaller: what makes such a one of 0..255 wants these."""
 
 
-class _Expects(Enum):
+class _PixelRange(Enum):
     """What the graph says of the pixels that it wants."""
 
     WHOLE = "0..255"
@@ -114,39 +114,39 @@ def scaling_lines(models: Iterable[tuple[ModelOnDisk, Sequence[Path]]], settings
     return lines
 
 
-def _advice(expects: _Expects, scaling: str, given: bool) -> str:
-    if expects is _Expects.WHOLE and scaling != "none":
+def _advice(expects: _PixelRange, scaling: str, given: bool) -> str:
+    if expects is _PixelRange.WHOLE and scaling != "none":
         return "pixels are scaled twice, the graph wants 0..255; set scaling to none"
-    if expects is _Expects.SMALL and scaling in ("none", "caffe"):
+    if expects is _PixelRange.SMALL and scaling in ("none", "caffe"):
         return "this suits pixels 0..1; set scaling to unit"
-    if expects is _Expects.NOT_FOUND and not given:
+    if expects is _PixelRange.NOT_FOUND and not given:
         return "few models are trained on 0..255; set scaling to that of the training, or to none if it was 0..255"
     return ""
 
 
-def _look(folder: Path, name: str) -> tuple[_Expects, str]:
+def _look(folder: Path, name: str) -> tuple[_PixelRange, str]:
     """Return what a version's files tell of the pixels that it wants, and a clause that says so."""
     if file := model_file(folder):
-        return _Expects.UNKNOWN, f"what {file.path.name} does with them is not read"
+        return _PixelRange.UNKNOWN, f"what {file.path.name} does with them is not read"
     layer = _keras_layer(folder)
     said = f"; {layer}" if layer else ""
     try:
         found = input_rescaling(folder, DEFAULT_SIGNATURE, name)
     except ModelFileError:
-        return _Expects.UNKNOWN, f"what {FILE} does with them cannot be read{said}"
+        return _PixelRange.UNKNOWN, f"what {FILE} does with them cannot be read{said}"
     expects, clause = _read(found)
-    if layer and expects is _Expects.NOT_FOUND:  # before the graph or in it: the two do not agree
-        expects = _Expects.UNKNOWN
+    if layer and expects is _PixelRange.NOT_FOUND:  # before the graph or in it: the two do not agree
+        expects = _PixelRange.UNKNOWN
     return expects, f"{clause}{said}"
 
 
-def _read(found: Rescaling) -> tuple[_Expects, str]:
+def _read(found: Rescaling) -> tuple[_PixelRange, str]:
     if found.unknown and found.changes_nothing:
         why = f"its first operation is {found.unknown}, with values that are not in it or more than one path"
-        return _Expects.UNKNOWN, f"cannot tell whether {FILE} rescales, as {why}"
+        return _PixelRange.UNKNOWN, f"cannot tell whether {FILE} rescales, as {why}"
     if found.changes_nothing:
         followed = f", the image goes to {found.followed_by}" if found.followed_by else ""
-        return _Expects.NOT_FOUND, f"no rescaling layer was found in {FILE}{followed}"
+        return _PixelRange.NOT_FOUND, f"no rescaling layer was found in {FILE}{followed}"
     low, high = found.limits(0, 255)
     after = f", and {found.unknown} may change that" if found.unknown else ""
     clause = f"{FILE} itself makes {low:.4g}..{high:.4g} of 0..255{after}"
@@ -154,10 +154,10 @@ def _read(found: Rescaling) -> tuple[_Expects, str]:
     if max(factors) * 255 <= _NORMALIZED or (
         all(abs(factor - 1) < 1e-3 for factor in factors) and max(map(abs, found.offset)) > 5
     ):
-        return _Expects.WHOLE, clause
+        return _PixelRange.WHOLE, clause
     if min(factors) >= 0.5 and max(factors) < 10 and max(map(abs, found.offset)) < 5:
-        return _Expects.SMALL, clause
-    return _Expects.UNKNOWN, f"{clause}, which tells nothing of the pixels that it wants"
+        return _PixelRange.SMALL, clause
+    return _PixelRange.UNKNOWN, f"{clause}, which tells nothing of the pixels that it wants"
 
 
 def _keras_layer(folder: Path) -> str:
@@ -166,10 +166,10 @@ def _keras_layer(folder: Path) -> str:
         with suppress(ValueError, RecursionError):
             for layer in _layers(json.loads(text)):
                 config = layer.get("config") or {}
-                told = ", ".join(
+                descriptions = ", ".join(
                     f"{key}={config[key]}" for key in ("scale", "offset", "mean", "variance") if key in config
                 )
-                return f"{path} names a layer {layer['class_name']}({told[:80]})"
+                return f"{path} names a layer {layer['class_name']}({descriptions[:80]})"
     return ""
 
 

@@ -13,7 +13,7 @@ from lightbox.model.checks import show_versions
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
 from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
-from lightbox.processes.additions import NOTHING_WANTED, Port, Wants
+from lightbox.processes.additions import NO_NEEDS, Port, StartNeeds
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.processes.run_dir import RunDir, port_is_free
@@ -43,10 +43,10 @@ def listening(
     return [*lines, "unix sockets: gRPC of the model server, the sidecar, /ping"]
 
 
-def callers_line(settings: Settings, added: Iterable[Port], told: str | None) -> str:
-    """Return who may call; ``told`` is what a feature says of it. ``added`` are the ports of the features."""
-    if told:
-        return f"callers: {told}"
+def callers_line(settings: Settings, added: Iterable[Port], sentence: str | None) -> str:
+    """Return who may call; ``sentence`` is what a feature says of it. ``added`` are the ports of the features."""
+    if sentence:
+        return f"callers: {sentence}"
     ports = " or ".join(str(number) for number in (settings.port, *(port.number for port in added)))
     if not settings.nginx:
         return f"no keys are set: whoever is on this machine may use port {ports}"
@@ -64,7 +64,7 @@ class PortTaken(StartError):
     """A port that the settings name is in use; the message names setting and port."""
 
 
-def make_plan(settings: Settings, run_dir: RunDir, wants: Wants = NOTHING_WANTED) -> ServingPlan:
+def make_plan(settings: Settings, run_dir: RunDir, wants: StartNeeds = NO_NEEDS) -> ServingPlan:
     """Find the models, read their options, choose addresses.
 
     Raises ModelLayoutError, ModelOptionsError and UserCodeError, each with one sentence.
@@ -130,7 +130,7 @@ def usual_ports(settings: Settings) -> list[tuple[int, int]]:
     return [(grpc_port + 2 * index, rest_port + 2 * index) for index in range(settings.instance_count)]
 
 
-def check_port_range(settings: Settings, wants: Wants) -> None:
+def check_port_range(settings: Settings, wants: StartNeeds) -> None:
     """Raise PortTaken, with a sentence for each port, when a model server could not listen where it is told to."""
     if settings.safe_port_range is None:
         return

@@ -59,7 +59,7 @@ MOST_ENDS = 8
 """After so many ends in a row without a steady life between them, all stops, and the platform starts it again."""
 
 
-class GaveUp(StartError):
+class ChildFailed(StartError):
     """A child cannot stay up; the message says why."""
 
 
@@ -75,7 +75,7 @@ class Supervisor:
         sidecar, self._health_address = start.address("sidecar"), start.address("health")
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
         self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
-        self._health.probes, self._health.gate = added.probes, added.gate
+        self._health.probes, self._health.authenticator = added.probes, added.authenticator
         self._health.bodies = self._bodies = BodyAccount(start.room, settings.max_body_mb << 20)
         self._health.refuse = partial(refusal, settings)
         self._reloads = ReloadWatch(run_dir.path, self._statuses, settings.load_seconds, self._end_blocked)
@@ -109,7 +109,7 @@ class Supervisor:
         for spec in added.children:
             front = [*commands.PYTHON, "lightbox.front", spec.module, str(start.plan_file), *spec.arguments]
             self._children.append(self._worker_child(spec.name, front, run_dir))
-            self._health.expect_front(spec)
+            self._health.watch_front(spec)
         self._children.append(self._worker_child("gunicorn", gunicorn, run_dir))
         self._watches: dict[str, ServerWatch] = {}
         self._gpus = commands.gpu_names(environ)
@@ -233,7 +233,7 @@ class Supervisor:
         if failure is None:
             log("stopped")
             return 0
-        if not isinstance(failure, GaveUp):
+        if not isinstance(failure, ChildFailed):
             raise failure
         log(str(failure))
         return 1
@@ -272,9 +272,9 @@ class Supervisor:
         started = time.monotonic()
         while self._health.problem() is not None:
             await asyncio.sleep(0.05)
-            await self._versions.show_again()
+            await self._versions.show_recovered()
             if self._settings.wait_seconds and time.monotonic() - started > self._settings.wait_seconds:
-                raise GaveUp(
+                raise ChildFailed(
                     f"SAGEMAKER_TFS_WAIT_TIME_SECONDS: not ready after {self._settings.wait_seconds:g} s: "
                     f"{self._health.problem()}"
                 )
@@ -286,7 +286,7 @@ class Supervisor:
         await self._versions.follow()
 
     async def _keep_running(self, child: Child) -> None:
-        """Run a child, again and again with growing pauses, until all stops; raise GaveUp when it is no use."""
+        """Run a child, again and again with growing pauses, until all stops; raise ChildFailed when it is no use."""
         if child.name == "gunicorn":
             await self._prepare_code()
             self._code_ready.set()
@@ -310,14 +310,14 @@ class Supervisor:
             if time.monotonic() - started > STEADY_SECONDS:
                 pause, ends = FIRST_BACKOFF, 0
             ends += 1
-            if ends >= MOST_ENDS or self._hopeless(child, code):
-                raise GaveUp(self._last_words(child, code))
+            if ends >= MOST_ENDS or self._refused_to_start(child, code):
+                raise ChildFailed(self._failure_text(child, code))
             log(f"{child.name} ended with {describe_exit(code)} and is started again in {pause:g} s")
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_BACKOFF)
 
     async def try_code(self) -> None:
-        """Do with the user's code what ``run`` does, and nothing else of it; raise GaveUp when it cannot be used."""
+        """Do with the user's code what ``run`` does, and nothing else of it; raise ChildFailed when it cannot be used."""
         try:
             await self._prepare_code()
         finally:
@@ -327,11 +327,11 @@ class Supervisor:
             await asyncio.gather(*(status.close() for status in self._statuses))
 
     async def _prepare_code(self) -> None:
-        """Make the user's code ready, while the model server loads; raise GaveUp when it cannot be used."""
+        """Make the user's code ready, while the model server loads; raise ChildFailed when it cannot be used."""
         try:
             await self._code.run()
         except UserCodeError as error:
-            raise GaveUp(str(error)) from error
+            raise ChildFailed(str(error)) from error
 
     def _note_end(self, child: Child) -> None:
         if child.name in self._watches:
@@ -343,11 +343,11 @@ class Supervisor:
         elif child.name in self._health.fronts:
             self._health.fronts[child.name].ended()
 
-    def _hopeless(self, child: Child, code: int) -> bool:
+    def _refused_to_start(self, child: Child, code: int) -> bool:
         """Tell whether a child refused to start, rather than failed once it had run: then trying again is no use."""
         return child.name in self._watches and not self._server_was_up and code > 0
 
-    def _last_words(self, child: Child, code: int) -> str:
+    def _failure_text(self, child: Child, code: int) -> str:
         text = "\n".join(child.last_lines)
         ended = f"{child.name} cannot stay up, it ended with {describe_exit(code)}; its last lines:\n{text}"
         return commands.unloadable(text, self._plan.models) or ended

@@ -91,20 +91,22 @@ def warnings(settings: Settings) -> list[str]:
     found = identify(settings)
     if found is None:
         return []
-    told = []
+    fields = []
     if found.expires <= time.time():
-        told.append(f"{CERT}: the certificate of {found.subject} has expired; most clients refuse it")
+        fields.append(f"{CERT}: the certificate of {found.subject} has expired; most clients refuse it")
     if CLIENT_CA in found.files:
         trusted = _trusted(found.files[CLIENT_CA])
         authorities = trusted.get_ca_certs()
-        told += [
+        fields += [
             f"{CLIENT_CA}: the certificate of {_subject(one)} has expired; what it has signed is refused"
             for one in authorities
             if ssl.cert_time_to_seconds(str(one["notAfter"])) <= time.time()
         ]
         if others := trusted.cert_store_stats()["x509"] - len(authorities):
-            told.append(f"{CLIENT_CA}: expected certificates of authorities, which sign others; got {others} of others")
-    return told
+            fields.append(
+                f"{CLIENT_CA}: expected certificates of authorities, which sign others; got {others} of others"
+            )
+    return fields
 
 
 class TlsWatch:
@@ -198,8 +200,8 @@ def _judge(settings: Settings, contents: Mapping[str, bytes | str]) -> Identity 
             # OpenSSL says of both whether they are too weak, and of the certificate nothing else by now.
             variable = CERT if str(error.reason).startswith(("EE_", "CA_")) else KEY
             raise TlsError(f"{variable}: OpenSSL cannot use {paths[variable]}: {error.reason or error}") from None
-        told = _test_decode_cert(cert)
-    return Identity(files, _subject(told), ssl.cert_time_to_seconds(str(told["notAfter"])))
+        fields = _test_decode_cert(cert)
+    return Identity(files, _subject(fields), ssl.cert_time_to_seconds(str(fields["notAfter"])))
 
 
 def _problem_of_certificates(content: bytes) -> str | None:
@@ -227,10 +229,10 @@ def _problem_of_key(content: bytes) -> str | None:
     return None
 
 
-def _subject(told: Mapping[str, Any]) -> str:
+def _subject(fields: Mapping[str, Any]) -> str:
     """Return whom a certificate names: its subject, and the names for which clients accept it."""
-    subject = ", ".join(f"{name}={value}" for part in told.get("subject", ()) for name, value in part)
-    names = ", ".join(value for _, value in told.get("subjectAltName", ()))
+    subject = ", ".join(f"{name}={value}" for part in fields.get("subject", ()) for name, value in part)
+    names = ", ".join(value for _, value in fields.get("subjectAltName", ()))
     return " for ".join(filter(None, (subject, names))) or "nobody"
 
 

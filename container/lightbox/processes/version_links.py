@@ -20,7 +20,7 @@ from lightbox.model.changes import change_problem
 from lightbox.model.checks import signatures_of, version_problem
 from lightbox.model.layout import LARGEST_VERSION, is_version
 from lightbox.model.spec import SignatureSpec
-from lightbox.processes.health import get, told_in
+from lightbox.processes.health import error_text, get
 from lightbox.processes.option_checks import misfits
 from lightbox.telemetry.logs import log
 from lightbox.transports.model_status import ModelStatus, ServerState
@@ -80,7 +80,7 @@ class VersionLinks:
                 self._away.add(int(link.name))
                 link.unlink(missing_ok=True)
 
-    async def show_again(self) -> None:
+    async def show_recovered(self) -> None:
         """Show what ``server_ended`` has hidden and is back; ``found`` does so too."""
         if self._away:
             with suppress(OSError):  # it is away still
@@ -168,7 +168,7 @@ class VersionLinks:
 
     async def states(self) -> Sequence[ServerState]:
         """Return each model server's versions."""
-        return await asyncio.gather(*(status.told(self._model.name) for status in self._statuses))
+        return await asyncio.gather(*(status.versions_in_time(self._model.name) for status in self._statuses))
 
     async def probe(self, version: int) -> str | None:
         """Have the sidecar make a version predict, as a worker does for a caller; return why it must not answer, None
@@ -190,8 +190,8 @@ class VersionLinks:
             if self._late_probes[version] >= MOST_LATE_PROBES:
                 return f"{MOST_LATE_PROBES} requests got no answer in time"
         if status in (0, 404, 503, 504):  # the sidecar or a model server starts, or has no time
-            raise Unavailable(told_in(body))
-        return told_in(body) or f"status {status}"
+            raise Unavailable(error_text(body))
+        return error_text(body) or f"status {status}"
 
     def log(self, version: int, text: str) -> None:
         """Log a sentence about a version."""

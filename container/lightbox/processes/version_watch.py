@@ -41,10 +41,10 @@ class VersionWatch:
         self._answering[model] = versions
         self._file.write(self._answering)
 
-    async def show_again(self) -> None:
+    async def show_recovered(self) -> None:
         """Show what ``server_ended`` has hidden and is back; ``follow`` does so too."""
         for versions in self._followed.values():
-            await versions.links.show_again()
+            await versions.links.show_recovered()
 
     async def follow(self) -> None:
         """Follow all models for ever, and name new ones in the log."""
@@ -88,11 +88,11 @@ def _folders(root: Path) -> set[Path]:
 
 
 async def _follow(name: str, versions: ModelVersions) -> None:
-    loop, told = asyncio.get_running_loop(), ""
+    loop, reported = asyncio.get_running_loop(), ""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         try:
             await versions.look(loop.time())
         except Exception as error:  # whatever is wrong with a version, the others answer on
-            if told != (told := repr(error)):
-                log(f"the versions of the model {name!r} cannot be followed: {told}")
+            if reported != (reported := repr(error)):
+                log(f"the versions of the model {name!r} cannot be followed: {reported}")

@@ -58,7 +58,7 @@ class _Version:
     """Why it is not shown, by these files; empty where it may be, None until they were the same in two looks."""
     beside: list[int] | None = None
     """The answering version, if any, that ``problem`` comes from a comparison with; None where nothing was compared."""
-    told: bool = False
+    reported: bool = False
     ends: int = 0
     hidden_at: float | None = None
     load: Load | None = None
@@ -81,7 +81,7 @@ class ModelVersions:
     def not_served(self) -> dict[int, str]:
         """Return the versions of which the log says that they are not served, each with the reason."""
         waiting = self._in(Phase.WAITING).items()
-        return {number: version.problem for number, version in waiting if version.problem and version.told}
+        return {number: version.problem for number, version in waiting if version.problem and version.reported}
 
     async def look(self, now: float) -> None:
         """Compare what is with what was, and take each version one step further; ``now`` is in seconds."""
@@ -138,8 +138,8 @@ class ModelVersions:
             version.phase, version.since = Phase.LEAVING, self._now
             self.links.publish(self.answering())
             self.links.log(number, f"was removed; version {self.answering()[0]} answers")
-        elif files != version.files and not version.told:
-            version.told = True
+        elif files != version.files and not version.reported:
+            version.reported = True
             change = "was removed" if files is None else "has changed on disk"
             self.links.log(number, f"{change}; the files that were loaded stay in use. Give a new version a new number")
 
@@ -151,7 +151,7 @@ class ModelVersions:
                     self.links.log(number, f"is here and cannot be served yet: {problem}")
             if version.problem is None and version.files is not None and version.since < self._now:
                 version.problem = await self.links.problem(number) or ""
-            if version.problem and not version.told and self._now - version.since >= QUIET_SECONDS:
+            if version.problem and not version.reported and self._now - version.since >= QUIET_SECONDS:
                 self._tell(number, version)
             await self._compare_with_answering(number, version)
 
@@ -166,7 +166,7 @@ class ModelVersions:
                 self._tell(number, version)
 
     def _tell(self, number: int, version: _Version) -> None:
-        version.told = True
+        version.reported = True
         self.links.log(number, f"is not served: {version.problem}. It is tried again when its files change")
 
     def _judge_start(self, servers: Sequence[ServerState]) -> None:
@@ -199,7 +199,7 @@ class ModelVersions:
                 continue  # a model server has ended while another version was probed
             if self._now - version.since >= STALE_SECONDS:
                 for server in range(len(servers)):
-                    version.load.begun(server)
+                    version.load.note_started(server)
             if failure := version.load.failure(servers):
                 self._hide(number, f"it cannot be loaded: {failure[1]}")
             elif version.load.is_done(servers):
@@ -215,7 +215,7 @@ class ModelVersions:
         if problem:
             self._hide(number, f"it failed a probe: {problem}")
             return
-        version.phase, version.since, version.told = Phase.ANSWERING, self._now, False
+        version.phase, version.since, version.reported = Phase.ANSWERING, self._now, False
         self.links.publish(self.answering())
         is_best = number == self.answering()[0]
         self.links.log(number, "answers" if is_best else f"is served; version {self.answering()[0]} answers")

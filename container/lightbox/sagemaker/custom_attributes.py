@@ -83,8 +83,8 @@ class CustomAttributes:
         for name in self.pairs:
             if name.lower().startswith("tfs-") and name not in KNOWN_PAIRS:
                 close = meant(name)
-                told = f"did you mean {close}?" if close else f"expected one of {', '.join(KNOWN_PAIRS)}"
-                raise BadRequest(f"custom attribute {name[:100]}: there is no such attribute; {told}")
+                hint = f"did you mean {close}?" if close else f"expected one of {', '.join(KNOWN_PAIRS)}"
+                raise BadRequest(f"custom attribute {name[:100]}: there is no such attribute; {hint}")
 
 
 def meant(name: str) -> str | None:

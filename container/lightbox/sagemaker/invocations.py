@@ -18,7 +18,7 @@ from lightbox.core.edge import EXCHANGE, WsgiApp, header_of
 from lightbox.core.errors import BadRequest
 from lightbox.core.http import TARGET_MODEL, check_query, http_response, received_body
 from lightbox.core.pipeline import Pipeline
-from lightbox.core.request import Around, Body, Call
+from lightbox.core.request import Body, Call, Middleware
 from lightbox.core.request_context import Header, RequestContext
 from lightbox.core.services import Services
 from lightbox.model.spec import Method
@@ -42,7 +42,7 @@ class Invocations:
         """Bodies of these types are answered before the pipeline, and read their attributes by themselves."""
         self._answer = self._run
         for around in reversed(services.around):
-            self._answer = partial(_within, around, self._answer)
+            self._answer = partial(_through_middleware, around, self._answer)
 
     def answer(
         self, environ: dict[str, Any], model: str | None = None, loads: bool = False, accept: str | None = None
@@ -73,7 +73,7 @@ class Invocations:
         attributes = CustomAttributes.read(text)
         if any(_is_of_type(content_type, name) for name in self._own_types):
             return Call(content, model, attributes=attributes)
-        return _chosen(content, model, attributes)
+        return _call_of(content, model, attributes)
 
     def _run(self, call: Call[Response], header: Header, context: RequestContext) -> Response:
         content = call.content
@@ -103,7 +103,7 @@ def without_flask(invocations: Invocations, app: WsgiApp, fail: Callable[[HTTPEx
     return answer
 
 
-def _chosen(content: Body, model: str | None, attributes: CustomAttributes) -> Call[Response]:
+def _call_of(content: Body, model: str | None, attributes: CustomAttributes) -> Call[Response]:
     """Return a call as its custom attributes ask for it; ``model`` wins over the one that they name."""
     content = replace(content, method=attributes.method, crop=attributes.crop)
     version, outputs = attributes.version, attributes.outputs
@@ -113,8 +113,8 @@ def _chosen(content: Body, model: str | None, attributes: CustomAttributes) -> C
     return Call(content, model, version, attributes.signature, attributes.transport, outputs, attributes)
 
 
-def _within(
-    around: Around, answer: _AnswerTo, call: Call[Response], header: Header, context: RequestContext
+def _through_middleware(
+    around: Middleware, answer: _AnswerTo, call: Call[Response], header: Header, context: RequestContext
 ) -> Response:
     content_type = header("Content-Type") or ""
     if not around.media_types or any(_is_of_type(content_type, name) for name in around.media_types):

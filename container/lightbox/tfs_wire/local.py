@@ -19,7 +19,7 @@ import struct
 
 GREETING = b"LBWIRE02"
 """Tells that a thread serves the connection, and which form the messages have."""
-ASK, TOLD = struct.Struct("<QQd"), struct.Struct("<qQ")
+REQUEST_HEADER, RESPONSE_HEADER = struct.Struct("<QQd"), struct.Struct("<qQ")
 MAX_REQUEST_BYTES = 2**31 - 1
 """As over gRPC, and the most that protobuf reads."""
 

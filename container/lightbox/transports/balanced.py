@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from lightbox.core.errors import LightboxError, ModelNotFound, ModelServerAway
+from lightbox.core.errors import LightboxError, ModelNotFound, ModelServerUnreachable
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec
 from lightbox.transports.base import Transport
@@ -44,11 +44,11 @@ class BalancedTransport(Transport):
 
         A new version is not in all servers at once: one may describe it, and another not have it yet.
         """
-        failure: LightboxError = ModelServerAway("no model server can be reached")
+        failure: LightboxError = ModelServerUnreachable("no model server can be reached")
         for index in self._order():
             try:
                 result = call(self._transports[index])
-            except ModelServerAway as error:
+            except ModelServerUnreachable as error:
                 self._away_until[index] = time.monotonic() + AVOID_SECONDS
                 failure = failure if isinstance(failure, ModelNotFound) else error
             except ModelNotFound as error:

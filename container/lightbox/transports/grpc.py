@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 from typing_extensions import override
 
-from lightbox.core.errors import ModelServerAway, UnknownSignature
+from lightbox.core.errors import ModelServerUnreachable, UnknownSignature
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.tfs_wire.dtypes import numpy_name
@@ -82,7 +82,7 @@ class GrpcTransport(PredictTransport):
                 raise from_server(error.code().name, error.details() or "", model, version) from error
 
         if (reply := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
-            raise ModelServerAway(f"no model server can be reached for the model {model!r}")
+            raise ModelServerUnreachable(f"no model server can be reached for the model {model!r}")
         return reply
 
     def close(self) -> None:

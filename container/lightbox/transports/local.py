@@ -19,7 +19,7 @@ from typing_extensions import override
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import SignatureSpec
-from lightbox.tfs_wire.local import ASK, GREETING, MAX_REQUEST_BYTES, TOLD, receive, share
+from lightbox.tfs_wire.local import GREETING, MAX_REQUEST_BYTES, REQUEST_HEADER, RESPONSE_HEADER, receive, share
 from lightbox.tfs_wire.status import Code
 from lightbox.transports.base import RECONNECT_SECONDS, from_server
 from lightbox.transports.grpc import GrpcTransport
@@ -128,7 +128,7 @@ def _sent(connection: _Connection, request: Pieces, size: int, spec: SignatureSp
         is_shared = start + size <= len(connection.memory)
         if is_shared:
             _write(connection.memory, start, request)
-        connection.socket.sendall(ASK.pack(start, size, seconds))
+        connection.socket.sendall(REQUEST_HEADER.pack(start, size, seconds))
         for piece in () if is_shared else request:
             connection.socket.sendall(piece)
     except TimeoutError as error:
@@ -153,7 +153,7 @@ def _receive(connection: _Connection, spec: SignatureSpec, context: RequestConte
     """Return the status code and the message of an answer; the connection is closed where there is none."""
     try:
         connection.socket.settimeout(max(context.remaining(), _LEAST_SECONDS))
-        code, size = TOLD.unpack(receive(connection.socket, TOLD.size))
+        code, size = RESPONSE_HEADER.unpack(receive(connection.socket, RESPONSE_HEADER.size))
         return code, receive(connection.socket, size)
     except TimeoutError as error:
         connection.close()

@@ -15,7 +15,7 @@ from lightbox.core.errors import DeadlineExceeded, LightboxError, ModelFailed, U
 from lightbox.core.request_context import RequestContext
 from lightbox.tfs_wire.messages import model_management_pb2
 from lightbox.transports import standing_reload
-from lightbox.transports.model_status import ServerState, not_told, status_method
+from lightbox.transports.model_status import ServerState, status_method, versions_after_error
 
 
 class ModelManagement:
@@ -50,12 +50,12 @@ class ModelManagement:
             end = standing_reload.begin(self._run_dir, server, "load" if joins else "unload", model, context)
             # It has no time limit: the server would not heed one.
             answers.append(_answer(call.future(request, wait_for_ready=wait_for_server), end, context))
-        return [_complaint(response) for response in [answer() for answer in answers]]
+        return [_error_message(response) for response in [answer() for answer in answers]]
 
     def states(self, model: str, context: RequestContext) -> list[ServerState]:
         """Return each server's versions of a model. Raises DeadlineExceeded."""
         left = max(context.remaining(), 0.001)
-        return [_told(call) for call in [method.future(model, timeout=left) for method in self._statuses]]
+        return [_states_of(call) for call in [method.future(model, timeout=left) for method in self._statuses]]
 
 
 def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> Callable[[], Any]:
@@ -75,17 +75,17 @@ def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> C
     return wait
 
 
-def _told(pending: Any) -> ServerState:
+def _states_of(pending: Any) -> ServerState:
     try:
         error = pending.exception()
-        return pending.result() if error is None else not_told(error)
+        return pending.result() if error is None else versions_after_error(error)
     except TimeoutError as error:
         raise DeadlineExceeded(standing_reload.LATE) from error
     except OSError:
         return None
 
 
-def _complaint(response: Any) -> str:
+def _error_message(response: Any) -> str:
     if not isinstance(response, grpc.RpcError):
         return str(response.status.error_message) if response.status.error_code else ""
     if response.code() is grpc.StatusCode.UNKNOWN:

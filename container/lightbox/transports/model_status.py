@@ -36,7 +36,7 @@ class Load:
     """Versions of a model on their way into model servers, by what each server said before and says now.
 
     ``END`` with an error may be an earlier load's. It is this one's when something else was seen since: another state,
-    another error, or a word of the server, see ``begun``.
+    another error, or a word of the server, see ``note_started``.
     """
 
     def __init__(self, versions: Collection[int], before: Sequence[ServerState]) -> None:
@@ -44,19 +44,19 @@ class Load:
         self._before = [server or {} for server in before]
         self._begun: list[set[int]] = [set() for _ in before]
 
-    def begun(self, server: int) -> None:
+    def note_started(self, server: int) -> None:
         """Note that a server has begun with all versions."""
         self._begun[server].update(self._versions)
 
     def failure(self, servers: Sequence[ServerState]) -> tuple[int, str] | None:
         """Return a version that has failed and its error, None where none has."""
-        for before, begun, now in zip(self._before, self._begun, servers, strict=True):
+        for before, note_started, now in zip(self._before, self._begun, servers, strict=True):
             for version, status in sorted((now or {}).items()):
                 if version not in self._versions:
                     continue
                 if status.state != "END" or status != before.get(version):
-                    begun.add(version)
-                if status.state == "END" and status.error and version in begun:
+                    note_started.add(version)
+                if status.state == "END" and status.error and version in note_started:
                     return version, status.error
         return None
 
@@ -92,7 +92,7 @@ def status_method(channel: Any) -> Any:
     )
 
 
-def not_told(error: Any) -> dict[int, VersionStatus]:
+def versions_after_error(error: Any) -> dict[int, VersionStatus]:
     """Return the versions that a failed call tells of: none, where the server does not know the model.
 
     Raises TimeoutError for a server that is too busy, OSError for one that is away.
@@ -126,10 +126,10 @@ class ModelStatus:
         try:
             found: Mapping[int, VersionStatus] = await self._method(model)
         except grpc.aio.AioRpcError as error:
-            return not_told(error)
+            return versions_after_error(error)
         return found
 
-    async def told(self, model: str) -> ServerState:
+    async def versions_in_time(self, model: str) -> ServerState:
         """Return a model's versions by number, None where the server does not tell them in time."""
         try:
             async with asyncio.timeout(STATE_SECONDS):

@@ -24,7 +24,7 @@ from lightbox.core.errors import (
     BadRequest,
     LightboxError,
     ModelFailed,
-    ModelServerAway,
+    ModelServerUnreachable,
     Unavailable,
     UnknownSignature,
 )
@@ -155,7 +155,7 @@ class RestTransport(Transport):
         signature = (spec.model, spec.version, spec.name)
         by_row = may_go_by_rows(call) and signature not in self._without_rows
         with context.stage("encode"):
-            _refuse_unspeakable(spec)
+            _refuse_dtypes_without_json(spec)
             body = write_request(call, by_row)
         with context.stage("predict"):
             context.transport = self.name
@@ -200,10 +200,10 @@ class RestTransport(Transport):
             except requests.RequestException as error:
                 if _is_unsent(error):
                     return None
-                raise _unanswered(error, model, version) from error
+                raise _no_response(error, model, version) from error
 
         if (reply := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
-            raise ModelServerAway(f"no model server can be reached for the model {model!r}")
+            raise ModelServerUnreachable(f"no model server can be reached for the model {model!r}")
         return reply
 
 
@@ -217,7 +217,7 @@ def _is_unsent(error: requests.RequestException) -> bool:
     )
 
 
-def _unanswered(error: requests.RequestException, model: str, version: int | None) -> LightboxError:
+def _no_response(error: requests.RequestException, model: str, version: int | None) -> LightboxError:
     if isinstance(error, requests.Timeout):
         return from_server("DEADLINE_EXCEEDED", "", model, version)
     return Unavailable(f"the model server ended while it processed a request for the model {model!r}")
@@ -230,7 +230,7 @@ def _error_text(reply: requests.Response) -> str:
         return reply.text
 
 
-def _refuse_unspeakable(spec: SignatureSpec) -> None:
+def _refuse_dtypes_without_json(spec: SignatureSpec) -> None:
     """Refuse dtypes that the server could not read, or could run the model for and then not write."""
     for tensor in (*spec.inputs.values(), *spec.outputs.values()):
         if tensor.dtype in NOT_OVER_REST:

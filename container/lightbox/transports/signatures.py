@@ -172,11 +172,11 @@ class RankGuard:
 
     def check_ranks(self, signature: SignatureSpec, ranks: Mapping[str, int]) -> None:
         """Raise InputMismatch where inputs of these ranks may end the model server."""
-        if signature.too_low(ranks, HIGHEST) is None:
+        if signature.rank_problem(ranks, HIGHEST) is None:
             return
         least = self.traits(signature.model, signature.version).least_rank
-        if least and (too_low := signature.too_low(ranks, least)):
-            raise InputMismatch(too_low)
+        if least and (rank_problem := signature.rank_problem(ranks, least)):
+            raise InputMismatch(rank_problem)
 
     def predict(self, transport: Transport, call: ModelCall, context: RequestContext) -> dict[str, Array]:
         """Return the outputs; raise as Transport.predict, InputMismatch for a shape that the model does not take."""
@@ -220,7 +220,7 @@ def probe(model: str, transport: Transport, signatures: Signatures, context: Req
     """
     try:
         signature = signatures.get(transport, model, None, None, context)
-        transport.predict(ModelCall(signature, made_up_inputs(signature)), context)
+        transport.predict(ModelCall(signature, probe_inputs(signature)), context)
     except (Unavailable, DeadlineExceeded, ModelNotFound, ModelUninitialized):
         raise
     except LightboxError:
@@ -238,13 +238,13 @@ def probe_version(
     try:
         signature = None
         signature = signatures.get(transport, model, version, None, context)
-        transport.predict(ModelCall(signature, made_up_inputs(signature)), context)
+        transport.predict(ModelCall(signature, probe_inputs(signature)), context)
     except (Unavailable, DeadlineExceeded, ModelNotFound):
         raise
     except LightboxError as error:
         try:
             answering = signatures.get(transport, model, None, None, context)
-            transport.predict(ModelCall(answering, made_up_inputs(answering)), context)
+            transport.predict(ModelCall(answering, probe_inputs(answering)), context)
         except LightboxError:
             return
         if error.status < 500 and signature is not None and signature.inputs != answering.inputs:
@@ -252,14 +252,14 @@ def probe_version(
         raise
 
 
-def made_up_inputs(signature: SignatureSpec) -> dict[str, Array]:
+def probe_inputs(signature: SignatureSpec) -> dict[str, Array]:
     """Return zeros of the signature's shapes, one for each open dimension; a small image for a string tensor."""
     picture = image_input(signature)
     sides = picture.sides if picture is not None and not picture.encoded else ()
-    return {name: _made_up(spec, sides) for name, spec in signature.inputs.items()}
+    return {name: _probe_input(spec, sides) for name, spec in signature.inputs.items()}
 
 
-def _made_up(spec: TensorSpec, sides: Collection[int]) -> Array:
+def _probe_input(spec: TensorSpec, sides: Collection[int]) -> Array:
     shape = tuple(
         size if size is not None else (OPEN_SIDE if axis in sides else 1)
         for axis, size in enumerate(spec.shape or (1,))

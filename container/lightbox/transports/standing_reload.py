@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from lightbox.core.errors import DeadlineExceeded
 from lightbox.core.request_context import RequestContext
-from lightbox.machine.shared_files import hold, let_go, locked
+from lightbox.machine.shared_files import hold, locked, release
 
 FILE = "reload-{}.lock"
 LATE = "the model server did not change its models in time; try again"
@@ -45,7 +45,7 @@ def standing(run_dir: Path, server: int) -> StandingReload | None:
     path = _file(run_dir, server)
     try:
         if (free := hold(path, shared=True, flags=os.O_RDONLY)) is not None:
-            let_go(free)
+            release(free)
             return None
         status, (change, _, model) = path.stat(), path.read_text().partition(" ")
     except FileNotFoundError:

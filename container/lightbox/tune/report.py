@@ -133,7 +133,7 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
     goals = {
         goal.value: {
             "gain": round(trial.gain(goal), 4),
-            "surely_better": trial.surely_better(goal),
+            "significantly_better": trial.is_significantly_better(goal),
             "rounds": [{"base": part.baseline, "mine": part.candidate} for part in rounds],
         }
         for goal, rounds in trial.rounds.items()

@@ -161,5 +161,5 @@ class _Search:
         for goal in BOTH:
             for trial in by_size:
                 best = self._findings.best.get(goal)
-                if trial.surely_better(goal, best.gain(goal) if best else 1.0):
+                if trial.is_significantly_better(goal, best.gain(goal) if best else 1.0):
                     self._findings.best[goal] = trial

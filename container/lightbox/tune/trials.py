@@ -61,7 +61,7 @@ class Trial:
         """Return in how many rounds the candidate gained more than ``than``."""
         return sum(_gain(goal, part) > than for part in self.rounds[goal])
 
-    def surely_better(self, goal: Goal, than: float = 1.0) -> bool:
+    def is_significantly_better(self, goal: Goal, than: float = 1.0) -> bool:
         """Tell whether more is gained than ``than``, enough to be worth having, and with little doubt left.
 
         A sign test: of equal settings each would win half of the rounds, so many by chance with CHANCE at most.

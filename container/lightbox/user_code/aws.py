@@ -70,16 +70,16 @@ class PortlessContext(Context):
     @override
     def rest_uri(self) -> str:
         """The address of the model over REST. Raises HandlerFailed where there is no REST port."""
-        return _promised("rest_uri", self[3])
+        return _require_port("rest_uri", self[3])
 
     @property
     @override
     def grpc_port(self) -> str:
         """The model server's port for gRPC. Raises HandlerFailed where there is none."""
-        return _promised("grpc_port", self[4])
+        return _require_port("grpc_port", self[4])
 
 
-def _promised(field: str, value: str) -> str:
+def _require_port(field: str, value: str) -> str:
     if not value:
         raise HandlerFailed(
             f"context.{field}: the model server has no such port here: start with LIGHTBOX_TRANSPORT=grpc,rest, "

@@ -22,8 +22,8 @@ from types import ModuleType
 from typing import Any
 
 from lightbox.machine.environment import environment, variable
-from lightbox.user_code.monkey_patches import disarm
-from lightbox.user_code.paths import LIB, UserCodeError, how_to_have
+from lightbox.user_code.monkey_patches import disable_patches
+from lightbox.user_code.paths import LIB, UserCodeError, how_to_install
 
 Function = Callable[..., Any]
 
@@ -187,7 +187,7 @@ def load_functions(file: Path) -> dict[str, Function]:
         except (SyntaxError, ValueError, OSError) as error:
             raise UserCodeError(f"{file} cannot be read as Python: {_sentence(error)}") from error
         _put_on_path(file.parent)
-        disarm()
+        disable_patches()
         module = _new_module(file)
         try:
             exec(code, module.__dict__)  # noqa: S102 - the user's own code is what this is for
@@ -288,7 +288,7 @@ def _forget_namesakes(paths: Sequence[Path]) -> None:
 
 def _why(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
-        return f"{_sentence(error)}; {how_to_have(error.name or '')}"
+        return f"{_sentence(error)}; {how_to_install(error.name or '')}"
     if isinstance(error, SystemExit):
         return f"it calls sys.exit({error.code!r}) when it is imported"
     return _sentence(error)

@@ -20,7 +20,7 @@ PATCHES = {"gevent.monkey": "patch_", "eventlet.patcher": "monkey_patch"}
 """Modules whose functions patch the process, and how the names of these begin."""
 
 
-def disarm() -> None:
+def disable_patches() -> None:
     """Have the patches do nothing, in modules that are imported from now on."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
@@ -32,11 +32,11 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         spec = PathFinder.find_spec(fullname, path, target) if fullname in PATCHES else None
         if spec is not None and spec.loader is not None:
-            spec.loader = _Disarming(spec.loader)
+            spec.loader = _PatchFreeLoader(spec.loader)
         return spec
 
 
-class _Disarming(Loader):
+class _PatchFreeLoader(Loader):
     """Loads a module as ``loader`` does, and takes its patches away."""
 
     def __init__(self, loader: Loader) -> None:

@@ -103,7 +103,7 @@ def _misnamed(code: Path) -> Path | None:
     return scripts[close[0]] if close else None
 
 
-def how_to_have(module: str) -> str:
+def how_to_install(module: str) -> str:
     """Return how to have a module that is missing: the package, the image's build argument, the line to add."""
     package = WITH_BUILD_ARGUMENT.get(module) or OTHERS.get(module)
     if package is None:

@@ -197,11 +197,11 @@ def test_a_url_decides(tmp_path: Path) -> None:
     with serving(Decider) as url:
         environ = {"LIGHTBOX_AUTH_URL": f"{url}/check", "LIGHTBOX_STREAMS": "true"}
         with running(tmp_path / "models", tmp_path / "run", **environ) as stack:
-            told = [
+            reply = [
                 described(stack, Authorization=f"Bearer {token}").status_code
                 for token in ("good", "other", "broken", "none")
             ]
-            assert told == [200, 403, 503, 401]
+            assert reply == [200, 403, 503, 401]
             asked = len(Decider.asked)
             assert described(stack, Authorization="Bearer good").status_code == 200
             odd = requests.get(f"{stack.url}/v2/%0a", headers={"Authorization": "Bearer good"}, timeout=PATIENCE)

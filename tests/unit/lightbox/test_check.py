@@ -77,14 +77,14 @@ def test_check_tells_who_may_call(
     own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_DIR": str(models)}
     keys = tmp_path / "keys"
     keys.write_text(key_line("a", "one") + key_line("a", "two"))
-    for more, told in (
+    for more, reply in (
         ({}, f"no keys are set: whoever reaches port {own['SAGEMAKER_BIND_TO_PORT']} may use it (docs/keys.md)"),
         ({"LIGHTBOX_AUTH_URL": "http://auth"}, "callers: whom LIGHTBOX_AUTH_URL lets in"),
         ({"LIGHTBOX_API_KEYS": str(keys)}, f"callers: who has a key; 2 are in {keys}"),
     ):
         as_if_started(own | more)
         assert cli.main(["check"]) == 0
-        assert f"\n{told}\n" in capsys.readouterr().out
+        assert f"\n{reply}\n" in capsys.readouterr().out
 
 
 def test_check_prints_settings_and_models(

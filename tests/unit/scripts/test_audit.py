@@ -79,7 +79,7 @@ def test_files_that_lock_different_versions_are_audited_too(
 @pytest.mark.extended
 def test_the_projects_own_files_can_be_audited(closed_port: int) -> None:
     for file in audit.REQUIREMENTS.glob("*.lock"):
-        with pytest.raises(audit.Silent, match=r"127\.0\.0\.1"):  # not refused before anybody was asked
+        with pytest.raises(audit.ServiceSilent, match=r"127\.0\.0\.1"):  # not refused before anybody was asked
             audit.audit(file, ("--vulnerability-service=osv", f"--osv-url=http://127.0.0.1:{closed_port}"))
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from lightbox.client.folder.concurrency import MOST, Auto, Concurrency, Fixed
-from lightbox.client.folder.journal import Journal, NoJournal, records
+from lightbox.client.folder.journal import Journal, JournalError, records
 from lightbox.client.folder.retries import Retrying
-from lightbox.client.folder.run import Folder, Report, look_through, predict_all
+from lightbox.client.folder.run import Folder, Report, find_images, predict_all
 from lightbox.client.folder.senders import (
     Boto3Sender,
     InvocationsSender,
@@ -21,7 +21,7 @@ from lightbox.client.folder.senders import (
     OpenInferenceSender,
     Sender,
 )
-from lightbox.client.folder.tables import CannotWrite, check_form, journal_path, write_table
+from lightbox.client.folder.tables import TableError, check_form, journal_path, write_table
 from lightbox.client.invoke import LOCAL
 
 SHOWN_FAILURES = 5
@@ -80,7 +80,7 @@ def command(folder: Path, out: Path, model: str | None, concurrency: Concurrency
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is in progress ends first
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        found = look_through(folder)
+        found = find_images(folder)
         if not found.images:
             raise Misconfigured(f"{folder}: holds no images; {found.other_files}")
         check_form(out)
@@ -93,7 +93,7 @@ def command(folder: Path, out: Path, model: str | None, concurrency: Concurrency
                 retrying = Retrying(sender, attempts, threading.Event(), model or "")
                 report = predict_all(left, retrying, concurrency, journal)
             write_table(list(records(journal.path)), out)
-    except (CannotWrite, Misconfigured, NoJournal) as problem:
+    except (TableError, Misconfigured, JournalError) as problem:
         raise NothingSent(str(problem)) from None
     say(found, len(found.images) - len(left), report, out)
     if report.interrupted:

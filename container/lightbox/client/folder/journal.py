@@ -19,7 +19,7 @@ _START = b'{"path": '
 """How every line begins: what begins otherwise was not written here, and is left alone."""
 
 
-class NoJournal(Exception):
+class JournalError(Exception):
     """The file cannot be gone on with; the message says why."""
 
 
@@ -47,7 +47,7 @@ class Record:
 
 
 class Journal:
-    """The file, open for one run; a second run at the same time gets NoJournal. Use as a context manager.
+    """The file, open for one run; a second run at the same time gets JournalError. Use as a context manager.
 
     ``sizes`` has the bytes of each image by path. What is found in the file of a failure, or of an image of another
     size, is dropped: such an image is sent again. ``done`` has the paths that are left.
@@ -58,7 +58,7 @@ class Journal:
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise NoJournal(f"{path}: cannot be written: {error.strerror}") from error
+            raise JournalError(f"{path}: cannot be written: {error.strerror}") from error
         try:
             self._lock()
             self.done = {record.path for record in self._mend(sizes, model)}
@@ -75,29 +75,29 @@ class Journal:
         os.close(self._descriptor)
 
     def append(self, record: Record) -> None:
-        """Write one record to the end, before anything else is done with it; raise NoJournal when it does not fit."""
+        """Write one record to the end, before anything else is done with it; raise JournalError when it does not fit."""
         line = json.dumps(asdict(record)).encode() + b"\n"
         before = os.fstat(self._descriptor).st_size
         try:
             written = os.write(self._descriptor, line)
         except OSError as error:
-            raise NoJournal(f"{self.path}: cannot be written: {error.strerror}") from error
+            raise JournalError(f"{self.path}: cannot be written: {error.strerror}") from error
         if written != len(line):
             os.ftruncate(self._descriptor, before)
-            raise NoJournal(f"{self.path}: cannot be written: the disk is full")
+            raise JournalError(f"{self.path}: cannot be written: the disk is full")
 
     def _lock(self) -> None:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise NoJournal(f"{self.path}: another run is writing to it") from error
+            raise JournalError(f"{self.path}: another run is writing to it") from error
 
     def _mend(self, sizes: Mapping[str, int], model: str) -> list[Record]:
         """Leave in the file only what has been answered, and return it."""
         found = list(records(self.path))
         others = {record.model for record in found} - {model}
         if others:
-            raise NoJournal(
+            raise JournalError(
                 f"{self.path}: holds answers of {_named(min(others))}, this run asks {_named(model)}: "
                 "name another file with --out"
             )
@@ -118,15 +118,15 @@ class Journal:
 
 
 def records(path: Path) -> Iterator[Record]:
-    """Read a journal, without a last line that does not end; raise NoJournal for what is none."""
+    """Read a journal, without a last line that does not end; raise JournalError for what is none."""
     *lines, cut = path.read_bytes().split(b"\n")
     if not cut.startswith(_START[: len(cut)]):
-        raise NoJournal(f"{path}: is not a file of this script's results: name another one with --out")
+        raise JournalError(f"{path}: is not a file of this script's results: name another one with --out")
     for number, line in enumerate(lines, start=1):
         try:
             yield Record(**json.loads(line))
         except (ValueError, TypeError) as error:
-            raise NoJournal(
+            raise JournalError(
                 f"{path}: line {number} is not a result of this script: name another file with --out"
             ) from error
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightbox.client.folder.journal import Record
-from lightbox.client.folder.senders import Answer, NoAnswer, Sender, TookTooLong
+from lightbox.client.folder.senders import Answer, NoResponse, ResponseTimeout, Sender
 
 BUSY = (429, 503)
 """Statuses that say: try again later."""
@@ -49,9 +49,9 @@ class Retrying:
             started = time.perf_counter()
             try:
                 answer, failure = self.sender.send(image), ""
-            except NoAnswer as error:
+            except NoResponse as error:
                 answer, failure = None, f"no answer: {error}"
-            except TookTooLong as error:
+            except ResponseTimeout as error:
                 answer, failure = None, str(error)
                 break
             finally:

@@ -43,7 +43,7 @@ class Folder:
         return {str(path): path.stat().st_size for path in self.images if path.exists()}
 
 
-def look_through(folder: Path) -> Folder:
+def find_images(folder: Path) -> Folder:
     """Find the images by the endings of their names. Hidden files and folders count as nothing."""
     images, others = [], 0
     for root, folders, names in os.walk(folder):
@@ -83,7 +83,7 @@ def predict_all(images: Sequence[Path], retrying: Retrying, concurrency: Concurr
     started = time.monotonic()
     with _bar(len(images)) as bar, ThreadPoolExecutor(MOST) as threads:
         try:
-            _send_all(images, threads, retrying, concurrency, _Noting(journal, report, concurrency, bar, started))
+            _send_all(images, threads, retrying, concurrency, _Recorder(journal, report, concurrency, bar, started))
         except KeyboardInterrupt:
             report.interrupted, report.stopped = True, "interrupted"
         finally:
@@ -92,7 +92,7 @@ def predict_all(images: Sequence[Path], retrying: Retrying, concurrency: Concurr
     return report
 
 
-class _Noting:
+class _Recorder:
     """Writes down each outcome and shows it."""
 
     def __init__(
@@ -125,7 +125,7 @@ class _Noting:
 
 
 def _send_all(
-    images: Sequence[Path], threads: ThreadPoolExecutor, retrying: Retrying, concurrency: Concurrency, noting: _Noting
+    images: Sequence[Path], threads: ThreadPoolExecutor, retrying: Retrying, concurrency: Concurrency, noting: _Recorder
 ) -> None:
     left: Iterator[Path] = iter(images)
     running: set[Future[Outcome]] = set()

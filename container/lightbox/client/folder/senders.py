@@ -17,11 +17,11 @@ IMAGE = "application/x-image"
 _SHOWN = 500
 
 
-class NoAnswer(Exception):
+class NoResponse(Exception):
     """The endpoint could not be reached, or closed the connection before it answered: the image may be sent again."""
 
 
-class TookTooLong(Exception):
+class ResponseTimeout(Exception):
     """No answer came in time. The image is not sent again: it would be as slow, and the first may still run."""
 
 
@@ -42,8 +42,8 @@ class Answer:
     @property
     def error(self) -> str:
         """What a failed answer says of itself."""
-        told = self.response.get("error") if isinstance(self.response, dict) else None
-        return str(told or self.response)[:_SHOWN] or f"status {self.status}"
+        message = self.response.get("error") if isinstance(self.response, dict) else None
+        return str(message or self.response)[:_SHOWN] or f"status {self.status}"
 
 
 class Sender(Protocol):
@@ -54,7 +54,7 @@ class Sender(Protocol):
         ...
 
     def send(self, image: bytes) -> Answer:
-        """Send one image, once; raise NoAnswer or TookTooLong."""
+        """Send one image, once; raise NoResponse or ResponseTimeout."""
         ...
 
 
@@ -73,9 +73,9 @@ class _HttpSender:
         try:
             return session.request(method, self._url + path, timeout=self._timeout, **more)
         except requests.ReadTimeout:
-            raise TookTooLong(f"no answer came within {self._timeout:g} s (--timeout)") from None
+            raise ResponseTimeout(f"no answer came within {self._timeout:g} s (--timeout)") from None
         except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
-            raise NoAnswer(_reason(error)) from error
+            raise NoResponse(_reason(error)) from error
         except requests.RequestException as error:
             raise Misconfigured(f"--url {self._url}: {error}") from error
 
@@ -83,7 +83,7 @@ class _HttpSender:
         """Ask whether a server is there; one that is still loading says 503, and images wait for it."""
         try:
             self._request("GET", "/ping")
-        except (NoAnswer, TookTooLong) as error:
+        except (NoResponse, ResponseTimeout) as error:
             raise Misconfigured(f"--url {self._url}: the endpoint cannot be reached: {error}") from error
 
 
@@ -118,7 +118,7 @@ class OpenInferenceSender(_HttpSender):
         try:
             self._model = self._model or self._only_model()
             self._input = self._only_input(self._model)
-        except (NoAnswer, TookTooLong) as error:
+        except (NoResponse, ResponseTimeout) as error:
             raise Misconfigured(f"--url {self._url}: {error}") from error
 
     def send(self, image: bytes) -> Answer:
@@ -182,9 +182,9 @@ class Boto3Sender:
         except failures.ClientError as error:
             return _from_client_error(error.response)
         except failures.ReadTimeoutError as error:
-            raise TookTooLong(str(error)) from error
+            raise ResponseTimeout(str(error)) from error
         except (failures.HTTPClientError, failures.ConnectionError, failures.IncompleteReadError) as error:
-            raise NoAnswer(str(error)) from error
+            raise NoResponse(str(error)) from error
         except failures.BotoCoreError as error:
             raise Misconfigured(f"boto3: {error}") from error
         return Answer(200, _parsed(body), answer["ResponseMetadata"].get("RequestId", ""))
@@ -193,9 +193,9 @@ class Boto3Sender:
 def _from_client_error(response: Mapping[str, Any]) -> Answer:
     about = response.get("ResponseMetadata", {})
     status = response.get("OriginalStatusCode") or about.get("HTTPStatusCode", 500)
-    told = response.get("OriginalMessage") or response.get("Error", {}).get("Message", "")
+    message = response.get("OriginalMessage") or response.get("Error", {}).get("Message", "")
     retry_after = _seconds(about.get("HTTPHeaders", {}).get("retry-after"))
-    return Answer(int(status), _parsed(told.encode()), about.get("RequestId", ""), retry_after)
+    return Answer(int(status), _parsed(message.encode()), about.get("RequestId", ""), retry_after)
 
 
 def _answer(came: requests.Response) -> Answer:

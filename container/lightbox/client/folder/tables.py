@@ -18,23 +18,23 @@ JSONL, CSV, PARQUET = ".jsonl", ".csv", ".parquet"
 FORMS = (JSONL, CSV, PARQUET)
 
 
-class CannotWrite(Exception):
+class TableError(Exception):
     """A table of this form cannot be written here; the message says what to do."""
 
 
 def check_form(path: Path) -> None:
-    """Raise CannotWrite unless a file of this name can be written; its ending says the form."""
+    """Raise TableError unless a file of this name can be written; its ending says the form."""
     if path.suffix not in FORMS:
-        raise CannotWrite(
+        raise TableError(
             f"--out {path}: expected a name that ends in {', '.join(FORMS)}, got {path.suffix or 'none'!r}"
         )
     if path.suffix == PARQUET and importlib.util.find_spec("pyarrow") is None:
-        raise CannotWrite(
+        raise TableError(
             f"--out {path}: Parquet needs the package pyarrow, which is not installed: "
             "run 'pip install pyarrow', or name a file that ends in .jsonl or .csv"
         )
     if not path.parent.is_dir():
-        raise CannotWrite(f"--out {path}: the folder {path.parent} does not exist")
+        raise TableError(f"--out {path}: the folder {path.parent} does not exist")
 
 
 def journal_path(out: Path) -> Path:

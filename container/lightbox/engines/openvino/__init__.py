@@ -37,11 +37,11 @@ class OpenVino(Engine):
 
         return open_beside(folder, options, reference)
 
-    def tell(self, folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
+    def choices(self, folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
         """Return the verdict on each signature."""
-        from lightbox.engines.openvino.signatures import tell
+        from lightbox.engines.openvino.signatures import choices
 
-        return tell(folder, options, compares, keeps)
+        return choices(folder, options, compares, keeps)
 
 
 ENGINE = OpenVino()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lightbox.engines.engine import Opened, OpenOptions
-from lightbox.engines.openvino.chosen import Chosen
 from lightbox.engines.openvino.compiled import Compiled
+from lightbox.engines.openvino.fallback import OpenVinoWithFallback
 from lightbox.formats import ModelFile
 from lightbox.formats.signature import SIGNATURE, FileSignature, signature_def
 from lightbox.tfs_wire.dtypes import DT_STRING
@@ -23,7 +23,7 @@ def open_file(file: ModelFile, options: OpenOptions) -> Opened:
     graph = meta_graph_pb2.MetaGraphDef()
     graph.signature_def[SIGNATURE].CopyFrom(signature_def(signature))
     compiled = Compiled(str(file.place()), graph, SIGNATURE, options.hardware, is_exact=False, is_guarded=False)
-    runner = Chosen(graph, {SIGNATURE: compiled}, {}, None)
+    runner = OpenVinoWithFallback(graph, {SIGNATURE: compiled}, {}, None)
     runner.warm(options.batches)
     return Opened(runner, {})
 

@@ -11,10 +11,10 @@ from lightbox.engines.base import Runner
 from lightbox.engines.engine import Choice, Opened, OpenOptions
 from lightbox.engines.hardware import INT8
 from lightbox.engines.openvino.canary import Task, judge
-from lightbox.engines.openvino.chosen import Chosen
 from lightbox.engines.openvino.compiled import Compiled
-from lightbox.engines.openvino.gate import refusals
+from lightbox.engines.openvino.fallback import OpenVinoWithFallback
 from lightbox.engines.openvino.graph import read_meta_graph
+from lightbox.engines.openvino.graph_check import refusals
 from lightbox.engines.openvino.int8 import quantized
 from lightbox.engines.openvino.verdicts import (
     IN_MODEL,
@@ -61,13 +61,13 @@ def open_readable(
             return Opened(reference(), choices)
         reasons = "; ".join(f"{name}: {choice.reason}" for name, choice in sorted(choices.items()))
         raise invalid(f"OpenVINO takes no signature of {folder}: {reasons}")
-    session = Chosen(meta_graph, compiled, choices, reference)
+    session = OpenVinoWithFallback(meta_graph, compiled, choices, reference)
     session.warm(options.batches)
     return Opened(session, choices)
 
 
-def tell(folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
-    """Return which engine each signature gets and why, beside the one that TensorFlow executes; see ``Engine.tell``."""
+def choices(folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
+    """Return the engine of each signature, and why, where TensorFlow executes the first; see ``Engine.choices``."""
     verdicts = judged(folder, read_meta_graph(folder, options.tags), options, compares)
     if keeps:
         lasting = {name: verdict for name, verdict in verdicts.items() if verdict.lasts}

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
-from lightbox.engines import kept
+from lightbox.engines import disk_cache
 from lightbox.engines.hardware import processor
 
 OPENVINO, TENSORFLOW = "openvino", "tensorflow"
@@ -56,7 +56,7 @@ class Key:
 
 def digest(folder: Path) -> str:
     """Return the SHA-256 of a version's graph and variables."""
-    return kept.digest_of(folder)
+    return disk_cache.digest_of(folder)
 
 
 def recall(folder: str, key: Key, cache: str) -> dict[str, Verdict] | None:
@@ -65,7 +65,7 @@ def recall(folder: str, key: Key, cache: str) -> dict[str, Verdict] | None:
     if cache:
         places.append(_place(key, cache))
     for place in places:
-        content = kept.read(place) or {}
+        content = disk_cache.read(place) or {}
         if (content.get("format"), content.get("holds_for")) != (_FORMAT, asdict(key)):
             continue
         with suppress(TypeError, KeyError, AttributeError):  # another release's, or the model's author's own
@@ -80,7 +80,7 @@ def remember(place: Path, key: Key, verdicts: Verdicts) -> None:
         "holds_for": asdict(key),
         "signatures": {name: asdict(verdict) for name, verdict in sorted(verdicts.items())},
     }
-    kept.write(place, content)
+    disk_cache.write(place, content)
 
 
 def keep(key: Key, cache: str, verdicts: Verdicts) -> None:

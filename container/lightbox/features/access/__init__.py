@@ -17,11 +17,11 @@ from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
-from lightbox.processes.additions import Gate, Measured, NginxParts
+from lightbox.processes.additions import Authenticator, Measured, NginxParts
 from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
-    from lightbox.features.access.gate import KeyGate
+    from lightbox.features.access.authenticators import KeyAuthenticator
     from lightbox.features.access.keys import KeyFile
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
@@ -84,8 +84,8 @@ def _keys_of(path: Path) -> KeyFile:
     try:
         return KeyFile(path)
     except (OSError, ValueError) as error:
-        told = error.strerror if isinstance(error, OSError) else error
-        raise KeysUnusable(f"{KEYS}: {path}: {told}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise KeysUnusable(f"{KEYS}: {path}: {reason}") from None
 
 
 class Access(Feature):
@@ -94,7 +94,7 @@ class Access(Feature):
     name = "access"
     settings = AccessSettings
     counters = (REQUESTS,)
-    _keys: KeyGate | None = None
+    _keys: KeyAuthenticator | None = None
     """That of this process, which counts."""
 
     @override
@@ -113,20 +113,20 @@ class Access(Feature):
 
     @override
     def check(self, settings: Settings) -> None:
-        self.gate(settings)
+        self.authenticator(settings)
 
     @override
-    def gate(self, settings: Settings) -> Gate | None:
+    def authenticator(self, settings: Settings) -> Authenticator | None:
         """Return what asks for a key, or the URL. Raises KeysUnusable."""
-        from lightbox.features.access.gate import KeyGate, UrlGate
+        from lightbox.features.access.authenticators import KeyAuthenticator, UrlAuthenticator
 
         own, loads_models = settings.of(AccessSettings), not settings.has_fixed_models
         origins = own.cors_origins or ()
         if own.auth_url is not None:
-            return UrlGate(own.auth_url, loads_models, origins)
+            return UrlAuthenticator(own.auth_url, loads_models, origins)
         if own.api_keys is None:
             return None
-        self._keys = KeyGate(_keys_of(own.api_keys), loads_models, origins)
+        self._keys = KeyAuthenticator(_keys_of(own.api_keys), loads_models, origins)
         return self._keys
 
     @override

@@ -94,7 +94,7 @@ class ModelLoader:
                         raise _refusal(source, error.message, model.base_path) from error
                     return self._state.get(checked)
             except BaseException:
-                if transition is None or not transition.told:
+                if transition is None or not transition.reload_sent:
                     shutil.rmtree(own, ignore_errors=True)
                 raise
 

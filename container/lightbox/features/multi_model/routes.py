@@ -15,9 +15,9 @@ from typing import Any
 from flask import Blueprint, Response, g, request
 
 from lightbox.codecs.json_text import from_json
-from lightbox.core.edge import pass_over_body
+from lightbox.core.edge import drain_body
 from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody, ModelNotFound, TooLarge
+from lightbox.core.errors import BadRequest, DeadlineExceeded, LoadTimeout, MalformedBody, ModelNotFound, TooLarge
 from lightbox.core.http import TARGET_MODEL, json_body
 from lightbox.features.multi_model.loader import ModelLoader
 from lightbox.features.multi_model.sources import Source
@@ -55,14 +55,14 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
     def load() -> Response:
         """Load a model."""
         if (request.content_length or 0) > MAX_LOAD_BYTES:
-            pass_over_body(request.environ)
+            drain_body(request.environ)
             raise TooLarge(f"the body: expected at most {MAX_LOAD_BYTES} bytes, got {request.content_length}")
         wanted = _read_object(request.get_data(cache=False))
         name, source = wanted.get("model_name"), Source(wanted.get("url"))
         try:
             loaded = loader.load(name, source, g.context)
         except DeadlineExceeded as late:
-            raise LateLoad(late.message) from late
+            raise LoadTimeout(late.message) from late
         except ModelNotFound as missing:
             awss = f"Could not find valid base path {source.shown} for servable {name}"
             raise ModelNotFound(f"{missing.message}. {awss}") from missing

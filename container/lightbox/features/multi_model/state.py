@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.formats import holds_model
-from lightbox.machine.shared_files import Document, held, let_go, locked, try_lock
+from lightbox.machine.shared_files import Document, held, locked, release, try_lock
 from lightbox.model.catalogue import PlannedModel
 from lightbox.telemetry.logs import log
 
@@ -143,13 +143,13 @@ class LoadedModels:
         try:
             yield loaded.model
         finally:
-            let_go(use)
+            release(use)
 
     def _begin_use(self, loaded: LoadedModel) -> int | None:
         use = try_lock(self._use_file(loaded), shared=True)
         if use is None or self.all().get(loaded.model.name) == loaded:
             return use
-        let_go(use)
+        release(use)
         self.forget_use(loaded)
         return None
 

@@ -34,16 +34,16 @@ class LoadFailed(BadRequest):
 
 
 class Transition:
-    """One model's way into the servers or out of them; ``others`` is the configuration without it.
+    """Loads one model into all servers, or unloads it; ``others`` is the configuration without it.
 
-    Only one transition is under way at a time, whatever its model: a reload names all models.
+    Only one transition runs at a time, whatever its model: a reload names all models.
 
-    ``told`` is whether a server may have been told of the model's folder and not have ended it: while that is so the
-    folder must stay. A server that misses one folder of its configuration loads nothing any more.
+    ``reload_sent`` is true from the first reload that names the model's folder until every server has unloaded it. The
+    folder must stay while it is true: a server that misses one folder of its configuration loads no model any more.
     """
 
     def __init__(self, management: ModelManagement, model: str, others: str) -> None:
-        self.told = False
+        self.reload_sent = False
         self._management = management
         self._model = model
         self._others = others
@@ -53,7 +53,7 @@ class Transition:
 
         Raises BadRequest when one cannot be loaded, NoRoom where there is no memory for it, Unavailable,
         DeadlineExceeded and ModelFailed; after each of them the servers are asked to go on without the model, and
-        ``told`` says whether they may not have done so yet.
+        ``reload_sent`` says whether they may not have done so yet.
         """
         self.unload(context)  # what an earlier load or unload has left: a server that has the model loads nothing
         try:
@@ -71,15 +71,15 @@ class Transition:
         with suppress(Unavailable):  # it died just now: the next one reads the configuration file
             self._management.reload(self._model, self._others, context, wait_for_server=True)
         self._poll(lambda: not any(map(_serves, self._management.states(self._model, context))), "unloaded", context)
-        self.told = False
+        self.reload_sent = False
 
     def _load(self, config: str, versions: Collection[int], context: RequestContext) -> None:
         load = Load(versions, self._management.states(self._model, context))
-        self.told = True
+        self.reload_sent = True
         for server, complaint in enumerate(self._management.reload(self._model, config, context)):
             # It says no more than that: all versions start together, and one of them is AVAILABLE, or has failed.
             if not complaint or re.search(_FAILED.format(name=re.escape(self._model)), complaint):
-                load.begun(server)
+                load.note_started(server)
 
         def is_loaded() -> bool:
             servers = self._management.states(self._model, context)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.pipeline import Pipeline
-    from lightbox.core.request import Around
+    from lightbox.core.request import Middleware
     from lightbox.core.services import Services
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
@@ -117,7 +117,7 @@ class OpenInference(Feature):
         return nginx_part(port, start.address("grpc_calls"), start.address("grpc_streams"))
 
     @override
-    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:
+    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Middleware]:
         from lightbox.features.open_inference.rest import JsonBodies, TritonBodies
 
         yield from (TritonBodies(pipeline), JsonBodies(pipeline))

@@ -37,7 +37,7 @@ _MUCH = 32 << 20
 between."""
 
 Chunks = Callable[[], Awaitable[bytes]]
-"""Returns more of a call's body, b"" at its end. Raises HungUp where the caller is gone."""
+"""Returns more of a call's body, b"" at its end. Raises ClientDisconnected where the caller is gone."""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,15 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from lightbox.core.edge import MODEL_HEADER, SERVER_TIMING, Work, as_lightbox_error, server_timing
-from lightbox.core.error_bodies import GRPC_STATUS, REQUEST_ID_HEADER, grpc_ending
-from lightbox.core.errors import HungUp, LightboxError, MalformedBody, RouteNotFound, Unavailable, UnsupportedMediaType
+from lightbox.core.error_bodies import GRPC_STATUS, REQUEST_ID_HEADER, grpc_trailers
+from lightbox.core.errors import (
+    ClientDisconnected,
+    LightboxError,
+    MalformedBody,
+    RouteNotFound,
+    Unavailable,
+    UnsupportedMediaType,
+)
 from lightbox.features.open_inference import grpc_messages, grpc_reflection
 from lightbox.features.open_inference.grpc_calls import Caller, Outcome, WorkerPool
 from lightbox.features.open_inference.grpc_health import SERVICE_UNKNOWN, WATCH_SECONDS, Readiness
@@ -116,10 +123,10 @@ class InferenceServer:
         call = Call(scope["method"], scope["path"], headers)
         incoming = Incoming(self._account, _chunks(receive), call.headers.get("grpc-encoding"), is_stream=False)
         try:
-            told, data = await self._answer(call, incoming, receive)
-        except HungUp:
+            answer_headers, data = await self._answer(call, incoming, receive)
+        except ClientDisconnected:
             return
-        start = [_TYPE, ("content-length", str(len(data))), *told]
+        start = [_TYPE, ("content-length", str(len(data))), *answer_headers]
         encoded = [(name.encode(), value.encode("latin-1")) for name, value in start]
         await send({"type": "http.response.start", "status": 200, "headers": encoded})
         await send({"type": "http.response.body", "body": data})
@@ -135,7 +142,7 @@ class InferenceServer:
             if (answer := self._at_once.get(call.route)) is not None:
                 incoming.release()
                 return [(GRPC_STATUS, "0")], framed(await answer(data))
-        except HungUp:
+        except ClientDisconnected:
             incoming.drop()
             raise
         except Exception as error:
@@ -148,7 +155,7 @@ class InferenceServer:
         await asyncio.wait((asked, gone), return_when=asyncio.FIRST_COMPLETED)
         if not asked.done():
             asked.cancel()
-            raise HungUp("the caller has hung up")
+            raise ClientDisconnected("the caller has hung up")
         gone.cancel()
         return _ending(asked.result(), caller)
 
@@ -283,7 +290,7 @@ def _chunks(receive: Receive) -> Chunks:
         while more and not found:
             event = await receive()
             if event["type"] == "http.disconnect":
-                raise HungUp("the caller has hung up")
+                raise ClientDisconnected("the caller has hung up")
             found, more = event["body"], event.get("more_body", False)
         return found
 
@@ -294,11 +301,11 @@ def _ending(outcome: Outcome, caller: Caller) -> tuple[list[Header], bytes]:
     """Return the headers that end a call, and its framed answer."""
     timing = (SERVER_TIMING.lower(), server_timing(outcome.context))
     if outcome.error is not None:
-        return [*grpc_ending(outcome.error, caller.request_id), timing], b""
-    told = [(GRPC_STATUS, "0"), (REQUEST_ID_HEADER.lower(), caller.request_id), timing]
+        return [*grpc_trailers(outcome.error, caller.request_id), timing], b""
+    answer_headers = [(GRPC_STATUS, "0"), (REQUEST_ID_HEADER.lower(), caller.request_id), timing]
     if (model := outcome.context.answered_by) is not None:
-        told.append((MODEL_HEADER.lower(), model))
-    return told, framed(outcome.data)
+        answer_headers.append((MODEL_HEADER.lower(), model))
+    return answer_headers, framed(outcome.data)
 
 
 def _written(message: str, **fields: Any) -> bytes:

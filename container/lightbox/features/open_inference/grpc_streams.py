@@ -106,7 +106,7 @@ class StreamConnection(asyncio.Protocol):
         while not self._chunks:
             if self._ended:
                 return b""
-            await self._something_new()
+            await self._wait_for_change()
         event = self._chunks.popleft()
         if not self._ended:
             self._h2.acknowledge_received_data(event.flow_controlled_length or 0, self._number)
@@ -124,7 +124,7 @@ class StreamConnection(asyncio.Protocol):
         while left:
             room = min(self._h2.local_flow_control_window(self._number), self._h2.max_outbound_frame_size)
             if not self._writable or room <= 0:
-                await self._something_new()
+                await self._wait_for_change()
                 continue
             self._h2.send_data(self._number, bytes(left[:room]))
             self._flush()
@@ -138,7 +138,7 @@ class StreamConnection(asyncio.Protocol):
             self._cut = True
         self._flush()
 
-    async def _something_new(self) -> None:
+    async def _wait_for_change(self) -> None:
         self._news.clear()
         await self._news.wait()
 

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from lightbox.codecs.json_numbers import hollowed, parse_values, parsing_bytes
+from lightbox.codecs.json_numbers import parse_around_lists, parse_values, parsing_bytes
 from lightbox.core.error_texts import shown
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.pipeline import Pipeline
@@ -46,11 +46,11 @@ def parse_body(body: bytes, header_length: int | None, context: RequestContext) 
     """
     end = len(body) if header_length is None else header_length
     text, blobs = (body, memoryview(b"")) if end == len(body) else (body[:end], memoryview(body)[end:])
-    hollow = hollowed(text, context, len(body))
-    if hollow is not None:  # then no object is made for each number of its long lists
+    partial = parse_around_lists(text, context, len(body))
+    if partial is not None:  # then no object is made for each number of its long lists
         with suppress(MalformedBody, InputMismatch, TooLarge):
-            found = _request(hollow.values, _Blobs(blobs, len(body), context))
-            if hollow.all_used:
+            found = _request(partial.values, _Blobs(blobs, len(body), context))
+            if partial.all_used:
                 return found
     context.memory.hold(2 * len(body) + parsing_bytes(text), "the JSON")
     found = _request(parse_values(text), _Blobs(blobs, len(body), context))
@@ -66,10 +66,10 @@ def is_request(body: bytes, context: RequestContext) -> bool:
     if _ROWS.match(body) or not (_OBJECT.match(body) and all(b'"%s"' % key.encode() in body for key in _KEYS)):
         return False
     with suppress(MalformedBody):
-        hollow = hollowed(body, context)
-        if hollow is None:
+        partial = parse_around_lists(body, context)
+        if partial is None:
             context.memory.hold(len(body) + parsing_bytes(body), "the JSON")
-        found = parse_values(body) if hollow is None else hollow.values
+        found = parse_values(body) if partial is None else partial.values
         document = found[0] if isinstance(found, list) and len(found) == 1 else None
         inputs = document.get("inputs") if isinstance(document, dict) else None
         return isinstance(inputs, list) and bool(inputs) and all(map(_is_tensor, inputs))

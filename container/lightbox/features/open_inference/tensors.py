@@ -51,10 +51,10 @@ def described(spec: TensorSpec) -> dict[str, Any]:
 
 def configured(spec: TensorSpec) -> dict[str, Any]:
     """Return an input or output as Triton's model configuration has it."""
-    told = described(spec)
-    kind = told["datatype"]
+    tensor = described(spec)
+    kind = tensor["datatype"]
     known = {BYTES: "TYPE_STRING", **{name: f"TYPE_{name}" for name in (*_DTYPES, "BF16")}}
-    return {"name": told["name"], "data_type": known.get(kind, "TYPE_INVALID"), "dims": told["shape"]}
+    return {"name": tensor["name"], "data_type": known.get(kind, "TYPE_INVALID"), "dims": tensor["shape"]}
 
 
 def checked_shape(name: str, shape: Any) -> tuple[int, ...]:

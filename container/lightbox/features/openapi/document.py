@@ -76,8 +76,8 @@ def document(served: Served, app: Flask) -> dict[str, Any]:
     A route without a description is left out: a test finds it.
     """
     paths: dict[str, Any] = {}
-    security = {name: way for told in served.descriptions for name, way in told.security.items()}
-    open_to_all = {path for told in served.descriptions for path in told.probes}
+    security = {name: way for description in served.descriptions for name, way in description.security.items()}
+    open_to_all = {path for description in served.descriptions for path in description.probes}
     schemes = {"securitySchemes": security} if security else {}
     secured: dict[str, Any] = {"security": [{name: []} for name in security]} if security else {}
     for rule, method, operation in [*_of_workers(served, app), *_of_supervisor(served)]:
@@ -116,20 +116,20 @@ def views(app: Flask) -> Iterator[tuple[str, str, str, Described | None]]:
 
 def _of_workers(served: Served, app: Flask) -> Iterator[tuple[str, str, Operation]]:
     """Return the operations: for each model one of its own and, where others may come, one for any model."""
-    for rule, method, endpoint, told in views(app):
-        if told is None or (told.changes_models and not served.any_model):
+    for rule, method, endpoint, description in views(app):
+        if description is None or (description.changes_models and not served.any_model):
             continue
         tag, _, name = endpoint.rpartition(".")
-        whose: list[DescribedModel | None] = [*served.models] if told.by_model else []
-        for model in [*whose, None] if served.any_model or not told.by_model else whose:
-            operation = deepcopy(told.describe(served, model))
+        models: list[DescribedModel | None] = [*served.models] if description.by_model else []
+        for model in [*models, None] if served.any_model or not description.by_model else models:
+            operation = deepcopy(description.describe(served, model))
             own_id = f"{name}.{model.name}" if model else name
-            operation |= {"summary": told.summary, "operationId": own_id, "tags": [tag]}
+            operation |= {"summary": description.summary, "operationId": own_id, "tags": [tag]}
             yield rule.replace("<model>", model.name) if model else rule, method, operation
 
 
 def _of_supervisor(served: Served) -> Iterator[tuple[str, str, Operation]]:
-    probes = [(told.tag, *probe) for told in served.descriptions for probe in told.probes.items()]
+    probes = [(description.tag, *probe) for description in served.descriptions for probe in description.probes.items()]
     for tag, path, probe in probes:
         states = probe(True)
         ok = {JSON: struct({name: {"const": state} for name, state in states.items()})} if states else {}

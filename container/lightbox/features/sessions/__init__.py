@@ -17,7 +17,7 @@ from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
     from lightbox.core.pipeline import Pipeline
-    from lightbox.core.request import Around
+    from lightbox.core.request import Middleware
     from lightbox.features.sessions.store import SessionStore
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
@@ -74,9 +74,9 @@ class Sessions(Feature):
 
     @override
     def tasks(self, start: Start) -> Iterable[Coroutine[Any, Any, None]]:
-        from lightbox.features.sessions.cleaner import keep_clean
+        from lightbox.features.sessions.cleaner import expire_sessions
 
-        yield keep_clean(self._store(start.settings, start.run_dir.path))
+        yield expire_sessions(self._store(start.settings, start.run_dir.path))
 
     @override
     def measure(self, run_dir: Path) -> Mapping[Metric, float]:
@@ -85,7 +85,7 @@ class Sessions(Feature):
         return dict(zip((OPEN, BYTES), SessionStore(run_dir / FOLDER, 0, 0, 0).usage(), strict=True))
 
     @override
-    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:
+    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Middleware]:
         from lightbox.features.sessions.requests import SessionRequests
 
         yield SessionRequests(self._store(settings, run_dir))

@@ -10,7 +10,7 @@ from lightbox.features.sessions.store import SessionStore
 PAUSE_SECONDS = 1.0
 
 
-async def keep_clean(sessions: SessionStore) -> None:
+async def expire_sessions(sessions: SessionStore) -> None:
     """Remove what has expired about once a second, for ever.
 
     Workers refuse a session from the moment of its expiry: this gives its memory back.

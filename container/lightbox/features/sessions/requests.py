@@ -52,23 +52,23 @@ class SessionRequests:
         if asked == NEW or (asked is None and wanted == NEW):
             if wanted == CLOSE:
                 raise BadRequest(f"{SESSION}: expected the id of the session to close, got {NEW}")
-            session = _noted(self._store.open(), context)
+            session = _note_session(self._store.open(), context)
             if wanted == NEW or not content.body:
-                return _told(NEW_HEADER, session.header, session)
-            return self._begun(session, call, content, context, answer)
+                return _session_response(NEW_HEADER, session.header, session)
+            return self._answer_first(session, call, content, context, answer)
         if asked is None:
             if wanted == CLOSE:
                 raise BadRequest(f"{SESSION}: expected the id of the session to close, got no such header")
             return answer(call, context)
-        session = _noted(self._store.find(asked), context)
+        session = _note_session(self._store.find(asked), context)
         if wanted == NEW:
             raise BadRequest(f"requestType: expected {CLOSE} with a session's id, got {NEW}")
         if wanted == CLOSE:
             self._store.close(session)
-            return _told(CLOSED_HEADER, session.id, session)
+            return _session_response(CLOSED_HEADER, session.id, session)
         return answer(replace(call, content=self._content(session, content, context)), context)
 
-    def _begun(
+    def _answer_first(
         self, session: Session, call: Call[Response], content: Body, context: RequestContext, answer: Answer
     ) -> Response:
         """Have a session's first request answered; without an answer there is no session."""
@@ -83,14 +83,14 @@ class SessionRequests:
     def _content(self, session: Session, content: Body, context: RequestContext) -> Body:
         """Return what a request of a session asks about: the image that is kept, now or since an earlier request."""
         if not content.body:
-            return self._kept(session, content, context)
+            return self._keep_image(session, content, context)
         if not content.is_one_image:
             return content
         self._keep(session, content, context)
         original = content.body if content.crop is None else None
         return content.showing(Picture(self._opener(session, content.crop), original))
 
-    def _kept(self, session: Session, content: Body, context: RequestContext) -> Body:
+    def _keep_image(self, session: Session, content: Body, context: RequestContext) -> Body:
         with context.stage("session"):
             image = self._store.image(session)
         if image is None:
@@ -124,7 +124,7 @@ class SessionRequests:
         return opened
 
 
-def _noted(session: Session, context: RequestContext) -> Session:
+def _note_session(session: Session, context: RequestContext) -> Session:
     context.note(session=session.label)
     return session
 
@@ -149,6 +149,6 @@ def _request_type(content: Body) -> str | None:
     return str(document["requestType"])
 
 
-def _told(header: str, value: str, session: Session) -> Response:
+def _session_response(header: str, value: str, session: Session) -> Response:
     """Return the answer to a request that asks no model."""
     return Response(orjson.dumps({"session": session.id}), JSON, {header: value})

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lightbox.core.errors import BadRequest, TooLarge, Unavailable
-from lightbox.machine.shared_files import PARTIAL, held, hold, let_go, mapped, replace_file
+from lightbox.machine.shared_files import PARTIAL, held, hold, mapped, release, replace_file
 
 FOLDER = "sessions"
 """Name in the run directory of the folder, or of the link to it."""
@@ -168,7 +168,7 @@ class SessionStore:
             try:
                 self._remove_expired()
             finally:
-                let_go(turn)
+                release(turn)
 
     def usage(self) -> tuple[int, int]:
         """Return how many sessions are open, and the bytes of their images; none where there is no folder."""
@@ -187,7 +187,7 @@ class SessionStore:
         for partial in self._folder.glob(f"*{PARTIAL}"):
             if (writer := hold(partial, flags=os.O_RDWR)) is not None:
                 partial.unlink(missing_ok=True)
-                let_go(writer)
+                release(writer)
 
     @contextmanager
     def _reserved(self, path: Path, session: Session, length: int) -> Iterator[tuple[Path, int]]:
@@ -214,7 +214,7 @@ class SessionStore:
             yield partial, descriptor
         finally:
             partial.unlink(missing_ok=True)
-            let_go(descriptor)
+            release(descriptor)
 
     def _files(self) -> Iterator[Path]:
         return self._folder.glob(f"*{_SUFFIX}")

@@ -36,14 +36,14 @@ class Answer:
 
     def text(self, frame: int | None, dropped: int | None) -> str:
         """Return the text frame: a JSON object whose ``answer`` is the body, as JSON where it is JSON."""
-        told: dict[str, Any] = {"frame": frame, "status": self.status}
+        fields: dict[str, Any] = {"frame": frame, "status": self.status}
         if dropped is not None:
-            told["dropped"] = dropped
+            fields["dropped"] = dropped
         if self.model:
-            told["model"] = self.model
-        told["timing"] = {name: float(value) for name, value in _TIMING.findall(self.server_timing)}
-        told["answer"] = self._value()
-        return orjson.dumps(told).decode()
+            fields["model"] = self.model
+        fields["timing"] = {name: float(value) for name, value in _TIMING.findall(self.server_timing)}
+        fields["answer"] = self._value()
+        return orjson.dumps(fields).decode()
 
     def _value(self) -> Any:
         if self.content_type.partition(";")[0].strip() == "application/json":

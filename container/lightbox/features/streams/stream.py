@@ -90,7 +90,7 @@ class FrameConnection(ServerConnection):
         self._hold(0)
         super().connection_lost(exc)
 
-    def let_go(self, size: int) -> None:
+    def release(self, size: int) -> None:
         """Count a frame of so many bytes no longer."""
         self.silent = 0.0
         # The frames' own heads are in no size: where nothing waits, only what has arrived of the next frame counts.
@@ -127,7 +127,7 @@ class Stream:
             while True:
                 message = await self._connection.recv()
                 if self._connection.ending.is_set():
-                    self._connection.let_go(len(message))  # it is not accepted: the close code tells so
+                    self._connection.release(len(message))  # it is not accepted: the close code tells so
                     continue
                 if isinstance(message, str):
                     await self._choose(message)
@@ -143,13 +143,13 @@ class Stream:
             self._choice = from_text(text, self._choice)
         except BadRequest as error:
             await self._send(failed(error, self._connection.request_id), None)
-        self._connection.let_go(len(text))
+        self._connection.release(len(text))
 
     def _take(self, data: bytes) -> None:
         if self._waiting is not None:
             self._dropped += 1
             self._counts.dropped()
-            self._connection.let_go(len(self._waiting.data))
+            self._connection.release(len(self._waiting.data))
         self.received += 1
         self._waiting = Frame(self.received, data, self._choice)
         self.is_busy = True
@@ -161,7 +161,7 @@ class Stream:
                 try:
                     await self._answer(frame)
                 finally:
-                    self._connection.let_go(len(frame.data))
+                    self._connection.release(len(frame.data))
             self.is_busy = False
             if self._connection.ending.is_set():
                 await self.close()

@@ -11,7 +11,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.exceptions import TimeoutError as TimedOut
 from urllib3.util import parse_url
 
-from lightbox.core.errors import DeadlineExceeded, ModelServerAway, Unavailable
+from lightbox.core.errors import DeadlineExceeded, ModelServerUnreachable, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS
 from lightbox.transports.predict_messages import time_left
@@ -42,7 +42,7 @@ class RestForward:
     def send(self, method: str, targets: Sequence[str], body: bytes | None, context: RequestContext) -> Reply:
         """Return the first answer to one of ``targets``, paths in the order of preference, that is not 404; else a 404.
 
-        Raises ModelServerAway, Unavailable and DeadlineExceeded.
+        Raises ModelServerUnreachable, Unavailable and DeadlineExceeded.
         """
 
         def attempt() -> Reply | None:
@@ -57,7 +57,7 @@ class RestForward:
             return missing
 
         if (reply := context.poll(attempt, RECONNECT_PAUSE, RECONNECT_SECONDS)) is None:
-            raise ModelServerAway("no model server can be reached")
+            raise ModelServerUnreachable("no model server can be reached")
         return reply
 
 

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from lightbox.core.edge import Work
 from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerAway
+from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerUnreachable
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
 from lightbox.tfs_wire.messages import model_pb2
@@ -38,7 +38,7 @@ _MODEL_SPEC = 1
 _MODEL_SPEC_TAG = bytes([_MODEL_SPEC << 3 | LENGTH_DELIMITED])
 
 
-class ToldByModelServer(LightboxError):
+class ModelServerError(LightboxError):
     """What the model server told, with its own status and words; ``code`` is what it is to the log and to metrics."""
 
     def __init__(self, status: str, details: str, model: str) -> None:
@@ -126,10 +126,10 @@ class TfsGrpc:
                 except grpc.RpcError as error:
                     if is_unsent(error):
                         continue
-                    told = _told(error, model)
+                    failure = _error_of(error, model)
                     if error.code() is not grpc.StatusCode.NOT_FOUND:
-                        raise told from error
-                    missing = told
+                        raise failure from error
+                    missing = failure
                 else:
                     return found
             if missing is not None:
@@ -137,15 +137,15 @@ class TfsGrpc:
             return None
 
         if (reply := context.poll(attempt, RECONNECT_PAUSE, RECONNECT_SECONDS)) is None:
-            raise ModelServerAway("no model server can be reached")
+            raise ModelServerUnreachable("no model server can be reached")
         return reply
 
 
-def _told(error: grpc.RpcError, model: str) -> LightboxError:
+def _error_of(error: grpc.RpcError, model: str) -> LightboxError:
     status, details = error.code(), error.details() or ""
     if status in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED):
         return from_server(status.name, details, model, None)  # the words are gRPC's, of our own addresses
-    return ToldByModelServer(status.name, details, model)
+    return ModelServerError(status.name, details, model)
 
 
 def _model_spec(data: bytes) -> model_pb2.ModelSpec:

@@ -31,7 +31,7 @@ class Ranks(NamedTuple):
     signature_name: str
     by_name: Mapping[str | None, int]
 
-    def tell_all(self, inputs: Collection[str]) -> bool:
+    def covers(self, inputs: Collection[str]) -> bool:
         """Tell whether this is the rank of the only one of ``inputs``; a name of another may hide it behind."""
         return len(inputs) == 1 and all(name is None or name in inputs for name in self.by_name)
 

@@ -115,8 +115,8 @@ class TfsRest:
             return HttpResponse(reply.body, reply.status, content_type=reply.content_type)
         exchange: Exchange = request.environ[EXCHANGE]
         exchange.error_code = _error(reply, model).code
-        told = without_folders(reply.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-        return HttpResponse(told, reply.status, content_type=reply.content_type)
+        text = without_folders(reply.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        return HttpResponse(text, reply.status, content_type=reply.content_type)
 
     def _check_ranks(self, targets: Sequence[str], body: bytes, context: RequestContext) -> None:
         """Raise InputMismatch for a predict request that may end the model server, see RankGuard.
@@ -133,7 +133,7 @@ class TfsRest:
             version = int(number) if number else None
             ranks = head_ranks(body)
             signature = ranks and self.pipeline.rank_guard.known(model, version, ranks.signature_name, context)
-            if ranks is None or (signature is not None and not ranks.tell_all(signature.inputs)):
+            if ranks is None or (signature is not None and not ranks.covers(signature.inputs)):
                 if not self.pipeline.rank_guard.may_end(model, version, context):
                     continue
                 ranks = whole()
@@ -206,8 +206,8 @@ def tfs_blueprint(api: TfsRest) -> Blueprint:
     blueprint = Blueprint("TensorFlow Serving", __name__, url_prefix="/v1")
 
     def add(rule: str, name: str, method: str, summary: str, sent: Schema | None, got: Schema, view: Any) -> None:
-        told = described(partial(_operation, sent, got), summary)
-        blueprint.add_url_rule(rule, name, told(view), methods=[method])
+        describe = described(partial(_operation, sent, got), summary)
+        blueprint.add_url_rule(rule, name, describe(view), methods=[method])
 
     for which in WHICH:
         rule, argument = f"{MODEL}{which}", which.partition("<")[2].removesuffix(">")

@@ -33,7 +33,7 @@ _NUMBER_BEHIND, _NUMBER_BEFORE = re.compile(rb"\][^\],]"), re.compile(rb"\[(?<![
 """Anything but a bracket or a comma, behind a closing bracket or before an opening one."""
 
 
-class _Asked(NamedTuple):
+class _BodyFields(NamedTuple):
     signature_name: str
     by_row: bool
     input_name: str | None
@@ -62,7 +62,7 @@ def read(
     return None if values is None else (asked.signature_name, {name: values}, asked.by_row)
 
 
-def _asked(around: bytes | bytearray) -> _Asked | None:
+def _asked(around: bytes | bytearray) -> _BodyFields | None:
     """Return what the text around the array says; null stands in the array's place."""
     try:
         document = orjson.loads(around)
@@ -81,7 +81,7 @@ def _asked(around: bytes | bytearray) -> _Asked | None:
     # A name that was given twice is not in the document.
     if values is not None or around.count(b'"') != 2 * strings:
         return None
-    return _Asked(signature_name, form == "instances", name)
+    return _BodyFields(signature_name, form == "instances", name)
 
 
 # ---------------------------------------------------------------- the array

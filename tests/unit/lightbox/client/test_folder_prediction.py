@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lightbox.client.folder.concurrency import FIRST, MOST, ROUNDS_BETWEEN_SEARCHES, Auto
-from lightbox.client.folder.journal import Journal, NoJournal, Record
-from lightbox.client.folder.tables import CannotWrite, check_form, write_table
+from lightbox.client.folder.journal import Journal, JournalError, Record
+from lightbox.client.folder.tables import TableError, check_form, write_table
 
 RECORD = Record("a.jpg", 200, {"predictions": [[0.5]]}, None, 1.5, 1, "id", 10, "")
 
@@ -26,7 +26,7 @@ def test_parquet_is_written_or_names_the_package(tmp_path: Path) -> None:
         assert (row["path"], row["status"], row["ms"]) == ("a.jpg", 200, 1.5)
         assert json.loads(row["response"]) == RECORD.response
     else:
-        with pytest.raises(CannotWrite, match="Parquet needs the package pyarrow, which is not installed"):
+        with pytest.raises(TableError, match="Parquet needs the package pyarrow, which is not installed"):
             check_form(out)
 
 
@@ -34,7 +34,7 @@ def test_parquet_is_written_or_names_the_package(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "notes.jsonl"
     path.write_text(text)
-    with pytest.raises(NoJournal, match="name another"):
+    with pytest.raises(JournalError, match="name another"):
         Journal(path, {})
     assert path.read_text() == text
 
@@ -43,9 +43,9 @@ def test_a_file_belongs_to_one_model_and_to_one_run(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     with Journal(path, {}) as journal:
         journal.append(RECORD)
-        with pytest.raises(NoJournal, match="another run is writing to it"):
+        with pytest.raises(JournalError, match="another run is writing to it"):
             Journal(path, {})
-    with pytest.raises(NoJournal, match="holds answers of the default model, this run asks the model 'cats'"):
+    with pytest.raises(JournalError, match="holds answers of the default model, this run asks the model 'cats'"):
         Journal(path, {}, "cats")
     with Journal(path, {}) as journal:
         assert journal.done == {"a.jpg"}

@@ -187,8 +187,8 @@ def test_a_request_that_has_waited_past_its_time_is_not_begun(
     began, waited = time.time(), 2 * PATIENCE
     late = client.post(path, data=IMAGE, headers={"X-Lightbox-Received": f"{began - waited:.3f}"})
     assert late.status_code == status
-    (told,) = set(re.findall(r"waited ([\d.]+) s", late.get_data(as_text=True)))
-    assert waited - 0.1 <= float(told) <= waited + time.time() - began + 0.1
+    (reply,) = set(re.findall(r"waited ([\d.]+) s", late.get_data(as_text=True)))
+    assert waited - 0.1 <= float(reply) <= waited + time.time() - began + 0.1
 
 
 @pytest.mark.parametrize("arrived", ["", "soon", "nan", pytest.param(f"{time.time() + 3600:.3f}", id="in an hour")])
@@ -403,7 +403,7 @@ ALL_PAIRS = (
 
 
 @pytest.mark.parametrize(
-    ("sent", "name", "told"),
+    ("sent", "name", "sentence"),
     [
         ("tfs-model=other", "tfs-model", "did you mean tfs-model-name?"),
         ("trace=1; tfs-modelname=other", "tfs-modelname", "did you mean tfs-model-name?"),
@@ -412,9 +412,9 @@ ALL_PAIRS = (
         ("tfs-zzz=1", "tfs-zzz", ALL_PAIRS),
     ],
 )
-def test_an_attribute_that_nobody_reads_is_refused(client: FlaskClient, sent: str, name: str, told: str) -> None:
+def test_an_attribute_that_nobody_reads_is_refused(client: FlaskClient, sent: str, name: str, sentence: str) -> None:
     answer = client.post("/invocations", data=IMAGE, headers=attributes(sent))
-    error = f"custom attribute {name}: there is no such attribute; {told}"
+    error = f"custom attribute {name}: there is no such attribute; {sentence}"
     assert (answer.status_code, answer.get_json()["error"]) == (400, error)
 
 
@@ -429,9 +429,9 @@ def test_an_attribute_that_nobody_reads_is_refused(client: FlaskClient, sent: st
 )
 def test_a_query_that_nobody_reads_is_refused(client: FlaskClient, path: str, query: str, name: str, hint: str) -> None:
     answer = client.post(f"{path}?{query}", data=IMAGE)
-    told = f"query parameter '{name}': expected none, as nothing reads it{hint}"
+    reply = f"query parameter '{name}': expected none, as nothing reads it{hint}"
     assert answer.status_code == (424 if path.startswith("/endpoints") else 400)
-    assert told in answer.get_data(as_text=True)
+    assert reply in answer.get_data(as_text=True)
 
 
 def test_a_prediction_says_which_model_answered(client: FlaskClient, transport: FakeTransport) -> None:

@@ -158,17 +158,17 @@ def test_what_does_not_fit_is_named(change: dict[str, Array], said: str) -> None
         ((4, 2, 1), "input a: expected shape [-1,2], got [4,2,1]", None),
     ],
 )
-def test_shapes_are_told_but_not_refused(shape: tuple[int, ...], misfit: str | None, too_low: str | None) -> None:
+def test_shapes_are_told_but_not_refused(shape: tuple[int, ...], misfit: str | None, rank_problem: str | None) -> None:
     inputs = good() | {"a": np.zeros(shape, "f4")}
     GOOD.check_inputs(inputs)
     assert GOOD.misfit(inputs) == misfit
-    assert GOOD.too_low({name: array.ndim for name, array in inputs.items()}, 0) == too_low
+    assert GOOD.rank_problem({name: array.ndim for name, array in inputs.items()}, 0) == rank_problem
 
 
 def test_numbers_without_a_declared_rank_need_what_the_graph_needs() -> None:
     found = signature(x=("float32", None), text=("string", None))
-    assert found.too_low({"x": 0, "text": 0}, 0) is found.too_low({"x": 4, "text": 1}, 4) is None
-    assert found.too_low({"x": 3, "text": 1}, 4) == "input x: expected a rank of at least 4, got 3"
+    assert found.rank_problem({"x": 0, "text": 0}, 0) is found.rank_problem({"x": 4, "text": 1}, 4) is None
+    assert found.rank_problem({"x": 3, "text": 1}, 4) == "input x: expected a rank of at least 4, got 3"
 
 
 def test_a_missing_input_is_named() -> None:

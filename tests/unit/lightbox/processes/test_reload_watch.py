@@ -26,7 +26,7 @@ class Server:
     def __init__(self) -> None:
         self.says: list[str] | None = []
 
-    async def told(self, model: str) -> ServerState:
+    async def reply(self, model: str) -> ServerState:
         assert model == "m"
         return None if self.says is None else {version: VersionStatus(state) for version, state in enumerate(self.says)}
 
@@ -77,10 +77,10 @@ def test_each_reload_has_its_own_time(world: World) -> None:
     assert world.look(2 * SECONDS) == [1]
 
 
-@pytest.mark.parametrize("told", [["START"], ["AVAILABLE", "LOADING"]])
-def test_a_server_that_loads_is_left_alone_for_longer(world: World, told: list[str]) -> None:
+@pytest.mark.parametrize("sentence", [["START"], ["AVAILABLE", "LOADING"]])
+def test_a_server_that_loads_is_left_alone_for_longer(world: World, sentence: list[str]) -> None:
     world.begin()
-    world.servers[1].says = told
+    world.servers[1].says = sentence
     assert world.look(*range(0, int(MOST_LOADING * SECONDS), 10)) == []
     assert world.look(MOST_LOADING * SECONDS) == [1]
 

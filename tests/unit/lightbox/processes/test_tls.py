@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from lightbox.processes.additions import Port, Wants
+from lightbox.processes.additions import Port, StartNeeds
 from lightbox.processes.nginx import http2_warning, render, resists_rapid_reset
 from lightbox.processes.start_checks import find_warnings
 from lightbox.processes.tls import Identity, TlsError, TlsWatch, identify
@@ -292,10 +292,10 @@ def test_an_nginx_that_may_not_resist_rapid_reset_is_named(tmp_path: Path, monke
     assert http2_warning() is None
     query.write_text("#!/bin/sh\nprintf 1.22.1-9+deb12u10\n")
     query.chmod(0o755)
-    told = str(http2_warning())
-    assert told.startswith("nginx 1.22.1-9+deb12u10 may lack the mend of HTTP/2 rapid reset")
-    grpc = Wants(ports=[Port("LIGHTBOX_KSERVE_GRPC_PORT", 8500, "")])
+    reply = str(http2_warning())
+    assert reply.startswith("nginx 1.22.1-9+deb12u10 may lack the mend of HTTP/2 rapid reset")
+    grpc = StartNeeds(ports=[Port("LIGHTBOX_KSERVE_GRPC_PORT", 8500, "")])
     several = load_settings({"SAGEMAKER_MULTI_MODEL": "true"})
-    assert (find_warnings(several), find_warnings(several, grpc)) == ([], [told])
+    assert (find_warnings(several), find_warnings(several, grpc)) == ([], [reply])
     query.write_text("#!/bin/sh\nexit 1\n")
     assert http2_warning() is None

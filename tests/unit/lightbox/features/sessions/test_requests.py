@@ -148,7 +148,7 @@ def test_a_first_request_that_fails_leaves_no_session(client: FlaskClient, store
 
 
 @pytest.mark.parametrize(
-    ("asked", "body", "content_type", "attributes", "code", "told"),
+    ("asked", "body", "content_type", "attributes", "code", "sentence"),
     [
         ("0" * 32, b"", "", "", "unknown_session", f"{SESSION}: expected NEW_SESSION, or the id of an open session"),
         ("0" * 32, CLOSE, "", "", "unknown_session", "has expired or was closed"),
@@ -168,7 +168,7 @@ def test_a_first_request_that_fails_leaves_no_session(client: FlaskClient, store
     ],
 )
 def test_wrong_requests(
-    client: FlaskClient, asked: str | None, body: bytes, content_type: str, attributes: str, code: str, told: str
+    client: FlaskClient, asked: str | None, body: bytes, content_type: str, attributes: str, code: str, sentence: str
 ) -> None:
     there = {
         "open": opened(ask(client, "NEW_SESSION")),
@@ -176,7 +176,7 @@ def test_wrong_requests(
     }
     answer = ask(client, there.get(asked or "", asked), body, content_type, attributes)
     assert answer.get_json()["code"] == code
-    assert told in answer.get_json()["error"]
+    assert sentence in answer.get_json()["error"]
     assert not any(session in answer.get_data(as_text=True) for session in there.values())
     assert predictions(ask(client, there["kept"]))
 

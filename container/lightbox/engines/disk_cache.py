@@ -26,7 +26,7 @@ _SUM = "sha256"
 _CHUNK = 1 << 20
 
 
-def private(folder: Path) -> Path:
+def private_folder(folder: Path) -> Path:
     """Return a folder that is this user's alone, made where it is missing.
 
     Raises OSError where it cannot be made or written, and where it is another user's: what is kept there is believed.

@@ -17,7 +17,7 @@ from lightbox.core.errors import PermissionDenied, Unauthenticated, Unavailable
 from lightbox.core.request_context import Header
 from lightbox.features.access.keys import KeyFile
 from lightbox.features.access.roles import role_of
-from lightbox.processes.additions import Asked, headers_of
+from lightbox.processes.additions import IncomingRequest, headers_of
 
 ANY = "*"
 URL_SECONDS = 5.0
@@ -34,7 +34,7 @@ _KEPT_BACK = re.compile(
 """Headers that are about another body or connection, that ask for something but an answer, or that are ours."""
 
 
-class KeyGate:
+class KeyAuthenticator:
     """Lets in who has a key of the role that the path needs; ``let_in`` counts requests by name."""
 
     def __init__(self, keys: KeyFile, loads_models: bool, origins: Sequence[str]) -> None:
@@ -48,7 +48,7 @@ class KeyGate:
         """How many requests of each name of the file were let in."""
         return {name: self._let_in[name] for name in self.keys.names()}
 
-    async def __call__(self, asked: Asked) -> str:
+    async def __call__(self, asked: IncomingRequest) -> str:
         """Return the name of the caller's key. Raises Unauthenticated and PermissionDenied."""
         check_origin(asked.header, self._origins)
         name, key = given_key(asked.header)
@@ -97,7 +97,7 @@ def check_origin(header: Header, allowed: Sequence[str]) -> None:
         raise PermissionDenied(f"Origin: expected this host's or one of LIGHTBOX_CORS_ORIGINS, got {origin!r}")
 
 
-class UrlGate:
+class UrlAuthenticator:
     """Asks a URL about each request: 2xx lets it in, 401 and 403 refuse it."""
 
     def __init__(self, url: str, loads_models: bool, origins: Sequence[str]) -> None:
@@ -109,7 +109,7 @@ class UrlGate:
         self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         """Connections that are kept for the next questions."""
 
-    async def __call__(self, asked: Asked) -> str:
+    async def __call__(self, asked: IncomingRequest) -> str:
         """Return the name that the URL gives the caller, "" for none that is plain.
 
         Raises Unauthenticated, PermissionDenied, and Unavailable where the URL does not tell.

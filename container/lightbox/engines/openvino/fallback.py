@@ -21,7 +21,7 @@ log = logging.getLogger("model_server")
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
-class Chosen:
+class OpenVinoWithFallback:
     """Answers signatures by OpenVINO, and the rest by TensorFlow where that is allowed.
 
     TensorFlow is opened when it is first needed: for another signature or tensor, an input that the signature

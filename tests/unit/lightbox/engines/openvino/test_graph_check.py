@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lightbox.engines.openvino.gate import refusals
+from lightbox.engines.openvino.graph_check import refusals
 from support.graphs import BOOL, DOUBLE, FLOAT, INT32, INT64, STRING, Model
 
 
