@@ -84,7 +84,7 @@ class Codecs:
         """Return the codec for a raw Accept header, "" without one; raise NotAcceptable when none is wanted."""
         media_type = best_match(accept, tuple(self.writers)) if accept else next(iter(self.writers))
         if media_type is None:
-            raise NotAcceptable(f"Accept: this endpoint answers {', '.join(self.writers)}; got {accept[:200]!r}")
+            raise NotAcceptable(f"Accept: this endpoint can return {', '.join(self.writers)}; got {accept[:200]!r}")
         return self.writers[media_type]
 
     def parse(self, body: bytes, content_type: str, method: Method, context: RequestContext) -> Parsed:

@@ -66,7 +66,7 @@ def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[En
         log.warning("%s is served by %s, as others do not read it: %s", folder, winner.name, "; ".join(refusals))
     times = [f"{engine.name} {_timing_text(measured[engine])}" for engine in reading if engine is not winner]
     return winner, Choice(
-        winner.name, "; ".join([f"{_timing_text(measured[winner])} for an input", *reasons, *times, *refusals])
+        winner.name, "; ".join([f"{_timing_text(measured[winner])} per input", *reasons, *times, *refusals])
     )
 
 

@@ -53,7 +53,7 @@ class CodeSetup:
             await self._try_import(import_seconds)
         else:
             searched = f" in {' or '.join(map(str, self._searched))}" if self._searched else ""
-            log(f"no {FILE_NAME}{searched}: the built-in handling answers")
+            log(f"using the built-in request handling (no {FILE_NAME}{searched})")
 
     async def _install(self) -> None:
         """Install everything; what has a ``lib/`` beside it need not succeed, which without a network it cannot."""

@@ -33,7 +33,7 @@ class OpThreads:
     for_server: int
 
     def __str__(self) -> str:
-        return f"threads for one operation of TensorFlow: {self.count or 'chosen by TensorFlow'} ({self.why})"
+        return f"TensorFlow intra-op threads: {self.count or 'chosen by TensorFlow'} ({self.why})"
 
     def applied(self, settings: Settings) -> Settings:
         """Return the settings with this number."""
@@ -74,13 +74,13 @@ def _judge(settings: Settings, models: Iterable[ModelOnDisk], cores: int) -> tup
     for model in models:
         work = _work(model)
         if work is None:
-            return False, f"one for each of {cores} cores: the graph of {model.name} does not tell how much it computes"
+            return False, f"one for each of {cores} cores: the graph of {model.name} does not show its multiplications"
         heaviest, largest = max((heaviest, largest), (model.name, work * rows), key=lambda item: item[1])
-    figure = f"a {call} of {heaviest} takes {largest / 1e6:,.0f} million multiplications"
-    most = f"{MOST_MULTIPLICATIONS / 1e6:,.0f} million"
+    amount = f"{largest / 1e6:,.0f}" if largest >= 1e6 else "fewer than 1"
+    figure = f"{amount} million multiplications per {call}, the limit is {MOST_MULTIPLICATIONS / 1e6:,.0f} million"
     if largest > MOST_MULTIPLICATIONS:
-        return False, f"one for each of {cores} cores: {figure}, more than {most}"
-    return True, f"{figure}, at most {most}"
+        return False, f"one for each of {cores} cores: {heaviest} is large, {figure}"
+    return True, f"{heaviest} is small: {figure}"
 
 
 def _work(model: ModelOnDisk) -> int | None:

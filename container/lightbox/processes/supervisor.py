@@ -317,7 +317,7 @@ class Supervisor:
             pause = min(pause * 2, LONGEST_BACKOFF)
 
     async def try_code(self) -> None:
-        """Do with the user's code what ``run`` does, and nothing else of it; raise ChildFailed when it cannot be used."""
+        """Prepare the user's code as ``run`` does, and stop there; raise ChildFailed when it cannot be used."""
         try:
             await self._prepare_code()
         finally:

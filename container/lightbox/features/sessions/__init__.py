@@ -51,9 +51,7 @@ class Sessions(Feature):
     settings = SessionSettings
     gauges = (OPEN, BYTES)
     headers: ClassVar[Mapping[str, str]] = {
-        "X-Amzn-SageMaker-Session-Id": (
-            "expected no such header, as sessions are off; LIGHTBOX_SESSIONS=true enables them"
-        )
+        "X-Amzn-SageMaker-Session-Id": ("sessions are off: set LIGHTBOX_SESSIONS=true, or leave out the header")
     }
 
     @override

@@ -95,9 +95,9 @@ class SessionRequests:
             image = self._store.image(session)
         if image is None:
             raise BadRequest("the body: expected an image, as the session keeps none yet; got 0 bytes")
-        context.note(spared_ms=round(image.decode_seconds * 1000, 3), spared_bytes=image.sent_bytes)
+        context.note(saved_ms=round(image.decode_seconds * 1000, 3), saved_bytes=image.sent_bytes)
         context.timings.append(
-            f'spared;dur={image.decode_seconds * 1000:.3f};desc="decode and {image.sent_bytes} bytes"'
+            f'saved;dur={image.decode_seconds * 1000:.3f};desc="decode and {image.sent_bytes} bytes"'
         )
         return content.showing(Picture(self._opener(session, content.crop)))
 

@@ -70,7 +70,7 @@ def test_auto_times_both_and_takes_the_faster(tmp_path: Path) -> None:
     write_dense(tmp_path / "model.onnx")
     choice = opened(tmp_path, "auto").choices["serving_default"]
     winner, other = choice.engine, next(name for name in RUNTIMES if name != choice.engine)
-    taken, _, rest = choice.reason.partition(" ms of CPU for an input; ")
+    taken, _, rest = choice.reason.partition(" ms of CPU per input; ")
     assert winner in RUNTIMES
     assert rest.startswith(f"{other} ")
     assert float(taken) <= float(rest.split()[1])
@@ -122,4 +122,4 @@ def test_a_damaged_file_has_each_ones_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_every_engine_is_timed_with_scalars(tmp_path: Path, name: str, dtype: str) -> None:
     write(tmp_path / "model.onnx", [helper.make_node("Identity", ["x"], ["y"])], {"x": (dtype, [])}, {"y": (dtype, [])})
-    assert opened(tmp_path, name).choices["serving_default"].reason.endswith(" ms of CPU for an input")
+    assert opened(tmp_path, name).choices["serving_default"].reason.endswith(" ms of CPU per input")

@@ -18,7 +18,7 @@ def test_an_engine_is_timed(tmp_path: Path) -> None:
     write_dense(tmp_path / "model.onnx")
     engine, choice = fastest(str(tmp_path), [named("openvino")], Hardware(1, 1))
     assert engine.name == choice.engine == "openvino"
-    assert choice.reason.endswith(" ms of CPU for an input")
+    assert choice.reason.endswith(" ms of CPU per input")
 
 
 def test_what_no_engine_reads_is_told_with_each_reason(tmp_path: Path) -> None:
