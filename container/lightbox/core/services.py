@@ -1,4 +1,4 @@
-"""What serves requests in one process, whatever their protocol."""
+"""The objects of one process that serve requests of every protocol."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Services:
-    """Settings, plan and run directory of a start, and what this process has made of them.
+    """Settings, plan and run directory of a start, and the objects that this process made from them.
 
-    ``observers`` hear of every response; ``requests`` are those that this process has.
+    ``observers`` receive every response; ``requests`` are the requests of this process.
     """
 
     settings: Settings
@@ -33,8 +33,8 @@ class Services:
     observers: Sequence[Observer]
     requests: Requests
     around: Sequence[Middleware] = ()
-    """What stands before the pipeline on SageMaker's routes, the outermost first."""
+    """The middleware of SageMaker's routes, the outermost first."""
     operations: Callable[[Sequence[DescribedModel]], Sequence[Description]] = lambda models: ()
-    """Returns what the features add to the OpenAPI document of models."""
+    """Returns the features' additions to the OpenAPI document."""
     refused_headers: Mapping[str, str] = field(default_factory=dict)
-    """Headers of features that are off, and why each is refused."""
+    """Headers of disabled features, and the error text for each."""
