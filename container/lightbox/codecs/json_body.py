@@ -1,8 +1,8 @@
-"""application/json, jsonlines and jsons: what TensorFlow Serving's REST API takes, and plain JSON.
+"""application/json, jsonlines and jsons: the forms of TensorFlow Serving's REST API, and plain JSON.
 
-An object with ``instances``, ``inputs`` or ``examples`` means what it means to TensorFlow Serving. Any other
-JSON becomes instances, one value or several one after another. A single bare list is the list of instances,
-unless it lacks just the batch dimension of the model's only input: then it is one instance.
+An object with ``instances``, ``inputs`` or ``examples`` has TensorFlow Serving's meaning. Any other JSON becomes
+instances, one value or several one after another. A single bare list is the list of instances, unless it lacks
+only the batch dimension of the model's one input: then it is one instance.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _LAYOUTS = {"instances": Layout.INSTANCES, "inputs": Layout.COLUMNS}
 
 @dataclass(frozen=True)
 class _Body:
-    """A parsed body: one of the forms of a document and its payload, or plain values one after another as instances.
+    """A parsed body: a form of a document and its payload, or plain values one after another as instances.
 
-    ``partial`` is the text without its long lists, where the payload is taken from that.
+    ``partial`` is the text without its long lists, if the payload is made from it.
     """
 
     text: bytes
@@ -91,7 +91,7 @@ class _JsonReader(Reader):
 
 
 class JsonReader(_JsonReader):
-    """Any JSON, as TensorFlow Serving's REST API takes it."""
+    """Any JSON, in the forms of TensorFlow Serving's REST API and others."""
 
     media_types: ClassVar[tuple[str, ...]] = ("application/json",)
 
@@ -134,7 +134,7 @@ def _whole_body(text: bytes, method: Method, context: RequestContext) -> _Body:
 
 
 def _parse_partly(text: bytes, method: Method, context: RequestContext) -> _Body | None:
-    """Read the text without an object for each number of its long lists; None where these are not all that it is."""
+    """Parse a text except for its long lists of numbers; None if it has other long parts."""
     partial = parse_around_lists(text, context) if method is Method.PREDICT else None
     if partial is None:
         return None
@@ -155,7 +155,7 @@ def _body_form(values: Any, text: bytes, method: Method) -> _Body:
 
 
 def _call_from_lists(body: _Body, signature: SignatureSpec) -> ModelCall | None:
-    """Return the call if the long lists are regular arrays of numbers."""
+    """Return the call if all long lists are regular arrays of numbers."""
     if body.partial is None:
         return None
     payload = _as_instances(body.payload, signature) if body.is_plain else body.payload
@@ -166,7 +166,7 @@ def _call_from_lists(body: _Body, signature: SignatureSpec) -> ModelCall | None:
 
 
 def _check(document: dict[str, Any], given: list[str], method: Method) -> None:
-    """Say in short sentences what otherwise would quote the whole body."""
+    """Raise short errors where later ones would quote the whole body."""
     (form, *others) = given
     if others:
         raise MalformedBody(f"JSON: expected one of instances, inputs and examples, got {' and '.join(given)}")
@@ -182,10 +182,10 @@ def _check(document: dict[str, Any], given: list[str], method: Method) -> None:
 
 
 def _images(body: _Body, payload: Any, signature: SignatureSpec) -> list[bytes] | None:
-    """Return the images that are to be decoded here, or None.
+    """Return the images to decode here, or None.
 
-    A model of pixels can do nothing else with text. To a model of strings text is text, but for bare values
-    that are all images.
+    For a model of pixels every text is an image. For a model of strings texts stay texts, except for bare values that
+    are all images.
     """
     wanted = image_input(signature)
     if wanted is None or (wanted.encoded and not (body.is_plain and all_images(payload))):
@@ -213,7 +213,7 @@ def _is_one_instance(value: Any, signature: SignatureSpec) -> bool:
 
 
 def _rank(spec: TensorSpec) -> int:
-    """Where the rank is not known, do as AWS's container does: a flat list is one instance."""
+    """Return a tensor's rank; for an unknown one, as in AWS's container, a flat list is one instance."""
     return 2 if spec.shape is None else len(spec.shape)
 
 

@@ -372,7 +372,7 @@ def test_what_curl_makes_of_a_file_with_d_is_told(client: FlaskClient, kind: str
     mangled = buffer.getvalue().replace(b"\r", b"").replace(b"\n", b"")
     answer = client.post("/invocations", data=mangled, content_type="application/x-www-form-urlencoded")
     assert answer.status_code in (400, 415)
-    assert answer.get_json()["error"].endswith("curl -d takes the line breaks out of a file: use --data-binary @FILE")
+    assert answer.get_json()["error"].endswith("curl -d removes the line breaks of a file: use --data-binary @FILE")
 
 
 def test_a_model_with_channels_first_gets_them_first() -> None:
