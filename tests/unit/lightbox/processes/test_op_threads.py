@@ -58,7 +58,7 @@ def test_one_thread_where_every_model_s_calls_are_short(tmp_path: Path) -> None:
         (
             (LIGHT,),
             {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"},
-            "a batch of 8 of net_0 takes 2,400 million multiplications, more than 400 million",
+            "net_0 is large, 2,400 million multiplications per batch of 8, the limit is 400 million",
         ),
         ((), {"SAGEMAKER_MULTI_MODEL": "true"}, "models are loaded later"),
     ],
@@ -77,7 +77,7 @@ def test_a_model_that_cannot_be_read_is_no_reason_not_to_start(tmp_path: Path) -
     (tmp_path / "net" / "1").mkdir(parents=True)
     (tmp_path / "net" / "1" / "saved_model.pb").write_bytes(b"\xff")
     found = choose(load_settings({}), [ModelOnDisk("net", tmp_path / "net")])
-    assert found.why == "one for each of 2 cores: the graph of net does not tell how much it computes"
+    assert found.why == "one for each of 2 cores: the graph of net does not show its multiplications"
 
 
 def test_more_cores_were_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
