@@ -54,7 +54,7 @@ def test_a_second_start_finds_what_the_first_found_out(
     (tmp_path / "file").touch()
     with Stack(models, tmp_path / "run3", environ | {"HOME": str(tmp_path / "file")}) as stack:
         stack.wait_ready()
-        assert f"is kept for this run alone: {tmp_path / 'file' / '.cache'}: Not a directory" in stack.log
+        assert f"are cached for this run only: {tmp_path / 'file' / '.cache'}: Not a directory" in stack.log
 
 
 def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> None:

@@ -347,7 +347,7 @@ def test_a_new_certificate_is_loaded_and_no_request_is_lost(tls_stack: TlsStack)
 def test_a_damaged_pair_leaves_the_old_one(tls_stack: TlsStack) -> None:
     folder = Path(tls_stack.settings["LIGHTBOX_TLS_CERT"])
     before = (folder / "tls.crt").read_bytes()
-    reply = "TLS: the files have changed and cannot be used, nginx keeps what it has:"
+    reply = "TLS: the files have changed and cannot be used, nginx keeps the old ones:"
     mount(folder, 4, (AUTHORITY.issue()[0], AUTHORITY.issue()[1]))
     tls_stack.wait_until(lambda: reply in tls_stack.log)
     assert "LIGHTBOX_TLS_KEY: expected the key of the certificate in " in tls_stack.log
@@ -491,7 +491,7 @@ def test_no_session_outlives_what_its_client_certificate_proves(
 def test_a_start_says_who_may_call_and_where_tls_is_spoken(mutual_stack: TlsStack) -> None:
     port, grpc_port = mutual_stack.port, mutual_stack.environ[GRPC_PORT]
     assert (
-        f"no keys are set: whoever has a client certificate and reaches port {port} or {grpc_port} may use it"
+        f"no keys are set: every holder of a client certificate who reaches port {port} or {grpc_port} may use it"
         in mutual_stack.log
     )
     assert f"port {grpc_port} on all interfaces: the Open Inference Protocol over gRPC over TLS" in mutual_stack.log

@@ -127,7 +127,9 @@ def test_a_copy_without_its_variables_never_answers_and_one_that_is_mended_does(
     with asked(versions_stack, "synced") as caller:
         shutil.copytree(VERSION_2, target, ignore=shutil.ignore_patterns("variables"))
         missing = f"{target}/variables/variables.index is missing"
-        wait_for_log(versions_stack, f"version 2 of the model 'synced' is here and cannot be served yet: {missing}")
+        wait_for_log(
+            versions_stack, f"version 2 of the model 'synced' has appeared and cannot be served yet: {missing}"
+        )
         wait_for_log(versions_stack, f"version 2 of the model 'synced' is not served: {missing}")
         assert caller.answers == [HALF_PLUS_TWO]
         assert ask(versions_stack, "synced", version=2)[0] == 404  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""How many threads the model server uses for one operation, where the settings leave it open.
+"""The number of intra-op threads of the model server, where the settings leave it open.
 
 docs/adr/078-threads-from-the-graph.md has the measurements behind the numbers.
 """
@@ -21,12 +21,12 @@ from lightbox.processes.commands import BINARY, gpu_names, model_server_program
 MOST_MULTIPLICATIONS = 400_000_000
 """Up to here, one call is as fast with one thread as with two. Above, two threads answer a single client sooner."""
 MEASURED_CORES = 2
-"""With more cores nothing was measured."""
+"""More cores were not measured."""
 
 
 @dataclass(frozen=True)
 class OpThreads:
-    """The number of threads and, in words, why; ``for_server`` is what its flag says, 0 for no flag."""
+    """The number of threads and the reason; ``for_server`` is the value of the flag, 0 for no flag."""
 
     count: int
     why: str
@@ -54,13 +54,13 @@ def choose(settings: Settings, models: Iterable[ModelOnDisk]) -> OpThreads:
     is_light, why = _judge(settings, models, cores)
     if is_light:
         return OpThreads(1, why, 1)
-    # TensorFlow counts the cores of the machine, not those of the quota. The embedded server knows the quota itself,
-    # and would take the flag to mean OpenVINO as well.
+    # TensorFlow counts the machine's cores and ignores the quota. The embedded server knows the quota, and would apply
+    # the flag to OpenVINO as well.
     return OpThreads(cores, why, cores if is_binary else 0)
 
 
 def _judge(settings: Settings, models: Iterable[ModelOnDisk], cores: int) -> tuple[bool, str]:
-    """Return whether calls are too short to be divided, and why."""
+    """Return whether calls are too short to be divided among threads, and why."""
     if cores > MEASURED_CORES:
         return False, f"one for each of {cores} cores"
     if not settings.has_fixed_models:
@@ -84,7 +84,7 @@ def _judge(settings: Settings, models: Iterable[ModelOnDisk], cores: int) -> tup
 
 
 def _work(model: ModelOnDisk) -> int | None:
-    """Return the multiplications of the newest version's call, None where they cannot be told."""
+    """Return the multiplications of a call of the newest version, None if unknown."""
     try:
         return multiplications(newest_folder(model))
     except StartError:

@@ -1,4 +1,4 @@
-"""All that a start is refused for before it makes anything: ``serve`` and ``check`` ask here."""
+"""All checks of a start that change nothing; ``serve`` and ``check`` run them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from lightbox.processes.scaling_report import ScalingLine, scaling_lines
 from lightbox.processes.startup import check_added_ports, check_port, check_port_range
 
 _OF_MODELS = {*variable_names("model_dir"), *variable_names("models"), "SAGEMAKER_MULTI_MODEL"}
-"""Variables that say which models are served."""
+"""Variables that choose the models."""
 
 
 def find_problems(settings: Settings, wrong: Collection[str] = (), wants: StartNeeds = NO_NEEDS) -> list[str]:
-    """Return a sentence for each thing that a start with these settings would stumble over.
+    """Return a sentence for each problem of a start with these settings.
 
-    ``wrong`` names the variables whose values were refused; what hangs on them is not judged. ``wants`` are those of
-    the features.
+    ``wrong`` names variables whose values are invalid already; checks that depend on them are skipped. ``wants`` are
+    the features' requirements.
     """
     problems: list[str] = []
     if not set(wrong).intersection(variable_names("port")):
@@ -43,7 +43,7 @@ def find_problems(settings: Settings, wrong: Collection[str] = (), wants: StartN
 
 
 def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants: StartNeeds = NO_NEEDS) -> list[str]:
-    """Return what ``find_problems`` does, without ports: who looks at a running Lightbox finds these taken."""
+    """Return the problems of ``find_problems`` except for ports, which a running Lightbox has taken itself."""
     problems: list[str] = []
     with _collecting_into(problems):
         model_server_program(settings)
@@ -65,11 +65,11 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants
 
 
 def find_warnings(settings: Settings, wants: StartNeeds = NO_NEEDS) -> list[str]:
-    """Return a sentence for each folder that is no model, each model of random weights, each setting one cannot follow,
-    and for what is wrong with TLS or HTTP/2 and stops no start.
+    """Return a sentence for each folder without a model, each model with random weights, each setting that a model
+    cannot follow, and each problem of TLS or HTTP/2 that does not stop a start.
 
-    The default model follows them all, or the start is refused. A variable is for all models and may be meant for some:
-    requests to the others say so themselves.
+    The default model must follow all settings, else the start fails. A variable applies to all models and may be meant
+    for some: requests to the others report it.
     """
     of_http2 = http2_warning() if settings.nginx and (settings.tls_cert or wants.ports) else None
     passed = tls.warnings(settings) + ([of_http2] if of_http2 else [])
@@ -87,7 +87,7 @@ def find_warnings(settings: Settings, wants: StartNeeds = NO_NEEDS) -> list[str]
 
 
 def find_scaling_lines(settings: Settings) -> list[ScalingLine]:
-    """Return a line for each model that takes pixels as floating-point numbers; of later models none."""
+    """Return a line for each model that takes pixels as floating-point numbers; none for models loaded later."""
     if not settings.has_fixed_models:
         return []
     shared = shared_code_dirs(settings)
@@ -106,7 +106,7 @@ def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings
     problems: list[str] = []
     for model in models:
         problems += [f"LIGHTBOX_MODEL_DIR: {problem}" for problem in unusable_versions(model)]
-        if settings.universal_bucket:  # what is downloaded later may complete a model's own code
+        if settings.universal_bucket:  # a later download may complete a model's own code
             continue
         with _collecting_into(problems):
             problems += _engine_problem(model, settings)
@@ -116,7 +116,7 @@ def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings
 
 
 def _engine_problem(model: ModelOnDisk, settings: Settings) -> Iterator[str]:
-    """Yield what is wrong where the newest version of a model is a file that the model server does not open."""
+    """Yield the problem if the newest version of a model is a file that the model server cannot open."""
     file = model_file(newest_folder(model))
     if file is not None and model_server_program(settings)[0] == BINARY:
         why = f"is {file.format.title}, which {BINARY} does not open; set LIGHTBOX_MODEL_SERVER=embedded"

@@ -78,7 +78,7 @@ def test_check_tells_who_may_call(
     keys = tmp_path / "keys"
     keys.write_text(key_line("a", "one") + key_line("a", "two"))
     for more, reply in (
-        ({}, f"no keys are set: whoever reaches port {own['SAGEMAKER_BIND_TO_PORT']} may use it (docs/keys.md)"),
+        ({}, f"no keys are set: everyone who reaches port {own['SAGEMAKER_BIND_TO_PORT']} may use it (docs/keys.md)"),
         ({"LIGHTBOX_AUTH_URL": "http://auth"}, "callers: whom LIGHTBOX_AUTH_URL lets in"),
         ({"LIGHTBOX_API_KEYS": str(keys)}, f"callers: who has a key; 2 are in {keys}"),
     ):

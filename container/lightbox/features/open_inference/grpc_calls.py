@@ -97,7 +97,7 @@ class WorkerPool:
             return await self._outcome(place, caller) or self._too_late(route, size, caller)
         except asyncio.CancelledError:
             if place.cancel():
-                self._refused(route, size, caller, "hung_up", Unavailable("the caller has hung up"))
+                self._refused(route, size, caller, "hung_up", Unavailable("the caller has disconnected"))
             raise
 
     async def _outcome(self, place: Future[Outcome], caller: Caller) -> Outcome | None:

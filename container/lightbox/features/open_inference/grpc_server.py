@@ -155,7 +155,7 @@ class InferenceServer:
         await asyncio.wait((asked, gone), return_when=asyncio.FIRST_COMPLETED)
         if not asked.done():
             asked.cancel()
-            raise ClientDisconnected("the caller has hung up")
+            raise ClientDisconnected("the caller has disconnected")
         gone.cancel()
         return _ending(asked.result(), caller)
 
@@ -290,7 +290,7 @@ def _chunks(receive: Receive) -> Chunks:
         while more and not found:
             event = await receive()
             if event["type"] == "http.disconnect":
-                raise ClientDisconnected("the caller has hung up")
+                raise ClientDisconnected("the caller has disconnected")
             found, more = event["body"], event.get("more_body", False)
         return found
 

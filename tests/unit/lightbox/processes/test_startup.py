@@ -59,8 +59,8 @@ def test_the_model_server_gets_a_version_of_models_as_sagemaker_lays_them_out(
 @pytest.mark.parametrize(
     ("authority", "sentence", "expected"),
     [
-        ("", None, "no keys are set: whoever reaches port 8080 or 8081 may use it (docs/keys.md)"),
-        ("/ca", None, "no keys are set: whoever has a client certificate and reaches port 8080 or 8081 may use it"),
+        ("", None, "no keys are set: everyone who reaches port 8080 or 8081 may use it (docs/keys.md)"),
+        ("/ca", None, "no keys are set: every holder of a client certificate who reaches port 8080 or 8081 may use it"),
         ("", "who has a key", "callers: who has a key"),
         ("/ca", "who has a key", "callers: who has a key"),
     ],

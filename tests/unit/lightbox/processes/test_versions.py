@@ -16,7 +16,7 @@ def until_loaded() -> int:
     return 2 + 1 + LOADED_AT_ONCE
 
 
-SEEN = (2, "is here and cannot be served yet: variables are missing")
+SEEN = (2, "has appeared and cannot be served yet: variables are missing")
 
 
 def test_a_version_that_is_copied_slowly_answers_when_it_is_whole_and_was_tried() -> None:
