@@ -207,7 +207,7 @@ def test_a_version_that_takes_no_image_never_answers_where_images_are_taken(
         wait_for_log(versions_stack, "version 3 of the model 'pictures' answers")
         assert any(len(caller.answers) > 1 for _ in poll())
     assert caller.answers == [{"predictions": [[1.0] * 10]}, {"predictions": [[3.0] * 7]}]
-    assert "expected an image, as image (uint8 [-1,8,8,3]) of version 1 takes it" in versions_stack.log
+    assert "expected an image, as image (uint8 [-1,8,8,3]) of version 1, got" in versions_stack.log
 
 
 @pytest.mark.extended

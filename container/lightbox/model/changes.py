@@ -12,8 +12,8 @@ _SAME_CLASS = {"bfloat": "float", "uint": "int"}
 def change_problem(answering: Mapping[str, SignatureSpec], coming: Mapping[str, SignatureSpec]) -> str | None:
     """Return what a caller of the answering version's signatures would miss in a new version; None for nothing.
 
-    Inputs and outputs must have the same names, classes of dtype (float32 and float64 are one) and ranks. An image has
-    another size and other pixels without notice to callers. What a version leaves open fits everything.
+    Inputs and outputs need the same names, classes of dtype (float32 and float64 are one) and ranks. An image's size
+    and pixels may change without notice to callers. Open dimensions and ranks fit everything.
     """
     problems = (_problem(name, was, coming) for name, was in answering.items())
     return next(filter(None, problems), None)

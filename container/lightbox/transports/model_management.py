@@ -1,4 +1,4 @@
-"""Which models the model servers serve: ``ModelService``'s two calls, each sent to all servers at once."""
+"""The models of the model servers: both calls of ``ModelService``, each sent to all servers at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lightbox.transports.model_status import ServerState, status_method, version
 
 
 class ModelManagement:
-    """Speaks to all model servers over their channels. Safe to use from several threads."""
+    """Calls all model servers over their channels. Safe to use from several threads."""
 
     def __init__(self, channels: Sequence[grpc.Channel], run_dir: Path) -> None:
         self._run_dir = run_dir
@@ -34,13 +34,12 @@ class ModelManagement:
         self._statuses = [status_method(channel) for channel in channels]
 
     def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
-        """Ask for exactly the models of a configuration text; return what each server says of it, "" for OK.
+        """Request exactly the models of a configuration text; return each server's message, "" for OK.
 
-        ``model`` is the one that comes or goes. A server answers OK when one version of each new model is AVAILABLE,
-        and with a text when one did not become so, by what it saw: it may be loading all the same. With
-        ``wait_for_server`` one that is away is waited for. Raises Unavailable, DeadlineExceeded, and ModelFailed for a
-        configuration that is refused. After DeadlineExceeded a server may do it still, or never: until it answers, no
-        other reload is sent to it.
+        ``model`` is the one that is added or removed. A server returns OK when one version of each new model is
+        AVAILABLE, and a message when it saw a failure; it may still be loading. ``wait_for_server`` waits for an
+        unreachable server. Raises Unavailable, DeadlineExceeded, and ModelFailed for a refused configuration. After
+        DeadlineExceeded the reload stays pending: the server gets no other one until it answers.
         """
         request = model_management_pb2.ReloadConfigRequest()
         text_format.Parse(config, request.config)
@@ -48,7 +47,7 @@ class ModelManagement:
         answers = []
         for server, call in enumerate(self._reloads):
             end = standing_reload.begin(self._run_dir, server, "load" if joins else "unload", model, context)
-            # It has no time limit: the server would not heed one.
+            # No deadline: the server would ignore it.
             answers.append(_answer(call.future(request, wait_for_ready=wait_for_server), end, context))
         return [_error_message(response) for response in [answer() for answer in answers]]
 
@@ -59,7 +58,7 @@ class ModelManagement:
 
 
 def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> Callable[[], Any]:
-    """Return what waits for a reload's answer, a response or an RpcError; ``end`` is called when it is there."""
+    """Return a function that waits for a reload's answer, a response or an RpcError; the answer calls ``end``."""
     answered = threading.Event()
 
     def note(_: Any) -> None:

@@ -46,7 +46,7 @@ def test_inputs_that_take_what_came_before(was: Tensors, new: Tensors) -> None:
         (
             PHOTO,
             {"photo": ("float32", (None, 150528))},
-            "an image, as photo (float32 [-1,224,224,3]) of version 1 takes it, got photo (float32 [-1,150528])",
+            "an image, as photo (float32 [-1,224,224,3]) of version 1, got photo (float32 [-1,150528])",
         ),
         (PHOTO, PHOTO | {"size": ("int32", (2,))}, "got photo (float32 [-1,224,224,3]), size (int32 [2])"),
         (

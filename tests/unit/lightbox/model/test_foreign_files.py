@@ -83,13 +83,13 @@ def test_an_empty_model_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is empty: it was not copied, or is not yet"),
+        (b"", "is empty: the copy is missing or not complete"),
         (POINTER, TOLD_OF_POINTER),
-        (b"\x89HDF\r\n\x1a\n", "is no SavedModel but an HDF5 file"),
-        (b"PK\x03\x04rest", "is no SavedModel but a zip file"),
-        (b"\x1f\x8b\x08rest", "is no SavedModel but compressed with gzip"),
-        (b"<?xml version='1.0'?><Error>", "is no SavedModel but a page of HTML or XML"),
-        (b"\n\x05\n\x03abc", "is no SavedModel but a graph without variables and signatures, as frozen graphs are"),
+        (b"\x89HDF\r\n\x1a\n", "is not a SavedModel but an HDF5 file"),
+        (b"PK\x03\x04rest", "is not a SavedModel but a zip file"),
+        (b"\x1f\x8b\x08rest", "is not a SavedModel but compressed with gzip"),
+        (b"<?xml version='1.0'?><Error>", "is not a SavedModel but a page of HTML or XML"),
+        (b"\n\x05\n\x03abc", "is not a SavedModel but a graph without variables and signatures, as frozen graphs are"),
     ],
 )
 def test_something_else_under_the_name_of_a_saved_model(tmp_path: Path, content: bytes, sentence: str) -> None:

@@ -71,7 +71,7 @@ OPEN = ImageInput("x", False, True, "float32")
         (OPEN, {"fit": "letterbox"}, "fit", "'letterbox' needs a fixed size, but the input x has none; set image_size"),
         (replace(OPEN, width=9), {"fit": "crop"}, "fit", "'crop' needs a fixed size"),
         (PIXELS, {"fit": "crop", "resize_shorter": 223}, "resize_shorter", "expected at least 224, .* got 223"),
-        (PIXELS, {"layout": "NCHW"}, "layout", "tells that it is not NCHW"),
+        (PIXELS, {"layout": "NCHW"}, "layout", "shows that it is not NCHW"),
         (replace(PIXELS, encoded=True), {"fit": "crop"}, "fit", "takes files, which the model decodes itself"),
         (replace(PIXELS, encoded=True), {"channels": "bgr"}, "channels", "takes files, which the model decodes itself"),
         (replace(PIXELS, encoded=True), {"std": [2]}, "std", "takes files, which the model decodes itself"),

@@ -26,7 +26,7 @@ class Server:
     def __init__(self) -> None:
         self.says: list[str] | None = []
 
-    async def reply(self, model: str) -> ServerState:
+    async def versions_in_time(self, model: str) -> ServerState:
         assert model == "m"
         return None if self.says is None else {version: VersionStatus(state) for version, state in enumerate(self.says)}
 

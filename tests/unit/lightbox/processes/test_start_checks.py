@@ -157,7 +157,7 @@ def test_random_weights_are_told_and_others_are_not(root: Path) -> None:
         (version / WEIGHTS_NOTE).write_text(f"{note}\nmore\n")
     assert find_problems(settings(root)) == []
     assert find_warnings(settings(root)) == [
-        "image_mean has random weights (seed 5): no meaning",
+        "image_mean has random weights (seed 5): the predictions are meaningless",
     ]
 
 

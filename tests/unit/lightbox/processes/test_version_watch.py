@@ -182,7 +182,7 @@ def test_what_takes_no_image_any_more_is_held_unless_changes_are_allowed(picture
     export_classes(pictures, 2, 10, flat=True)
     shutil.rmtree(pictures / "1")  # what it took is remembered
     assert misfit(around, 2) == (
-        "signature 'serving_default': expected an image, as image (uint8 [-1,8,8,3]) of version 1 takes it, "
+        "signature 'serving_default': expected an image, as image (uint8 [-1,8,8,3]) of version 1, "
         'got image (uint8 [-1,192]); the option "model_changes": "allow" serves such a version'
     )
     assert misfit(allowed, 2) is None
