@@ -112,7 +112,7 @@ def test_what_was_spoiled_is_found_out_again(tmp_path: Path) -> None:
             assert COMPARED in second.wait_ready().stderr
             assert second.predict("m", instances=[1.0]) == (200, {"predictions": [2.5]})
             assert chosen(second).keys() == decided.keys()
-        assert second.stderr.count(f"{verdict} is damaged: what it tells is found out again") == 1
+        assert second.stderr.count(f"{verdict} is damaged: its facts are determined again") == 1
         assert disk_cache.read(verdict)
 
 

@@ -1,4 +1,4 @@
-"""Files of other formats than SavedModel, whose answers are OpenVINO's own."""
+"""Files of other formats than SavedModel, for which OpenVINO's results are the reference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightbox.tfs_wire.status import invalid
 
 
 def open_file(file: ModelFile, options: OpenOptions) -> Opened:
-    """Load a file; raise StatusError where it is damaged, has strings, or OpenVINO cannot convert it."""
+    """Load a file; raise StatusError if it is damaged, has strings, or OpenVINO cannot convert it."""
     try:
         signature = file.signature()
     except (OSError, ValueError) as error:

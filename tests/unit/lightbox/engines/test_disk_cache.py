@@ -99,7 +99,7 @@ def test_no_byte_of_what_is_written_may_change(tmp_path: Path, caplog: pytest.Lo
         caplog.clear()
         assert disk_cache.read(place) is None, content
         if b'"sha256"' in content:
-            assert caplog.messages == [f"{place} is damaged: what it tells is found out again"]
+            assert caplog.messages == [f"{place} is damaged: its facts are determined again"]
 
 
 def test_what_has_no_checksum_is_none_of_ours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

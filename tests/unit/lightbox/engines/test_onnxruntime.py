@@ -86,7 +86,7 @@ def test_what_one_cannot_read_the_other_serves(
         opened(tmp_path, other)
     assert opened(tmp_path, "auto").choices["serving_default"].engine == winner
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert line.startswith(f"{tmp_path} is served by {winner}, as others do not read it: {other}: ")
+    assert line.startswith(f"{tmp_path} is served by {winner}, as other engines do not read it: {other}: ")
     assert why in line
 
 
@@ -97,7 +97,7 @@ def test_auto_takes_it_for_integers_of_callers(tmp_path: Path) -> None:
     write(tmp_path / "model.onnx", [node], inputs, {"y": ("INT64", ["n", 4])})
     runner, choices = opened(tmp_path, "auto")
     assert choices["serving_default"].engine == "onnxruntime"
-    assert "it keeps the integers that the model takes" in choices["serving_default"].reason
+    assert "it keeps the model's integer inputs exact" in choices["serving_default"].reason
     given = np.full((1, 4), 1 << 40, np.int64)
     np.testing.assert_array_equal(answer(runner, x=given)[0], given * 2)
 

@@ -149,7 +149,7 @@ def test_what_does_not_fit_is_named(change: dict[str, Array], said: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("shape", "misfit", "too_low"),
+    ("shape", "misfit", "rank_problem"),
     [
         ((4, 2), None, None),
         ((4, 3), "input a: expected shape [-1,2], got [4,3]", None),
