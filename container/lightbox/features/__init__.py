@@ -1,4 +1,4 @@
-"""The features, which of them a start has, and what these add to it."""
+"""The features, their selection for a start, and their combined additions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lightbox.processes.additions import Additions, ServedModels, StartNeeds
 from lightbox.processes.start import Start
 
 FEATURES: Sequence[Feature] = (
-    Sessions(),  # stands before the Open Inference Protocol's bodies, which belong to no session
+    Sessions(),  # before the Open Inference Protocol's bodies, which belong to no session
     OpenInference(),
     MultiModel(),
     TfsApi(),
@@ -35,12 +35,12 @@ FEATURES: Sequence[Feature] = (
 
 
 def enabled(settings: Settings) -> list[Feature]:
-    """Return the features that the settings turn on."""
+    """Return the enabled features."""
     return [feature for feature in FEATURES if feature.enabled(settings)]
 
 
 def wants(settings: Settings) -> StartNeeds:
-    """Return what the features that are on want of a start."""
+    """Return the combined requirements of the enabled features."""
     on = enabled(settings)
     return StartNeeds(
         [port for feature in on for port in feature.ports(settings)],
@@ -51,14 +51,14 @@ def wants(settings: Settings) -> StartNeeds:
 
 
 def callers(settings: Settings) -> str | None:
-    """Return whom the gate of a feature lets in, in words; None for everybody. Raises StartError."""
+    """Return a feature's description of the admitted callers; None for everyone. Raises StartError."""
     return next((sentence for feature in enabled(settings) if (sentence := feature.callers(settings))), None)
 
 
 def prepare(start: Start) -> Additions:
-    """Do what the features do before the first process is started, and return what they add to the supervisor's work.
+    """Prepare the features before the first process starts, and return their additions to the supervisor's work.
 
-    Metrics are shown of all features, whether they are on or not.
+    Metrics of all features are shown, also of disabled ones.
     """
     settings, run_dir, planned = start.settings, start.run_dir.path, start.plan.models
     fixed = ServedModels(planned.keys, planned.values)

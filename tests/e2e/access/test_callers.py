@@ -228,4 +228,4 @@ def test_a_url_decides(tmp_path: Path) -> None:
 def test_a_start_says_whether_keys_are_asked_for(keyed: Stack, stack: Stack) -> None:
     open_to_all = "no keys are set: everyone who reaches port"
     assert (open_to_all in keyed.log, stack.log.count(open_to_all)) == (False, 1)
-    assert f"callers: who has a key; {len(KEYS)} are in " in keyed.log
+    assert f"callers: holders of a key; {len(KEYS)} are in " in keyed.log

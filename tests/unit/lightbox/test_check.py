@@ -80,7 +80,7 @@ def test_check_tells_who_may_call(
     for more, reply in (
         ({}, f"no keys are set: everyone who reaches port {own['SAGEMAKER_BIND_TO_PORT']} may use it (docs/keys.md)"),
         ({"LIGHTBOX_AUTH_URL": "http://auth"}, "callers: whom LIGHTBOX_AUTH_URL lets in"),
-        ({"LIGHTBOX_API_KEYS": str(keys)}, f"callers: who has a key; 2 are in {keys}"),
+        ({"LIGHTBOX_API_KEYS": str(keys)}, f"callers: holders of a key; 2 are in {keys}"),
     ):
         as_if_started(own | more)
         assert cli.main(["check"]) == 0

@@ -1,4 +1,4 @@
-"""Who may call: keys with roles, or a URL that decides; and which sites' pages may, in a browser."""
+"""Access control: keys with roles, or a URL that decides; and the sites whose pages may call, in a browser."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 THEME, KEYS, URL = "Access", "LIGHTBOX_API_KEYS", "LIGHTBOX_AUTH_URL"
 _URL = re.compile(r"https?://[^\s/?#]+([/?]\S*)?")
 _ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]_-]+")
-REQUESTS = Metric("lightbox_caller_requests", "Requests that a key let in, by its name.", ("caller",))
+REQUESTS = Metric("lightbox_caller_requests", "Requests admitted by a key, by its name.", ("caller",))
 
 
 def _parse_url(value: str | None) -> str | None:
     try:
         usable = value is None or (_URL.fullmatch(value) and urlsplit(value).hostname and urlsplit(value).port != 0)
-    except ValueError:  # of a port that is no number, say
+    except ValueError:  # such as a port that is not a number
         usable = False
     if not usable:
         raise ValueError("expected a URL with http or https, such as http://auth:9000/check")
@@ -75,7 +75,7 @@ class AccessSettings(BaseModel):
 
 
 class KeysUnusable(StartError):
-    """The file of keys cannot be read, or a line of it is damaged."""
+    """The file of keys is unreadable, or a line of it is damaged."""
 
 
 def _keys_of(path: Path) -> KeyFile:
@@ -89,13 +89,13 @@ def _keys_of(path: Path) -> KeyFile:
 
 
 class Access(Feature):
-    """Decides in the supervisor, before nginx reads a body; nginx tells browsers which sites may call."""
+    """Checks requests in the supervisor before nginx reads a body; nginx tells browsers which sites may call."""
 
     name = "access"
     settings = AccessSettings
     counters = (REQUESTS,)
     _keys: KeyAuthenticator | None = None
-    """That of this process, which counts."""
+    """The authenticator of this process, for its counts."""
 
     @override
     def enabled(self, settings: Settings) -> bool:
@@ -117,7 +117,7 @@ class Access(Feature):
 
     @override
     def authenticator(self, settings: Settings) -> Authenticator | None:
-        """Return what asks for a key, or the URL. Raises KeysUnusable."""
+        """Return the check by key or by URL. Raises KeysUnusable."""
         from lightbox.features.access.authenticators import KeyAuthenticator, UrlAuthenticator
 
         own, loads_models = settings.of(AccessSettings), not settings.has_fixed_models
@@ -134,7 +134,9 @@ class Access(Feature):
         own = settings.of(AccessSettings)
         if own.auth_url is not None:
             return f"whom {URL} lets in"
-        return None if own.api_keys is None else f"who has a key; {len(_keys_of(own.api_keys))} are in {own.api_keys}"
+        return (
+            None if own.api_keys is None else f"holders of a key; {len(_keys_of(own.api_keys))} are in {own.api_keys}"
+        )
 
     @override
     def tasks(self, start: Start) -> Iterable[Coroutine[Any, Any, None]]:

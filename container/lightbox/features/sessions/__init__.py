@@ -1,4 +1,4 @@
-"""Sessions that keep an image each: decode once, ask many."""
+"""Sessions that keep one image each: decode once, predict many times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lightbox.processes.start import Start
 
 OPEN = Metric("lightbox_sessions", "Open sessions.")
-BYTES = Metric("lightbox_session_bytes", "Bytes that the images of sessions take.")
+BYTES = Metric("lightbox_session_bytes", "Bytes of the images of all sessions.")
 
 
 class SessionSettings(BaseModel):
@@ -107,7 +107,7 @@ class Sessions(Feature):
             },
             requests={JSON: [ref("SessionRequest")]},
             responses={JSON: [ref("Session")]},
-            without_body="With a session's id: empty, to ask about the image that the session keeps.",
+            without_body="With a session's id: empty, to predict with the image of the session.",
         )
 
     def _store(self, settings: Settings, run_dir: Path) -> SessionStore:

@@ -1,4 +1,4 @@
-"""Requests of TensorFlow Serving's own APIs, sent on to a model server as they came."""
+"""Forwards requests of TensorFlow Serving's own APIs unchanged to a model server."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from lightbox.transports.predict_messages import time_left
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model server answered."""
+    """A model server's response."""
 
     status: int
     content_type: str
     body: bytes
     target: str
-    """The path that it is the answer for."""
+    """The path of the request."""
 
 
 class RestForward:
@@ -40,7 +40,7 @@ class RestForward:
         self._turn = itertools.count()
 
     def send(self, method: str, targets: Sequence[str], body: bytes | None, context: RequestContext) -> Reply:
-        """Return the first answer to one of ``targets``, paths in the order of preference, that is not 404; else a 404.
+        """Return the first response other than 404 for ``targets``, paths in order of preference; else a 404.
 
         Raises ModelServerUnreachable, Unavailable and DeadlineExceeded.
         """
@@ -64,7 +64,7 @@ class RestForward:
 def _send(
     pool: HTTPConnectionPool, method: str, target: str, body: bytes | None, context: RequestContext
 ) -> Reply | None:
-    """Return a server's answer, None where it cannot be reached."""
+    """Return a server's response, None if it cannot be reached."""
     seconds = time_left(context)
     try:
         found = pool.urlopen(

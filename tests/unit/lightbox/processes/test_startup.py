@@ -61,8 +61,8 @@ def test_the_model_server_gets_a_version_of_models_as_sagemaker_lays_them_out(
     [
         ("", None, "no keys are set: everyone who reaches port 8080 or 8081 may use it (docs/keys.md)"),
         ("/ca", None, "no keys are set: every holder of a client certificate who reaches port 8080 or 8081 may use it"),
-        ("", "who has a key", "callers: who has a key"),
-        ("/ca", "who has a key", "callers: who has a key"),
+        ("", "holders of a key", "callers: holders of a key"),
+        ("/ca", "holders of a key", "callers: holders of a key"),
     ],
 )
 def test_who_may_call_is_told_with_all_ports(authority: str, sentence: str | None, expected: str) -> None:

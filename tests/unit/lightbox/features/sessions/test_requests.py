@@ -119,7 +119,7 @@ def test_a_session_is_opened_without_an_image(
     session = opened(ask(client, asked, body, content_type))
     none_yet = ask(client, session)
     assert none_yet.status_code == 400
-    assert none_yet.get_json()["error"] == "the body: expected an image, as the session keeps none yet; got 0 bytes"
+    assert none_yet.get_json()["error"] == "the body: expected an image, as the session has none yet; got 0 bytes"
     kept = ask(client, session, IMAGE, "application/x-image")
     assert predictions(kept) == predictions(ask(client, session))
 
@@ -158,7 +158,7 @@ def test_a_first_request_that_fails_leaves_no_session(client: FlaskClient, store
         ("open", OPEN, "", "", "bad_request", "requestType: expected CLOSE with a session's id, got NEW_SESSION"),
         ("open", b'{"requestType": "STOP"}', "", "", "bad_request", 'requestType: expected {"requestType": "NEW_'),
         ("open", b'{"requestType": "CLOSE", "x": 1}', "", "", "bad_request", "got"),
-        ("open", b"", "", "tfs-crop=0,0,1,1", "bad_request", "the body: expected an image, as the session keeps none"),
+        ("open", b"", "", "tfs-crop=0,0,1,1", "bad_request", "the body: expected an image, as the session has none"),
         ("open", b"1,2", "text/csv", "tfs-crop=0,0,1,1", "bad_request", "tfs-crop: expected a body that is one image"),
         ("kept", b"", "", "tfs-crop=0,0,9,1", "bad_request", "of a part of the image, which is 8x6; got 0,0,9,1"),
         ("kept", b"", "", "tfs-method=classify", "bad_request", "tfs-method=classify: expected examples"),

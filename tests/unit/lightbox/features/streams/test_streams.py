@@ -117,7 +117,7 @@ async def test_more_streams_than_the_limit_are_refused(tmp_path: Path) -> None:
                 await opened(address)
             response = refused.value.response
             assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
-            assert json.loads(response.body)["error"] == "try again: 1 streams may be open"
+            assert json.loads(response.body)["error"] == "try again: 1 streams are open, which is the limit"
         async with asyncio.timeout(PATIENCE):
             while True:
                 try:
