@@ -132,7 +132,7 @@ def test_a_run_that_was_ended_goes_on_where_it_was(
         _, said = ended.communicate(timeout=PATIENCE)
     finally:
         ended.kill()
-    interrupted = "lightbox predict: stopped: interrupted. The same command goes on from here.\n"
+    interrupted = "lightbox predict: stopped: interrupted. Run the same command to continue.\n"
     expected = {signal.SIGKILL: (-number, ""), signal.SIGTERM: (130, interrupted)}
     assert (ended.returncode, said) == expected[number]
     lines = out.read_bytes().splitlines(keepends=True)

@@ -29,7 +29,7 @@ ANSWER_SECONDS = 120.0
 
 @dataclass
 class Report:
-    """What became of the frames; ``milliseconds`` is from the sending of each answered frame to its answer."""
+    """The results of the frames; ``milliseconds`` is from the sending of each answered frame to its answer."""
 
     frames: int
     answered: int = 0
@@ -40,7 +40,7 @@ class Report:
     ended: str = ""
 
     def line(self) -> str:
-        """Return it in a line."""
+        """Return the report as a line."""
         times = sorted(self.milliseconds) or [0.0]
         p50, p95 = statistics.median(times), times[math.ceil(0.95 * len(times)) - 1]
         rate = (self.answered + self.failed) / self.seconds if self.seconds else 0.0
@@ -102,7 +102,7 @@ def command(
 
 
 def send_all(stream: ClientConnection, images: Sequence[Path], fps: float, out: IO[str] | None) -> Report:
-    """Send each image as a frame, ``fps`` a second where that is above 0, and read the answers."""
+    """Send each image as a frame, ``fps`` a second if above 0, and read the answers."""
     report, sent = Report(len(images)), [0.0] * (len(images) + 1)
     began = time.monotonic()
     sender = threading.Thread(target=_send, args=(stream, images, fps, sent), daemon=True)
@@ -134,7 +134,7 @@ def _send(stream: ClientConnection, images: Sequence[Path], fps: float, sent: li
         sent[number] = time.monotonic()
         try:
             stream.send(data)
-        except ConnectionClosed:  # the reader says why
+        except ConnectionClosed:  # the reader reports it
             return
 
 

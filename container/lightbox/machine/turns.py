@@ -1,4 +1,4 @@
-"""A semaphore that is fair: its waiters go in the order in which they came."""
+"""A fair semaphore: threads get it in the order in which they came."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections import deque
 
 
 class Turns:
-    """Lets so many threads through at once.
+    """Admits a number of threads at once.
 
-    ``threading.Semaphore`` lets a newcomer pass those that it has just woken, which then wait behind all others: under
-    load a few requests take many times as long as most.
+    ``threading.Semaphore`` lets a new thread overtake woken ones, which then wait behind all others: under load a few
+    requests take many times as long as most.
     """
 
     def __init__(self, at_once: int) -> None:
@@ -19,7 +19,7 @@ class Turns:
         self._waiting: deque[threading.Lock] = deque()
 
     def acquire(self, timeout: float) -> bool:
-        """Wait for a turn, ``timeout`` seconds at most. Return whether it came; ``release`` ends it."""
+        """Wait for a turn, at most ``timeout`` seconds. Return whether it came; ``release`` ends it."""
         with self._lock:
             if self._free:
                 self._free -= 1
@@ -36,7 +36,7 @@ class Turns:
             return False
 
     def release(self) -> None:
-        """End a turn: it is the next one's, also before that has woken."""
+        """End a turn; the next thread owns it at once, even before it wakes."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().release()

@@ -1,4 +1,4 @@
-"""``lightbox predict``: a folder of images, sent to an endpoint as fast as it goes."""
+"""``lightbox predict``: a folder of images, sent to an endpoint as fast as possible."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class NothingSent(click.ClickException):
 
 
 class ConcurrencyType(click.ParamType[Concurrency]):
-    """``auto``, or how many images are sent at a time."""
+    """``auto``, or the number of images in flight."""
 
     name = "auto|N"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Concurrency:
-        """Return what a text asks for."""
+        """Return the concurrency in a text."""
         if isinstance(value, Auto | Fixed):
             return value
         if value == "auto":
@@ -52,8 +52,8 @@ class ConcurrencyType(click.ParamType[Concurrency]):
 @click.command("predict", epilog="Example: lightbox predict photos --model digits --out digits.csv")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--url", default=LOCAL, show_default=True, help="A local endpoint.")
-@click.option("--endpoint-name", help="An endpoint of SageMaker instead, by boto3 with the environment's credentials.")
-@click.option("--region", help="Its region, where the environment names none.")
+@click.option("--endpoint-name", help="A SageMaker endpoint instead, with the environment's credentials.")
+@click.option("--region", help="Its region, if not in the environment.")
 @click.option("--model", help="One of several models behind the endpoint.")
 @click.option("--protocol", type=click.Choice(["http", "boto3", "open-inference"]), default="http", show_default=True)
 @click.option(
@@ -71,13 +71,13 @@ class ConcurrencyType(click.ParamType[Concurrency]):
 def command(folder: Path, out: Path, model: str | None, concurrency: Concurrency, attempts: int, **to: Any) -> int:
     """Send every image of a folder, write the answers.
 
-    The images are sent to an endpoint as fast as it goes.
+    The images are sent to an endpoint as fast as possible.
 
-    Folders in it count too, hidden files do not. The same command again goes on where the last one ended: images that
-    were answered are not sent again, failures are. Exit code 0: every image has been answered; 1: some failed, or the
+    Subfolders are included, hidden files are not. The same command continues where the last one ended: images that were
+    answered are not sent again, failures are. Exit code 0: every image has been answered; 1: some failed, or the
     endpoint went away; 2: nothing could be sent; 130: interrupted by Ctrl-C or SIGTERM.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is in progress ends first
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: images in flight finish first
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         found = find_images(folder)
@@ -104,7 +104,7 @@ def command(folder: Path, out: Path, model: str | None, concurrency: Concurrency
 def make_sender(
     model: str | None, url: str, endpoint_name: str | None, region: str | None, protocol: str, timeout: float
 ) -> Sender:
-    """Return the way that the command line names."""
+    """Return the sender for the command line."""
     attributes = f"tfs-model-name={model}" if model else ""
     http = InvocationsSender(url, attributes, timeout)
     if endpoint_name or protocol == "boto3":
@@ -118,7 +118,7 @@ def make_sender(
 
 
 def say(folder: Folder, before: int, report: Report, out: Path) -> None:
-    """Print what was done, and what was not."""
+    """Print the result of a run."""
     already = f"; {before} had been answered before" if before else ""
     others = f"; {folder.other_files} skipped" if folder.others else ""
     rate = report.answered / report.seconds if report.seconds else 0.0
@@ -131,4 +131,4 @@ def say(folder: Folder, before: int, report: Report, out: Path) -> None:
         others = " and others" if len(paths) > 1 else ""
         print(f"lightbox predict: {len(paths)} failed: {paths[0]}{others}: {error}", file=sys.stderr)
     if report.stopped:
-        print(f"lightbox predict: stopped: {report.stopped}. The same command goes on from here.", file=sys.stderr)
+        print(f"lightbox predict: stopped: {report.stopped}. Run the same command to continue.", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""What is known of each image: one JSON object a line, appended whole and at once.
+"""The result of each image: one JSON object a line, appended atomically.
 
-A kill between two lines leaves a whole file. One that was cut within a line, as by a machine that lost its power, is
-mended when it is opened again: the line is left out, and its image sent again.
+A kill between two lines leaves a valid file. A line that was cut, as by a power failure, is repaired when the file is
+opened again: the line is dropped, and its image sent again.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from types import TracebackType
 from typing import Any
 
 _START = b'{"path": '
-"""How every line begins: what begins otherwise was not written here, and is left alone."""
+"""Beginning of every line; a file with other lines is not a journal, and stays unchanged."""
 
 
 class JournalError(Exception):
-    """The file cannot be gone on with; the message says why."""
+    """The file cannot be continued; the message says why."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One image. Without an answer ``status`` is None; ``response`` is the model's, ``error`` what a failure says.
+    """One image. ``status`` is None without a response; ``response`` is the model's, ``error`` a failure's message.
 
-    ``ms`` is the time of the last attempt in milliseconds, ``bytes`` the image's size, ``model`` what --model said.
+    ``ms`` is the time of the last attempt in milliseconds, ``bytes`` the image's size, ``model`` the value of --model.
     """
 
     path: str
@@ -47,10 +47,10 @@ class Record:
 
 
 class Journal:
-    """The file, open for one run; a second run at the same time gets JournalError. Use as a context manager.
+    """The file, open for one run; a second concurrent run gets JournalError. Use as a context manager.
 
-    ``sizes`` has the bytes of each image by path. What is found in the file of a failure, or of an image of another
-    size, is dropped: such an image is sent again. ``done`` has the paths that are left.
+    ``sizes`` has the bytes of each image by path. Records of failures, and of images with another size, are dropped:
+    such images are sent again. ``done`` has the other paths.
     """
 
     def __init__(self, path: Path, sizes: Mapping[str, int], model: str = "") -> None:
@@ -93,7 +93,7 @@ class Journal:
             raise JournalError(f"{self.path}: another run is writing to it") from error
 
     def _mend(self, sizes: Mapping[str, int], model: str) -> list[Record]:
-        """Leave in the file only what has been answered, and return it."""
+        """Keep only the answered images in the file, and return them."""
         found = list(records(self.path))
         others = {record.model for record in found} - {model}
         if others:
@@ -118,7 +118,7 @@ class Journal:
 
 
 def records(path: Path) -> Iterator[Record]:
-    """Read a journal, without a last line that does not end; raise JournalError for what is none."""
+    """Read a journal without an incomplete last line; raise JournalError for another file."""
     *lines, cut = path.read_bytes().split(b"\n")
     if not cut.startswith(_START[: len(cut)]):
         raise JournalError(f"{path}: is not a file of this script's results: name another one with --out")

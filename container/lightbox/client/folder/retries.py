@@ -1,4 +1,4 @@
-"""One image sent until it is answered, or until it has been sent as often as is allowed."""
+"""Sends one image until it is answered, or the allowed attempts are used up."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lightbox.client.folder.journal import Record
 from lightbox.client.folder.senders import Answer, NoResponse, ResponseTimeout, Sender
 
 BUSY = (429, 503)
-"""Statuses that say: try again later."""
+"""Statuses that mean: try again later."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
-"""Seconds between two attempts where the answer does not say how many."""
+"""Seconds between two attempts if the response has no Retry-After."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one image. ``refusals`` counts the answers that said: try again later."""
+    """The result of one image. ``refusals`` counts the responses that mean: try again later."""
 
     record: Record
     refusals: int = 0
@@ -29,7 +29,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Retrying:
-    """Sends images at most ``attempts`` times each; once ``stopping`` is set it waits and retries no more."""
+    """Sends images at most ``attempts`` times each; after ``stopping`` is set it neither waits nor retries."""
 
     sender: Sender
     attempts: int
@@ -37,7 +37,7 @@ class Retrying:
     model: str = ""
 
     def predict(self, path: Path) -> Outcome:
-        """Send the image in a file and say what came of it. What cannot be read is a failure without an attempt."""
+        """Send the image in a file and return the result. An unreadable file fails without an attempt."""
         try:
             image = path.read_bytes()
         except OSError as error:
@@ -82,7 +82,7 @@ class Retrying:
 
 
 def _pause(answer: Answer | None, attempt: int) -> float:
-    """Return seconds to wait, at least what the answer asks for; images refused together do not come back together."""
+    """Return the seconds to wait, at least those of the response; jitter spreads images that were refused together."""
     asked = answer.retry_after if answer else None
     least = min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE) if asked is None else asked
     return least * (1 + random.random() / 2)  # noqa: S311 - nothing secret

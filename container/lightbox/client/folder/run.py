@@ -1,4 +1,4 @@
-"""A folder from start to end: what to send, how many at a time, what to note, when to stop."""
+"""A folder from start to end: which images to send, how many at a time, what to record, when to stop."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ IMAGE_ENDINGS = (
     *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"),
 )
 UNREACHED_AT_MOST = 10
-"""After so many images in a row to which nobody answered the endpoint counts as gone."""
+"""After this many images in a row without a response the endpoint counts as gone."""
 
 
 @dataclass(frozen=True)
 class Folder:
-    """The images of a folder and of those in it, in order of their paths, and how many other files there are."""
+    """The images of a folder and its subfolders, sorted by path, and the number of other files."""
 
     images: tuple[Path, ...]
     others: int
@@ -39,12 +39,12 @@ class Folder:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Bytes of each image that is still there, by path."""
+        """Bytes of each existing image, by path."""
         return {str(path): path.stat().st_size for path in self.images if path.exists()}
 
 
 def find_images(folder: Path) -> Folder:
-    """Find the images by the endings of their names. Hidden files and folders count as nothing."""
+    """Find the images by their suffixes. Hidden files and folders are ignored."""
     images, others = [], 0
     for root, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -58,11 +58,11 @@ def find_images(folder: Path) -> Folder:
 
 @dataclass
 class Report:
-    """What a run did. ``stopped`` says why it ended before its images did; empty when it did not."""
+    """The result of a run. ``stopped`` is the reason for an early end; else empty."""
 
     answered: int = 0
     failures: dict[str, list[str]] = field(default_factory=dict)
-    """The paths of the images that failed, by what failed."""
+    """The paths of the failed images, by error."""
     seconds: float = 0.0
     concurrency: int = 0
     stopped: str = ""
@@ -70,14 +70,14 @@ class Report:
 
     @property
     def failed(self) -> int:
-        """Images that were not answered with 200."""
+        """Number of images without a 200."""
         return sum(map(len, self.failures.values()))
 
 
 def predict_all(images: Sequence[Path], retrying: Retrying, concurrency: Concurrency, journal: Journal) -> Report:
-    """Send the images and note each result as it comes. Raises what the journal and the sender raise.
+    """Send the images and record each result. Raises as the journal and the sender do.
 
-    An interrupt lets what is in progress end, and returns.
+    After an interrupt the images in flight finish.
     """
     report = Report()
     started = time.monotonic()
@@ -93,7 +93,7 @@ def predict_all(images: Sequence[Path], retrying: Retrying, concurrency: Concurr
 
 
 class _Recorder:
-    """Writes down each outcome and shows it."""
+    """Records each outcome and shows it."""
 
     def __init__(
         self, journal: Journal, report: Report, concurrency: Concurrency, bar: Progress, started: float
@@ -103,7 +103,7 @@ class _Recorder:
         self._unreached = 0
 
     def note(self, outcome: Outcome) -> bool:
-        """Take an outcome; return whether to go on."""
+        """Record an outcome; return whether to continue."""
         record, report = outcome.record, self.report
         self._journal.append(record)
         now = time.monotonic()

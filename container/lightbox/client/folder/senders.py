@@ -18,11 +18,11 @@ _SHOWN = 500
 
 
 class NoResponse(Exception):
-    """The endpoint could not be reached, or closed the connection before it answered: the image may be sent again."""
+    """The endpoint was unreachable, or closed the connection before its response: the image may be sent again."""
 
 
 class ResponseTimeout(Exception):
-    """No answer came in time. The image is not sent again: it would be as slow, and the first may still run."""
+    """No response came in time. The image is not sent again: it would take as long, and the first may still run."""
 
 
 class Misconfigured(Exception):
@@ -31,26 +31,26 @@ class Misconfigured(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for one image. ``response`` is the parsed body, text where that is no JSON."""
+    """The response for one image. ``response`` is the parsed body, or text if it is not JSON."""
 
     status: int
     response: Any
     request_id: str
     retry_after: float | None = None
-    """Seconds, where the answer says them."""
+    """Retry-After in seconds."""
 
     @property
     def error(self) -> str:
-        """What a failed answer says of itself."""
+        """The error message of a failed response."""
         message = self.response.get("error") if isinstance(self.response, dict) else None
         return str(message or self.response)[:_SHOWN] or f"status {self.status}"
 
 
 class Sender(Protocol):
-    """A way to the endpoint."""
+    """Sends images to the endpoint."""
 
     def check(self) -> None:
-        """Look, before any image is sent, whether the endpoint can be reached; raise Misconfigured."""
+        """Check, before any image is sent, that the endpoint can be reached; raise Misconfigured."""
         ...
 
     def send(self, image: bytes) -> Answer:
@@ -59,7 +59,7 @@ class Sender(Protocol):
 
 
 class _HttpSender:
-    """What both protocols over HTTP share: a session for each thread, errors by name."""
+    """The common part of both protocols over HTTP: a session for each thread, and exceptions."""
 
     def __init__(self, url: str, timeout: float) -> None:
         self._url = url.rstrip("/")
@@ -80,7 +80,7 @@ class _HttpSender:
             raise Misconfigured(f"--url {self._url}: {error}") from error
 
     def check(self) -> None:
-        """Ask whether a server is there; one that is still loading says 503, and images wait for it."""
+        """Check that a server is there; a loading one returns 503, and images wait for it."""
         try:
             self._request("GET", "/ping")
         except (NoResponse, ResponseTimeout) as error:
@@ -102,9 +102,9 @@ class InvocationsSender(_HttpSender):
 
 
 class OpenInferenceSender(_HttpSender):
-    """POST /v2/models/M/infer with the image behind the JSON, behind its length, as KServe's and Triton's clients do.
+    """POST /v2/models/M/infer with the image after the JSON and its length, as KServe's and Triton's clients do.
 
-    Without a model it is the only one that the endpoint has.
+    The default model is the endpoint's only one.
     """
 
     def __init__(self, url: str, model: str | None, timeout: float) -> None:
@@ -113,7 +113,7 @@ class OpenInferenceSender(_HttpSender):
         self._input = ""
 
     def check(self) -> None:
-        """Find the model's name and its input's."""
+        """Find the names of the model and its input."""
         super().check()
         try:
             self._model = self._model or self._only_model()
@@ -158,7 +158,7 @@ class OpenInferenceSender(_HttpSender):
 
 
 class Boto3Sender:
-    """``invoke_endpoint``, at a local endpoint or at one of SageMaker's."""
+    """``invoke_endpoint``, at a local endpoint or at SageMaker's."""
 
     def __init__(self, client: Any, endpoint: str, attributes: str, local: Sender | None = None) -> None:
         self._client = client
@@ -168,12 +168,12 @@ class Boto3Sender:
             self._given["CustomAttributes"] = attributes
 
     def check(self) -> None:
-        """Ask a local endpoint over HTTP; SageMaker's have nothing to ask but a prediction."""
+        """Check a local endpoint over HTTP; SageMaker's have no check other than a prediction."""
         if self._local:
             self._local.check()
 
     def send(self, image: bytes) -> Answer:
-        """Invoke the endpoint. A ModelError counts as the status that the container gave."""
+        """Invoke the endpoint. A ModelError counts as the container's status."""
         from botocore import exceptions as failures
 
         try:
@@ -212,12 +212,12 @@ def _parsed(body: bytes) -> Any:
 
 
 def _seconds(header: str | None) -> float | None:
-    """Read Retry-After; a date, which no endpoint of SageMaker's or ours sends, counts as none."""
+    """Parse Retry-After; a date, which neither SageMaker nor Lightbox sends, is ignored."""
     return float(header) if header and header.isascii() and header.isdigit() else None
 
 
 def _reason(error: Exception) -> str:
-    """Say what lies at the bottom of an error of requests: what wraps it names objects."""
+    """Return the innermost cause of an exception of requests, as the outer ones name objects."""
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__  # type: ignore[assignment]
     return f"{type(error).__name__}: {error}"

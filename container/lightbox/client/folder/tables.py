@@ -1,4 +1,4 @@
-"""The journal as a table: CSV, or Parquet where pyarrow is installed. A table replaces the one before it whole."""
+"""The journal as a table: CSV, or Parquet if pyarrow is installed. A table is replaced atomically."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FORMS = (JSONL, CSV, PARQUET)
 
 
 class TableError(Exception):
-    """A table of this form cannot be written here; the message says what to do."""
+    """A table of this form cannot be written; the message says what to do."""
 
 
 def check_form(path: Path) -> None:
-    """Raise TableError unless a file of this name can be written; its ending says the form."""
+    """Raise TableError unless a file of this name can be written; its suffix is the form."""
     if path.suffix not in FORMS:
         raise TableError(
             f"--out {path}: expected a name that ends in {', '.join(FORMS)}, got {path.suffix or 'none'!r}"
@@ -38,14 +38,14 @@ def check_form(path: Path) -> None:
 
 
 def journal_path(out: Path) -> Path:
-    """Return where the records are kept during a run: in the file itself, or beside a table."""
+    """Return the path of the records during a run: the file itself, or one beside a table."""
     return out if out.suffix == JSONL else out.with_name(f"{out.name}{JSONL}")
 
 
 def write_table(records: Sequence[Record], out: Path) -> None:
     """Write records to a file by path; ``response`` is JSON text in it. Does nothing for .jsonl.
 
-    ``label`` and ``score`` are those of the best class, where the endpoint answers with classes by name or number.
+    ``label`` and ``score`` are those of the best class, if the responses have classes by name or number.
     """
     if out.suffix == JSONL:
         return
@@ -74,7 +74,7 @@ def _write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
 
 def _row(record: Record) -> dict[str, Any]:
     response = None if record.response is None else json.dumps(record.response)
-    # A file's name may hold bytes that are no text; a table holds text alone.
+    # A file's name may hold bytes that are not text; a table holds only text.
     path = record.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     label, score = _best(record.response)
     return asdict(record) | {"path": path, "label": label, "score": score, "response": response}
