@@ -1,4 +1,4 @@
-"""``lightbox check``: what a start would do, without doing it."""
+"""``lightbox check``: all checks of a start, without starting."""
 
 from __future__ import annotations
 
@@ -75,16 +75,16 @@ def command(show_all: bool, settings_alone: bool) -> int:
 
 
 def _try_start(settings: Settings) -> None:
-    """Do what a start does before its first child. Raises StartError."""
+    """Prepare a start up to its first child. Raises StartError."""
     with interruptible(), prepared_supervisor(settings, nullcontext()) as supervisor:
         asyncio.run(supervisor.try_code())
 
 
 def _setting_lines(settings: Settings, defaults: bool) -> Iterator[str]:
-    """Yield lines that a shell reads as these settings; those that are as they would be unset only with ``defaults``.
+    """Yield the settings as lines for a shell; defaults only with ``defaults``.
 
-    A default is a comment where it means something else when it is set: the request's timeout would bound an
-    inference.py as well, the requests' memory what nginx holds, and threads for an operation would not be chosen.
+    A default is a comment if setting it explicitly has another effect: a request timeout also limits an inference.py,
+    the requests' memory also limits nginx's bodies, and intra-op threads are no longer chosen.
     """
     unset = load_settings({})
     for part, field in [(owner, name) for owner in parts() for name in owner.model_fields]:

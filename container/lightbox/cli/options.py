@@ -80,7 +80,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 class SettingsCommand(click.Command):
-    """A command with an option for each setting, below headings; errors name what was given, option or variable."""
+    """A command with an option for each setting, below headings; errors name the given option or variable."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -92,7 +92,7 @@ class SettingsCommand(click.Command):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             theme = param.theme if isinstance(param, SettingOption) else "Options"
-            if record is not None and isinstance(param, click.Option):  # the text above tells of arguments
+            if record is not None and isinstance(param, click.Option):  # the text above describes arguments
                 themes.setdefault(theme, []).append(record)
         for theme, records in themes.items():
             with formatter.section(theme):
@@ -105,7 +105,7 @@ class SettingsCommand(click.Command):
             if _MODELS in given:
                 raise click.UsageError("MODEL and --model exclude each other", ctx)
             variable = _MODELS
-            os.environ[variable] = ""  # what is typed wins
+            os.environ[variable] = ""  # the argument has precedence
         try:
             return super().invoke(ctx)
         except StartError as error:
@@ -132,7 +132,7 @@ def serve_model(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 
 def name_or_model(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Return the argument MODEL where it is the name of a model; a path is that of the models."""
+    """Return the argument MODEL if it is the name of a model; a path is the folder of models."""
     if value is None or not (os.sep in value or Path(value).exists()):
         return value
     serve_model(ctx, param, value)

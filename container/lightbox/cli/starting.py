@@ -1,4 +1,4 @@
-"""What ``serve`` and ``check`` share: settings that were looked at, and what is done before the first child."""
+"""The common part of ``serve`` and ``check``: checked settings, and preparations before the first child."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class CheckedSettings(NamedTuple):
     """What is known before a start."""
 
     given: Settings
-    """The settings as far as they can be used."""
+    """The usable part of the settings."""
     settings: Settings
     """The same with folders in place of models' archives, which are unpacked."""
     problems: list[str]
-    """A sentence for each thing that is wrong with the settings and with what they name."""
+    """A sentence for each problem of the settings and their files."""
 
 
 @contextmanager
 def checked_settings() -> Iterator[CheckedSettings]:
-    """Judge the settings. What is unpacked goes with the block, and with a signal that ends it."""
+    """Check the settings. Unpacked files are removed after the block, also after a signal."""
     try:
         settings, problems, wrong = load_settings(), list[str](), frozenset[str]()
     except SettingsError as error:
@@ -57,7 +57,7 @@ def fixed_models(settings: Settings) -> Collection[ModelOnDisk]:
 
 @contextmanager
 def prepared_supervisor(settings: Settings, while_planning: AbstractContextManager[None]) -> Iterator[Supervisor]:
-    """Do what a start does before its first child: make the run directory, plan, bind the port. Raises StartError."""
+    """Prepare a start up to its first child: make the run directory, plan, bind the port. Raises StartError."""
     with RunDir() as run_dir:
         with while_planning:
             plan = make_plan(settings, run_dir, wants(settings))
@@ -67,7 +67,7 @@ def prepared_supervisor(settings: Settings, while_planning: AbstractContextManag
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let a signal end what may take long, a download say, in a way that cleans up.
+    """Let a signal interrupt long steps, such as a download, with a clean-up.
 
     What the block itself does with these signals stays: a supervisor that has stopped ignores them for good.
     """

@@ -26,9 +26,9 @@ _DTYPES = (1, 19, 3, 4, 9, 7, 10, 5, 8, 6, 2, 18, 23, None, None, 22, 17)
 
 
 def read_signature(path: Path) -> FileSignature:
-    """Return what the first subgraph takes and gives, by the names of its signature where the file has one.
+    """Return the signature of the first subgraph, with the names of the file's signature if it has one.
 
-    Raises OSError, and ValueError where it is damaged or no LiteRT file.
+    Raises OSError, and ValueError for a damaged file or another format.
     """
     with path.open("rb") as file:
         if file.read(8)[4:] != _IDENTIFIER:
@@ -82,21 +82,21 @@ def _tensor(table: _Table) -> FileTensor:
 
 
 class _Table:
-    """A table of FlatBuffers. Its readers raise struct.error where the file ends before what they look for.
+    """A table of FlatBuffers. Its readers raise struct.error beyond the end of the file.
 
-    The file is read where it is looked at: the weights, which are most of it, are not.
+    Only the needed bytes are read, without the weights, which are most of the file.
     """
 
     def __init__(self, file: BinaryIO, at: int) -> None:
         self._file, self._at = file, at
 
     def number(self, code: str, field: int) -> int:
-        """Return a field by its code of ``struct``, 0 where it is left out."""
+        """Return a field by its code of ``struct``, 0 if it is omitted."""
         at = self._place(field)
         return _number(code, self._file, at) if at else 0
 
     def text(self, field: int) -> str:
-        """Return a field of text, "" where it is left out."""
+        """Return a field of text, "" if it is omitted."""
         at = self._place(field)
         if not at:
             return ""
@@ -120,7 +120,7 @@ class _Table:
         return (_Table(self._file, self._follow_offset(at)) for at in self.items(field))
 
     def _place(self, field: int) -> int:
-        """Return where a field is, 0 where it is left out."""
+        """Return the position of a field, 0 if it is omitted."""
         layout = self._at - _number("i", self._file, self._at)
         place = 4 + 2 * field
         offset = _number("H", self._file, layout + place) if place < _number("H", self._file, layout) else 0

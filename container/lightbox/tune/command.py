@@ -102,7 +102,7 @@ def _measure(model: ModelOnDisk, settings: Settings, request: Request, seconds: 
 
 
 def _with_threads(settings: Settings, model: ModelOnDisk) -> Settings:
-    """Return the settings with the threads for an operation that a start chooses, so that others are tried."""
+    """Return the settings with the intra-op threads that a start chooses, so that other numbers are tried."""
     return settings.model_copy(update={"intra_op_parallelism": op_threads.choose(settings, [model]).count})
 
 

@@ -153,7 +153,7 @@ def _one(image: Path) -> tuple[list[bytes], str]:
 
 
 def _labelled(folder: Path, labels: Sequence[str]) -> tuple[list[int], list[bytes], str]:
-    """Return the class of each image of a folder with labels, the images, and what they are in a few words."""
+    """Return the class of each image of a folder with labels, the images, and a short description."""
     classes, bodies = [], []
     for place in _visible(folder.iterdir()):
         if not place.is_dir() or (place.name not in labels and not place.name.isdecimal()):
@@ -211,7 +211,7 @@ def _answers(
 
 
 def _copy(model: ModelOnDisk, folder: Path, options: ModelOptions) -> None:
-    """Make a model of links that answers what its outputs are; labels are put in here."""
+    """Make a model of links that returns its raw outputs; labels are added here."""
     (folder / "code").mkdir(parents=True)
     show_version(newest_folder(model), folder / "1")
     kept = options.model_dump(include={"outputs", "engine", "precision", "layout"}, exclude_none=True)

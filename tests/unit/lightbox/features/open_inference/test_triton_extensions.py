@@ -116,7 +116,7 @@ def test_the_texts_of_classes_are_held_before_they_are_made() -> None:
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert most < share.most - (1 << 20) < 2 * most
-    with MemoryBudget(1 << 20).share() as share, pytest.raises(TooLarge, match="output y: classification: it would"):
+    with MemoryBudget(1 << 20).share() as share, pytest.raises(TooLarge, match="output y: classification: it takes"):
         classified(response, {"y": 1000}, labels, share)
 
 
