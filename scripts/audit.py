@@ -16,7 +16,7 @@ from pathlib import Path
 
 REQUIREMENTS = Path(__file__).parents[1] / "requirements"
 SERVICES: tuple[tuple[str, ...], ...] = (("--vulnerability-service=pypi",), ("--vulnerability-service=osv",))
-"""Arguments for each service that is asked, until one knows the packages."""
+"""Arguments of each service; the first one that knows the packages is used."""
 SECONDS = 15
 """How long a service may take for one answer."""
 Known = dict[str, list[str] | None]
@@ -48,7 +48,7 @@ def read(dependencies: Sequence[dict[str, object]]) -> Known:
     for dependency in dependencies:
         found = dependency.get("vulns")
         known[f"{dependency['name']} {dependency.get('version', '')}"] = (
-            [f"{each['id']}, mended in {', '.join(each['fix_versions']) or 'no release yet'}" for each in found]
+            [f"{each['id']}, fixed in {', '.join(each['fix_versions']) or 'no release yet'}" for each in found]
             if isinstance(found, list)
             else None
         )
@@ -58,7 +58,7 @@ def read(dependencies: Sequence[dict[str, object]]) -> Known:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Audit every lock file and return the exit code."""
     parser = argparse.ArgumentParser(description="Look the locked dependencies up among known vulnerabilities.")
-    parser.add_argument("--strict", action="store_true", help="fail where no service could be asked")
+    parser.add_argument("--strict", action="store_true", help="fail if no service is reachable")
     parser.add_argument("--osv-url", help="ask this one alone")
     parser.add_argument("files", nargs="*", type=Path, default=sorted(REQUIREMENTS.glob("*.lock")))
     chosen = parser.parse_args(arguments)
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             return _tell(known)
     rule = "!" * 100
-    print(rule, "THE DEPENDENCIES WERE NOT AUDITED: no service for known vulnerabilities could be asked.", sep="\n")
+    print(rule, "THE DEPENDENCIES WERE NOT AUDITED: no service for known vulnerabilities is reachable.", sep="\n")
     for reason in reasons:
         print(f"  {reason[:300]}")
     print("Run 'make lint' where one can be reached, with AUDIT=strict to insist on it.", rule, sep="\n", flush=True)

@@ -17,7 +17,7 @@ from lightbox.harness.tables import table
 RATES = (1_000, 10_000, 100_000, 1_000_000)
 """Images a minute."""
 THREADS_A_CORE = 8
-"""A worker for each core and eight threads in each, by default: so many requests are in progress at once."""
+"""Requests in progress: a worker for each core with eight threads each, by default."""
 PAGE = """# Capacity
 
 How many machines are needed if each is like the one of this run. [Production](../production.md#how-many-machines) has \
@@ -31,7 +31,7 @@ the formulas, and `scripts/capacity.py` calculates them for your own figures.
 
 
 class NoFigures(Exception):
-    """A benchmark's results do not hold what is needed; the message says what."""
+    """A benchmark's results lack a figure; the message names it."""
 
 
 @dataclass(frozen=True)

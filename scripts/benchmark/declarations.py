@@ -55,7 +55,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A question and the experiments that answer it, in about so many minutes on two cores.
+    """A question and the experiments that answer it, with its duration in minutes on two cores.
 
     ``axes`` name the axis of each sweep by the key of its experiments.
     """

@@ -45,7 +45,7 @@ class Engine:
 
 
 class NoEngine(Exception):
-    """There is no engine and none can be started; the message says what is missing."""
+    """There is no engine and none can be started; the message names what is missing."""
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("--seconds", type=int, default=300, help="for all targets together (300)")
-    parser.add_argument("--runs", type=int, help="so many inputs for each target instead, however long they take")
+    parser.add_argument("--runs", type=int, help="this many inputs for each target instead of a time limit")
     parser.add_argument("--folder", type=Path, default=seeds.REPOSITORY / "build" / "fuzz", help="of inputs and logs")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""One request over HTTP, gRPC or WebSocket, and what became of it, told apart as finely as a client can see it."""
+"""One request over HTTP, gRPC or WebSocket, and its outcome, as detailed as a client can see it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lightbox.core.errors import STATUS_OF_CODE
 from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE
 
 ANSWER_SECONDS = 300.0
-"""Longer than the server's own deadline: a request that nobody answers for so long is lost."""
+"""Longer than the server's own deadline: a request without an answer after this many seconds is lost."""
 INFER, STREAM = f"/{INFERENCE_SERVICE}/ModelInfer", "/invocations-bidirectional-stream"
 """The paths of calls over gRPC, and of frames over a WebSocket; all others are HTTP's."""
 NGINX, FRONT, WORKER = ("nginx master", "nginx worker"), "gRPC front", "stream worker"

@@ -27,7 +27,7 @@ JSON, IMAGE = "application/json", "application/x-image"
 DIGIT = "digit image, local"
 
 Check = Callable[[bytes], str]
-"""Returns what is wrong with the body of a 200, "" when nothing is."""
+"""Returns the problem of the body of a 200, "" without one."""
 Known = tuple[Request, Check]
 
 
@@ -112,7 +112,7 @@ def _same_as(first: bytes, request: Request) -> Check:
 
 
 def _content(body: bytes, request: Request) -> Any:
-    """Return what must be the same in every answer to a request; raise ValueError for what is none."""
+    """Return the part that must be equal in every answer to a request; raise ValueError for an invalid answer."""
     if request.path == INFER:
         answer = ModelInferResponse.FromString(body)
         pairs = zip(answer.outputs, answer.raw_output_contents, strict=True)

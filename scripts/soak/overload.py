@@ -1,4 +1,4 @@
-"""More load than can be served: what is answered all the same, how fast, and how soon all is well again.
+"""More load than can be served: the rate and latency of answers, and the time to recover.
 
 The phases are: at rest, at the peak, at twice the peak, afterwards, and beside slow clients.
 """
@@ -42,7 +42,7 @@ TIMES_PEAK = 2.0
 PEAK_TIMES = 3
 """How many times longer than a run of the search the peak is measured: the best of several short runs is luck too."""
 RECOVERED_IN_A_ROW, RECOVERED_WITHIN = 10, 1.5
-"""Recovered is who answers so many requests in a row, each within so many times the p99 at rest."""
+"""Recovery: this many requests in a row are answered, each within this multiple of the p99 at rest."""
 MOST_RECOVERY_SECONDS = 30.0
 SLOW_EACH = 100
 """Slow clients of each kind: more than a stack of two workers has threads."""
@@ -179,7 +179,7 @@ def report(found: Measured, deadline: float) -> tuple[str, bool]:
 
 
 def _cells(sample: Sample) -> tuple[str, ...]:
-    """Return the cells of a phase. The client shares the cores, and what is refused costs it too."""
+    """Return the cells of a phase. The client shares the cores, and refused requests take its CPU time too."""
     p50, p99 = percentiles(sample.latencies, (50, 99))
     refused = _ms(percentile(sample.refused, 99)) if sample.refused else ""
     part = sample.cpu_seconds / sample.seconds / available_cores()

@@ -1,4 +1,4 @@
-"""The run: a stack, those who call it and a killer for some time; and what is told of it, in Markdown."""
+"""A run: a stack, its callers and a killer for some time; and the report in Markdown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ THINK_SECONDS = 0.3
 """Most time between two requests of one client: the run is about faults, not about the highest load."""
 STATUS_SECONDS = 10
 LEAST = {"200": 101, "4xx": 21}
-"""What a run under faults counts at least: with fewer, good and refused, nothing is said of what was lost."""
+"""Minimum counts of a run under faults: with fewer requests, good and refused, it proves nothing."""
 PING = Request("ping", "/ping", method="GET")
 COUNTS = (
     ("requests", "sent, good and hostile"),
@@ -56,7 +56,7 @@ STATUS = ("requests", "accepted", "200", "4xx", "503", "cut by nginx's death", "
 
 
 class Actor(ABC):
-    """One of many who call a stack."""
+    """One of the callers of a stack."""
 
     def __init__(self, client: Client, ledger: Ledger, seed: int = 0) -> None:
         self.client = client
@@ -65,7 +65,7 @@ class Actor(ABC):
 
     @abstractmethod
     def acts(self) -> Iterator[None]:
-        """Send what is next, note what comes of it, and yield, again and again without an end."""
+        """Send the next request, note its outcome, and yield, forever."""
 
     def send(self, request: Request, *expected: int, check: Check | None = None) -> tuple[Outcome, bool]:
         """Send a request and note it; return the outcome, and whether it is an expected one that ``check`` passes.

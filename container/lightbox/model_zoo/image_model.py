@@ -1,4 +1,4 @@
-"""The currency of the zoo: a network on prepared pixels, with what is needed to put any input before it."""
+"""The central type of the zoo: a network on prepared pixels, and the parameters of its input forms."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
