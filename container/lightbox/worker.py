@@ -75,7 +75,7 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     answered_after = settings.nginx_read_timeout if catalogue.is_fixed else settings.nginx_load_read_timeout
     requests = Requests(answered_after, RequestTable(run_dir).claim())
     transports = connect(plan, settings)
-    pipeline = make_pipeline(settings, plan, transports, user_code if has_code else None, catalogue, requests.alone)
+    pipeline = make_pipeline(settings, plan, transports, user_code if has_code else None, catalogue, requests.is_alone)
     features = enabled(settings)
     return Services(
         settings,

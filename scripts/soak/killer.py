@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from benchmark.servers import Running
-from lightbox.transports.standing_reload import FILE, standing
+from lightbox.transports.pending_reload import FILE, find_pending
 from soak.ledger import Kill, Ledger
 from soak.stack import OTHER, by_kind
 
@@ -75,7 +75,7 @@ class Killer:
         assert self._server.temporary is not None, "a stack has a folder of its own"
         run_dir = next(self._server.temporary.glob("lightbox-*"))
         while not self.stop.wait(LOOK_SECONDS):
-            stands = standing(run_dir, 0)
+            stands = find_pending(run_dir, 0)
             if stands and stands.change == "load" and (worker := holder(run_dir / FILE.format(0))):
                 time.sleep(TOLD_SECONDS)
                 return psutil.Process(worker)

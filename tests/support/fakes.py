@@ -76,7 +76,7 @@ def fake_app(
     user_code.load(plan.models.values())
     requests = Requests()
     transports = {"grpc": transport, "rest": transport}
-    pipeline = make_pipeline(settings, plan, transports, user_code, alone=requests.alone)
+    pipeline = make_pipeline(settings, plan, transports, user_code, alone=requests.is_alone)
     features, run_dir = enabled(settings), Path("/nowhere")
     own = [part for feature in features for part in feature.around(settings, run_dir, pipeline)]
     refused = {} if around else refused_headers(features)

@@ -87,11 +87,11 @@ def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
         ours = LightboxError(f"internal error: {type(error).__name__}")
     if ours.status >= 500:
         log.error("request %s: %s", request_id, ours.message, exc_info=error if ours.status == 500 else None)
-    _forget_frames(error)
+    _drop_tracebacks(error)
     return ours
 
 
-def _forget_frames(error: BaseException | None) -> None:
+def _drop_tracebacks(error: BaseException | None) -> None:
     """Remove the tracebacks from an error and from its causes.
 
     Frames keep their local variables, such as the body, and some frames, such as Flask's, keep the error. This cycle
@@ -118,15 +118,15 @@ class Requests:
     """
 
     def __init__(self, answered_after: float = math.inf, tell: Tell | None = None) -> None:
-        self.here = 0
+        self.total = 0
         """The number of requests, waiting or in progress."""
         self._answered_after = answered_after
-        self._tell = tell or (lambda here, in_progress: None)
+        self._tell = tell or (lambda total, in_progress: None)
         self._lock = threading.Lock()
         self._in_progress: dict[str, RequestContext] = {}
         self._overdue: set[str] = set()
 
-    def come(self) -> None:
+    def enter(self) -> None:
         """Add a request to the count."""
         self._change(1)
 
@@ -136,8 +136,8 @@ class Requests:
 
     def _change(self, by: int) -> None:
         with self._lock:
-            self.here += by
-            self._tell(self.here, len(self._in_progress))
+            self.total += by
+            self._tell(self.total, len(self._in_progress))
 
     @contextmanager
     def progress(self, request_id: str, context: RequestContext) -> Iterator[None]:
@@ -145,18 +145,18 @@ class Requests:
         key = f"{request_id} {id(context)}"
         with self._lock:
             self._in_progress[key] = context
-            self._tell(self.here, len(self._in_progress))
+            self._tell(self.total, len(self._in_progress))
         try:
             yield
         finally:
             with self._lock:
                 del self._in_progress[key]
-                self._tell(self.here, len(self._in_progress))
+                self._tell(self.total, len(self._in_progress))
                 if key in self._overdue:
                     self._overdue.discard(key)
                     log.warning("request %s: ended %.0f s after its arrival", request_id, _age(context))
 
-    def alone(self) -> bool:
+    def is_alone(self) -> bool:
         """Return whether at most one request is in progress."""
         return len(self._in_progress) <= 1
 
@@ -211,7 +211,7 @@ class Edge:
         """Answer a request when a thread is free, or with 504 when its deadline passes first."""
         waited, came = seconds_since_received(environ), time.perf_counter()
         left = self._deadline_seconds - waited
-        self.requests.come()
+        self.requests.enter()
         admitted = left > 0 and self._turns.acquire(left)
         try:
             exchange = self._exchange(environ, start_response, waited + time.perf_counter() - came)

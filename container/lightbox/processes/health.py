@@ -243,7 +243,7 @@ class Health:
                 writer.write(await self._admit(self.bodies, target, headers_of(head)))
             elif self.refuse and target.startswith(refusals.PATH):
                 writer.write(self.refuse(target, headers_of(head)))
-                await _pass_over(reader, writer)
+                await _drain(reader, writer)
             elif self.metrics and head.startswith(_METRICS_REQUESTS):
                 writer.write(_page(await self.metrics.render(self.problem() is None, self.saturation)))
             else:
@@ -286,7 +286,7 @@ class Health:
         return _failed(_not_ready(problem), head, answer_headers)
 
 
-async def _pass_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _drain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Read the rest of a caller's body until nginx has read the answer, which it would lose on a closed connection."""
     writer.write_eof()
     with suppress(TimeoutError):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lightbox.telemetry.logs import log
 from lightbox.transports.model_status import ModelStatus
-from lightbox.transports.standing_reload import StandingReload, standing
+from lightbox.transports.pending_reload import PendingReload, find_pending
 
 LOOK_SECONDS = 1.0
 MOST_LOADING = 10
@@ -25,7 +25,7 @@ _WORKING = ("START", "LOADING")
 class _ObservedReload:
     """A pending reload: the times since it is pending, and since its server is idle, in seconds."""
 
-    reload: StandingReload
+    reload: PendingReload
     since: float
     idle_since: float
 
@@ -51,7 +51,7 @@ class ReloadWatch:
     async def look(self, now: float) -> None:
         """Check each server once, and end those with a reload that is pending for too long."""
         for server, status in enumerate(self._statuses):
-            reload = standing(self._run_dir, server)
+            reload = find_pending(self._run_dir, server)
             versions = await status.versions_in_time(reload.model) if reload else None
             if reload is None or versions is None:  # a server that is away or starting is not charged
                 self._seen.pop(server, None)

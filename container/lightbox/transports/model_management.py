@@ -14,7 +14,7 @@ from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.tfs_wire.messages import model_management_pb2
-from lightbox.transports import standing_reload
+from lightbox.transports import pending_reload
 from lightbox.transports.model_status import ServerState, status_method, versions_after_error
 
 
@@ -46,7 +46,7 @@ class ModelManagement:
         joins = any(entry.name == model for entry in request.config.model_config_list.config)
         answers = []
         for server, call in enumerate(self._reloads):
-            end = standing_reload.begin(self._run_dir, server, "load" if joins else "unload", model, context)
+            end = pending_reload.begin(self._run_dir, server, "load" if joins else "unload", model, context)
             # No deadline: the server would ignore it.
             answers.append(_answer(call.future(request, wait_for_ready=wait_for_server), end, context))
         return [_error_message(response) for response in [answer() for answer in answers]]
@@ -67,7 +67,7 @@ def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> C
 
     def wait() -> Any:
         if not answered.wait(max(context.remaining(), 0)):
-            raise DeadlineExceeded(standing_reload.LATE)
+            raise DeadlineExceeded(pending_reload.LATE)
         return pending.exception() or pending.result()
 
     pending.add_done_callback(note)
@@ -79,7 +79,7 @@ def _states_of(pending: Any) -> ServerState:
         error = pending.exception()
         return pending.result() if error is None else versions_after_error(error)
     except TimeoutError as error:
-        raise DeadlineExceeded(standing_reload.LATE) from error
+        raise DeadlineExceeded(pending_reload.LATE) from error
     except OSError:
         return None
 
@@ -96,5 +96,5 @@ def _translate(code: str, details: str) -> LightboxError:
     if code == "UNAVAILABLE":
         return Unavailable("the model server is not available; try again")
     if code == "DEADLINE_EXCEEDED":
-        return DeadlineExceeded(standing_reload.LATE)
+        return DeadlineExceeded(pending_reload.LATE)
     return ModelFailed(f"the model server refused to change its models: {code}: {without_folders(details)}")

@@ -95,7 +95,7 @@ def command(folder: Path, out: Path, model: str | None, concurrency: Concurrency
             write_table(list(records(journal.path)), out)
     except (TableError, Misconfigured, JournalError) as problem:
         raise NothingSent(str(problem)) from None
-    say(found, len(found.images) - len(left), report, out)
+    print_summary(found, len(found.images) - len(left), report, out)
     if report.interrupted:
         return 130
     return 1 if report.failed or report.stopped else 0
@@ -117,7 +117,7 @@ def make_sender(
     return http
 
 
-def say(folder: Folder, before: int, report: Report, out: Path) -> None:
+def print_summary(folder: Folder, before: int, report: Report, out: Path) -> None:
     """Print the result of a run."""
     already = f"; {before} had been answered before" if before else ""
     others = f"; {folder.other_files} skipped" if folder.others else ""

@@ -61,7 +61,7 @@ class Journal:
             raise JournalError(f"{path}: cannot be written: {error.strerror}") from error
         try:
             self._lock()
-            self.done = {record.path for record in self._mend(sizes, model)}
+            self.done = {record.path for record in self._repair(sizes, model)}
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -92,7 +92,7 @@ class Journal:
         except OSError as error:
             raise JournalError(f"{self.path}: another run is writing to it") from error
 
-    def _mend(self, sizes: Mapping[str, int], model: str) -> list[Record]:
+    def _repair(self, sizes: Mapping[str, int], model: str) -> list[Record]:
         """Keep only the answered images in the file, and return them."""
         found = list(records(self.path))
         others = {record.model for record in found} - {model}

@@ -74,14 +74,14 @@ class WorkerPool:
         self, route: str, data: bytes, caller: Caller, work: Work, left: Callable[[], object] = lambda: None
     ) -> Outcome:
         """Run ``work`` for a message in a thread, return the result; ``left`` is called when no thread has it."""
-        if self.requests.here >= self._most:
+        if self.requests.total >= self._most:
             left()
             full = Unavailable("try again: as many requests as are allowed are in progress and waiting")
             return self._refused(route, len(data), caller, QUEUE_FULL, full)
         message, size, loop = [data], len(data), asyncio.get_running_loop()
         del data  # after a call is abandoned, only the thread's list holds it
         place = self._threads.submit(self._work, route, message, caller, work)
-        self.requests.come()
+        self.requests.enter()
 
         def leave() -> None:
             message.clear()

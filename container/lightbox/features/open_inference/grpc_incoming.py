@@ -198,7 +198,7 @@ class Incoming:
                         limit.reschedule(loop.time() + seconds)
                 prefix = self._take(PREFIX)
                 content = await self._content(int.from_bytes(prefix[1:], "big"))
-                return await self._unfold(content) if prefix[0] else content
+                return await self._decompress(content) if prefix[0] else content
         except TimeoutError:
             raise DeadlineExceeded(f"the message was not complete within {seconds:g} s") from None
         except BaseException:
@@ -207,7 +207,7 @@ class Incoming:
 
     async def _content(self, size: int) -> bytes:
         if size > self._account.bounds.message:
-            raise self._too_large(await self._pass_over(size))
+            raise self._too_large(await self._skip(size))
         while self._size < size:
             if not await self._more():
                 raise MalformedBody("the body ends within a message")
@@ -220,7 +220,7 @@ class Incoming:
         most = self._account.bounds.message >> 20
         return TooLargeMessage(f"the message is larger than LIGHTBOX_MAX_BODY_MB={most} MiB", head)
 
-    async def _pass_over(self, size: int) -> bytes:
+    async def _skip(self, size: int) -> bytes:
         """Skip a message of a stream, whose next ones can be answered, and return its head; a unary call ends."""
         head = b""
         while self.is_stream and size:
@@ -255,7 +255,7 @@ class Incoming:
             self._count()
         return bool(chunk)
 
-    async def _unfold(self, content: bytes) -> bytes:
+    async def _decompress(self, content: bytes) -> bytes:
         """Return a compressed message's content. It counts while it grows; other tasks run in between."""
         if self._encoding not in ENCODINGS:
             raise MalformedBody(f"grpc-encoding: expected one of {', '.join(ENCODINGS)}, got {self._encoding!r}")

@@ -15,7 +15,7 @@ from lightbox.core.errors import DeadlineExceeded
 from lightbox.core.request_context import RequestContext
 from lightbox.processes.reload_watch import MOST_LOADING, ReloadWatch
 from lightbox.transports.model_status import ServerState, VersionStatus
-from lightbox.transports.standing_reload import begin, standing
+from lightbox.transports.pending_reload import begin, find_pending
 
 SECONDS = 60.0
 
@@ -109,16 +109,16 @@ def test_one_reload_stands_at_a_time_and_none_of_the_dead(tmp_path: Path) -> Non
     holder = multiprocessing.get_context("spawn").Process(target=stand_for_ever, args=(tmp_path, says))
     holder.start()
     assert hears.recv()
-    found = standing(tmp_path, 0)
+    found = find_pending(tmp_path, 0)
     assert found is not None
-    assert (found.change, found.model, standing(tmp_path, 1)) == ("unload", "another", None)
+    assert (found.change, found.model, find_pending(tmp_path, 1)) == ("unload", "another", None)
     with pytest.raises(DeadlineExceeded):
         begin(tmp_path, 0, "load", "m", RequestContext(0))
     holder.kill()
     holder.join()
-    assert standing(tmp_path, 0) is None
+    assert find_pending(tmp_path, 0) is None
     begin(tmp_path, 0, "load", "m", RequestContext(0))()
-    assert (standing(tmp_path, 0), list(tmp_path.iterdir())) == (None, [])
+    assert (find_pending(tmp_path, 0), list(tmp_path.iterdir())) == (None, [])
 
 
 def stand_for_ever(run_dir: Path, says: Connection) -> None:

@@ -19,7 +19,7 @@ from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.processes.commands import model_config
 from lightbox.transports.model_management import ModelManagement
-from lightbox.transports.standing_reload import standing
+from lightbox.transports.pending_reload import find_pending
 from support.model_service import Reload, ScriptedServer, States, channel_to
 from support.patience import PATIENCE, poll
 
@@ -212,15 +212,19 @@ def test_a_reload_stands_until_the_server_answers_whoever_waits(
         moving.load(WITH, {1}, GivesUp(moving, server))
     assert moving.reload_sent
     gc.collect()
-    stands = standing(tmp_path, 0)
+    stands = find_pending(tmp_path, 0)
     assert stands is not None
     assert (stands.change, stands.model) == ("load", "m")
     with pytest.raises(DeadlineExceeded):
         moving.unload(RequestContext(0))
-    assert (moving.reload_sent, server.reloads, standing(tmp_path, 0)) == (True, [["other"], ["other", "m"]], stands)
+    assert (moving.reload_sent, server.reloads, find_pending(tmp_path, 0)) == (
+        True,
+        [["other"], ["other", "m"]],
+        stands,
+    )
     answered.set()
     moving.unload(RequestContext(PATIENCE))
-    assert (moving.reload_sent, server.reloads[2:], standing(tmp_path, 0)) == (False, [["other"]], None)
+    assert (moving.reload_sent, server.reloads[2:], find_pending(tmp_path, 0)) == (False, [["other"]], None)
 
 
 def test_a_load_that_is_undone_is_not_told_any_more(connect: Connect) -> None:

@@ -21,7 +21,7 @@ FILE = "reload-{}.lock"
 LATE = "the model server did not change its models in time; try again"
 
 
-class StandingReload(NamedTuple):
+class PendingReload(NamedTuple):
     """A reload without an answer: a ``load`` or ``unload`` of a model, and its unique number."""
 
     change: str
@@ -40,7 +40,7 @@ def begin(run_dir: Path, server: int, change: str, model: str, context: RequestC
     return stands.close
 
 
-def standing(run_dir: Path, server: int) -> StandingReload | None:
+def find_pending(run_dir: Path, server: int) -> PendingReload | None:
     """Return a server's pending reload, None if there is none or its sender is dead."""
     path = _file(run_dir, server)
     try:
@@ -50,7 +50,7 @@ def standing(run_dir: Path, server: int) -> StandingReload | None:
         status, (change, _, model) = path.stat(), path.read_text().partition(" ")
     except FileNotFoundError:
         return None
-    return StandingReload(change, model, (status.st_ino, status.st_mtime_ns))
+    return PendingReload(change, model, (status.st_ino, status.st_mtime_ns))
 
 
 def _file(run_dir: Path, server: int) -> Path:
