@@ -19,36 +19,36 @@ from lightbox.telemetry import say
 
 REQUIREMENTS = Path(__file__).parents[1] / "requirements"
 SERVICES: tuple[tuple[str, ...], ...] = (("--vulnerability-service=pypi",), ("--vulnerability-service=osv",))
-"""Arguments for each service that is asked, until one knows the packages."""
+"""Arguments of each service; the first one that knows the packages is used."""
 SECONDS = 15
 """How long a service may take for one answer."""
 Known = dict[str, list[dict[str, Any]] | None]
 """What pip-audit finds of each package with its version; None where a service does not even know that it is clean."""
 
 
-class Silent(Exception):
+class ServiceSilent(Exception):
     """A service says nothing at all; the message is why."""
 
 
 def audit(file: Path, service: Sequence[str]) -> Known:
-    """Ask one service about everything in a lock file; raise Silent."""
+    """Ask one service about everything in a lock file; raise ServiceSilent."""
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "--format=json", *service]
     command += ["--progress-spinner=off", f"--timeout={SECONDS}", f"--requirement={file}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
     try:
         dependencies = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError):
-        raise Silent((done.stderr.strip() or "no answer").splitlines()[-1]) from None
+        raise ServiceSilent((done.stderr.strip() or "no answer").splitlines()[-1]) from None
     known = {f"{each['name']} {each.get('version', '')}": each.get("vulns") for each in dependencies}
     if all(found is None for found in known.values()):
-        raise Silent(f"it knows none of the {len(known)} packages of {file.name}")
+        raise ServiceSilent(f"it knows none of the {len(known)} packages of {file.name}")
     return known
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Audit every lock file and return the exit code."""
     parser = argparse.ArgumentParser(description="Look the locked dependencies up among known vulnerabilities.")
-    parser.add_argument("--strict", action="store_true", help="fail where no service could be asked")
+    parser.add_argument("--strict", action="store_true", help="fail if no service is reachable")
     parser.add_argument("--osv-url", help="ask this one alone")
     parser.add_argument("files", nargs="*", type=Path, default=sorted(REQUIREMENTS.glob("*.lock")))
     chosen = parser.parse_args(arguments)
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             for file in chosen.files:
                 known |= audit(file, service)
-        except Silent as silence:
+        except ServiceSilent as silence:
             reasons.append(str(silence))
         else:
             return _tell(known)
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _tell(known: Known) -> int:
     vulnerable = sorted(
-        f"{package}: {each['id']}, mended in {', '.join(each['fix_versions']) or 'no release yet'}"
+        f"{package}: {each['id']}, fixed in {', '.join(each['fix_versions']) or 'no release yet'}"
         for package, found in known.items()
         for each in found or ()
     )

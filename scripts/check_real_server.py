@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def check(name: str, path: Path, folder: Path) -> int:
-    """Run one part, say what is wrong and return how much."""
+    """Run one part, print the problems and return their number."""
     print(f"{name}: {PARTS[name].__doc__}", flush=True)
     own = folder / str(list(PARTS).index(name))  # short, as the paths of unix sockets have to be
     own.mkdir()

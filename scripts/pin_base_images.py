@@ -36,7 +36,7 @@ def main(
 ) -> int:
     """Pin all images, or check that they are; return the exit code."""
     parser = argparse.ArgumentParser(prog="pin_base_images", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="tell what has no digest, and ask nobody")
+    parser.add_argument("--check", action="store_true", help="list images without a digest, without requests")
     options = parser.parse_args(arguments)
     files = [root / name for name in FILES]
     found = [(file, image) for file in files for image in public_images(file)]

@@ -27,8 +27,8 @@ from lightbox.core.errors import LightboxError, StartError
 from lightbox.core.request_context import RequestContext
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.openvino.compiled import properties, read_signature
-from lightbox.engines.openvino.gate import refusals
 from lightbox.engines.openvino.graph import read_meta_graph
+from lightbox.engines.openvino.graph_check import refusals
 from lightbox.engines.openvino.int8 import Quantized
 from lightbox.engines.openvino.verdicts import digest
 from lightbox.images.decode import is_image

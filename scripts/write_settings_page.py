@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from lightbox.cli.settings_docs import choices_of, description, kind_of, option_name
 from lightbox.core.settings import Settings, variable_names
-from lightbox.core.settings_types import default_of, told
+from lightbox.core.settings_types import default_of, setting_metadata
 from lightbox.settings_loading import parts
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
@@ -39,7 +39,7 @@ def page() -> str:
     themes: dict[str, list[tuple[str, type[BaseModel]]]] = {}
     for part in parts():
         for name, field in part.model_fields.items():
-            theme = told(field, "theme")
+            theme = setting_metadata(field, "theme")
             known = part is Settings or theme in themes
             themes.setdefault(theme if known else "Features", []).append((name, part))
     return HEAD + "".join(_section(theme, settings) for theme, settings in themes.items())
@@ -67,11 +67,11 @@ def _row(name: str, part: type[BaseModel]) -> str:
 
 def _values(field: FieldInfo) -> str:
     """Return the values of a setting with a few, else its type with its unit and bounds."""
-    if values := told(field, "values"):
+    if values := setting_metadata(field, "values"):
         return values
     if choices := choices_of(field):
         return ", ".join(f"`{value}`" for value in choices)
-    unit = told(field, "unit")
+    unit = setting_metadata(field, "unit")
     return f"{TYPES[kind_of(field)]} {_limits(field)}".strip() + (f", {unit}" if unit else "")
 
 

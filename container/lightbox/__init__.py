@@ -1,4 +1,4 @@
-"""The sidecar: takes an image over HTTP, prepares it, asks the model server, answers.
+"""The sidecar: takes an image over HTTP, prepares it, calls the model server, answers.
 
 For the user's code: ``from lightbox import BadRequest, Request``.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # This is the import system's way to say that a package is not there, in all processes of Lightbox.
 sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
 # Since 1.29 ONNX Runtime's wheels send the names and hashes of models to Microsoft, and keep an identifier of the
-# machine in the user's cache. It reads this when it is first imported; who sets another value decides otherwise.
+# machine in the user's cache. It reads this on its first import; a value set by the user has precedence.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = "0.1.0"
@@ -34,7 +34,7 @@ _LATE = {
     "Request": "lightbox.user_code.handlers",
     **dict.fromkeys(("Model", "load", "ray"), "lightbox.offline"),
 }
-"""Imported when they are asked for: they are heavier than errors."""
+"""Imported on first use, as they take longer than errors."""
 
 
 def __getattr__(name: str) -> Any:

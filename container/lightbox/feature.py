@@ -1,8 +1,8 @@
-"""What a feature may add to Lightbox.
+"""The interface of features: everything that a feature may add to Lightbox.
 
 A feature is a folder of ``lightbox.features``, and a subclass of ``Feature`` in it. The rest of Lightbox calls the
-members of that class, and knows no feature by name. What a feature needs to do its work is imported in its methods: so
-one that is off costs a process nothing.
+members of that class, and knows no feature by name. Features import their dependencies in methods: so a disabled
+feature costs a process nothing.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pydantic import BaseModel
 
 from lightbox.core.edge import Work
 from lightbox.core.settings import Settings
-from lightbox.processes.additions import ChildSpec, Gate, Measured, NginxParts, Port, Probe, ServedModels
+from lightbox.processes.additions import Authenticator, ChildSpec, Measured, NginxParts, Port, Probe, ServedModels
 from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.pipeline import Pipeline
-    from lightbox.core.request import Around
+    from lightbox.core.request import Middleware
     from lightbox.core.services import Services
     from lightbox.model.catalogue import Catalogue
     from lightbox.model.plan import ServingPlan
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GrpcServices:
-    """Services of the gRPC port: what answers their methods, and their names in the health service."""
+    """Services of the gRPC port: the functions of their methods, and their names in the health service."""
 
     works: Mapping[str, Mapping[str, Work]] = field(default_factory=dict)
     health: Sequence[str] = ()
@@ -44,9 +44,9 @@ class GrpcServices:
 
 @dataclass(frozen=True)
 class Front:
-    """What the ``main`` of a process beside gunicorn is given, before the arguments of its ``ChildSpec``.
+    """The first argument of the ``main`` of a process beside gunicorn, before those of its ``ChildSpec``.
 
-    ``features`` are those that are on. ``assemble`` makes what answers requests; what it is told begins the log lines.
+    ``features`` are the enabled ones. ``assemble`` makes the services; its argument begins the log lines.
     """
 
     settings: Settings
@@ -59,7 +59,7 @@ class NoSettings(BaseModel):
 
 
 class Feature:
-    """Adds nothing, and is on; a feature overrides what it adds to."""
+    """The default members add nothing, and enable the feature; subclasses override them."""
 
     name: ClassVar[str]
     settings: ClassVar[type[BaseModel]] = NoSettings
@@ -67,18 +67,18 @@ class Feature:
     gauges: ClassVar[Sequence[Metric]] = ()
     counters: ClassVar[Sequence[Metric]] = ()
     shown_at: ClassVar[str | None] = None
-    """Path of what a person opens, to be told in the log when Lightbox is ready."""
+    """Path of a page for people, logged when Lightbox is ready."""
     why_rest_port: ClassVar[str | None] = None
-    """Why it needs the model server's REST port, to be told in the log; None if it does not."""
+    """The reason why it needs the model server's REST port, for the log; None if it does not."""
 
     headers: ClassVar[Mapping[str, str]] = {}
-    """Headers of requests that need it, each with what is told where it is off."""
+    """Request headers that need the feature, each with the error text while it is disabled."""
     defaults: ClassVar[Mapping[str, str]] = {}
-    """Variables that have another default where it is on."""
+    """Variables with another default while it is enabled."""
     modules: ClassVar[Sequence[str]] = ()
     """What its part of a worker imports: it is imported before workers are forked, which then share the memory."""
     describes: ClassVar[bool] = False
-    """Whether tools may ask what there is: the port for gRPC tells them too."""
+    """Whether it describes the API to tools: then the gRPC port has reflection too."""
     loads_models: ClassVar[bool] = False
     """Whether it loads models, in place of those that a start finds."""
 
@@ -87,14 +87,14 @@ class Feature:
         return True
 
     def problems(self, settings: Settings) -> Mapping[str, str]:
-        """Return what was expected of each variable that does not go with the others, where it is on."""
+        """Return the expected value of each variable that contradicts others, while it is enabled."""
         return {}
 
     def check(self, settings: Settings) -> None:
         """Raise StartError if it is on and cannot be had."""
 
     def memory(self, settings: Settings) -> int:
-        """Return the bytes of LIGHTBOX_REQUEST_MEMORY_MB that requests do not have, where it is on."""
+        """Return the bytes of LIGHTBOX_REQUEST_MEMORY_MB that it takes from requests, while it is enabled."""
         return 0
 
     def workers(self, settings: Settings) -> int:
@@ -110,7 +110,7 @@ class Feature:
         return None
 
     def prepare(self, start: Start) -> None:
-        """Do what is to be done before the first process is started."""
+        """Prepare the feature before the first process starts."""
 
     def children(self, start: Start) -> Iterable[ChildSpec]:
         """Return the processes that it needs."""
@@ -125,35 +125,35 @@ class Feature:
         return ()
 
     def probes(self, settings: Settings) -> Mapping[str, Probe]:
-        """Return what the supervisor answers by itself, by path: at once, and without a key."""
+        """Return the probes that the supervisor answers by itself, by path: at once, and without a key."""
         return {}
 
-    def gate(self, settings: Settings) -> Gate | None:
-        """Return what decides in the supervisor who may come in, before a body is read; None for all."""
+    def authenticator(self, settings: Settings) -> Authenticator | None:
+        """Return the supervisor's check of requests before a body is read; None to admit all."""
         return None
 
     def callers(self, settings: Settings) -> str | None:
-        """Return whom the gate lets in, in words; None where it has none. Raises StartError."""
+        """Return a description of the admitted callers; None without a check. Raises StartError."""
         return None
 
     def measure(self, run_dir: Path) -> Mapping[Metric, Measured]:
-        """Return the values of ``gauges`` and ``counters``; they are asked for whether it is on or not."""
+        """Return the values of ``gauges`` and ``counters``; called whether it is enabled or not."""
         return {}
 
     def observers(self) -> Iterable[Observer]:
-        """Return what is to hear of every request in a worker."""
+        """Return the observers of every request in a worker."""
         return ()
 
     def catalogue(self, settings: Settings, plan: ServingPlan, run_dir: Path, user_code: UserCode) -> Catalogue | None:
-        """Return what finds models in a worker, in place of the plan; None for the plan."""
+        """Return the catalogue of models in a worker, in place of the plan; None for the plan."""
         return None
 
-    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:
-        """Return what stands before the pipeline on SageMaker's routes."""
+    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Middleware]:
+        """Return the middleware before the pipeline on SageMaker's routes."""
         return ()
 
     def tasks(self, start: Start) -> Iterable[Coroutine[Any, Any, None]]:
-        """Return what the supervisor does beside its children, until it stops."""
+        """Return the supervisor's tasks beside its children, until it stops."""
         return ()
 
     def routes(self, services: Services) -> Iterable[Blueprint]:
@@ -161,11 +161,11 @@ class Feature:
         return ()
 
     def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
-        """Return its routes in OpenAPI, and what it adds to SageMaker's; ``models`` can be asked for now."""
+        """Return its routes in OpenAPI, and its additions to SageMaker's; ``models`` answer now."""
         from lightbox.openapi.operations import Description
 
         return Description()
 
     def grpc(self, services: Services) -> GrpcServices:
-        """Return its services at the port for gRPC, where there is one."""
+        """Return its services at the gRPC port, if there is one."""
         return GrpcServices()

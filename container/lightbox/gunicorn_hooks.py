@@ -1,14 +1,14 @@
 """gunicorn's hooks, its ``--config``.
 
-gunicorn takes a worker that has not yet begun to serve for one that hangs, and kills it after its timeout, which is
-about serving. A user's module may take longer to import, above all when every worker imports TensorFlow at once.
+gunicorn treats a worker that does not serve yet as hanging, and kills it after its timeout, which is meant for serving.
+A user's module may take longer to import, above all when every worker imports TensorFlow at once.
 
-A worker that was forked a moment ago has the master's signal handlers, which put a signal into a queue that only the
-master reads: a stop that comes then would be waited for until its time is up. One that comes sooner, before Python has
-taken its first step in the new process, Python drops; so stops are held back around a fork.
+A freshly forked worker has the master's signal handlers, which put a signal into a queue that only the master reads: a
+stop at this moment would be ignored until the timeout. Even earlier, before the first Python instruction in the new
+process, Python drops signals; so stops are blocked around a fork.
 
-The master imports what every worker needs, and makes nothing of it: modules survive a fork, gRPC's channels do not. The
-workers share their pages, and one that takes the place of another answers in a tenth of a second.
+The master imports the modules of every worker, but creates no objects: modules survive a fork, gRPC's channels do not.
+Workers share their pages, and a replacement answers within a tenth of a second.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lightbox.telemetry.logs import RecordHandler, TextFormatter, worker_descrip
 secure_scheme_headers: dict[str, str] = {}
 """A caller's X-Forwarded-Proto is nothing to us; gunicorn would refuse several that disagree, with a page of HTML."""
 forwarder_headers = ""
-"""None of the caller's headers stands for a variable of WSGI."""
+"""No header of a caller maps to a variable of WSGI."""
 http_parser = "python"
 """Not gunicorn_h1c where that is installed: it refuses more than 256 headers, for a gain of 0.03 ms a request."""
 
@@ -45,7 +45,7 @@ class RecordLogger(Logger):  # type: ignore[misc] # gunicorn has no types
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)
         settings = load_settings()
-        if settings.gunicorn_loglevel == "info":  # "info" is for what handlers log
+        if settings.gunicorn_loglevel == "info":  # "info" is for handlers' records
             self.error_log.setLevel(logging.WARNING)
         for handler in list(self.error_log.handlers):
             if isinstance(handler, RecordHandler):
@@ -71,7 +71,7 @@ _held = threading.local()
 
 
 def on_starting(server: Any) -> None:
-    """Import the app, and what features add to it, for all workers; have no fork lose a stop."""
+    """Import the app, and the features' modules, for all workers; make forks lose no stop."""
     keep_stops_through_forks()
     gc.disable()  # nearly all that is made stays, and looking it through takes a tenth of the time
     import lightbox.worker  # noqa: F401
@@ -105,7 +105,7 @@ def post_fork(server: Any, worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Leave the signs of life to the worker, which serves from now on, unless it was told to stop already."""
+    """Leave the heartbeat to the worker, which serves from now on, unless it was stopped already."""
     _loaded.set()
     if any(number in STOPS for number in _left(worker.left_signals)):
         worker.alive = False

@@ -21,7 +21,7 @@ P = TypeVar("P", bound=BaseModel)
 class SettingsError(StartError):
     """Settings that cannot be used; ``problems`` holds one whole sentence for each.
 
-    ``usable`` are the settings without the variables in ``wrong``, to look for what else is amiss.
+    ``usable`` are the settings without the variables in ``wrong``, for further checks.
     """
 
     def __init__(self, problems: list[str], usable: Settings, wrong: frozenset[str]) -> None:
@@ -44,7 +44,7 @@ def known_variables() -> set[str]:
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """Return the settings that an environment gives, by default the process's own.
 
-    Raises SettingsError with a sentence for every problem, so that all can be mended at once.
+    Raises SettingsError with a sentence for every problem, so that all can be fixed at once.
     """
     environ = os.environ if environ is None else environ
     known = known_variables()
@@ -67,7 +67,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def _read(given: Mapping[str, str], problems: list[str], wrong: set[str]) -> Settings:
-    """Return Lightbox's own settings with those of the features; what is wrong is told as by ``_validated``."""
+    """Return Lightbox's own settings with those of the features; problems are raised by ``_validated``."""
     others = [_validated(part, given, problems, wrong) for part in parts() if part is not Settings]
     on = enabled(_with(Settings.model_construct(), others))
     defaults = {name: value for feature in on for name, value in feature.defaults.items()}
@@ -93,7 +93,7 @@ def _validated(part: type[P], given: Mapping[str, str], problems: list[str], wro
         try:
             return part.model_validate({name: value for name, value in given.items() if name not in wrong})
         except ValidationError as error:
-            # A default that follows another setting is not asked for when any is wrong; that is no problem of its own.
+            # A default that depends on another setting is not computed after an error, which is no further problem.
             details = [detail for detail in error.errors() if detail["type"] != "default_factory_not_called"]
             found = {_variable(detail) for detail in details} - wrong
             if not found:  # nothing that could be left out
@@ -116,7 +116,7 @@ def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:
 
 
 def _closest(name: str, names: Iterable[str], prefix: str, likeness: float = 0.6) -> str | None:
-    """Return which of the names with a prefix resembles a name most, by what follows the prefix, of 1 ``likeness``."""
+    """Return the most similar of the names with a prefix, compared without it, with a ``likeness`` of at most 1."""
     rests = sorted(other.removeprefix(prefix) for other in names if other.startswith(prefix))
     close = difflib.get_close_matches(name.removeprefix(prefix), rests, n=1, cutoff=likeness)
     return f"{prefix}{close[0]}" if close else None
@@ -125,7 +125,7 @@ def _closest(name: str, names: Iterable[str], prefix: str, likeness: float = 0.6
 def spelling_hints(environ: Mapping[str, str] | None = None) -> list[str]:
     """Return a sentence for each ``SAGEMAKER_*`` variable that no setting has and that resembles a setting's name.
 
-    It stops no start: SageMaker sets variables of its own, and users set some for other containers.
+    It does not stop a start: SageMaker sets variables of its own, and users set some for other containers.
     """
     environ = os.environ if environ is None else environ
     known = known_variables()
@@ -166,7 +166,7 @@ _OF_THE_PLATFORM = frozenset(
 """Variables of SageMaker, its SDK and its other containers: no hint for these, however much one resembles a setting."""
 
 NOT_SETTINGS = frozenset({"LIGHTBOX_LOG_DESCRIPTOR"})
-"""Variables of our own processes, read where there are no settings."""
+"""Variables of our own processes, read without the settings."""
 
 
 def _option(key: str, example: object) -> str:
@@ -174,7 +174,7 @@ def _option(key: str, example: object) -> str:
 
 
 REMOVED = {
-    "LIGHTBOX_ENGINE_CACHE_DIR": "set XDG_CACHE_HOME, below which a folder lightbox keeps what was found out",
+    "LIGHTBOX_ENGINE_CACHE_DIR": "set XDG_CACHE_HOME, whose subfolder lightbox is the cache",
     "LIGHTBOX_EXIF_ORIENTATION": "images are always turned as their EXIF orientation says",
     "LIGHTBOX_FAST_DECODE": _option("fast_decode", True),
     "LIGHTBOX_IMAGE_SIZE": _option("image_size", "640x480"),
@@ -194,17 +194,17 @@ REMOVED = {
     "LIGHTBOX_MODEL_CHANGES": _option("model_changes", "allow"),
     "LIGHTBOX_OUTPUTS": _option("outputs", ["scores"]),
     "LIGHTBOX_PRECISION": _option("precision", "int8"),
-    "LIGHTBOX_RESIZE": "the compiled resize is used where it runs, with Pillow's pixels",
+    "LIGHTBOX_RESIZE": "the compiled resize is used if it runs, with Pillow's pixels",
     "LIGHTBOX_SESSIONS_MEMORY_MB": "set LIGHTBOX_REQUEST_MEMORY_MB, of which it is a quarter",
     "LIGHTBOX_SESSION_SECONDS": "set SAGEMAKER_SESSIONS_EXPIRATION",
     "LIGHTBOX_TENSORFLOW_MESSAGES": "the messages are in Lightbox, or those of an installed TensorFlow",
     "LIGHTBOX_TOP_K": _option("top_k", 3),
 }
-"""Settings that there were, and what to do instead."""
+"""Removed settings, with their replacements."""
 
 
 def _variable(detail: Any) -> str:
-    """Return the variable that a problem is about; what concerns several names it in its message."""
+    """Return the variable of a problem; a problem of several variables names them in its message."""
     return str(detail["loc"][0]) if detail["loc"] else str(detail["msg"]).removeprefix("Value error, ").split(":")[0]
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
 
-codec_classes()  # so that they are imported with this module: once for all workers, before the fork
+codec_classes()  # imported with this module: once for all workers, before the fork
 
 
 def wsgi_app(plan_path: str) -> Flask:
@@ -50,23 +50,23 @@ def wsgi_app(plan_path: str) -> Flask:
     services = assemble(Path(plan_path))
     app = create_app(services, enabled(services.settings))
     gc.collect()
-    gc.freeze()  # what lives as long as the worker is not looked through again at every collection
+    gc.freeze()  # long-lived objects are excluded from further collections
     return app
 
 
 def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     """Return the services for a plan that the supervisor wrote; settings come from the environment.
 
-    ``process`` is what its lines of the log begin with.
+    ``process`` begins its log lines.
     """
     settings, plan, run_dir = load_settings(), ServingPlan.read(plan_path), plan_path.parent
     observers = make_observers(settings, plan, run_dir, process)  # before user code, which may have metrics of its own
     hide(
-        _elsewhere(settings, plan)
+        _models_outside_model_dir(settings, plan)
         | {"LIGHTBOX_MODEL_DIR": settings.model_dir, "LIGHTBOX_CODE_DIR": settings.code_dir, "TMPDIR": run_dir}
     )
-    # As in AWS's container, what a handler logs with the logging module is seen.
-    # A no-op in gunicorn's workers, whose logging stands by now.
+    # As in AWS's container, records of a handler's logging are shown.
+    # A no-op in gunicorn's workers, whose logging is configured already.
     logging.basicConfig(level=settings.gunicorn_loglevel.upper())
     user_code = UserCode()
     user_code.load(plan.models.values())
@@ -75,7 +75,7 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     answered_after = settings.nginx_read_timeout if catalogue.is_fixed else settings.nginx_load_read_timeout
     requests = Requests(answered_after, RequestTable(run_dir).claim())
     transports = connect(plan, settings)
-    pipeline = make_pipeline(settings, plan, transports, user_code if has_code else None, catalogue, requests.alone)
+    pipeline = make_pipeline(settings, plan, transports, user_code if has_code else None, catalogue, requests.is_alone)
     features = enabled(settings)
     return Services(
         settings,
@@ -90,14 +90,14 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     )
 
 
-def _elsewhere(settings: Settings, plan: ServingPlan) -> dict[str, Path]:
+def _models_outside_model_dir(settings: Settings, plan: ServingPlan) -> dict[str, Path]:
     """Return by name where those models lie that are not in LIGHTBOX_MODEL_DIR: named ones, and unpacked archives."""
     places = {name: model.code_dirs[0].parent for name, model in plan.models.items() if model.code_dirs}
     return {name: place for name, place in places.items() if not place.is_relative_to(settings.model_dir)}
 
 
 def operations(features: Sequence[Feature], settings: Settings, models: Sequence[DescribedModel]) -> list[Description]:
-    """Return what the features add to the OpenAPI document, the innermost before the pipeline first."""
+    """Return the features' additions to the OpenAPI document, the innermost before the pipeline first."""
     return [feature.operations(settings, models) for feature in reversed(features)]
 
 
@@ -107,7 +107,7 @@ def refused_headers(features: Sequence[Feature]) -> dict[str, str]:
 
 
 def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path, process: str) -> list[Observer]:
-    """Return what hears of every request in a worker, and let its logging look like the others'."""
+    """Return the observers of every request in a worker, and configure its logging like the others'."""
     descriptor, as_json = worker_descriptor(), settings.log_format == "json"
     log_like_others(settings.gunicorn_loglevel, as_json, descriptor, process)
     observers: list[Observer] = [RequestLog(descriptor, as_json), LastResponse(run_dir), VersionCounts(run_dir)]
@@ -117,7 +117,7 @@ def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path, process
 
 
 def find_catalogue(settings: Settings, plan: ServingPlan, run_dir: Path, user_code: UserCode) -> Catalogue:
-    """Return what finds models: a feature's, else the plan's own."""
+    """Return the catalogue of models: a feature's, else the plan's own."""
     for feature in enabled(settings):
         if (found := feature.catalogue(settings, plan, run_dir, user_code)) is not None:
             return found

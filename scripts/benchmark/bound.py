@@ -45,7 +45,7 @@ def mobilenet_v2() -> Answers:
 
 
 def milliseconds(image: bytes, processes: int) -> float:
-    """Return the processor time of an answer: the mean of so many processes at once, each with one thread."""
+    """Return the CPU time of an answer: the mean of this many processes at once, each with one thread."""
     with ProcessPoolExecutor(processes, multiprocessing.get_context("forkserver")) as pool:
         return statistics.fmean(pool.map(measured, [image] * processes))
 

@@ -31,7 +31,7 @@ NOWHERE = Address(0)
 
 @dataclass(frozen=True)
 class Offer:
-    """What an endpoint has of a model: its wires by the names that they are shown with, and what was said of others."""
+    """An endpoint's offer for a model: its transports by display name, and the reasons for missing ones."""
 
     model: str
     wires: Mapping[str, str]

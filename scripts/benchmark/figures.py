@@ -55,5 +55,5 @@ def _stage_medians(rounds: Sequence[Sample], answers: int) -> dict[str, float]:
 
 
 def rounded(value: float) -> float:
-    """Round to four significant digits: more would claim what was not measured."""
+    """Round to four significant digits, as more would be noise."""
     return float(f"{value:.4g}")

@@ -18,7 +18,7 @@ class Unprepared(Exception):
 
 
 def prepare(scale: Scale, scenarios: Collection[str]) -> None:
-    """Make what is missing for these scenarios; a minute the first time. Raises what that does, and Unprepared."""
+    """Make the missing models of these scenarios; a minute the first time. Raises as the makers do, and Unprepared."""
     if "load" in scenarios and not VENV.is_dir():
         raise Unprepared(f"{VENV} is missing, in which the other servers run: `make bench` makes it")
     if "load" in scenarios and scale.name == "full" and not models.QUANTIZE_VENV.is_dir():

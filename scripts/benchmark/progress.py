@@ -1,4 +1,4 @@
-"""Says what is being measured, what came out, and how long it will still take."""
+"""Shows the running measurement, its results, and the remaining time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmark.declarations import Scenario
 
 
 class Progress:
-    """Lines on stderr, each with the time since the start and what is left of the expected time."""
+    """Lines on stderr, each with the elapsed and the remaining time."""
 
     def __init__(self, scenarios: Sequence[Scenario]) -> None:
         self._began = time.perf_counter()
@@ -38,7 +38,7 @@ class Progress:
         self.say(scenario.key)
 
     def round(self, variants: int) -> None:
-        """Note that so many variants had one more round."""
+        """Note a further round of this many variants."""
         self._rounds_done += variants
 
     def experiment(self, title: str, variants: Sequence[Mapping[str, Any]]) -> None:

@@ -64,7 +64,7 @@ def _summed(pid: int, figure: Callable[[psutil.Process], float]) -> dict[str, fl
 
 @contextmanager
 def noting_memory(pid: int, pause: float = 1.0) -> Iterator[list[Sizes]]:
-    """Give a list of a server's memory: at the begin of the ``with`` block, every ``pause`` seconds, and at its end."""
+    """Give a list of a server's memory: at the start of the ``with`` block, every ``pause`` seconds, and at its end."""
     noted, stop = [memory(pid)], threading.Event()
 
     def note() -> None:

@@ -27,7 +27,7 @@ def fresh_folder(out: Path) -> Path:
 
 
 def new_document(scale: str, arguments: list[str]) -> Document:
-    """Return what is known before the first scenario runs; the load of the machine among it."""
+    """Return the facts before the first scenario runs, including the load of the machine."""
     return {
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
         "scale": scale,

@@ -159,7 +159,7 @@ def last_uses(experiments: Sequence[Experiment]) -> dict[Server, Experiment]:
 
 
 def _of_the_bound(milliseconds: Sequence[float], processes: int) -> dict[str, Any]:
-    """Return the figures of so many processes that worked at once, each of them alone in a core."""
+    """Return the figures of this many concurrent processes, each alone on a core."""
     samples = [
         Sample([each / 1000], seconds=each / 1000 * bound.ANSWERS / processes, answers=bound.ANSWERS)
         for each in milliseconds

@@ -28,7 +28,7 @@ class CheckFailed(Exception):
 def main(arguments: list[str] | None = None) -> int:
     """Do it all and return the exit code."""
     parser = argparse.ArgumentParser(prog="docker_image", description=__doc__)
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "image", help="folder of what is written")
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "image", help="output folder")
     parser.add_argument("--only", choices=TAGS, help="the one image to build")
     options = parser.parse_args(arguments)
     make_sample_models([str(MODELS)])
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def make(engine: Engine, stage: str, out: Path) -> None:
-    """Build and check one image and report what is in it."""
+    """Build and check one image and report its content."""
     tag = TAGS[stage]
     say.progress(f"{tag}: building")
     revision = attempt("git", "-C", str(REPOSITORY), "rev-parse", "HEAD").stdout.strip() or "unknown"

@@ -27,11 +27,11 @@ CLIENT, DAEMON = "/usr/bin/docker", "/usr/sbin/dockerd"
 PROGRAMS = {"dockerd": "docker.io", "mmdebstrap": "mmdebstrap", "iptables": "iptables", "ip": "iproute2"}
 """What a private engine needs, and the Debian packages that it is in."""
 ROOM_IN_MEMORY = 8 << 30
-"""Bytes that building the images takes at most; where /dev/shm has them, the disk is spared."""
+"""Bytes that building the images takes at most; /dev/shm is used where it has this much."""
 
 
 class NoEngine(Exception):
-    """There is no engine and none can be started; the message says what is missing."""
+    """There is no engine and none can be started; the message names what is missing."""
 
 
 @contextmanager

@@ -200,7 +200,7 @@ class Target:
     bound: Bound = field(default_factory=Bound)
 
     def check(self, data: bytes) -> None:
-        """Run it on an input; raise Fault and TooCostly, and what is no error of ours."""
+        """Run it on an input; raise Fault, TooCostly, and exceptions that are not our errors."""
         self.bound.check(self.run, data)
 
 

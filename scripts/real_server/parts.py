@@ -150,7 +150,7 @@ def many_models(program: Path, folder: Path) -> Iterator[str]:
     with lightbox(program, root, folder / "run", SAGEMAKER_MULTI_MODEL="true") as served:
         looked_at = list(_life_cycle(served))
     print(f"   {len(looked_at)} answers looked at", flush=True)
-    yield from (f"{told}: {got} instead of {wanted}" for told, wanted, got in looked_at if got != wanted)
+    yield from (f"{what}: {got} instead of {wanted}" for what, wanted, got in looked_at if got != wanted)
 
 
 def _life_cycle(served: Stack) -> Iterator[tuple[str, Any, Any]]:

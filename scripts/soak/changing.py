@@ -52,7 +52,7 @@ def _clients(root: Path, server: Running, ledger: Ledger) -> list[Actor]:
 
 
 class Owner(Actor):
-    """Loads, uses and unloads a model of a name that nobody else uses; ``models`` is the folder or file of models."""
+    """Loads, uses and unloads a model under a name of its own; ``models`` is the folder or file of models."""
 
     def __init__(self, port: int, ledger: Ledger, number: int, models: Path) -> None:
         super().__init__(Client(port, keep=number % 2 == 0), ledger, number)
@@ -61,7 +61,7 @@ class Owner(Actor):
         self._names = (f"own-{number}-{times}" for times in count())
 
     def acts(self) -> Iterator[None]:
-        """Load, use some times, unload, see that it is gone, again and again; with a new name where nobody knows."""
+        """Load, use, unload and check that it is gone, repeatedly; with a new name after an unknown result."""
         is_gone: bool | None = None
         while True:
             if is_gone is None:
@@ -91,7 +91,7 @@ class Owner(Actor):
         return _settled(*self.send(request if is_gone else replace(request, expected=(200, 409))))
 
     def _unload(self) -> bool | None:
-        """Unload the model; return whether it is gone, None if nobody knows and ever will."""
+        """Unload the model; return whether it is gone, None if unknown."""
         return _settled(*self.send(self._unloading()))
 
     def _invocation(self, *expected: int) -> Request:

@@ -1,4 +1,4 @@
-"""One request over HTTP, gRPC or WebSocket, and what became of it, told apart as finely as a client can see it."""
+"""One request over HTTP, gRPC or WebSocket, and its outcome, as detailed as a client can see it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lightbox.core.errors import STATUS_OF_CODE
 from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE
 
 ANSWER_SECONDS = 300.0
-"""Longer than the server's own deadline: a request that nobody answers for so long is lost."""
+"""Longer than the server's own deadline: a request without an answer after this many seconds is lost."""
 INFER, STREAM = f"/{INFERENCE_SERVICE}/ModelInfer", "/invocations-bidirectional-stream"
 """The paths of calls over gRPC, and of frames over a WebSocket; all others are HTTP's."""
 NGINX, FRONT, WORKER = ("nginx master", "nginx worker"), "gRPC front", "stream worker"
@@ -194,7 +194,7 @@ class Client:
             return outcome(Fate.NOT_CONNECTED, detail=repr(problem))
         try:
             stream.send(request.body)
-            told: dict[str, Any] = json.loads(stream.recv(ANSWER_SECONDS))
+            reply: dict[str, Any] = json.loads(stream.recv(ANSWER_SECONDS))
         except ConnectionClosed as closed:
             # What was accepted is answered before such a close.
             if closed.rcvd is not None and closed.rcvd.code == CloseCode.SERVICE_RESTART:
@@ -202,5 +202,5 @@ class Client:
             return outcome(Fate.CUT, detail=repr(closed))
         except TimeoutError as error:
             return outcome(Fate.SILENT, detail=repr(error))
-        status, body = told["status"], json.dumps(told["answer"]).encode()
+        status, body = reply["status"], json.dumps(reply["answer"]).encode()
         return outcome(Fate.ANSWERED, status=status, retry_after=status == 503, body=body)

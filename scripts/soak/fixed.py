@@ -24,7 +24,7 @@ from soak.stack import KINDS, Settings
 GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
 SESSION = "X-Amzn-SageMaker-Session-Id"
 ASKS = 10
-"""How often a session is asked, on average, before it is closed."""
+"""Average number of a session's requests before it is closed."""
 CORPUS = Path(__file__).resolve().parents[2] / "tests" / "corpus" / "invalid"
 BAD = (400, 413, 414, 415, 431)
 BODY_LIMIT_MB = 8

@@ -14,22 +14,22 @@ import psutil
 
 from benchmark.servers import Running
 from lightbox.telemetry import say
-from lightbox.transports.standing_reload import FILE, standing
+from lightbox.transports.pending_reload import FILE, find_pending
 from soak.ledger import Kill, Ledger
 from soak.stack import OTHER, by_kind
 
 CALM_SECONDS, RIGHT_ANSWERS = 2.0, 10
-"""All is well when the process is back and, for so long, so many good requests were right and none was not."""
+"""Recovery: the process is back and, for this many seconds, this many good requests succeeded without a failure."""
 BACK_SECONDS = 300.0
-"""A busy machine needs long to start what was killed; what takes longer never comes."""
+"""Time limit of a restart, generous for a busy machine."""
 IN_A_LOAD = "worker in a load"
-"""A gunicorn worker that has told the model server of a load and not listed the model yet."""
+"""A gunicorn worker in the middle of a load: the model server has it, the list has not."""
 LOOK_SECONDS, TOLD_SECONDS = 0.005, 0.02
-"""Between two looks for a load; from when a worker begins to tell to when it has told, while a load takes 0.1 s."""
+"""Seconds between two checks for a load, which takes 0.1 s."""
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
 
 
-class NeverBack(Exception):
+class NotRecovered(Exception):
     """A killed process was not replaced, or requests went on failing; the message says which."""
 
 
@@ -45,7 +45,7 @@ class Killer:
         self.stop = threading.Event()
 
     def run(self) -> None:
-        """Kill until told to stop; raise NeverBack, psutil.Error or OSError."""
+        """Kill until stopped; raise NotRecovered, psutil.Error or OSError."""
         for kind in self._kinds():
             if self.stop.wait(self._pause * self._random.uniform(0.5, 1.5)):
                 return
@@ -68,12 +68,12 @@ class Killer:
         say.progress(f"{kind} {victim.pid} killed with {number.name}: all well after {kill.back_after:.1f} s")
 
     def _in_a_load(self) -> psutil.Process | None:
-        """Wait for a load and return its worker; None where it is told to stop."""
+        """Wait for a load and return its worker; None when stopped."""
         assert self._server.temporary is not None, "a stack has a folder of its own"
         run_dir = next(self._server.temporary.glob("lightbox-*"))
         while not self.stop.wait(LOOK_SECONDS):
-            stands = standing(run_dir, 0)
-            if stands and stands.change == "load" and (worker := holder(run_dir / FILE.format(0))):
+            pending = find_pending(run_dir, 0)
+            if pending and pending.change == "load" and (worker := holder(run_dir / FILE.format(0))):
                 time.sleep(TOLD_SECONDS)
                 return psutil.Process(worker)
         return None
@@ -88,7 +88,7 @@ class Killer:
             if replaced is not None and calm:
                 return max(replaced, failed) - kill.at
             time.sleep(0.05)
-        raise NeverBack(f"{kill.kind} was killed with {kill.signal}, and after {BACK_SECONDS:g} s not all was well")
+        raise NotRecovered(f"{kill.kind} was killed with {kill.signal}, and after {BACK_SECONDS:g} s not all was well")
 
     def _whole(self, victim: psutil.Process, complete: dict[str, int]) -> bool:
         now = by_kind(self._server.pid)

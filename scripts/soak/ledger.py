@@ -1,4 +1,4 @@
-"""What became of every request, and which process was killed when: the two together tell what was lost."""
+"""The outcome of every request, and the time of every kill: together they show the lost requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More load than can be served: what is answered all the same, how fast, and how soon all is well again.
+"""More load than can be served: the rate and latency of answers, and the time to recover.
 
 The phases are: at rest, at the peak, at twice the peak, afterwards, and beside slow clients.
 """
@@ -159,7 +159,7 @@ def report(found: Measured, deadline: float) -> tuple[str, bool]:
         "",
         *padded_table(
             ("phase", "answers/s", "p50", "p99", "503", "p99 of a 503", "client's part of the cores"),
-            [(name, *_told(sample)) for name, sample in found.phases.items()],
+            [(name, *_cells(sample)) for name, sample in found.phases.items()],
         ),
         "",
         *memory_table(found.memory),
@@ -168,8 +168,8 @@ def report(found: Measured, deadline: float) -> tuple[str, bool]:
     return "\n".join(lines), all(row[3] for row in rows)
 
 
-def _told(sample: Sample) -> tuple[str, ...]:
-    """Return the cells of a phase. The client shares the cores, and what is refused costs it too."""
+def _cells(sample: Sample) -> tuple[str, ...]:
+    """Return the cells of a phase. The client shares the cores, and refused requests take its CPU time too."""
     p50, p99 = percentiles(sample.latencies, (50, 99))
     refused = _ms(percentile(sample.refused, 99)) if sample.refused else ""
     part = sample.cpu_seconds / sample.seconds / available_cores()

@@ -1,4 +1,4 @@
-"""The run: a stack, those who call it and a killer for some time; and what is told of it, in Markdown."""
+"""A run: a stack, its callers and a killer for some time; and the report in Markdown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ THINK_SECONDS = 0.3
 """Most time between two requests of one client: the run is about faults, not about the highest load."""
 STATUS_SECONDS = 10
 LEAST = {"200": 101, "4xx": 21}
-"""What a run under faults counts at least: with fewer, good and refused, nothing is said of what was lost."""
+"""Minimum counts of a run under faults: with fewer requests, good and refused, it proves nothing."""
 PING = Request("ping", "/ping", method="GET")
 COUNTS = (
     "requests",
@@ -51,7 +51,7 @@ COUNTS = (
 
 
 class Actor(ABC):
-    """One of many who call a stack."""
+    """One of the callers of a stack."""
 
     def __init__(self, client: Client, ledger: Ledger, seed: int = 0) -> None:
         self.client = client
@@ -60,7 +60,7 @@ class Actor(ABC):
 
     @abstractmethod
     def acts(self) -> Iterator[None]:
-        """Send what is next, note what comes of it, and yield, again and again without an end."""
+        """Send the next request, note its outcome, and yield, forever."""
 
     def send(self, request: Request) -> tuple[Outcome, bool]:
         """Send a request and note it; return the outcome, and whether it is answered as the request expects."""
@@ -209,7 +209,7 @@ def memory_table(noted: Sequence[Sizes]) -> list[str]:
     """Return the lines of a table of the memory of each role, each with its own highest, and of all together."""
     found = {role: [sizes.get(role, 0) for sizes in noted] for role in noted[0]}
     found["all together"] = [sum(sizes.values()) for sizes in noted]
-    told = [
+    text_ = [
         (role, *(f"{size / 1e6:.0f}" for size in (sizes[0], max(sizes), sizes[-1]))) for role, sizes in found.items()
     ]
-    return padded_table(("memory (PSS), MB", "start", "highest", "end"), told)
+    return padded_table(("memory (PSS), MB", "start", "highest", "end"), text_)

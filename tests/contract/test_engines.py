@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lightbox.engines import kept
+from lightbox.engines import disk_cache
 from lightbox.engines.choice import CHOICES
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.openvino import canary
@@ -112,8 +112,8 @@ def test_what_was_spoiled_is_found_out_again(tmp_path: Path) -> None:
             assert COMPARED in second.wait_ready().stderr
             assert second.predict("m", instances=[1.0]) == (200, {"predictions": [2.5]})
             assert chosen(second).keys() == decided.keys()
-        assert second.stderr.count(f"{verdict} is damaged: what it tells is found out again") == 1
-        assert kept.read(verdict)
+        assert second.stderr.count(f"{verdict} is damaged: its facts are determined again") == 1
+        assert disk_cache.read(verdict)
 
 
 def test_servers_that_start_at_the_same_time_share_what_they_find_out(tmp_path: Path) -> None:
@@ -138,10 +138,10 @@ def test_a_verdict_travels_with_its_model(tmp_path: Path) -> None:
     with server(tmp_path / "2", model) as second:
         assert COMPARED not in second.wait_ready().stderr
         assert chosen(second) == decided
-    content = kept.read(verdict)
+    content = disk_cache.read(verdict)
     assert content is not None
     content["holds_for"]["openvino"] = "2020.1.0"
-    kept.write(model / "1" / IN_MODEL, content)
+    disk_cache.write(model / "1" / IN_MODEL, content)
     with server(tmp_path / "3", model) as third:
         assert COMPARED in third.wait_ready().stderr
 
@@ -225,9 +225,9 @@ def test_engines_are_told(tmp_path: Path) -> None:
         tmp_path / "server", copied(tmp_path, "multi_signature/1"), f"--engine_report_dir={reports}"
     ) as running:
         running.wait_ready()
-        told = json.loads((reports / "m" / "1.json").read_text())
-        assert {name: item["engine"] for name, item in told.items()} == chosen(running)
-        assert all("answers are equal" in item["reason"] for item in told.values())
+        reply = json.loads((reports / "m" / "1.json").read_text())
+        assert {name: item["engine"] for name, item in reply.items()} == chosen(running)
+        assert all("OpenVINO matches TensorFlow on" in item["reason"] for item in reply.values())
 
 
 @pytest.mark.parametrize(

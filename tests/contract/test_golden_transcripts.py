@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from contract.golden import replay
-from lightbox.engines import kept
+from lightbox.engines import disk_cache
 from lightbox.engines.openvino.verdicts import OPENVINO
 from support.model_server import GOLDEN, MODELS, ModelServer, golden_server
 from support.patience import poll
@@ -55,12 +55,12 @@ def replayed_server(engine: str, tmp_path_factory: pytest.TempPathFactory) -> It
 def choose_openvino(cache: Path) -> None:
     """Have OpenVINO answer all that it answers as TensorFlow does: which is faster may change with the machine."""
     for path in cache.glob("verdict-*.json"):
-        content = kept.read(path)
+        content = disk_cache.read(path)
         assert content is not None
         for verdict in content["signatures"].values():
             if verdict["is_equal"]:
                 verdict["engine"] = OPENVINO
-        kept.write(path, content)
+        disk_cache.write(path, content)
 
 
 def test_the_engines_that_answer(replayed_server: ModelServer, engine: str) -> None:

@@ -17,7 +17,7 @@ from contract.test_golden_transcripts import EXCLUDED, GRPC
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
-from lightbox.tfs_wire.local import ASK, GREETING, TOLD, receive, share
+from lightbox.tfs_wire.local import GREETING, REQUEST_HEADER, RESPONSE_HEADER, receive, share
 from lightbox.tfs_wire.status import Code
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
@@ -59,8 +59,8 @@ def ask(folder: Path, request: bytes, seconds: float = PATIENCE) -> tuple[Code, 
         with share(client, 1 << 16) as memory:
             if is_shared := len(request) <= len(memory):
                 memory[: len(request)] = request
-            client.sendall(ASK.pack(0, len(request), seconds) + (b"" if is_shared else request))
-            code, size = TOLD.unpack(receive(client, TOLD.size))
+            client.sendall(REQUEST_HEADER.pack(0, len(request), seconds) + (b"" if is_shared else request))
+            code, size = RESPONSE_HEADER.unpack(receive(client, RESPONSE_HEADER.size))
             return Code(code), bytes(receive(client, size))
 
 
@@ -137,11 +137,11 @@ def test_transports_agree(
         door.shut()
         while True:
             context = RequestContext(seconds)
-            told = answered(transport, ModelCall(spec, inputs, outputs), context)
+            reply = answered(transport, ModelCall(spec, inputs, outputs), context)
             if model != "endless" or door.came:
                 break
             seconds *= 2  # the deadline has passed before the call was in the model
-        found.append(told)
+        found.append(reply)
         assert context.transport == wire
         transport.close()
     assert found[0] == found[1]

@@ -20,7 +20,7 @@ import requests
 
 from lightbox.features.open_inference import grpc_messages
 from support.fakes import png
-from support.h2_caller import H2Caller, Told
+from support.h2_caller import H2Caller, Response
 from support.infer_requests import LENGTH
 from support.models import copy_golden
 from support.patience import PATIENCE
@@ -130,7 +130,7 @@ def test_a_million_chunks_of_a_byte_cost_what_their_bytes_do(stack: Stack) -> No
     assert times[-1] < 50 * times[-2]  # a square would be 100 times as much
 
 
-def call_in_hand(stack: Stack, data: bytes, flag: int = 0, piece: int | None = None, **headers: str) -> Told:
+def call_in_hand(stack: Stack, data: bytes, flag: int = 0, piece: int | None = None, **headers: str) -> Response:
     """Return what comes of a call whose message is ``data``, in DATA frames of ``piece`` bytes."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     fixed = {":method": "POST", ":scheme": "http", ":path": INFER, ":authority": "a", "te": "trailers"}
@@ -181,8 +181,8 @@ def test_failed_compressed_bodies_leave_no_memory_behind(narrow_stack: Stack, pa
 
     def fail(kind: str) -> None:
         encoding, body, status, code = FAILING[kind]
-        told = narrow_stack.invoke(body, path, Content_Encoding=encoding, Content_Type="application/json")
-        assert (told.status_code, told.json()["code"]) == (status, code), kind
+        reply = narrow_stack.invoke(body, path, Content_Encoding=encoding, Content_Type="application/json")
+        assert (reply.status_code, reply.json()["code"]) == (status, code), kind
 
     for kind in FAILING:
         fail(kind)
@@ -201,8 +201,8 @@ def test_failed_compressed_messages_leave_no_memory_behind(narrow_stack: Stack) 
     kinds = {kind: body for kind, (encoding, body, _, _) in FAILING.items() if encoding == "gzip"}
 
     def fail(kind: str) -> None:
-        told = call_in_hand(narrow_stack, kinds[kind], flag=1, grpc_encoding="gzip")
-        assert told.word("grpc-status") not in ("0", None), kind
+        reply = call_in_hand(narrow_stack, kinds[kind], flag=1, grpc_encoding="gzip")
+        assert reply.word("grpc-status") not in ("0", None), kind
 
     for kind in kinds:
         fail(kind)
@@ -256,15 +256,15 @@ def test_reserved_parameters_change_nothing_over_rest(stack: Stack, parameters: 
     for place in PLACES:
         sent = with_parameters(place, parameters)
         sent["inputs"][0]["data"] = PIXELS.ravel().tolist()
-        told = infer(stack, json.dumps(sent).encode())
+        reply = infer(stack, json.dumps(sent).encode())
         means_something = ("binary_data_size", "its input"), ("binary_data", "its output"), CLASSES
         if any(parameters.get(name) and place == where for name, where in means_something):
-            assert (told.status_code, told.json()["code"]) == (400, "malformed_body")
+            assert (reply.status_code, reply.json()["code"]) == (400, "malformed_body")
         else:
-            assert (told.status_code, told.content) == (200, plain.content)
-            assert told.headers.keys() == plain.headers.keys()
-            assert told.headers["X-Lightbox-Model"] == plain.headers["X-Lightbox-Model"]
-        assert EVIL not in str(told.headers)
+            assert (reply.status_code, reply.content) == (200, plain.content)
+            assert reply.headers.keys() == plain.headers.keys()
+            assert reply.headers["X-Lightbox-Model"] == plain.headers["X-Lightbox-Model"]
+        assert EVIL not in str(reply.headers)
 
 
 @NAMES
@@ -285,11 +285,11 @@ def test_reserved_parameters_change_nothing_over_grpc(call: Grpc, parameters: di
 
 def test_a_parameter_that_begins_as_our_own_and_is_none_is_refused(stack: Stack, call: Grpc) -> None:
     body = document().replace(b'{"inputs"', b'{"parameters":{"tfs-nothing":"1"},"inputs"', 1)
-    told = infer(stack, body)
-    assert (told.status_code, told.json()["code"]) == (400, "bad_request")
-    assert told.json()["error"].startswith("custom attribute tfs-nothing: there is no such attribute")
+    reply = infer(stack, body)
+    assert (reply.status_code, reply.json()["code"]) == (400, "bad_request")
+    assert reply.json()["error"].startswith("custom attribute tfs-nothing: there is no such attribute")
     status, sentence = call.refusal(message(parameters={"tfs-nothing": {"string_param": "1"}}))
-    assert (status, sentence) == ("INVALID_ARGUMENT", told.json()["error"])
+    assert (status, sentence) == ("INVALID_ARGUMENT", reply.json()["error"])
 
 
 # Lengths of the JSON
@@ -309,9 +309,9 @@ def test_a_length_of_the_json_that_cannot_be_is_refused(stack: Stack, length: st
         ("/invocations", "Content-Type", triton, "Content-Type: json-header-size"),
     ):
         headers = {name: value.encode(), "X-Amzn-SageMaker-Custom-Attributes": b"tfs-model-name=digits"}
-        told = requests.post(stack.url + path, document(), headers=headers, timeout=PATIENCE)
-        assert (told.status_code, told.json()["code"]) == (400, "malformed_body"), told.text
-        assert told.json()["error"].startswith(f"{where}: ")
+        reply = requests.post(stack.url + path, document(), headers=headers, timeout=PATIENCE)
+        assert (reply.status_code, reply.json()["code"]) == (400, "malformed_body"), reply.text
+        assert reply.json()["error"].startswith(f"{where}: ")
 
 
 @pytest.mark.parametrize("lengths", [("5", "6"), ("{all}", "{all}"), ("{all}", "0")])
@@ -331,8 +331,8 @@ def test_several_lengths_of_the_json_are_none(stack: Stack, lengths: tuple[str, 
 def test_a_length_that_cuts_the_json_or_leaves_bytes_over_is_refused(stack: Stack) -> None:
     whole = document()
     for body, length in ((whole, len(whole) - 1), (whole + b"x", len(whole))):
-        told = infer(stack, body, **{LENGTH: str(length)})
-        assert (told.status_code, told.json()["code"]) == (400, "malformed_body")
+        reply = infer(stack, body, **{LENGTH: str(length)})
+        assert (reply.status_code, reply.json()["code"]) == (400, "malformed_body")
     assert infer(stack, whole, **{LENGTH: str(len(whole))}).status_code == 200
 
 
@@ -376,10 +376,10 @@ BEYOND = {
 
 @pytest.mark.parametrize(("shape", "data", "datatype"), BEYOND.values(), ids=BEYOND)
 def test_numbers_that_overflow_are_refused(stack: Stack, shape: str, data: str | None, datatype: str) -> None:
-    told = infer(stack, document(shape, data, datatype))
-    assert told.status_code == 400, told.text
-    assert told.json()["code"] in ("input_mismatch", "malformed_body")
-    assert len(told.json()["error"]) < 500
+    reply = infer(stack, document(shape, data, datatype))
+    assert reply.status_code == 400, reply.text
+    assert reply.json()["code"] in ("input_mismatch", "malformed_body")
+    assert len(reply.json()["error"]) < 500
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -389,12 +389,12 @@ def test_numbers_that_overflow_are_refused(stack: Stack, shape: str, data: str |
 )
 def test_what_is_nested_deep_is_refused_wherever_it_stands(stack: Stack, field: str, depth: int) -> None:
     body = document().replace(b"{", b"{" + (field % nested(depth)).encode() + b",", 1)
-    told = infer(stack, body)
+    reply = infer(stack, body)
     # A parameter of any form is the handlers': from Python 3.12 on, one may be nested deeper.
     if "a" in field and (depth == 500 or '"a"' in field):
-        assert told.status_code in (200, 400)
+        assert reply.status_code in (200, 400)
     else:
-        assert (told.status_code, told.json()["code"]) == (400, "malformed_body")
+        assert (reply.status_code, reply.json()["code"]) == (400, "malformed_body")
 
 
 @pytest.mark.parametrize(
@@ -416,9 +416,9 @@ def test_sizes_of_blobs_that_cannot_be_are_refused(stack: Stack, size: str) -> N
     head = (
         f'{{"inputs":[{{"name":"{INPUT}","datatype":"FP32","shape":[1],"parameters":{{"binary_data_size":{size}}}}}]}}'
     )
-    told = infer(stack, head.encode() + bytes(4), **{LENGTH: str(len(head))})
-    assert told.status_code == 400
-    assert told.json()["code"] in ("malformed_body", "input_mismatch")
+    reply = infer(stack, head.encode() + bytes(4), **{LENGTH: str(len(head))})
+    assert reply.status_code == 400
+    assert reply.json()["code"] in ("malformed_body", "input_mismatch")
 
 
 @pytest.mark.parametrize("path", ["/v2//models/digits/infer", "/v2/models//", "/endpoints//invocations"])
@@ -426,7 +426,7 @@ def test_a_path_of_two_slashes_leads_nowhere_and_not_to_another_host(stack: Stac
     connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=PATIENCE)
     try:
         connection.request("POST", path, IMAGE, {"Host": "evil.example"})
-        told = connection.getresponse()
-        assert (told.status, json.loads(told.read())["code"]) == (404, "route_not_found")
+        reply = connection.getresponse()
+        assert (reply.status, json.loads(reply.read())["code"]) == (404, "route_not_found")
     finally:
         connection.close()

@@ -41,7 +41,9 @@ def bounded_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield bounded_stack
 
 
-def begun(bounded_stack: Stack, length: int | None, path: str = PATHS[0], expects: bool = False) -> socket.socket:
+def open_request(
+    bounded_stack: Stack, length: int | None, path: str = PATHS[0], expects: bool = False
+) -> socket.socket:
     """Return a connection on which a request has its headers, and of its body a byte."""
     connection = socket.create_connection(("127.0.0.1", bounded_stack.port), timeout=PATIENCE)
     head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: image/png\r\n"
@@ -66,8 +68,8 @@ def refusal(connection: socket.socket) -> tuple[int, dict[str, str]]:
             answer += piece
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b"Retry-After: 1" in head
-    told = json.loads(body)
-    return int(head.split()[1]), json.loads(told["OriginalMessage"]) if "OriginalMessage" in told else told
+    reply = json.loads(body)
+    return int(head.split()[1]), json.loads(reply["OriginalMessage"]) if "OriginalMessage" in reply else reply
 
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -86,7 +88,7 @@ def holding(bounded_stack: Stack, *wanted: Wanted) -> Iterator[None]:
     ended = threading.Event()
 
     def hold(one: Wanted) -> None:
-        connection = open_.enter_context(begun(bounded_stack, *one, expects=True))
+        connection = open_.enter_context(open_request(bounded_stack, *one, expects=True))
         assert connection.recv(len(CONTINUE), socket.MSG_WAITALL) == CONTINUE
         held[connection] = one
 
@@ -129,9 +131,9 @@ def until_answered(bounded_stack: Stack, length: int) -> int:
 def test_large_bodies_are_bounded_together_before_they_arrive(bounded_stack: Stack, path: str, kind: str) -> None:
     size = 8 << 20
     with holding(bounded_stack, *[(size if kind == "declared" else None, path)] * 2):
-        status, told = refusal(begun(bounded_stack, 1_000_000, path))
-        assert (status, told["code"]) == (424 if "endpoints" in path else 503, "unavailable")
-        assert f"{ROOM_MB} MiB (LIGHTBOX_REQUEST_MEMORY_MB, " in told["error"]
+        status, reply = refusal(open_request(bounded_stack, 1_000_000, path))
+        assert (status, reply["code"]) == (424 if "endpoints" in path else 503, "unavailable")
+        assert f"{ROOM_MB} MiB (LIGHTBOX_REQUEST_MEMORY_MB, " in reply["error"]
         assert bounded_stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
     assert until_answered(bounded_stack, 8_000_000) == 400
 
@@ -160,7 +162,7 @@ def test_what_was_answered_gives_its_room_back(bounded_stack: Stack) -> None:
     for number in range(12):
         assert until_answered(bounded_stack, 7_000_000) == 400
         assert until_answered(bounded_stack, 9_000_000) == 413
-        begun(bounded_stack, 3_000_000).close()
+        open_request(bounded_stack, 3_000_000).close()
         assert until_answered(bounded_stack, 1_000_000 + number) == 400
 
 

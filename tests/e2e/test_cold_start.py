@@ -54,7 +54,7 @@ def test_a_second_start_finds_what_the_first_found_out(
     (tmp_path / "file").touch()
     with Stack(models, tmp_path / "run3", environ | {"HOME": str(tmp_path / "file")}) as stack:
         stack.wait_ready()
-        assert f"is kept for this run alone: {tmp_path / 'file' / '.cache'}: Not a directory" in stack.log
+        assert f"are cached for this run only: {tmp_path / 'file' / '.cache'}: Not a directory" in stack.log
 
 
 def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> Non
     environ, door = real_binary(tmp_path), Door(tmp_path / "door")
     program = tmp_path / "bin" / "tensorflow_model_server"
     program.write_text(program.read_text().replace("import sys\n", f"import sys\n{door.code}\n", 1))
-    told, ready = Event(), Event()
+    reply, ready = Event(), Event()
     with Stack(tmp_path / "models", tmp_path / "run", environ) as stack, ThreadPoolExecutor(4) as pool, door:
 
         def call_until_ready() -> list[Answer | None]:
@@ -70,7 +70,7 @@ def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> Non
             for _ in poll(pause=0.02):
                 answers.append(ask(stack.port, "POST", "/invocations", IMAGE))  # a reset would raise
                 if answers[-1] is not None:
-                    told.set()
+                    reply.set()
                 if ready.is_set():
                     break
             return answers
@@ -90,7 +90,7 @@ def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> Non
                 ready.set()
                 break
             pings.append((ping, "/ping"))
-            if ping is not None and told.is_set():
+            if ping is not None and reply.is_set():
                 door.open()  # the model server may start
         assert ready.is_set(), stack.log
         calls = [(answer, "/invocations") for call in early for answer in call.result()]

@@ -85,21 +85,21 @@ def post(stack: Stack, path: str, body: bytes | Iterable[bytes]) -> requests.Res
 
 def check_refusal(stack: SmallStack, path: str, answer: requests.Response, needed: str) -> int:
     """Return the free bytes that a refusal names."""
-    told = answer.json()
+    reply = answer.json()
     if path == PATHS[1]:
-        assert (answer.status_code, told["OriginalStatusCode"]) == (424, 507)
+        assert (answer.status_code, reply["OriginalStatusCode"]) == (424, 507)
         assert answer.headers["x-amzn-ErrorType"] == "ModelError"
-        assert told["Message"].startswith("Received status 507 from the model container: TMPDIR: ")
-        told = json.loads(told["OriginalMessage"])
+        assert reply["Message"].startswith("Received status 507 from the model container: TMPDIR: ")
+        reply = json.loads(reply["OriginalMessage"])
     else:
         assert answer.status_code == 507
-    assert (told["code"], told["request_id"]) == ("no_room", answer.headers["X-Amzn-RequestId"])
+    assert (reply["code"], reply["request_id"]) == ("no_room", answer.headers["X-Amzn-RequestId"])
     found = re.fullmatch(
         rf"TMPDIR: (\S+( … \S+)?) has ([\d,]+) bytes free, too few for {needed}; "
         "free some space there, or set TMPDIR to a folder with more",
-        told["error"],
+        reply["error"],
     )
-    assert found is not None, told
+    assert found is not None, reply
     assert len(str(stack.tmp)) > 95 or found[1] == str(stack.tmp)
     return int(found[3].replace(",", ""))
 

@@ -67,5 +67,5 @@ def test_multi_model_mode_loads_such_a_folder(tmp_path: Path) -> None:
             answer = requests.post(f"{stack.url}/models", json=asked, timeout=PATIENCE)
             assert answer.status_code == status, answer.text
         assert "model.skops is a model of scikit-learn" in answer.json()["error"]
-        told = requests.post(f"{stack.url}/models/half/invoke", json={"instances": [1.0, 2.5]}, timeout=PATIENCE)
-        assert told.json() == {"predictions": HALF}
+        reply = requests.post(f"{stack.url}/models/half/invoke", json={"instances": [1.0, 2.5]}, timeout=PATIENCE)
+        assert reply.json() == {"predictions": HALF}

@@ -70,17 +70,17 @@ def test_every_route_answers_every_format(file_stack: Stack, file: str) -> None:
 
 def test_saved_models_beside_them_are_answered_as_ever(file_stack: Stack) -> None:
     assert post(file_stack, "/v1/models/half_plus_two:predict", instances=[1.0]) == {"predictions": [3.5]}
-    told = requests.get(f"{file_stack.url}/v2/models/half_plus_two", timeout=PATIENCE).json()
-    assert told["platform"] == "tensorflow_savedmodel"
+    metadata = requests.get(f"{file_stack.url}/v2/models/half_plus_two", timeout=PATIENCE).json()
+    assert metadata["platform"] == "tensorflow_savedmodel"
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_format_engine_and_signature_are_told(file_stack: Stack, file: str) -> None:
-    told = requests.get(f"{file_stack.url}/v2/models/{name_of(file)}", timeout=PATIENCE).json()
-    assert told["platform"] == PLATFORMS[file]
-    assert told["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]
-    assert told["outputs"] == [{"name": "y", "datatype": "FP32", "shape": [-1, 3]}]
-    assert told["parameters"]["engines"]["serving_default"]["engine"] in ("openvino", "onnxruntime")
+    metadata = requests.get(f"{file_stack.url}/v2/models/{name_of(file)}", timeout=PATIENCE).json()
+    assert metadata["platform"] == PLATFORMS[file]
+    assert metadata["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]
+    assert metadata["outputs"] == [{"name": "y", "datatype": "FP32", "shape": [-1, 3]}]
+    assert metadata["parameters"]["engines"]["serving_default"]["engine"] in ("openvino", "onnxruntime")
     metadata = requests.get(f"{file_stack.url}/v1/models/{name_of(file)}/metadata", timeout=PATIENCE).json()
     (signature,) = metadata["metadata"]["signature_def"]["signature_def"].values()
     assert signature["method_name"] == "tensorflow/serving/predict"
@@ -117,17 +117,17 @@ def test_a_new_version_of_another_format_takes_over(tmp_path: Path, tmp_path_fac
         write_dense_as(tmp_path / "new" / "model.onnx")
         (tmp_path / "new").rename(tmp_path / "m" / "2")
 
-        def told() -> dict[str, Any]:
+        def metadata() -> dict[str, Any]:
             found: dict[str, Any] = requests.get(f"{stack.url}/v2/models/m", timeout=PATIENCE).json()
             return found
 
-        stack.wait_until(lambda: told()["versions"] == ["2"])
-        assert told()["platform"] == "onnx"
+        stack.wait_until(lambda: metadata()["versions"] == ["2"])
+        assert metadata()["platform"] == "onnx"
         np.testing.assert_allclose(post(stack, "/invocations", instances=X)["predictions"], dense(X), rtol=1e-5)
         (tmp_path / "m" / "3").mkdir()
         (tmp_path / "m" / "3" / "model.onnx").write_bytes(b"garbage")
         stack.wait_until(lambda: "version 3 of m" in stack.log or "m/3" in stack.log)
-        assert told()["versions"] == ["2"]
+        assert metadata()["versions"] == ["2"]
 
 
 @pytest.mark.parametrize("file", FILES)

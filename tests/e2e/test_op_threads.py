@@ -11,12 +11,12 @@ FLAG = "--tensorflow_intra_op_parallelism="
 
 
 def test_the_log_and_the_model_server_s_command_line_agree(stack: Stack) -> None:
-    told = re.findall(r"threads for one operation of TensorFlow: (\d+) \(([^()]+)\)", stack.log)
-    assert len(told) == 1
-    count, why = told[0]
+    reply = re.findall(r"TensorFlow intra-op threads: (\d+) \(([^()]+)\)", stack.log)
+    assert len(reply) == 1
+    count, why = reply[0]
     commands = [process.cmdline() for process in stack.processes("-m lightbox.model_server")]
     flags = [argument for command in commands for argument in command if argument.startswith(FLAG)]
     if available_cores() == 2:
-        longest = "a call of efficientnet_lite0 takes 385 million multiplications, at most 400 million"
+        longest = "efficientnet_lite0 is small: 385 million multiplications per call, the limit is 400 million"
         assert (count, why) == ("1", longest)
     assert flags == ([f"{FLAG}1"] if count == "1" else [])

@@ -152,7 +152,7 @@ def test_models_that_are_loaded_later_open_no_port(tmp_path: Path, run: Path) ->
             assert stack.invoke(BODY, f"/models/{name}/invoke").json() == ANSWER
         failed = stack.invoke(BODY, "/models/calls/invoke")
         assert (failed.status_code, failed.json()["code"]) == (500, "handler_failed")
-        assert failed.json()["error"].startswith("context.rest_uri: the model server has no such port here: start with")
+        assert failed.json()["error"].startswith("context.rest_uri: the model server has no such port: start with")
         assert "LIGHTBOX_TRANSPORT=grpc,rest" in failed.json()["error"]
 
 

@@ -167,8 +167,8 @@ def test_every_route_refuses_it_in_the_same_words(frail_stack: Stack, shape: tup
         post(frail_stack, "/invocations", json.dumps({"inputs": data.tolist()}), Content_Type="application/json"),
         post(frail_stack, "/v2/models/convolution/infer", json.dumps(v2), Content_Type="application/json"),
     ]
-    told = {(answer.status_code, answer.json()["error"]) for answer in answers}
-    assert told == {(400, low(data.ndim))}
+    reply = {(answer.status_code, answer.json()["error"]) for answer in answers}
+    assert reply == {(400, low(data.ndim))}
     assert over_grpc(frail_stack, "convolution", shape) == ("INVALID_ARGUMENT", low(data.ndim))
 
 
@@ -228,23 +228,23 @@ def test_an_old_graphs_empty_shape_is_unknown(frail_stack: Stack) -> None:
 @pytest.mark.usefixtures("server")
 def test_an_old_signature_takes_examples_where_its_graph_takes_strings(frail_stack: Stack) -> None:
     body = json.dumps({"signature_name": "tensorflow/serving/regress", "examples": [{"x": 1.0}, {"x": 2.0}]})
-    told = post(frail_stack, "/v1/models/old:regress", body)
+    reply = post(frail_stack, "/v1/models/old:regress", body)
     attributes = {"X_Amzn_SageMaker_Custom_Attributes": "tfs-model-name=old,tfs-method=regress"}
     here = post(frail_stack, "/invocations", body, Content_Type="application/json", **attributes)
-    assert told.json() == here.json() == {"results": [3.5, 4.0]}
+    assert reply.json() == here.json() == {"results": [3.5, 4.0]}
     numbers = body.replace("tensorflow/serving/regress", "numbers")
-    told = post(frail_stack, "/v1/models/old:regress", numbers)
+    reply = post(frail_stack, "/v1/models/old:regress", numbers)
     here = post(frail_stack, "/invocations", numbers, Content_Type="application/json", **attributes)
-    assert told.status_code == here.status_code == 400
-    assert told.json()["error"].splitlines()[0] in here.json()["error"]
+    assert reply.status_code == here.status_code == 400
+    assert reply.json()["error"].splitlines()[0] in here.json()["error"]
 
 
 @pytest.mark.usefixtures("server")
 def test_a_shape_that_the_model_cannot_take_gets_the_model_servers_sentence(frail_stack: Stack) -> None:
     body = json.dumps({"instances": np.ones((1, 6, 5, 2)).tolist()})
-    told = post(frail_stack, PREDICT, body)
+    reply = post(frail_stack, PREDICT, body)
     here = post(frail_stack, "/invocations", body, Content_Type="application/json")
-    assert told.status_code == here.status_code == 400
+    assert reply.status_code == here.status_code == 400
     assert here.json()["error"].startswith("input x: expected shape [-1,6,6,3], got [1,6,5,2]: ")
-    sentence = told.json()["error"].splitlines()[0]
+    sentence = reply.json()["error"].splitlines()[0]
     assert sentence and sentence in here.json()["error"]

@@ -82,8 +82,8 @@ def test_each_refusal_in_its_form_logged_once(stack: Stack, case: str, path: str
     elif number in ("404", "405", "413"):
         assert_error(status, headers, body, path if model_error else "/", CODES[number], request_id)
     else:
-        told = json.loads(body)
-        assert (told["code"], told["request_id"]) == (CODES[number], request_id)
+        reply = json.loads(body)
+        assert (reply["code"], reply["request_id"]) == (CODES[number], request_id)
     assert b"FORGED" not in body
     stack.wait_until(lambda: f"request_id={request_id} " in stack.log)
     stack.wait_for_ping(200)

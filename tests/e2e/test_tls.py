@@ -156,8 +156,8 @@ def calls(stack: TlsStack, client: bool = True) -> dict[str, str]:
         }
         for name, call in made.items():
             try:
-                told = call(b"", timeout=PATIENCE) if name != "ModelStreamInfer" else list(call(iter([b""])))
-                found[name] = "OK" if told else "nothing"
+                reply = call(b"", timeout=PATIENCE) if name != "ModelStreamInfer" else list(call(iter([b""])))
+                found[name] = "OK" if reply else "nothing"
             except grpc.RpcError as error:
                 found[name] = error.code().name
     return found
@@ -189,10 +189,10 @@ def test_who_does_not_know_the_authority_gets_no_connection(tls_stack: TlsStack)
 def test_plain_http_is_told_that_the_port_speaks_tls(tls_stack: TlsStack, path: str) -> None:
     url = tls_stack.url.replace("https:", "http:") + path
     answer = requests.post(url, data=b"x" * 100_000, timeout=PATIENCE)
-    told = answer.json()
-    assert (answer.status_code, told["code"]) == (400, "bad_request")
-    assert told["error"] == "this port speaks TLS: expected https://, got a request of plain HTTP"
-    assert told["request_id"] == answer.headers["X-Amzn-RequestId"]
+    reply = answer.json()
+    assert (answer.status_code, reply["code"]) == (400, "bad_request")
+    assert reply["error"] == "this port speaks TLS: expected https://, got a request of plain HTTP"
+    assert reply["request_id"] == answer.headers["X-Amzn-RequestId"]
 
 
 def shaken(stack: TlsStack, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
@@ -251,10 +251,10 @@ def test_an_http2_body_without_a_length_counts_as_one_of_unknown_length(tls_stac
         def status(size: int, has_length: bool = False) -> tuple[int, str]:
             body = IMAGE + bytes(size - len(IMAGE))
             found = client.post(path, content=body if has_length else iter([body]), headers=PNG)
-            told = found.json()
-            told = json.loads(told["OriginalMessage"]) if "OriginalMessage" in told else told
+            reply = found.json()
+            reply = json.loads(reply["OriginalMessage"]) if "OriginalMessage" in reply else reply
             assert found.status_code in (200, 424 if path.startswith("/endpoints/") else 503)
-            return found.status_code, told.get("code", "")
+            return found.status_code, reply.get("code", "")
 
         refused = (424 if path.startswith("/endpoints/") else 503, "unavailable")
         with holding(tls_stack, 8 << 20, 5 << 20):  # of 16 MiB: it counts 2 MiB, and may have no more
@@ -297,13 +297,13 @@ class Callers:
     def _call(self, over_http2: bool) -> None:
         while not self._stop.is_set():
             try:
-                told = self._over_http2() if over_http2 else self._over_http1()
+                reply = self._over_http2() if over_http2 else self._over_http1()
             except OSError as error:
-                told = repr(error)
-            if told == "200":
+                reply = repr(error)
+            if reply == "200":
                 self.answered += 1
             else:
-                self.lost.append(told)
+                self.lost.append(reply)
 
     def _over_http1(self) -> str:
         return str(self._stack.call("POST", "/invocations", data=IMAGE, headers=PNG).status_code)
@@ -314,13 +314,13 @@ class Callers:
         The notice can come before a new connection's request is taken: curl ends with code 16. RFC 9113, 6.8, lets the
         caller send it again.
         """
-        told = self._by_curl()
-        return self._by_curl() if told.startswith("000curl: (16)") else told
+        reply = self._by_curl()
+        return self._by_curl() if reply.startswith("000curl: (16)") else reply
 
     def _by_curl(self) -> str:
         body = ["/invocations", "-X", "POST", "--data-binary", "@-", "-H", "Content-Type:image/png"]
-        told = ["--http2", "-sS", "-o", "/dev/null", "-w", "%{http_code}"]
-        command = ["curl", *told, "--cacert", str(self._stack.ca), self._stack.url + body[0], *body[1:]]
+        reply = ["--http2", "-sS", "-o", "/dev/null", "-w", "%{http_code}"]
+        command = ["curl", *reply, "--cacert", str(self._stack.ca), self._stack.url + body[0], *body[1:]]
         done = subprocess.run(command, input=IMAGE, capture_output=True, check=False)
         return (done.stdout + done.stderr).decode()
 
@@ -347,9 +347,9 @@ def test_a_new_certificate_is_loaded_and_no_request_is_lost(tls_stack: TlsStack)
 def test_a_damaged_pair_leaves_the_old_one(tls_stack: TlsStack) -> None:
     folder = Path(tls_stack.settings["LIGHTBOX_TLS_CERT"])
     before = (folder / "tls.crt").read_bytes()
-    told = "TLS: the files have changed and cannot be used, nginx keeps what it has:"
+    reply = "TLS: the files have changed and cannot be used, nginx keeps the old ones:"
     mount(folder, 4, (AUTHORITY.issue()[0], AUTHORITY.issue()[1]))
-    tls_stack.wait_until(lambda: told in tls_stack.log)
+    tls_stack.wait_until(lambda: reply in tls_stack.log)
     assert "LIGHTBOX_TLS_KEY: expected the key of the certificate in " in tls_stack.log
     # A worker that is about to go may answer with the one before.
     tls_stack.wait_until(lambda: tls_stack.presented() == before)
@@ -431,8 +431,8 @@ def test_without_a_client_certificate_all_but_probes_is_403(mutual_stack: TlsSta
         assert answer.status_code == 403
         assert answer.headers["X-Amzn-RequestId"]
         if method != "HEAD":
-            told = assert_error(answer.status_code, answer.headers, answer.content, "", "permission_denied")
-            assert told == "expected a client certificate of the authority that this server trusts, got none"
+            reply = assert_error(answer.status_code, answer.headers, answer.content, "", "permission_denied")
+            assert reply == "expected a client certificate of the authority that this server trusts, got none"
 
 
 @pytest.mark.extended
@@ -491,7 +491,7 @@ def test_no_session_outlives_what_its_client_certificate_proves(
 def test_a_start_says_who_may_call_and_where_tls_is_spoken(mutual_stack: TlsStack) -> None:
     port, grpc_port = mutual_stack.port, mutual_stack.environ[GRPC_PORT]
     assert (
-        f"no keys are set: whoever has a client certificate and reaches port {port} or {grpc_port} may use it"
+        f"no keys are set: every holder of a client certificate who reaches port {port} or {grpc_port} may use it"
         in mutual_stack.log
     )
     assert f"port {grpc_port} on all interfaces: the Open Inference Protocol over gRPC over TLS" in mutual_stack.log
@@ -506,10 +506,10 @@ def test_a_wrong_client_certificate_is_400(
     shown = write_pair(tmp_path, authority.issue("caller.test", days))
     cert = (str(shown / "tls.crt"), str(shown / "tls.key"))
     answer = requests.post(mutual_stack.url + path, verify=str(mutual_stack.ca), cert=cert, timeout=PATIENCE)
-    told = answer.json()
-    assert (answer.status_code, told["code"]) == (400, "bad_request")
-    assert told["error"].startswith("the client certificate was refused: ")
-    assert told["request_id"] == answer.headers["X-Amzn-RequestId"]
+    reply = answer.json()
+    assert (answer.status_code, reply["code"]) == (400, "bad_request")
+    assert reply["error"].startswith("the client certificate was refused: ")
+    assert reply["request_id"] == answer.headers["X-Amzn-RequestId"]
 
 
 @pytest.mark.extended
@@ -528,8 +528,8 @@ def test_the_refusals_are_logged_and_counted(mutual_stack: TlsStack) -> None:
         return sum(int(float(found)) for found in re.findall(r'reason="permission_denied".*? ([\d.]+)$', page, re.M))
 
     before = counted()
-    told = mutual_stack.call("GET", "/v2", client=False).json()
+    reply = mutual_stack.call("GET", "/v2", client=False).json()
     mutual_stack.wait_until(lambda: counted() == before + 1)
-    line = next(line for line in mutual_stack.log.splitlines() if f"request_id={told['request_id']} " in line)
+    line = next(line for line in mutual_stack.log.splitlines() if f"request_id={reply['request_id']} " in line)
     assert " status=403 " in line
     assert " error=permission_denied " in line

@@ -162,7 +162,7 @@ def test_what_does_not_tell_the_scalings_apart_is_told() -> None:
     assert "same class" not in "".join(try_image.side_by_side({none: [sure], unit: [wrong]}, []))
     crop = Way("crop", "none")
     answers = {none: [sure, sure], unit: [sure, wrong], tf: [wrong, sure], crop: [unsure, wrong]}
-    *rows, said = try_image.rights(answers, [1, 0])
+    *rows, said = try_image.accuracy_table(answers, [1, 0])
     assert [row.split()[1:4:2] for row in rows[2:]] == [
         ["stretch", "unit"],
         ["crop", "none"],

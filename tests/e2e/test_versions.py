@@ -127,7 +127,9 @@ def test_a_copy_without_its_variables_never_answers_and_one_that_is_mended_does(
     with asked(versions_stack, "synced") as caller:
         shutil.copytree(VERSION_2, target, ignore=shutil.ignore_patterns("variables"))
         missing = f"{target}/variables/variables.index is missing"
-        wait_for_log(versions_stack, f"version 2 of the model 'synced' is here and cannot be served yet: {missing}")
+        wait_for_log(
+            versions_stack, f"version 2 of the model 'synced' has appeared and cannot be served yet: {missing}"
+        )
         wait_for_log(versions_stack, f"version 2 of the model 'synced' is not served: {missing}")
         assert caller.answers == [HALF_PLUS_TWO]
         assert ask(versions_stack, "synced", version=2)[0] == 404  # type: ignore[index]
@@ -205,7 +207,7 @@ def test_a_version_that_takes_no_image_never_answers_where_images_are_taken(
         wait_for_log(versions_stack, "version 3 of the model 'pictures' answers")
         assert any(len(caller.answers) > 1 for _ in poll())
     assert caller.answers == [{"predictions": [[1.0] * 10]}, {"predictions": [[3.0] * 7]}]
-    assert "expected an image, as image (uint8 [-1,8,8,3]) of version 1 takes it" in versions_stack.log
+    assert "expected an image, as image (uint8 [-1,8,8,3]) of version 1, got" in versions_stack.log
 
 
 @pytest.mark.extended

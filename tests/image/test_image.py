@@ -108,7 +108,7 @@ def test_every_image_holds_what_is_declared_serves_and_stops(
     subprocess.run(command, check=True)
     log = check(engine, tag, stage, models)
     if stage == "openvino":  # no TensorFlow is there, so it trusts what was found out where one is
-        assert "signature serving_default: openvino (6 answers are equal" in log
+        assert "signature serving_default: openvino (OpenVINO matches TensorFlow on 6 test inputs" in log
 
 
 def test_what_is_declared_otherwise_is_told(
@@ -258,8 +258,10 @@ def test_the_page_tells_the_sizes(engine: Engine, image: str) -> None:
     ours = {name: size for name, size in layers(engine, image).items() if name not in NOT_OURS}
     assert ours.keys() <= rows.keys()
     for name, size in ours.items():
-        told = float(rows[name])
-        assert told == pytest.approx(size / 1e6, rel=0.05, abs=0.5), f"make image prints {name} {size}, the page {told}"
+        reply = float(rows[name])
+        assert reply == pytest.approx(size / 1e6, rel=0.05, abs=0.5), (
+            f"make image prints {name} {size}, the page {reply}"
+        )
 
 
 def test_every_part_has_a_licence_and_is_in_the_bill_of_materials(engine: Engine, image: str) -> None:

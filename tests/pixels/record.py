@@ -93,13 +93,13 @@ def of_ultralytics() -> list[Case]:
 
 def write(preset: str, packages: list[str], cases: list[Case]) -> None:
     """Write the cases of a preset: tensors, and beside them what made them."""
-    told = [
+    reply = [
         {"name": name, "options": {"preset": preset} | options, "size": size, "picture": source}
         for name, options, size, source, _ in cases
     ]
     versions = {name: version(name) for name in packages}
     arrays: dict[str, Any] = {f"{number}": np.asarray(tensor, np.float32) for number, (*_, tensor) in enumerate(cases)}
-    arrays["about"] = np.array(json.dumps({"versions": versions, "cases": told}))
+    arrays["about"] = np.array(json.dumps({"versions": versions, "cases": reply}))
     np.savez_compressed(FOLDER / f"{preset}.npz", **arrays)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.engines import kept
-from lightbox.engines.openvino import gate
+from lightbox.engines import disk_cache
+from lightbox.engines.openvino import graph_check
 from lightbox.engines.openvino.graph import read_meta_graph
 from lightbox.engines.openvino.verdicts import IN_MODEL
 from support.stack import REPOSITORY
@@ -54,11 +54,11 @@ def auto(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     with serving(models, tmp_path_factory.mktemp("compared"), *flags):
         pass
     for path in cache.glob("verdict-*.json"):
-        content = kept.read(path)
+        content = disk_cache.read(path)
         assert content is not None
         for verdict in content["signatures"].values():
             verdict["engine"] = "openvino" if verdict["is_equal"] else "tensorflow"
-        kept.write(path, content)
+        disk_cache.write(path, content)
     folder = tmp_path_factory.mktemp("auto")
     with serving(models, folder, *flags) as found:
         yield found
@@ -69,13 +69,13 @@ def auto(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 @pytest.mark.parametrize("model", DIFFERENT)
 def test_what_differs_is_refused(models: Path, model: str) -> None:
     """The gate refuses what OpenVINO was seen to answer otherwise than TensorFlow."""
-    refusals = gate.refusals(read_meta_graph(str(models / model / "1"), ["serve"]))
+    refusals = graph_check.refusals(read_meta_graph(str(models / model / "1"), ["serve"]))
     assert [name for name in DIFFERENT[model] if refusals[name] is None] == []
 
 
 def test_the_gate_is_no_wall(models: Path) -> None:
     """Most signatures are like those of ordinary models."""
-    refusals = [gate.refusals(read_meta_graph(str(models / model / "1"), ["serve"])) for model in MODELS]
+    refusals = [graph_check.refusals(read_meta_graph(str(models / model / "1"), ["serve"])) for model in MODELS]
     reasons = [reason for found in refusals for reason in found.values()]
     assert reasons.count(None) > len(reasons) / 3
 
@@ -113,7 +113,7 @@ def test_a_detector_is_answered_equally(detector: Path, tmp_path: Path) -> None:
     shutil.copytree(detector / "1", folder)
     command = [sys.executable, "-m", "lightbox.engines", "--write", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "answers are equal" in done.stdout
-    content = kept.read(folder / IN_MODEL)
+    assert "OpenVINO matches TensorFlow on" in done.stdout
+    content = disk_cache.read(folder / IN_MODEL)
     assert content is not None
     assert content["signatures"]["serving_default"]["is_equal"]

@@ -42,8 +42,8 @@ class Served:
         if self.engine != "auto":
             return self.engine
         folder = re.escape(str(exported_models() / name / "1"))
-        (told,) = re.findall(rf"engine of {folder}, signature serving_default: (\w+) ", self.server.stderr)
-        return str(told)
+        (reply,) = re.findall(rf"engine of {folder}, signature serving_default: (\w+) ", self.server.stderr)
+        return str(reply)
 
     def signature(self, name: str) -> Any:
         """Return the only signature of a model, as the metadata has it."""

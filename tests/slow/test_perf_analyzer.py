@@ -50,21 +50,21 @@ def test_every_line_of_the_page_runs_to_its_end(sample_models: Path, tmp_path: P
     environ = {"LIGHTBOX_KSERVE_GRPC_PORT": str(grpc), "LIGHTBOX_TFS_API": "true"}
     environ |= {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "digits"}
     with running(models, tmp_path / "run", **environ) as stack:
-        told = run(LINES.replace("localhost:8080", f"127.0.0.1:{stack.port}").replace(":8081", f":{grpc}"))
+        reply = run(LINES.replace("localhost:8080", f"127.0.0.1:{stack.port}").replace(":8081", f":{grpc}"))
         counts = {
             entry["name"]: entry["inference_stats"]
             for entry in requests.get(f"{stack.url}/v2/models/stats", timeout=PATIENCE).json()["model_stats"]
         }
     runs = LINES.count("--request-count")
     assert LINES.count(f"--concurrency-range {AT_ONCE} --request-count {ASKED}\n") == runs
-    assert told.count(f"Request count: {ASKED}\n") == runs == 5
+    assert reply.count(f"Request count: {ASKED}\n") == runs == 5
     by_protocol = LINES.count("--request-count") - LINES.count("--service-kind")
     # The server counts a request when its response is on the way: one in flight at either end of what the client counts
     # is counted a moment later.
-    served = [int(count) for count in re.findall(r"Successful request count: (\d+)\n", told)]
+    served = [int(count) for count in re.findall(r"Successful request count: (\d+)\n", reply)]
     assert len(served) == by_protocol == 4
     assert all(abs(count - ASKED) <= AT_ONCE for count in served), served
-    assert len(re.findall(r"compute infer [1-9]\d* usec", told)) == by_protocol
+    assert len(re.findall(r"compute infer [1-9]\d* usec", reply)) == by_protocol
     for model in ("digits", "digits_of_files"):
         # It asks a little more than it counts.
         assert counts[model]["success"]["count"] >= 2 * ASKED

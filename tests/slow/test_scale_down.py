@@ -18,7 +18,7 @@ from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, free_port, running
-from support.tfs_calls import GRPC_PORT, WAYS, Told, pixels
+from support.tfs_calls import GRPC_PORT, WAYS, Reply, pixels
 
 DEPLOY = REPOSITORY / "deploy"
 MANIFESTS = ["kserve/runtime/cluster.yaml", "kubernetes/lightbox.yaml"]
@@ -61,9 +61,9 @@ def ends_as(manifest: str) -> tuple[list[str], dict[str, str]]:
     return command, environ
 
 
-def invocation(stack: Stack, red: int) -> Told:
+def invocation(stack: Stack, red: int) -> Reply:
     answer = stack.invoke(png(pixels(red)))
-    return Told(answer.status_code, answer.headers.get("Retry-After"), answer.text)
+    return Reply(answer.status_code, answer.headers.get("Retry-After"), answer.text)
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS)
@@ -75,13 +75,13 @@ def test_what_was_accepted_is_answered(manifest: str, door: Door, tmp_path: Path
     ways = [*WAYS.values(), invocation]
     ended = Event()
 
-    def call_until_forgotten(number: int) -> list[Told]:
+    def call_until_forgotten(number: int) -> list[Reply]:
         """Call while the hook runs, in which the service's endpoints forget the pod, three times at least."""
-        told = []
+        reply = []
         for turn in itertools.count(number):
-            told.append(ways[turn % len(ways)](stack, 0))
-            if ended.wait(0.05) and len(told) >= 3:
-                return told
+            reply.append(ways[turn % len(ways)](stack, 0))
+            if ended.wait(0.05) and len(reply) >= 3:
+                return reply
         raise AssertionError("unreachable")
 
     with running(tmp_path / "models", tmp_path / "run", **own) as stack, ThreadPoolExecutor(len(ways)) as pool:
@@ -90,7 +90,7 @@ def test_what_was_accepted_is_answered(manifest: str, door: Door, tmp_path: Path
         subprocess.run(hook, check=True, timeout=PATIENCE)
         hooked = time.monotonic() - began
         ended.set()
-        told = [answer for caller in callers for answer in caller.result()]
+        reply = [answer for caller in callers for answer in caller.result()]
         assert stack.ping() == 200
         last = [pool.submit(way, stack, 1) for way in ways]
         door.wait_for(len(ways))
@@ -98,8 +98,8 @@ def test_what_was_accepted_is_answered(manifest: str, door: Door, tmp_path: Path
         assert not any(call.done() for call in last)
         door.open()
         assert stack.wait() == 0, stack.log
-        told += [call.result() for call in last]
-        assert [answer for answer in told if not answer.served] == [], stack.log
+        reply += [call.result() for call in last]
+        assert [answer for answer in reply if not answer.served] == [], stack.log
         assert hooked >= float(hook[-1])
         assert "SIGKILL" not in stack.log and "killed" not in stack.log, stack.log
 

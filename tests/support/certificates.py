@@ -40,7 +40,7 @@ class Authority:
     def __init__(self, name: str = "Authority of a test", days: int = 30) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        own = self._begun(self._name, self._key, days).add_extension(x509.BasicConstraints(True, None), critical=True)
+        own = self._builder(self._name, self._key, days).add_extension(x509.BasicConstraints(True, None), critical=True)
         own = own.add_extension(_SIGNS, critical=True)
         own = own.add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
         self.pem = own.sign(self._key, hashes.SHA256()).public_bytes(_PEM)
@@ -50,12 +50,12 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        begun = self._begun(subject, key, days).add_extension(x509.SubjectAlternativeName(names), critical=False)
+        begun = self._builder(subject, key, days).add_extension(x509.SubjectAlternativeName(names), critical=False)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         begun = begun.add_extension(issuer, critical=False)
         return begun.sign(self._key, hashes.SHA256()).public_bytes(_PEM), key_pem(key)
 
-    def _begun(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
         return (
             x509.CertificateBuilder()

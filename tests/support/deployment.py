@@ -151,8 +151,8 @@ class InferenceComponents:
         if state == "gone":
             del self.there[request["InferenceComponentName"]]
             return None
-        told = {"InferenceComponentStatus": state, "FailureReason": self._reason or ""}
-        return told | {"Specification": component["request"]["Specification"]}
+        fields = {"InferenceComponentStatus": state, "FailureReason": self._reason or ""}
+        return fields | {"Specification": component["request"]["Specification"]}
 
     def _list(self, request: dict[str, Any]) -> dict[str, Any]:
         names = [

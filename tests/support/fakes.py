@@ -13,7 +13,7 @@ from PIL import Image
 
 from lightbox.core.app import create_app
 from lightbox.core.edge import Requests
-from lightbox.core.request import Around
+from lightbox.core.request import Middleware
 from lightbox.core.services import Services
 from lightbox.features import enabled
 from lightbox.model.catalogue import PlannedModel
@@ -55,7 +55,7 @@ def fake_app(
     models: Mapping[str, ModelOptions],
     environ: Mapping[str, str] | None = None,
     code: Path | None = None,
-    around: Sequence[Around] = (),
+    around: Sequence[Middleware] = (),
 ) -> Flask:
     """Return the app over a fake model server that both wires lead to; the first model is the default one.
 
@@ -76,7 +76,7 @@ def fake_app(
     user_code.load(plan.models.values())
     requests = Requests()
     transports = {"grpc": transport, "rest": transport}
-    pipeline = make_pipeline(settings, plan, transports, user_code, alone=requests.alone)
+    pipeline = make_pipeline(settings, plan, transports, user_code, alone=requests.is_alone)
     features, run_dir = enabled(settings), Path("/nowhere")
     own = [part for feature in features for part in feature.around(settings, run_dir, pipeline)]
     refused = {} if around else refused_headers(features)

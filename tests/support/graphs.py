@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightbox.engines.openvino.gate import refusals
+from lightbox.engines.openvino.graph_check import refusals
 from lightbox.tfs_wire.messages import meta_graph_pb2, types_pb2
 
 FLOAT, INT32, INT64, DOUBLE, STRING, BOOL = (

@@ -24,7 +24,7 @@ _PAUSE_SECONDS = 0.05
 
 
 @dataclass(slots=True)
-class Told:
+class Response:
     """What the server has said on a stream."""
 
     headers: dict[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class H2Caller:
             self._socket = tls.wrap_socket(self._socket, server_hostname="localhost")
         self._grants = grants
         self._rest, self._going = b"", bytearray()
-        self._streams: dict[int, Told] = {}
+        self._streams: dict[int, Response] = {}
         self.goaways: list[tuple[int, int]] = []
         """The error code and the last stream of each GOAWAY."""
         self.pongs: list[bytes] = []
@@ -88,14 +88,14 @@ class H2Caller:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __getitem__(self, stream: int) -> Told:
+    def __getitem__(self, stream: int) -> Response:
         return self._streams[stream]
 
     def open(self, headers: Mapping[str, str], end: bool = False) -> int:
         """Send HEADERS; return the new stream. Raises h2's TooManyStreamsError beyond what the server allows."""
         stream = self._h2.get_next_available_stream_id()
         self._h2.send_headers(stream, list(headers.items()), end_stream=end)
-        self._streams[stream] = Told()
+        self._streams[stream] = Response()
         self._flush()
         return stream
 
@@ -162,7 +162,7 @@ class H2Caller:
                 time.sleep(_PAUSE_SECONDS)
             self.hear(_PAUSE_SECONDS)
 
-    def answer(self, stream: int) -> Told:
+    def answer(self, stream: int) -> Response:
         """Return what the server says on a stream, when it has ended it or the connection. Raises TimeoutError."""
         self.wait(lambda: self.closed or self[stream].ended)
         return self[stream]
@@ -196,10 +196,10 @@ class H2Caller:
                 self.goaways.append((frame.error_code, frame.last_stream_id))
                 continue
             for event in self._h2.receive_data(whole):
-                self._tell(event)
+                self._note_event(event)
         self._rest = bytes(came[start:])
 
-    def _tell(self, event: Event) -> None:
+    def _note_event(self, event: Event) -> None:
         match event:
             case ResponseReceived():
                 self[event.stream_id].headers.update(_fields(event.headers))

@@ -7,8 +7,8 @@ import base64
 import hashlib
 
 from lightbox.core.errors import LightboxError
-from lightbox.features.access.gate import UrlGate
-from lightbox.processes.additions import Asked, Gate
+from lightbox.features.access.authenticators import UrlAuthenticator
+from lightbox.processes.additions import Authenticator, IncomingRequest
 
 APP = "https://app.example.com"
 HEALTH_ROUTE = "/v1/endpoints/7/deployedModels/9"
@@ -49,16 +49,16 @@ def basic(name: str, key: str) -> str:
     return f"Basic {base64.b64encode(f'{name}:{key}'.encode()).decode()}"
 
 
-def outcome_of(gate: Gate, asked: Asked) -> str:
+def outcome_of(authenticator: Authenticator, asked: IncomingRequest) -> str:
     """Return the caller's name, or the code of the refusal."""
 
     async def ask() -> str:
         try:
-            return await gate(asked)
+            return await authenticator(asked)
         except LightboxError as error:
             return error.code
         finally:
-            for _, writer in gate.idle if isinstance(gate, UrlGate) else []:
+            for _, writer in authenticator.idle if isinstance(authenticator, UrlAuthenticator) else []:
                 writer.transport.abort()
 
     return asyncio.run(ask())

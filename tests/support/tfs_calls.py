@@ -22,7 +22,7 @@ DT_UINT8 = 4
 
 
 @dataclass(frozen=True)
-class Told:
+class Reply:
     """What a caller got: 200 or OK, or the refusal's status and its Retry-After."""
 
     status: int | str
@@ -45,17 +45,17 @@ def pixels(red: int) -> Any:
     return np.full((8, 8, 3), (red, 0, 0), np.uint8)
 
 
-def by_rows(stack: Stack, red: int) -> Told:
+def by_rows(stack: Stack, red: int) -> Reply:
     """Send prepared tensors over REST: the request is forwarded as it came."""
     return _post(stack, {"instances": [pixels(red).tolist()]})
 
 
-def by_image(stack: Stack, red: int) -> Told:
+def by_image(stack: Stack, red: int) -> Reply:
     """Send an encoded image over REST: it is decoded here."""
     return _post(stack, {"instances": [{"b64": base64.b64encode(png(pixels(red))).decode()}]})
 
 
-def by_grpc(stack: Stack, red: int) -> Told:
+def by_grpc(stack: Stack, red: int) -> Reply:
     """Send a PredictRequest to PredictionService."""
     request = predict_pb2.PredictRequest()
     request.model_spec.name = "held"
@@ -69,13 +69,13 @@ def by_grpc(stack: Stack, red: int) -> Told:
         try:
             predict(request.SerializeToString(), timeout=PATIENCE)
         except grpc.RpcError as error:
-            return Told(error.code().name, None, error.details())
-    return Told("OK", None, "")
+            return Reply(error.code().name, None, error.details())
+    return Reply("OK", None, "")
 
 
-def _post(stack: Stack, body: object) -> Told:
+def _post(stack: Stack, body: object) -> Reply:
     answer = requests.post(stack.url + PATH, json=body, timeout=PATIENCE)
-    return Told(answer.status_code, answer.headers.get("Retry-After"), answer.text)
+    return Reply(answer.status_code, answer.headers.get("Retry-After"), answer.text)
 
 
-WAYS: dict[str, Callable[[Stack, int], Told]] = {"rows": by_rows, "image": by_image, "grpc": by_grpc}
+WAYS: dict[str, Callable[[Stack, int], Reply]] = {"rows": by_rows, "image": by_image, "grpc": by_grpc}

@@ -34,10 +34,10 @@ def main(calls: int, together: int) -> None:
         H2Caller(call.port) as one,
         H2Caller(call.port) as other,
     ):
-        print(json.dumps(_told([one, other], calls, call, watcher)))
+        print(json.dumps(_as_json([one, other], calls, call, watcher)))
 
 
-def _told(clients: Sequence[H2Caller], calls: int, call: Caller, watcher: Watcher) -> dict[str, object]:
+def _as_json(clients: Sequence[H2Caller], calls: int, call: Caller, watcher: Watcher) -> dict[str, object]:
     growth = PeakGrowth()
     sent = _fill(clients, calls)
     return {

@@ -88,7 +88,7 @@ def calls(server: ModelServerAddress, tmp_path: Path, request: pytest.FixtureReq
     )
     plan.write(tmp_path / "plan.json")
     environ = {**clean_environ(), "PYTHONPATH": f"{REPOSITORY / 'container'}:{REPOSITORY / 'tests'}"}
-    command = [sys.executable, "-m", "support.way_of_a_jpeg", str(tmp_path / "plan.json")]
+    command = [sys.executable, "-m", "support.jpeg_calls", str(tmp_path / "plan.json")]
     ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 0, ended.stderr
     return [(file, function) for file, function in json.loads(ended.stdout)]
@@ -108,7 +108,7 @@ def test_a_jpeg_passes_the_files_that_the_page_lists(calls: list[tuple[str, str]
     assert sorted(files) == sorted(listed_files())
 
 
-def test_the_way_of_a_jpeg_is_short(calls: list[tuple[str, str]]) -> None:
+def test_a_jpeg_passes_few_files(calls: list[tuple[str, str]]) -> None:
     assert len(rows(section("The way of a request"))) - 1 <= MOST_HOPS
     assert len({file for file, _ in calls}) <= MOST_FILES
 

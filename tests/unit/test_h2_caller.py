@@ -81,9 +81,9 @@ def call(caller: H2Caller, content: bytes, path: str = "/tiny/echo") -> int:
 
 def test_a_call_is_headers_data_and_trailers(tiny: Tiny) -> None:
     with H2Caller(tiny.address) as caller:
-        told = caller.answer(call(caller, b"abc"))
-        assert (told.headers[":status"], bytes(told.data), told.word("grpc-status")) == ("200", message(b"abc"), "0")
-        assert (told.reset, told.ended, caller.closed, caller.goaways) == (None, True, False, [])
+        reply = caller.answer(call(caller, b"abc"))
+        assert (reply.headers[":status"], bytes(reply.data), reply.word("grpc-status")) == ("200", message(b"abc"), "0")
+        assert (reply.reset, reply.ended, caller.closed, caller.goaways) == (None, True, False, [])
         assert caller.answer(call(caller, b"", "/tiny/none")).word("grpc-status") == "12"
         assert caller.answer(call(caller, LARGE)).data == message(LARGE)
 

@@ -39,7 +39,7 @@ EXTRAS = {
     "sklearn": "tools",
     "tensorflow": "tensorflow",
 }
-"""The extra of the distribution that a package comes with."""
+"""The extra of the distribution that contains a package."""
 
 
 class Group(click.Group):
@@ -50,7 +50,7 @@ class Group(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, or one that says which package is missing; None where there is none of that name."""
+        """Return a command, or one that names the missing package; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         try:
@@ -63,7 +63,7 @@ class Group(click.Group):
 
 
 def _needs(error: ModuleNotFoundError) -> str | None:
-    """Return what to install for a package that is missing; None for one that no extra has."""
+    """Return the command that installs a missing package; None if no extra contains it."""
     package = (error.name or "").partition(".")[0]
     if package not in EXTRAS:
         return None
@@ -91,7 +91,7 @@ def lightbox() -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command and return its exit code: 1 for what cannot be done, 2 for a wrong command line."""
+    """Run a command and return its exit code: 1 for a failure, 2 for a wrong command line."""
     words = [*arguments[1:], "--help"] if arguments[:1] == ["help"] else list(arguments)
     try:
         return int(lightbox.main(words, prog_name="lightbox", standalone_mode=False) or 0)

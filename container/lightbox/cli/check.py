@@ -1,4 +1,4 @@
-"""``lightbox check``: what a start would do, without doing it."""
+"""``lightbox check``: all checks of a start, without starting."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ import click
 from pydantic import BaseModel
 
 from lightbox.cli.options import SettingsCommand, model_argument
-from lightbox.cli.starting import StartRefused, engines_command, judged, prepared, served, stoppable
+from lightbox.cli.starting import (
+    StartRefused,
+    checked_settings,
+    engines_command,
+    fixed_models,
+    interruptible,
+    prepared_supervisor,
+)
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
-from lightbox.core.settings_types import default_of, told
+from lightbox.core.settings_types import default_of, setting_metadata
 from lightbox.engines import DEFAULT
 from lightbox.features import callers, wants
 from lightbox.formats import model_file
@@ -41,13 +48,15 @@ MEANS_MORE_WHEN_SET = {"request_timeout", "request_memory_mb", "intra_op_paralle
 @click.command("check", cls=SettingsCommand, epilog="Example: lightbox check ./models --transport rest")
 @model_argument
 @click.option("--all", "show_all", is_flag=True, help="Print all settings, those with their defaults too.")
-@click.option("--settings", "settings_alone", is_flag=True, help="Print the settings alone, for a shell to read.")
+@click.option(
+    "--settings", "settings_alone", is_flag=True, help="Print only the settings, in a form that a shell can source."
+)
 def command(show_all: bool, settings_alone: bool) -> int:
-    """Say what a start would do, without starting.
+    """Run all start-up checks without starting.
 
-    Print the settings that are no defaults and what would be served, and try what a start does first.
+    Print the settings that differ from their defaults, and the models and ports that a start would serve.
     """
-    with judged() as (given, settings, problems):
+    with checked_settings() as (given, settings, problems):
         for line in _setting_lines(given, defaults=show_all or settings_alone):
             print(line)
         try:
@@ -66,16 +75,16 @@ def command(show_all: bool, settings_alone: bool) -> int:
 
 
 def _try_start(settings: Settings) -> None:
-    """Do what a start does before its first child. Raises StartError."""
-    with stoppable(), prepared(settings, nullcontext()) as supervisor:
+    """Prepare a start up to its first child. Raises StartError."""
+    with interruptible(), prepared_supervisor(settings, nullcontext()) as supervisor:
         asyncio.run(supervisor.try_code())
 
 
 def _setting_lines(settings: Settings, defaults: bool) -> Iterator[str]:
-    """Yield lines that a shell reads as these settings; those that are as they would be unset only with ``defaults``.
+    """Yield the settings as lines for a shell; defaults only with ``defaults``.
 
-    A default is a comment where it means something else when it is set: the request's timeout would bound an
-    inference.py as well, the requests' memory what nginx holds, and threads for an operation would not be chosen.
+    A default is a comment if setting it explicitly has another effect: a request timeout also limits an inference.py,
+    the requests' memory also limits nginx's bodies, and intra-op threads are no longer chosen.
     """
     unset = load_settings({})
     for part, field in [(owner, name) for owner in parts() for name in owner.model_fields]:
@@ -85,7 +94,7 @@ def _setting_lines(settings: Settings, defaults: bool) -> Iterator[str]:
         if not (defaults or (is_set and (means_more or value != default))):
             continue
         about = part.model_fields[field]
-        unit = told(about, "unit")
+        unit = setting_metadata(about, "unit")
         line = f"{names[0]}={shlex.quote(value)}".replace("=''", "=")
         given = is_set or not means_more
         line = line if given else f"# {line}"
@@ -96,7 +105,7 @@ def _print_plan(settings: Settings) -> int:
     """Return how many warnings are among it."""
     kind, program = model_server_program(settings)
     print(f"\nmodel server: {kind} ({program[0]})\nnginx: {find_nginx() if settings.nginx else 'none'}")
-    print(op_threads.choose(settings, served(settings)))
+    print(op_threads.choose(settings, fixed_models(settings)))
     print(resize_line())
     wanted = wants(settings)
     wires = wires_to_come(settings, wanted.why_rest_port)
@@ -131,11 +140,11 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
     if options.labels:
         print(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")
     if {options.engine, settings.engine} - {None, DEFAULT} or model_file(newest_folder(model)):
-        told = subprocess.run(  # noqa: S603 - our own program
+        listing = subprocess.run(  # noqa: S603 - our own program
             engines_command(model, settings), env=child_environ(), capture_output=True, text=True, check=False
         )
-        for line in (told.stdout or told.stderr).splitlines():
-            print(f"  its engine for {line}" if told.stdout else f"  its engine: {line}")
+        for line in (listing.stdout or listing.stderr).splitlines():
+            print(f"  its engine for {line}" if listing.stdout else f"  its engine: {line}")
 
 
 def _text(value: object) -> str:

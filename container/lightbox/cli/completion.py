@@ -1,4 +1,4 @@
-"""``lightbox completion``: what a shell needs to complete commands, options and paths."""
+"""``lightbox completion``: shell completion of commands, options and paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print what completes commands in a shell."""
+    """Print a shell's completion script."""
     completion = get_completion_class(shell)
     assert completion is not None
     click.echo(completion(ctx.find_root().command, {}, "lightbox", "_LIGHTBOX_COMPLETE").source())

@@ -18,6 +18,6 @@ def command(flags: tuple[str, ...]) -> int:
 
     Example: lightbox model-server --port=8500 --rest_api_port=8501 --model_name=cats --model_base_path=$PWD/cats
     """
-    # By name: what serves never imports the model server (pyproject.toml), which runs in a process of its own.
+    # By name: serving processes never import the model server (pyproject.toml), which runs in its own process.
     code = int(importlib.import_module("lightbox.model_server.main").main(list(flags)))
     return 0 if flags == ("--help",) else code  # tensorflow_model_server, and so python -m, ends with 255

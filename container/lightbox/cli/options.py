@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from lightbox.cli.settings_docs import choices_of, description, kind_of, option_name
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
-from lightbox.core.settings_types import default_of, option_of, told
+from lightbox.core.settings_types import default_of, option_of, setting_metadata
 from lightbox.settings_loading import parts
 
 _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
@@ -22,7 +22,7 @@ _GIVEN = "lightbox.given"
 _MODEL_DIR, _MODELS = (variable_names(name, Settings)[0] for name in ("model_dir", "models"))
 
 
-class Suggested(click.Choice[str]):
+class SuggestedChoice(click.Choice[str]):
     """The values of a setting that has a few, for help and completion."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -38,15 +38,15 @@ class SettingOption(click.Option):
         option, kind, choices = option_name(name, part), kind_of(field), choices_of(field)
         self.setting, self.part = name, part
         self.variable = variable_names(name, part)[0]
-        self.theme = told(field, "theme")
+        self.theme = setting_metadata(field, "theme")
         self.is_path = kind is Path or option_of(field).is_path
         about: dict[str, Any] = {"metavar": "TEXT"}
         if choices:
-            about = {"type": Suggested(choices)}
+            about = {"type": SuggestedChoice(choices)}
         elif self.is_path:
             about = {"type": click.Path()}
         elif kind in (int, float):
-            about = {"metavar": (told(field, "unit") or "N").upper()}
+            about = {"metavar": (setting_metadata(field, "unit") or "N").upper()}
         elif kind is bool:
             about = {"default": None}
         elif repeated := option_of(field).repeated:
@@ -80,7 +80,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 class SettingsCommand(click.Command):
-    """A command with an option for each setting, below headings; errors name what was given, option or variable."""
+    """A command with an option for each setting, below headings; errors name the given option or variable."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -92,7 +92,7 @@ class SettingsCommand(click.Command):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             theme = param.theme if isinstance(param, SettingOption) else "Options"
-            if record is not None and isinstance(param, click.Option):  # the text above tells of arguments
+            if record is not None and isinstance(param, click.Option):  # the text above describes arguments
                 themes.setdefault(theme, []).append(record)
         for theme, records in themes.items():
             with formatter.section(theme):
@@ -105,7 +105,7 @@ class SettingsCommand(click.Command):
             if _MODELS in given:
                 raise click.UsageError("MODEL and --model exclude each other", ctx)
             variable = _MODELS
-            os.environ[variable] = ""  # what is typed wins
+            os.environ[variable] = ""  # the argument has precedence
         try:
             return super().invoke(ctx)
         except StartError as error:
@@ -132,7 +132,7 @@ def serve_model(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 
 def name_or_model(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Return the argument MODEL where it is the name of a model; a path is that of the models."""
+    """Return the argument MODEL if it is the name of a model; a path is the folder of models."""
     if value is None or not (os.sep in value or Path(value).exists()):
         return value
     serve_model(ctx, param, value)

@@ -8,7 +8,7 @@ import signal
 import click
 
 from lightbox.cli.options import SettingsCommand, model_argument
-from lightbox.cli.starting import StartRefused, judged, prepared, served, stoppable
+from lightbox.cli.starting import StartRefused, checked_settings, fixed_models, interruptible, prepared_supervisor
 from lightbox.features import wants
 from lightbox.images.resize_library import resize_line
 from lightbox.machine.memory import find_trim
@@ -29,7 +29,7 @@ def command() -> int:
     MODEL is a folder of models, a model's folder, a file such as model.onnx, or a .tar.gz. What is not given as an
     option comes from the variable in brackets.
     """
-    with judged() as (_, settings, problems):
+    with checked_settings() as (_, settings, problems):
         if problems:
             raise StartRefused("\n".join(problems))
         use_json(settings.log_format == "json")
@@ -37,9 +37,9 @@ def command() -> int:
             log(f"warning: {warning}")
         for line in find_scaling_lines(settings):
             log(str(line))
-        threads = op_threads.choose(settings, served(settings))
+        threads = op_threads.choose(settings, fixed_models(settings))
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
-        with prepared(threads.applied(settings), stoppable()) as supervisor:
+        with prepared_supervisor(threads.applied(settings), interruptible()) as supervisor:
             log(f"{threads}; {resize_line()}")
             find_trim()()  # of the graphs that were looked at
             return asyncio.run(supervisor.run())

@@ -45,7 +45,7 @@ def description(name: str, part: type[BaseModel]) -> tuple[str, str]:
 
 
 def kind_of(field: FieldInfo) -> Any:
-    """Return the type without the None that stands for "unset"."""
+    """Return the type without the None for "unset"."""
     kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
     return kinds[0] if get_origin(field.annotation) is not Literal and kinds else field.annotation
 

@@ -1,4 +1,4 @@
-"""What ``serve`` and ``check`` share: settings that were looked at, and what is done before the first child."""
+"""The common part of ``serve`` and ``check``: checked settings, and preparations before the first child."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ class StartRefused(StartError):
     """Nothing can be started; the message holds a line for each problem."""
 
 
-class Judged(NamedTuple):
+class CheckedSettings(NamedTuple):
     """What is known before a start."""
 
     given: Settings
-    """The settings as far as they can be used."""
+    """The usable part of the settings."""
     settings: Settings
     """The same with folders in place of models' archives, which are unpacked."""
     problems: list[str]
-    """A sentence for each thing that is wrong with the settings and with what they name."""
+    """A sentence for each problem of the settings and their files."""
 
 
 @contextmanager
-def judged() -> Iterator[Judged]:
-    """Judge the settings. What is unpacked goes with the block, and with a signal that ends it."""
+def checked_settings() -> Iterator[CheckedSettings]:
+    """Check the settings. Unpacked files are removed after the block, also after a signal."""
     try:
         settings, problems, wrong = load_settings(), list[str](), frozenset[str]()
     except SettingsError as error:
         settings, problems, wrong = error.usable, error.problems, error.wrong
-    with stoppable(), unpacked(settings) as usable:
-        yield Judged(settings, usable, problems + find_problems(usable, wrong, wants(usable)))
+    with interruptible(), unpacked(settings) as usable:
+        yield CheckedSettings(settings, usable, problems + find_problems(usable, wrong, wants(usable)))
 
 
-def served(settings: Settings) -> Collection[ModelOnDisk]:
+def fixed_models(settings: Settings) -> Collection[ModelOnDisk]:
     """Return the models that are loaded at the start."""
     return plan_models(settings)[0].values() if settings.has_fixed_models else ()
 
 
 @contextmanager
-def prepared(settings: Settings, while_planning: AbstractContextManager[None]) -> Iterator[Supervisor]:
-    """Do what a start does before its first child: make the run directory, plan, bind the port. Raises StartError."""
+def prepared_supervisor(settings: Settings, while_planning: AbstractContextManager[None]) -> Iterator[Supervisor]:
+    """Prepare a start up to its first child: make the run directory, plan, bind the port. Raises StartError."""
     with RunDir() as run_dir:
         with while_planning:
             plan = make_plan(settings, run_dir, wants(settings))
@@ -66,8 +66,8 @@ def prepared(settings: Settings, while_planning: AbstractContextManager[None]) -
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Let a signal end what may take long, a download say, in a way that cleans up.
+def interruptible() -> Iterator[None]:
+    """Let a signal interrupt long steps, such as a download, with a clean-up.
 
     What the block itself does with these signals stays: a supervisor that has stopped ignores them for good.
     """

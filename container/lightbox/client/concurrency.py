@@ -1,8 +1,8 @@
-"""How many images may be in progress: a fixed number, or the smallest that is about as fast as any.
+"""The number of images in flight: fixed, or the smallest number that is about as fast as any.
 
-A round is a few images for each that may be in progress, and gives a rate. While twice as many in progress are faster
-by a tenth the number is doubled again; when they are not, the number before stays. A refusal halves the number and ends
-the search. From time to time the next larger number gets another round, since endpoints grow.
+A round is a few images for each one in flight, and gives a rate. While a doubled number is faster by a tenth, it is
+doubled again; otherwise the previous number stays. A refusal halves the number and ends the search. From time to time
+the next larger number is tried for a round, as endpoints grow.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from typing import Protocol
 
 FIRST, MOST = 8, 64
-"""A server of one core has eight threads. Somewhat more at a time than are needed cost no time, fewer do."""
+"""The eight threads of a single-core server. Slightly too many in flight cost no time, too few do."""
 GAIN = 1.1
 ROUND_EACH, ROUND_LEAST = 3, 24
-"""Images of a round: so many for each in progress, and no fewer than the second."""
+"""Images of a round: this many for each one in flight, and at least the second number."""
 ROUNDS_BETWEEN_SEARCHES = 20
 
 
 class Concurrency(Protocol):
-    """Decides how many images may be in progress."""
+    """Decides the number of images in flight."""
 
     @property
     def limit(self) -> int:
-        """How many may be in progress now."""
+        """The current number of images in flight."""
         ...
 
     def answered(self, now: float, refusals: int) -> None:
-        """Take note of an image that is done at a moment, in seconds, after so many refusals."""
+        """Note a finished image at a moment, in seconds, after ``refusals``."""
         ...
 
 
@@ -43,12 +43,12 @@ class Fixed:
 
 @dataclass
 class Auto:
-    """The search; ``limit`` is how many may be in progress now."""
+    """The search; ``limit`` is the current number of images in flight."""
 
     limit: int = FIRST
     _searching: bool = True
     _slower: tuple[int, float] | None = None
-    """The number before the one on trial, and its rate in images a second."""
+    """The number before the current trial, and its rate in images a second."""
     _started: float | None = None
     _done: int = 0
     _rounds: int = 0

@@ -1,4 +1,4 @@
-"""``lightbox invoke``: one image, sent as SageMaker's callers send it, and where the time went."""
+"""``lightbox invoke``: one image, sent like SageMaker's callers, and the time of each stage."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ SHOWN = 400
 )
 @click.argument("image", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--url", default=LOCAL, show_default=True, help="A local endpoint.")
-@click.option("--endpoint-name", help="An endpoint of SageMaker instead, with the credentials of the environment.")
-@click.option("--region", help="Its region, where the environment names none.")
+@click.option("--endpoint-name", help="A SageMaker endpoint instead, with the environment's credentials.")
+@click.option("--region", help="Its region, if not in the environment.")
 @click.option("--model", help="One of several models behind the endpoint.")
-@click.option("--transport", type=click.Choice(["local", "grpc", "rest"]), help="The wire inside; else the endpoint's.")
+@click.option("--transport", type=click.Choice(["local", "grpc", "rest"]), help="The transport inside the container.")
 def command(
     image: Path, url: str, endpoint_name: str | None, region: str | None, model: str | None, transport: str | None
 ) -> None:
     """Send an image, print the answer and stages.
 
-    It is sent with boto3, as SageMaker's callers send it; the time of each stage is printed too.
+    It uses boto3, like SageMaker's callers, and also prints the time of each stage.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -51,7 +51,7 @@ def command(
 
 
 def content_type(path: Path) -> str:
-    """Return the media type that a file's name says, application/x-image where it says none."""
+    """Return the media type of a file's name, application/x-image if unknown."""
     return mimetypes.guess_type(path.name)[0] or "application/x-image"
 
 
@@ -65,7 +65,7 @@ def show(body: bytes, answer: dict[str, Any]) -> None:
 
 
 def read_server_timing(header: str) -> dict[str, float]:
-    """Return milliseconds by stage of a ``Server-Timing`` header; what has no duration is left out."""
+    """Return milliseconds by stage of a ``Server-Timing`` header; entries without a duration are skipped."""
     durations = {}
     for part in header.split(","):
         name, _, parameters = part.strip().partition(";")

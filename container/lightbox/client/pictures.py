@@ -25,7 +25,7 @@ class Folder:
         return counted(self.others)
 
 
-def look_through(folder: Path) -> Folder:
+def find_images(folder: Path) -> Folder:
     """Find the images by the endings of their names. Hidden files and folders count as nothing."""
     images, others = [], 0
     for root, folders, names in os.walk(folder):

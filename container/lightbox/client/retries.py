@@ -6,7 +6,7 @@ import random
 import threading
 from dataclasses import dataclass
 
-from lightbox.client.senders import Answer, NoAnswer, Sender, TookTooLong
+from lightbox.client.senders import Answer, NoResponse, ResponseTimeout, Sender
 
 BUSY = (429, 503)
 """Statuses that say: try again later."""
@@ -42,9 +42,9 @@ class Retrying:
             answer, failure = None, ""
             try:
                 answer = self.sender.send(image)
-            except NoAnswer as error:
+            except NoResponse as error:
                 failure = f"no answer: {error}"
-            except TookTooLong as error:
+            except ResponseTimeout as error:
                 return Outcome(None, str(error), refusals, is_late=True)
             if answer and answer.status not in BUSY:
                 return Outcome(answer, "", refusals)

@@ -18,12 +18,12 @@ MODEL_HEADER = "X-Lightbox-Model"
 _SHOWN = 500
 
 
-class NoAnswer(Exception):
-    """The endpoint could not be reached, or closed the connection before it answered: the image may be sent again."""
+class NoResponse(Exception):
+    """The endpoint was unreachable, or closed the connection before its response: the image may be sent again."""
 
 
-class TookTooLong(Exception):
-    """No answer came in time. The image is not sent again: it would be as slow, and the first may still run."""
+class ResponseTimeout(Exception):
+    """No response came in time. The image is not sent again: it would take as long, and the first may still run."""
 
 
 class Misconfigured(Exception):
@@ -32,7 +32,7 @@ class Misconfigured(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for one image. ``response`` is the parsed body, text where that is no JSON."""
+    """The response for one image. ``response`` is the parsed body, or text if it is not JSON."""
 
     status: int
     response: Any
@@ -49,25 +49,25 @@ class Answer:
 
     @property
     def error(self) -> str:
-        """What a failed answer says of itself."""
-        told = self.response.get("error") if isinstance(self.response, dict) else None
-        return str(told or self.response)[:_SHOWN] or f"status {self.status}"
+        """The error message of a failed response."""
+        message = self.response.get("error") if isinstance(self.response, dict) else None
+        return str(message or self.response)[:_SHOWN] or f"status {self.status}"
 
 
 class Sender(Protocol):
-    """A way to the endpoint."""
+    """Sends images to the endpoint."""
 
     def check(self) -> None:
-        """Look, before any image is sent, whether the endpoint can be reached; raise Misconfigured."""
+        """Check, before any image is sent, that the endpoint can be reached; raise Misconfigured."""
         ...
 
     def send(self, image: bytes) -> Answer:
-        """Send one image, once; raise NoAnswer or TookTooLong."""
+        """Send one image, once; raise NoResponse or ResponseTimeout."""
         ...
 
 
 class _HttpSender:
-    """What both protocols over HTTP share: a session for each thread, errors by name."""
+    """The common part of both protocols over HTTP: a session for each thread, and exceptions."""
 
     def __init__(self, url: str, timeout: float) -> None:
         self._url = url.rstrip("/")
@@ -81,17 +81,17 @@ class _HttpSender:
         try:
             return session.request(method, self._url + path, timeout=self._timeout, **more)
         except requests.ReadTimeout:
-            raise TookTooLong(f"no answer came within {self._timeout:g} s (--timeout)") from None
+            raise ResponseTimeout(f"no answer came within {self._timeout:g} s (--timeout)") from None
         except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
-            raise NoAnswer(_reason(error)) from error
+            raise NoResponse(_reason(error)) from error
         except requests.RequestException as error:
             raise Misconfigured(f"--url {self._url}: {error}") from error
 
     def check(self) -> None:
-        """Ask whether a server is there; one that is still loading says 503, and images wait for it."""
+        """Check that a server is there; a loading one returns 503, and images wait for it."""
         try:
             self._request("GET", "/ping")
-        except (NoAnswer, TookTooLong) as error:
+        except (NoResponse, ResponseTimeout) as error:
             raise Misconfigured(f"--url {self._url}: the endpoint cannot be reached: {error}") from error
 
 
@@ -110,9 +110,9 @@ class InvocationsSender(_HttpSender):
 
 
 class OpenInferenceSender(_HttpSender):
-    """POST /v2/models/M/infer with the image behind the JSON, behind its length, as KServe's and Triton's clients do.
+    """POST /v2/models/M/infer with the image after the JSON and its length, as KServe's and Triton's clients do.
 
-    Without a model it is the only one that the endpoint has.
+    The default model is the endpoint's only one.
     """
 
     def __init__(self, url: str, model: str | None, timeout: float) -> None:
@@ -121,12 +121,12 @@ class OpenInferenceSender(_HttpSender):
         self._input = ""
 
     def check(self) -> None:
-        """Find the model's name and its input's."""
+        """Find the names of the model and its input."""
         super().check()
         try:
             self._model = self._model or self._only_model()
             self._input = self._only_input(self._model)
-        except (NoAnswer, TookTooLong) as error:
+        except (NoResponse, ResponseTimeout) as error:
             raise Misconfigured(f"--url {self._url}: {error}") from error
 
     def send(self, image: bytes) -> Answer:
@@ -166,7 +166,7 @@ class OpenInferenceSender(_HttpSender):
 
 
 class Boto3Sender:
-    """``invoke_endpoint``, at a local endpoint or at one of SageMaker's."""
+    """``invoke_endpoint``, at a local endpoint or at SageMaker's."""
 
     def __init__(self, client: Any, endpoint: str, attributes: str, local: Sender | None = None) -> None:
         self._client = client
@@ -176,12 +176,12 @@ class Boto3Sender:
             self._given["CustomAttributes"] = attributes
 
     def check(self) -> None:
-        """Ask a local endpoint over HTTP; SageMaker's have nothing to ask but a prediction."""
+        """Check a local endpoint over HTTP; SageMaker's have no check other than a prediction."""
         if self._local:
             self._local.check()
 
     def send(self, image: bytes) -> Answer:
-        """Invoke the endpoint. A ModelError counts as the status that the container gave."""
+        """Invoke the endpoint. A ModelError counts as the container's status."""
         from botocore import exceptions as failures
 
         try:
@@ -190,9 +190,9 @@ class Boto3Sender:
         except failures.ClientError as error:
             return _from_client_error(error.response)
         except failures.ReadTimeoutError as error:
-            raise TookTooLong(str(error)) from error
+            raise ResponseTimeout(str(error)) from error
         except (failures.HTTPClientError, failures.ConnectionError, failures.IncompleteReadError) as error:
-            raise NoAnswer(str(error)) from error
+            raise NoResponse(str(error)) from error
         except failures.BotoCoreError as error:
             raise Misconfigured(f"boto3: {error}") from error
         return Answer(200, _parsed(body))
@@ -201,9 +201,9 @@ class Boto3Sender:
 def _from_client_error(response: Mapping[str, Any]) -> Answer:
     about = response.get("ResponseMetadata", {})
     status = response.get("OriginalStatusCode") or about.get("HTTPStatusCode", 500)
-    told = response.get("OriginalMessage") or response.get("Error", {}).get("Message", "")
+    message = response.get("OriginalMessage") or response.get("Error", {}).get("Message", "")
     retry_after = _seconds(about.get("HTTPHeaders", {}).get("retry-after"))
-    return Answer(int(status), _parsed(told.encode()), retry_after)
+    return Answer(int(status), _parsed(message.encode()), retry_after)
 
 
 def _answer(came: requests.Response) -> Answer:
@@ -219,12 +219,12 @@ def _parsed(body: bytes) -> Any:
 
 
 def _seconds(header: str | None) -> float | None:
-    """Read Retry-After; a date, which no endpoint of SageMaker's or ours sends, counts as none."""
+    """Parse Retry-After; a date, which neither SageMaker nor Lightbox sends, is ignored."""
     return float(header) if header and header.isascii() and header.isdigit() else None
 
 
 def _reason(error: Exception) -> str:
-    """Say what lies at the bottom of an error of requests: what wraps it names objects."""
+    """Return the innermost cause of an exception of requests, as the outer ones name objects."""
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__  # type: ignore[assignment]
     return f"{type(error).__name__}: {error}"

@@ -21,7 +21,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 
 from lightbox.client.invoke import LOCAL
-from lightbox.client.pictures import look_through
+from lightbox.client.pictures import find_images
 
 ROUTE = "/invocations-bidirectional-stream"
 ANSWER_SECONDS = 120.0
@@ -29,7 +29,7 @@ ANSWER_SECONDS = 120.0
 
 @dataclass
 class Report:
-    """What became of the frames; ``milliseconds`` is from the sending of each answered frame to its answer."""
+    """The results of the frames; ``milliseconds`` is from the sending of each answered frame to its answer."""
 
     frames: int
     answered: int = 0
@@ -40,7 +40,7 @@ class Report:
     ended: str = ""
 
     def line(self) -> str:
-        """Return it in a line."""
+        """Return the report as a line."""
         times = sorted(self.milliseconds) or [0.0]
         p50, p95 = statistics.median(times), times[math.ceil(0.95 * len(times)) - 1]
         rate = (self.answered + self.failed) / self.seconds if self.seconds else 0.0
@@ -80,7 +80,7 @@ def command(
     Exit code 0: every frame was answered or, with --latest, dropped; 1: some failed or the stream ended; 2: none was
     sent. The frames of a video: ffmpeg -i video.mp4 -q:v 2 frames/%06d.jpg
     """
-    found = look_through(folder)
+    found = find_images(folder)
     if not found.images:
         raise NothingSent(f"{folder}: holds no images; {found.other_files}")
     pairs = [*chosen, *([("latest", "true")] if latest else [])]
@@ -102,7 +102,7 @@ def command(
 
 
 def send_all(stream: ClientConnection, images: Sequence[Path], fps: float, out: IO[str] | None) -> Report:
-    """Send each image as a frame, ``fps`` a second where that is above 0, and read the answers."""
+    """Send each image as a frame, ``fps`` a second if above 0, and read the answers."""
     report, sent = Report(len(images)), [0.0] * (len(images) + 1)
     began = time.monotonic()
     sender = threading.Thread(target=_send, args=(stream, images, fps, sent), daemon=True)
@@ -112,11 +112,11 @@ def send_all(stream: ClientConnection, images: Sequence[Path], fps: float, out: 
         bar = progress.add_task("frames", total=len(images))
         try:
             while report.answered + report.failed + report.dropped < len(images):
-                told = json.loads(stream.recv(ANSWER_SECONDS))
-                _note(report, told, sent)
+                reply = json.loads(stream.recv(ANSWER_SECONDS))
+                _note(report, reply, sent)
                 if out is not None:
-                    print(json.dumps({"image": images[told["frame"] - 1].name, **told}), file=out)
-                progress.update(bar, completed=told["frame"])
+                    print(json.dumps({"image": images[reply["frame"] - 1].name, **reply}), file=out)
+                progress.update(bar, completed=reply["frame"])
         except ConnectionClosed as closed:
             report.ended = f"; the stream ended: {closed}"
         except TimeoutError:
@@ -134,14 +134,14 @@ def _send(stream: ClientConnection, images: Sequence[Path], fps: float, sent: li
         sent[number] = time.monotonic()
         try:
             stream.send(data)
-        except ConnectionClosed:  # the reader says why
+        except ConnectionClosed:  # the reader reports it
             return
 
 
-def _note(report: Report, told: dict[str, Any], sent: list[float]) -> None:
-    if told["status"] < 400:
+def _note(report: Report, reply: dict[str, Any], sent: list[float]) -> None:
+    if reply["status"] < 400:
         report.answered += 1
     else:
         report.failed += 1
-    report.dropped += told.get("dropped", 0)
-    report.milliseconds.append((time.monotonic() - sent[told["frame"]]) * 1000)
+    report.dropped += reply.get("dropped", 0)
+    report.milliseconds.append((time.monotonic() - sent[reply["frame"]]) * 1000)

@@ -1,6 +1,6 @@
-"""All codecs by media type: which one reads a body, and which one writes the response.
+"""All codecs by media type: they read bodies and write responses.
 
-``codec_classes`` imports the codecs: the supervisor, which is as small as it can be, asks for COMPRESSIBLE_TYPES alone.
+``codec_classes`` imports the codecs. The supervisor stays small: it needs COMPRESSIBLE_TYPES alone.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ COMPRESSIBLE_TYPES = (
     "application/x-npz",
     "application/octet-stream",
 )
-"""Media types of the codecs' responses that nginx may compress."""
+"""Media types of responses that nginx may compress."""
 
 
 def codec_classes() -> tuple[type[Reader] | type[Writer], ...]:
-    """Return the codecs; the first one that writes responds where the caller does not mind."""
+    """Return the codecs; the first one that writes is the default for responses."""
     from lightbox.codecs.csv import CsvCodec
     from lightbox.codecs.image import ImageBodyCodec
     from lightbox.codecs.json_body import JsonLinesReader, JsonReader
@@ -56,18 +56,18 @@ def codec_classes() -> tuple[type[Reader] | type[Writer], ...]:
 
 CURL_TYPE = "application/x-www-form-urlencoded"
 MAYBE_IMAGE_TYPES = ("application/octet-stream", CURL_TYPE)
-"""Taken for an image when the body begins like one, or like a file of another format. The second is what curl says
-when it is told nothing."""
+"""With these types a body is an image if it begins like one, or like a file of another format. The second one is
+curl's default."""
 
 
-_CURL_HINT = "; curl -d takes the line breaks out of a file: use --data-binary @FILE"
+_CURL_HINT = "; curl -d removes the line breaks of a file: use --data-binary @FILE"
 
 
 class Codecs:
-    """The codecs by media type, both ways; one for each worker process, safe to use from several threads."""
+    """The codecs by media type. One instance per worker process, safe to use from several threads."""
 
     def __init__(self, options: CodecOptions, alone: Callable[[], bool] = lambda: True) -> None:
-        """``alone`` tells whether this process works on one request."""
+        """``alone`` returns whether this process works on a single request."""
         from lightbox.codecs.image import ImageCodec
 
         self.images = images = ImageCodec(options, alone)
@@ -75,23 +75,23 @@ class Codecs:
         self.readers = [codec for codec in codecs if isinstance(codec, Reader)]
         self._readers = {name: codec for codec in self.readers for name in (*codec.media_types, *codec.synonyms)}
         self._types = {name: parse_content_type(name) for name in self._readers}
-        """What most requests send: a name without parameters."""
+        """The common case: a media type without parameters."""
         self._image, self._json = self._readers["application/x-image"], self._readers["application/json"]
         self.writers = {codec.media_types[0]: codec for codec in codecs if isinstance(codec, Writer)}
-        """The codecs that write responses, by what these are called."""
+        """The codecs that write responses, by media type."""
 
     def negotiate(self, accept: str) -> Writer:
-        """Return the codec for a raw Accept header, "" without one; raise NotAcceptable when none is wanted."""
+        """Return the codec for a raw Accept header, "" if absent; raise NotAcceptable if there is none."""
         media_type = best_match(accept, tuple(self.writers)) if accept else next(iter(self.writers))
         if media_type is None:
-            raise NotAcceptable(f"Accept: this endpoint answers {', '.join(self.writers)}; got {accept[:200]!r}")
+            raise NotAcceptable(f"Accept: this endpoint can return {', '.join(self.writers)}; got {accept[:200]!r}")
         return self.writers[media_type]
 
     def parse(self, body: bytes, content_type: str, method: Method, context: RequestContext) -> Parsed:
-        """Read a body as far as it goes without its signature; ``content_type`` is the raw header, "" without one.
+        """Parse a body as far as possible without a signature; ``content_type`` is the raw header, "" if absent.
 
-        Without a Content-Type the body is an image if it begins like one, else JSON. Raises
-        UnsupportedMediaType for a type that is not read, and whatever its codec raises.
+        Without a Content-Type the body is an image if it begins like one, else JSON. Raises UnsupportedMediaType, and
+        as the codec does.
         """
         context.memory.weigh(len(body))
         parsed = self._types.get(content_type) or parse_content_type(content_type)
@@ -106,7 +106,7 @@ class Codecs:
         return Parsed(_hinted(parsed.name)(found.decode), found.signature)
 
     def is_one_image(self, body: bytes, content_type: str) -> bool:
-        """Tell whether a body is read as one image."""
+        """Return whether a body is read as a single image."""
         with suppress(UnsupportedMediaType):
             return self._find(parse_content_type(content_type).name, body) is self._image
         return False
@@ -114,16 +114,16 @@ class Codecs:
     def originals(
         self, body: bytes, content_type: str, context: RequestContext, images: Sequence[bytes] = ()
     ) -> OriginalImages:
-        """Return a request's images as the user's code sees them; nothing is read before they are asked for.
+        """Return a request's images for user code; nothing is read before they are used.
 
-        They are ``images`` where decoding has given some, else a form's parts, else the body.
+        They are ``images`` if decoding gave some, else the parts of a form, else the body.
         """
         return self.images.originals(lambda: images or _image_bodies(body, content_type, context), context)
 
     def _find(self, name: str, body: bytes) -> Reader:
         from lightbox.images.decode import is_image
 
-        is_file = is_image(body) or file_format(body) is not None  # a file of another format is told what it is
+        is_file = is_image(body) or file_format(body) is not None  # the error names a file's format
         if not name:
             return self._image if is_file else self._json
         if name.startswith("image/") or (name in MAYBE_IMAGE_TYPES and is_file):
@@ -139,7 +139,7 @@ class Codecs:
 
 @contextmanager
 def _hinted(media_type: str) -> Iterator[None]:
-    """Say in an error that a body is read as JSON for want of a Content-Type, or what ``curl -d`` does to an image."""
+    """Add to an error that the missing Content-Type means JSON, or what ``curl -d`` does to an image."""
     try:
         yield
     except MalformedBody as error:
@@ -162,7 +162,7 @@ def _image_bodies(body: bytes, content_type: str, context: RequestContext) -> Se
 
 
 def check_single(codec: Writer, outputs: int) -> None:
-    """Raise NotAcceptable if a media type that holds one output is to hold another number of them."""
+    """Raise NotAcceptable if a media type for one output gets another number of them."""
     if codec.single and outputs != 1:
         raise NotAcceptable(
             f"Accept: {codec.media_types[0]} holds one output and this model gives {outputs}; choose one with "

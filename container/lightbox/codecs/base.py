@@ -1,7 +1,7 @@
-"""What codecs share: a parsed body, a response, and the two ways of a codec.
+"""The base classes of codecs: a parsed body, a response, a reader and a writer.
 
-A codec is a class for the media types of ``media_types``: it reads bodies of them, writes responses of the first of
-them, or does both, and describes them. ``codecs/__init__.py`` names all of them.
+A codec is a class for its ``media_types``: it reads bodies of them, writes responses of the first one, or both, and
+describes them for OpenAPI. ``codecs/__init__.py`` lists all of them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A body that is read as far as it goes without its signature, whose name it may give.
+    """A body that is parsed as far as possible without a signature; it may name the signature.
 
-    ``decode`` makes inputs of it; it times the stages decode and preprocess, and raises InputMismatch and the like.
+    ``decode`` makes the inputs; it times the stages decode and preprocess, and raises InputMismatch and others.
     """
 
     decode: Callable[[SignatureSpec, ModelOptions], ModelCall]
@@ -35,7 +35,7 @@ class Parsed:
 
 @dataclass(frozen=True)
 class Response:
-    """A body, its content type, and what else its headers tell."""
+    """A body, its content type, and further headers."""
 
     body: bytes
     content_type: str
@@ -43,76 +43,76 @@ class Response:
 
 
 class Images(Protocol):
-    """Decodes the images in bodies."""
+    """Decodes the images of bodies."""
 
     def decode(
         self, bodies: Sequence[bytes], signature: SignatureSpec, options: ModelOptions, context: RequestContext
     ) -> ModelCall:
-        """Return the call of a model that takes images, with one encoded image or several."""
+        """Return the call of a model that takes images, with one or several encoded images."""
         ...
 
     def check_among(self, tensors: Iterable[Array], context: RequestContext, or_texts: bool = False) -> None:
-        """Check the headers of whatever begins as an image among tensors of byte strings."""
+        """Check the headers of all byte strings that begin like an image."""
         ...
 
 
 class Codec(ABC):
-    """Some media types, and what a body of them looks like."""
+    """Some media types, and the form of their bodies."""
 
     media_types: ClassVar[tuple[str, ...]]
-    """What a 415 and the OpenAPI document name."""
+    """The media types, as a 415 and the OpenAPI document list them."""
     synonyms: ClassVar[tuple[str, ...]] = ()
-    """Other names of the same that are read too."""
+    """Further names of the same types."""
     schema: ClassVar[Schema] = BINARY
-    """A body, whatever the model, in OpenAPI."""
+    """The OpenAPI schema of a body of any model."""
 
     def __init__(self, images: Images, options: CodecOptions) -> None:
         self._images = images
         self._options = options
 
     def components(self, models: Sequence[DescribedModel]) -> dict[str, Schema]:
-        """Return what the forms of its bodies refer to, by name."""
+        """Return the schemas that the forms of its bodies refer to, by name."""
         return {}
 
 
 class Reader(Codec):
-    """The way in of a codec."""
+    """A codec that reads."""
 
     of_images: ClassVar[bool] = False
-    """Whether it reads images alone."""
+    """Whether it reads images only."""
     reads_examples: ClassVar[bool] = False
-    """Whether it reads what classify and regress take."""
+    """Whether it reads the bodies of classify and regress."""
 
     @abstractmethod
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        """Read a body of one of the media types as far as it goes without the signature.
+        """Parse a body of one of the media types as far as possible without a signature.
 
-        Raises MalformedBody, InputMismatch, TooLarge and the like.
+        Raises MalformedBody, InputMismatch, TooLarge and others.
         """
 
     def request_schemas(self, models: Sequence[DescribedModel]) -> list[Schema]:
-        """Return the forms that a body for one of these models may have."""
+        """Return the schemas of a body for one of these models."""
         return [self.schema]
 
     def example(self, model: DescribedModel) -> Any:
-        """Return a body for a model, None where there is no short one."""
+        """Return an example body for a model, None if there is no short one."""
         return None
 
 
 class Writer(Codec):
-    """The way out of a codec; its responses are called by the first of the media types."""
+    """A codec that writes; its responses have the first of the media types."""
 
     single: ClassVar[bool] = False
-    """Whether the media type holds one output only."""
+    """Whether the media type holds a single output."""
     compressible: ClassVar[bool] = True
     """Whether nginx may compress large responses."""
     headers: ClassVar[tuple[str, ...]] = ()
-    """Headers that its responses have."""
+    """Headers of its responses."""
 
     @abstractmethod
     def encode(self, prediction: Prediction) -> Response:
         """Return the response; raise NotAcceptable when the media type cannot hold it."""
 
     def response_schemas(self, models: Sequence[DescribedModel]) -> list[Schema]:
-        """Return the forms that a response of one of these models may have."""
+        """Return the schemas of a response of one of these models."""
         return [self.schema]

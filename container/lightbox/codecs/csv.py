@@ -1,4 +1,4 @@
-"""text/csv both ways: a row an instance, no header.
+"""text/csv for requests and responses: one row for each instance, without a header.
 
 A row holds the elements of one instance: N of them for a model of [batch, N], one for a model of [batch].
 Fields of numbers may be quoted or not; a field for a string model is text.
@@ -31,18 +31,18 @@ from lightbox.openapi.schemas import TEXT, Schema
 
 _FIELDS_AT_ONCE = 1 << 14
 _FIELD_BYTES = 8
-"""Memory of a field's place in its row, after which a comma stands; a row may be the whole body."""
+"""Bytes of memory for the place of a field in its row, which may be the whole body."""
 _STRING_BYTES = 64
-"""Memory of a short text as an element of a tensor."""
+"""Bytes of memory of a short text as a tensor element."""
 _CONTROLS = re.compile(r"[^\t-\r -~]")
-"""What Python would give back at four times its length, in the error of a field that is no number."""
+"""Longest field in an error; Python's repr would be four times as long."""
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
 
 class CsvCodec(Reader, Writer):
-    """Rows of numbers or text: in, for a model with one input; out, all elements of one output, a line for each row.
+    """Requests: rows of numbers or text for a model with one input. Responses: one line for each row of one output.
 
-    A field may be as long as a body. Numbers are written as in JSON, and there is no header.
+    A field may be as long as a body. Numbers are written as in JSON, without a header row.
     """
 
     media_types: ClassVar[tuple[str, ...]] = ("text/csv",)
@@ -52,7 +52,7 @@ class CsvCodec(Reader, Writer):
     @override
     def __init__(self, images: Images, options: CodecOptions) -> None:
         super().__init__(images, options)
-        csv.field_size_limit(options.max_body_mb << 20)  # for the whole process; 131072 without it
+        csv.field_size_limit(options.max_body_mb << 20)  # for the whole process; the default is 131072
 
     @override
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
@@ -84,8 +84,8 @@ class CsvCodec(Reader, Writer):
 
 
 def _rows(text: bytes) -> Iterator[list[str]]:
-    """Yield the rows that are not blank; raise MalformedBody for what is no CSV."""
-    # A stream of characters would be four bytes for each; this one decodes some lines at a time.
+    """Yield the rows that are not blank; raise MalformedBody for invalid CSV."""
+    # A StringIO takes four bytes for each character; this decodes a few lines at a time.
     lines = io.TextIOWrapper(io.BytesIO(text), "utf-8", newline="")
     try:
         yield from filter(None, csv.reader(lines, strict=True))
@@ -96,7 +96,7 @@ def _rows(text: bytes) -> Iterator[list[str]]:
 
 
 def _check_kind(spec: TensorSpec) -> None:
-    """Raise InputMismatch for a tensor that no rows of text can fill."""
+    """Raise InputMismatch for a tensor that rows of text cannot fill."""
     if spec.shape is not None and len(spec.shape) not in (1, 2):
         raise InputMismatch(
             f"input {spec.name}: text/csv carries rows for a tensor of rank 1 or 2, the model takes "
@@ -107,7 +107,7 @@ def _check_kind(spec: TensorSpec) -> None:
 
 
 def _tensor(rows: Iterator[list[str]], most: int, spec: TensorSpec, step: Callable[[], None]) -> Array:
-    """Return all fields, ``most`` at most; some thousands at a time are objects, and ``step`` is called in between."""
+    """Return all fields, at most ``most``. A few thousand at a time are objects; ``step`` is called in between."""
     first = next(rows, None)
     if first is None:
         raise MalformedBody("the CSV has no row")
@@ -123,7 +123,7 @@ def _tensor(rows: Iterator[list[str]], most: int, spec: TensorSpec, step: Callab
             before = filled // columns
             raise MalformedBody(f"row {before + wrong + 1} has {len(some[wrong])} fields, row 1 has {columns}")
         fields = chain.from_iterable(some)
-        while piece := list(islice(fields, _FIELDS_AT_ONCE)):  # a row may have as many as a body
+        while piece := list(islice(fields, _FIELDS_AT_ONCE)):  # a row may have as many fields as the body allows
             step()
             flat[filled : filled + len(piece)] = _elements(piece, filled, columns, spec)
             filled += len(piece)
@@ -131,7 +131,7 @@ def _tensor(rows: Iterator[list[str]], most: int, spec: TensorSpec, step: Callab
 
 
 def _elements(fields: list[str], before: int, columns: int, spec: TensorSpec) -> Array:
-    """Return fields as elements of a tensor; raise MalformedBody for the first that is none, ``before`` fields in."""
+    """Return fields as elements of a tensor; raise MalformedBody for the first invalid one, ``before`` fields in."""
     if spec.is_string:
         return string_tensor(field.encode() for field in fields)
     try:
@@ -146,7 +146,7 @@ def _elements(fields: list[str], before: int, columns: int, spec: TensorSpec) ->
 
 
 def _first_wrong(fields: list[str], spec: TensorSpec) -> int:
-    """Return which field is the first that is no number, where one is: it is in that half of them which fails."""
+    """Return the index of the first field that is not a number, by bisection."""
     low, high = 0, len(fields)
     while high - low > 1:
         middle = (low + high) // 2
@@ -167,7 +167,7 @@ def _are_numbers(fields: list[str], spec: TensorSpec) -> bool:
 
 
 def _numbers(fields: list[str], spec: TensorSpec) -> Array:
-    """Return what fields say, whole numbers exactly; raise ValueError where one says nothing."""
+    """Return the numbers of fields, whole numbers exactly; raise ValueError for an invalid one."""
     kind = numpy_dtype(spec).kind
     if kind == "b":
         found = [_BOOLS.get(field.strip().lower()) for field in fields]
@@ -176,7 +176,7 @@ def _numbers(fields: list[str], spec: TensorSpec) -> Array:
         return np.array(found, bool)
     text = "".join(fields)
     if "_" in text or not text.isascii() or (not text.isprintable() and _CONTROLS.search(text)):
-        raise ValueError("Python's numbers may hold underscores and the digits of any script")
+        raise ValueError("only ASCII digits without underscores are accepted")
     if kind in "iu":
         with suppress(ValueError):  # a point or an exponent
             return numbers(list(map(int, fields)), spec)
@@ -187,12 +187,12 @@ def _numbers(fields: list[str], spec: TensorSpec) -> Array:
 
 
 def _text_of_numbers(name: str, table: Array) -> bytes:
-    """Return a table of two dimensions: its JSON, cut where a row ends."""
+    """Return a table of two dimensions as text: its JSON, cut at the rows."""
     return whole_text(name, table)[2:-2].replace(b"],[", b"\n") + b"\n"
 
 
 def _text_of_strings(table: Array) -> bytes:
-    """Return text quoted where it must be; bytes that are no UTF-8 as base64."""
+    """Return text, quoted where necessary; bytes that are not UTF-8 as base64."""
     stream = io.StringIO(newline="")
     csv.writer(stream, lineterminator="\n").writerows([[_field(element) for element in row] for row in table.tolist()])
     return stream.getvalue().encode()

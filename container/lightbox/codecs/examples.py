@@ -1,6 +1,6 @@
-"""``{"examples": [...]}`` of classify and regress: tf.Examples for the only input, through an ordinary predict.
+"""``{"examples": [...]}`` of classify and regress: tf.Examples for the only input of an ordinary predict.
 
-As in TensorFlow Serving the graph says whether that takes strings: old signatures declare another dtype.
+As in TensorFlow Serving the graph decides whether that input takes strings: old signatures declare another dtype.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ from lightbox.tfs_wire.status import StatusError
 _OUTPUTS = {Method.CLASSIFY: ("classes", "scores"), Method.REGRESS: ("outputs",)}
 _ECHO = 200
 MAX_BYTES = 1 << 30
-"""Size of all examples together, each with the context that they share."""
+"""Largest size of all examples together, each with the shared context."""
 
 
 def decode_examples(
     document: dict[str, Any], signature: SignatureSpec, method: Method, step: Callable[[], None]
 ) -> ModelCall:
-    """Return serialized tf.Examples as the signature's one input, the outputs that the method needs beside it.
+    """Return serialized tf.Examples as the signature's one input, and the outputs that the method needs.
 
-    The request's signature says that this input is of strings, whatever the one that came declares.
+    The signature of the call declares this input as strings, whatever the model's signature says.
 
-    Features are JSON strings, ``{"b64": ...}``, integers or floats, alone or in lists; ``context`` is put
-    before every example, whose features override it. ``step`` is called in between. Raises
-    MalformedBody for what makes no examples and
+    Features are JSON strings, ``{"b64": ...}``, integers or floats, alone or in lists. ``context`` is merged into
+    each example, whose own features win. ``step`` is called in between. Raises MalformedBody for invalid examples and
     BadRequest for a signature that cannot classify or regress.
     """
     taken, outputs = _plan(signature, method)
@@ -54,9 +53,9 @@ def decode_examples(
 
 
 def _results(examples: int, outputs: Mapping[str, Array]) -> Prediction:
-    """Return classes and scores of [examples, n], or values of [examples], as ``{"results": [...]}`` has them.
+    """Return classes and scores of [examples, n], or values of [examples], as in ``{"results": [...]}``.
 
-    Raises BadRequest for outputs of other shapes and dtypes: the signature does not classify or regress.
+    Raises BadRequest for outputs of other shapes or dtypes: the signature does not classify or regress.
     """
     if "outputs" in outputs:
         return Prediction({"outputs": _regressed(outputs["outputs"], examples)}, Layout.RESULTS, examples)
@@ -65,7 +64,7 @@ def _results(examples: int, outputs: Mapping[str, Array]) -> Prediction:
 
 
 def _plan(signature: SignatureSpec, method: Method) -> tuple[TensorSpec, tuple[str, ...]]:
-    """Return the input that takes the examples and the outputs that answer."""
+    """Return the input for the examples and the outputs with the results."""
     outputs = tuple(name for name in _OUTPUTS[method] if name in signature.outputs)
     inputs = list(signature.inputs.values())
     if len(inputs) != 1 or not outputs:
@@ -87,7 +86,7 @@ def _serialized(given: input_pb2.Input) -> Array:
 
 
 def _check_floats(document: dict[str, Any]) -> None:
-    """A feature holds float32: what is beyond would be sent as infinity."""
+    """Refuse floats beyond float32, which would become infinity."""
     for example in (document.get("context", {}), *document["examples"]):
         for name, content in example.items():
             for value in content if isinstance(content, list) else [content]:
@@ -97,7 +96,7 @@ def _check_floats(document: dict[str, Any]) -> None:
 
 def _regressed(values: Array, examples: int) -> Array:
     if values.shape not in ((examples,), (examples, 1)) or values.dtype != np.float32:
-        raise _unfit("outputs", f"float32 of shape [{examples}] or [{examples},1]", values)
+        raise _wrong_output("outputs", f"float32 of shape [{examples}] or [{examples},1]", values)
     return values.reshape(-1)
 
 
@@ -106,8 +105,8 @@ def _check_classes(outputs: Mapping[str, Array], examples: int) -> None:
     for name, array in outputs.items():
         right = array.dtype.hasobject if name == "classes" else array.dtype == np.float32
         if not (same and right and array.ndim == 2 and array.shape[0] == examples):
-            raise _unfit(name, f"{'string' if name == 'classes' else 'float32'} of shape [{examples},n]", array)
+            raise _wrong_output(name, f"{'string' if name == 'classes' else 'float32'} of shape [{examples},n]", array)
 
 
-def _unfit(name: str, wanted: str, array: Array) -> BadRequest:
+def _wrong_output(name: str, wanted: str, array: Array) -> BadRequest:
     return BadRequest(f"the model's output {name}: expected {wanted}, got {array.dtype} of {list(array.shape)}")

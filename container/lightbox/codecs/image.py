@@ -1,4 +1,4 @@
-"""Encoded images to the one input of a model that takes images."""
+"""Encoded images as the one input of a model that takes images."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ from lightbox.model.spec import (
 
 
 def decoding_at_once(cores: int, workers: int) -> int:
-    """Return how many images each of the workers may decode at once: twice its share of the cores, at least 2.
+    """Return how many images each worker may decode at once: twice its share of the cores, at least 2.
 
-    The second one goes on while the first waits for the interpreter or is preempted.
+    The second one continues while the first waits for the interpreter or is preempted.
     """
     return max(2, math.ceil(2 * cores / workers))
 
 
 class DecodeSlots:
-    """Lets ``at_once`` threads through; the others wait, in the stage "wait", no longer than their request may take."""
+    """Admits ``at_once`` threads; the others wait in the stage "wait", each until its request's deadline."""
 
     def __init__(self, at_once: int) -> None:
         self._turns = Turns(at_once)
 
     @contextmanager
     def take(self, context: RequestContext) -> Iterator[None]:
-        """Hold a place. Raises DeadlineExceeded when the request's time passes before there is one."""
+        """Hold a slot. Raises DeadlineExceeded at the request's deadline."""
         if not self._turns.acquire(0):
             with context.stage("wait"):
                 found = self._turns.acquire(context.remaining())
@@ -92,9 +92,9 @@ class DecodeSlots:
 
 
 class ImageCodec:
-    """Turns one or more encoded images into a batch, as signature and options want them.
+    """Turns one or more encoded images into a batch for a signature, as the model's options say.
 
-    While a request is ``alone`` in this process, all cores resize its images.
+    While this process works on one request (``alone``), all cores resize its images.
     """
 
     def __init__(self, options: CodecOptions, alone: Callable[[], bool] = lambda: True) -> None:
@@ -104,13 +104,13 @@ class ImageCodec:
         self._slots = DecodeSlots(decoding_at_once(cores, options.processes))
         native = load_native()
         self._resizer = Resizer(cores, native)
-        # A resize by Pillow wants Pillow's image: what the other decoder saves, a copy would cost.
+        # Pillow resizes Pillow's own images only: a copy would cost the time that the other decoder saves.
         self._decode = partial(decode_for_resize, to_pillow=not (native and jpeg_agrees()))
 
     def originals(self, bodies: Callable[[], Sequence[bytes]], context: RequestContext) -> OriginalImages:
-        """Return the images as the user's code sees them; nothing is decoded, and ``bodies`` not called, yet.
+        """Return the images for user code; ``bodies`` is called, and images are decoded, on first use.
 
-        They are decoded in turn with all others, and raise DeadlineExceeded as ``decode`` does.
+        Decoding takes a slot, and raises DeadlineExceeded as ``decode`` does.
         """
         return OriginalImages(
             bodies,
@@ -122,17 +122,17 @@ class ImageCodec:
     def decode(
         self, bodies: Sequence[bytes], signature: SignatureSpec, options: ModelOptions, context: RequestContext
     ) -> ModelCall:
-        """Return the call of a model: pixels in its dtype, or the bytes as they came for a string tensor.
+        """Return the call of a model: pixels in its dtype, or the unchanged bytes for a string tensor.
 
-        Times the stages wait, decode and preprocess. Raises ImageUndecodable, TooLarge, MalformedBody when images
-        of different sizes cannot be one batch, DeadlineExceeded when time runs out between two images,
-        UnsupportedMediaType when the model takes no image, and OptionsMismatch when its options do not fit it.
+        Times the stages wait, decode and preprocess. Raises ImageUndecodable, TooLarge, MalformedBody for images of
+        different sizes that cannot be one batch, DeadlineExceeded between two images, UnsupportedMediaType for a model
+        without an image input, and OptionsMismatch for options that do not fit its input.
         """
         wanted = _wanted(signature)
         if wanted.encoded:
             found = ModelCall(signature, {wanted.name: self._encoded(bodies, wanted, context)})
         else:
-            if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they cannot be too many
+            if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they have few enough
                 self.check(bodies, context)
             openers = [partial(self._open, body, context) for body in bodies]
             found = self._pixels(openers, signature, wanted, options, context)
@@ -141,14 +141,14 @@ class ImageCodec:
     def decode_picture(
         self, picture: Picture, signature: SignatureSpec, options: ModelOptions, context: RequestContext
     ) -> ModelCall:
-        """Do what ``decode`` does with one picture; for a string tensor it is encoded. Raises as ``decode`` and it."""
+        """As ``decode``, for one picture; a string tensor gets it encoded. Raises as ``decode`` and the picture do."""
         wanted = _wanted(signature)
         if wanted.encoded:
             return ModelCall(signature, {wanted.name: self._encoded([self.encode(picture, context)], wanted, context)})
         return self._pixels([partial(picture.open, context)], signature, wanted, options, context)
 
     def encode(self, picture: Picture, context: RequestContext) -> bytes:
-        """Return a picture as a file, in turn with those who decode: as it came if it can be, else as PNG."""
+        """Return a picture as a file, in a decoding slot: the original file if possible, else PNG."""
         if picture.original is not None:
             return picture.original
         with self._slots.take(context):
@@ -157,7 +157,7 @@ class ImageCodec:
                 return as_png(image)
 
     def part(self, body: bytes, crop: Crop | None) -> Picture:
-        """Return a picture of a body, an encoded image, cut to ``crop``; it is decoded when it is opened."""
+        """Return a picture of an encoded image, cut to ``crop``; it is decoded when it is opened."""
 
         def opened(context: RequestContext, mode: Mode = "RGB", resized: Resized | None = None) -> Opened:
             if crop is None:
@@ -173,9 +173,9 @@ class ImageCodec:
         check: Callable[[int, int], None],
         keep: Callable[[Size, Iterator[bytes | memoryview]], None],
     ) -> None:
-        """Decode an encoded image and give its size and its RGBX rows to ``keep``.
+        """Decode an encoded image and pass its size and its RGBX rows to ``keep``.
 
-        ``check`` gets width and height before. Raises as ``decode`` and they do.
+        ``check`` gets width and height first. Raises as ``decode``, ``check`` and ``keep`` do.
         """
         check(*open_image(body, self._limits).size)
         with self._slots.take(context):
@@ -189,7 +189,7 @@ class ImageCodec:
         return found
 
     def _encoded(self, bodies: Sequence[bytes], wanted: ImageInput, context: RequestContext) -> Array:
-        """Check the headers only: decoding is the graph's part."""
+        """Check the headers only: the graph decodes."""
         with context.stage("decode"):
             context.images.extend(self._headers(bodies, context))
         with context.stage("preprocess"):
@@ -197,9 +197,9 @@ class ImageCodec:
             return batch if wanted.batched or len(bodies) != 1 else batch.reshape(())
 
     def check_among(self, tensors: Iterable[Array], context: RequestContext, or_texts: bool = False) -> None:
-        """Check the headers of whatever begins as an image among tensors of byte strings. Raises as ``decode``.
+        """Check the headers of all byte strings that begin like an image. Raises as ``decode``.
 
-        With ``or_texts`` what begins as an image, and is none, is taken for a text.
+        With ``or_texts`` a string that begins like an image and is none counts as text.
         """
         elements = chain.from_iterable(tensor.ravel().tolist() for tensor in tensors if tensor.dtype.hasobject)
         self.check(list(filter(is_image, elements)), context, or_texts)
@@ -212,7 +212,7 @@ class ImageCodec:
     def _headers(
         self, bodies: Sequence[bytes], context: RequestContext, or_texts: bool = False
     ) -> Iterator[tuple[str, int]]:
-        """Yield the format and the pixels of each image."""
+        """Yield the format and the number of pixels of each image."""
         before = 0
         for index, body in enumerate(bodies):
             with (
@@ -256,13 +256,13 @@ class ImageCodec:
                         )
                     self._resizer.fill(image, rows[index], plan.preparation, placement, by_all_cores=self._alone())
                     placed.append(Placed(size, placement, origin))
-                del image  # its memory is what the slots bound
+                del image  # the slots bound its memory
         assert batch is not None, "a request holds at least one image"
         tensor = batch if wanted.batched or len(batch) != 1 else batch[0]
         return ModelCall(signature, {wanted.name: tensor}, placed=tuple(placed))
 
     def _check_whole(self, size: Size, whole: Size) -> None:
-        """Refuse a picture that would be resized to more pixels than one may have, before its middle is cut out."""
+        """Refuse a picture whose resized form, before its middle is cut out, exceeds the limit of one image."""
         if whole[0] * whole[1] > max(self._limits.max_pixels, size[0] * size[1]):
             raise TooLarge(
                 f"an image of {size[0]}x{size[1]} is resized to {whole[0]}x{whole[1]} before its middle is cut out; "
@@ -270,7 +270,7 @@ class ImageCodec:
             )
 
     def _check_batch(self, count: int, size: tuple[int, int]) -> None:
-        """A batch has as many pixels as one image may have; small files can be many and grow on resizing."""
+        """Limit a batch to the pixels of one image: small files may be many, and grow when resized."""
         pixels = count * size[0] * size[1]
         if count > 1 and pixels > self._limits.max_pixels:
             raise TooLarge(
@@ -280,7 +280,7 @@ class ImageCodec:
 
 
 class ImageBodyCodec(Reader):
-    """Reads a body that is one image."""
+    """Reads a body that is a single image."""
 
     media_types: ClassVar[tuple[str, ...]] = ("application/x-image", "image/*")
     of_images: ClassVar[bool] = True
@@ -296,7 +296,7 @@ class ImageBodyCodec(Reader):
 
 @contextmanager
 def _image_of_batch(index: int, count: int, context: RequestContext) -> Iterator[None]:
-    """Name the image of a batch, or the field of a form, that fails, and stop when the request's time is over."""
+    """Name the failing image of a batch, or its form field, and stop at the request's deadline."""
     if index and context.remaining() <= 0:
         raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s passed after {index} of {count} images")
     try:
@@ -308,7 +308,7 @@ def _image_of_batch(index: int, count: int, context: RequestContext) -> Iterator
 
 
 def _wanted(signature: SignatureSpec) -> ImageInput:
-    """Return the input that takes images; raise UnsupportedMediaType where there is none."""
+    """Return the input that takes images; raise UnsupportedMediaType if there is none."""
     wanted = image_input(signature)
     if wanted is None:
         raise UnsupportedMediaType(
@@ -321,19 +321,19 @@ def _wanted(signature: SignatureSpec) -> ImageInput:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is the same for all pictures of a model: ``size`` is the input's, where it has one of its own."""
+    """The common steps for all pictures of a model; ``size`` is the input's fixed size, if any."""
 
     preparation: Preparation
     size: Size | None
     placement: Placement | None
-    """Where each of them lies; None where its shape tells."""
+    """Place of each picture in the input; None if the shape determines it."""
     resized: Resized | None
-    """For those that are decoded at reduced scale; None where none is."""
+    """Filter for pictures that are decoded at reduced scale; None without such decoding."""
 
 
 @lru_cache(maxsize=1000)
 def _plan(options: ModelOptions, wanted: ImageInput) -> _Plan:
-    """Return how a model's options want pictures. Raises OptionsMismatch where its input cannot have them like this."""
+    """Return how a model's options prepare pictures. Raises OptionsMismatch if they do not fit its input."""
     for key, problem in image_problems(options, wanted):
         variable = "LIGHTBOX_SCALING" if key == "scaling" else "LIGHTBOX_OPTIONS"
         raise OptionsMismatch(f"{key}: {problem}; change it in the model's code/lightbox.json or {variable}")
@@ -355,7 +355,7 @@ def _plan(options: ModelOptions, wanted: ImageInput) -> _Plan:
 
 
 def _empty(count: int, size: Size, wanted: ImageInput) -> tuple[Array, Array]:
-    """Return a batch for images of a size, and a view of it [batch, height, width, channels]."""
+    """Return an empty batch for images of one size, and a view of it as [batch, height, width, channels]."""
     dtype = np.dtype(wanted.dtype)
     if not wanted.channels_first:
         batch = np.empty((count, size[1], size[0], wanted.channels), dtype)

@@ -1,8 +1,8 @@
-"""application/json, jsonlines and jsons: what TensorFlow Serving's REST API takes, and plain JSON.
+"""application/json, jsonlines and jsons: the forms of TensorFlow Serving's REST API, and plain JSON.
 
-An object with ``instances``, ``inputs`` or ``examples`` means what it means to TensorFlow Serving. Any other
-JSON becomes instances, one value or several one after another. A single bare list is the list of instances,
-unless it lacks just the batch dimension of the model's only input: then it is one instance.
+An object with ``instances``, ``inputs`` or ``examples`` has TensorFlow Serving's meaning. Any other JSON becomes
+instances, one value or several one after another. A single bare list is the list of instances, unless it lacks
+only the batch dimension of the model's one input: then it is one instance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from typing_extensions import override
 
 from lightbox.codecs.base import Parsed, Reader
 from lightbox.codecs.examples import decode_examples
-from lightbox.codecs.json_numbers import Hollow, NumberList, RowList, hollowed, parse_values, parsing_bytes
+from lightbox.codecs.json_numbers import (
+    NumberList,
+    PartlyParsed,
+    RowList,
+    parse_around_lists,
+    parse_values,
+    parsing_bytes,
+)
 from lightbox.codecs.json_tensors import all_images, cast_all, encoded_images, is_named, read, regular
 from lightbox.codecs.media_type import ContentType, as_utf8
 from lightbox.core.errors import BadRequest, LightboxError, MalformedBody
@@ -34,9 +41,9 @@ _LAYOUTS = {"instances": Layout.INSTANCES, "inputs": Layout.COLUMNS}
 
 @dataclass(frozen=True)
 class _Body:
-    """A parsed body: one of the forms of a document and its payload, or plain values one after another as instances.
+    """A parsed body: a form of a document and its payload, or plain values one after another as instances.
 
-    ``hollow`` is the text without its long lists, where the payload is taken from that.
+    ``partial`` is the text without its long lists, if the payload is made from it.
     """
 
     text: bytes
@@ -44,7 +51,7 @@ class _Body:
     payload: Any
     is_plain: bool
     document: dict[str, Any]
-    hollow: Hollow | None = None
+    partial: PartlyParsed | None = None
 
 
 class _JsonReader(Reader):
@@ -56,12 +63,12 @@ class _JsonReader(Reader):
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
         with context.stage("decode"):
             text = as_utf8(body, content_type)
-            parsed = _hollow_body(text, method, context) or _whole_body(text, method, context)
+            parsed = _parse_partly(text, method, context) or _whole_body(text, method, context)
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             with context.stage("decode"):
-                found = _read_hollow(parsed, signature)
-                whole = _whole_body(text, method, context) if found is None and parsed.hollow else parsed
+                found = _call_from_lists(parsed, signature)
+                whole = _whole_body(text, method, context) if found is None and parsed.partial else parsed
                 if method is not Method.PREDICT:
                     document = {"examples": _as_examples(whole.payload)} if whole.is_plain else whole.document
                     return decode_examples(document, signature, method, context.check)
@@ -84,7 +91,7 @@ class _JsonReader(Reader):
 
 
 class JsonReader(_JsonReader):
-    """Any JSON, as TensorFlow Serving's REST API takes it."""
+    """Any JSON, in the forms of TensorFlow Serving's REST API and others."""
 
     media_types: ClassVar[tuple[str, ...]] = ("application/json",)
 
@@ -121,24 +128,24 @@ class JsonLinesReader(_JsonReader):
 def _whole_body(text: bytes, method: Method, context: RequestContext) -> _Body:
     """Read the text as Python's objects."""
     context.memory.hold(len(text) + parsing_bytes(text), "the JSON")
-    parsed = _sorted_out(parse_values(text), text, method)
+    parsed = _body_form(parse_values(text), text, method)
     context.check()
     return parsed
 
 
-def _hollow_body(text: bytes, method: Method, context: RequestContext) -> _Body | None:
-    """Read the text without an object for each number of its long lists; None where these are not all that it is."""
-    hollow = hollowed(text, context) if method is Method.PREDICT else None
-    if hollow is None:
+def _parse_partly(text: bytes, method: Method, context: RequestContext) -> _Body | None:
+    """Parse a text except for its long lists of numbers; None if it has other long parts."""
+    partial = parse_around_lists(text, context) if method is Method.PREDICT else None
+    if partial is None:
         return None
     try:
-        parsed = _sorted_out(hollow.values, text, method)
+        parsed = _body_form(partial.values, text, method)
     except LightboxError:
         return None
-    return None if has_bools(text) else replace(parsed, hollow=hollow)
+    return None if has_bools(text) else replace(parsed, partial=partial)
 
 
-def _sorted_out(values: Any, text: bytes, method: Method) -> _Body:
+def _body_form(values: Any, text: bytes, method: Method) -> _Body:
     document = values[0] if isinstance(values, list) and len(values) == 1 and isinstance(values[0], dict) else {}
     given = [form for form in _FORMS if form in document]
     if not given:
@@ -147,19 +154,19 @@ def _sorted_out(values: Any, text: bytes, method: Method) -> _Body:
     return _Body(text, given[0], document[given[0]], False, document)
 
 
-def _read_hollow(body: _Body, signature: SignatureSpec) -> ModelCall | None:
-    """Return the call if the long lists are regular arrays of numbers."""
-    if body.hollow is None:
+def _call_from_lists(body: _Body, signature: SignatureSpec) -> ModelCall | None:
+    """Return the call if all long lists are regular arrays of numbers."""
+    if body.partial is None:
         return None
     payload = _as_instances(body.payload, signature) if body.is_plain else body.payload
     arrays = regular(body.form, payload, signature) if payload else None
-    if arrays is None or not body.hollow.all_used:
+    if arrays is None or not body.partial.all_used:
         return None
     return ModelCall(signature, cast_all(arrays, signature), layout=_LAYOUTS[body.form])
 
 
 def _check(document: dict[str, Any], given: list[str], method: Method) -> None:
-    """Say in short sentences what otherwise would quote the whole body."""
+    """Raise short errors where later ones would quote the whole body."""
     (form, *others) = given
     if others:
         raise MalformedBody(f"JSON: expected one of instances, inputs and examples, got {' and '.join(given)}")
@@ -175,10 +182,10 @@ def _check(document: dict[str, Any], given: list[str], method: Method) -> None:
 
 
 def _images(body: _Body, payload: Any, signature: SignatureSpec) -> list[bytes] | None:
-    """Return the images that are to be decoded here, or None.
+    """Return the images to decode here, or None.
 
-    A model of pixels can do nothing else with text. To a model of strings text is text, but for bare values
-    that are all images.
+    For a model of pixels every text is an image. For a model of strings texts stay texts, except for bare values that
+    are all images.
     """
     wanted = image_input(signature)
     if wanted is None or (wanted.encoded and not (body.is_plain and all_images(payload))):
@@ -206,7 +213,7 @@ def _is_one_instance(value: Any, signature: SignatureSpec) -> bool:
 
 
 def _rank(spec: TensorSpec) -> int:
-    """Where the rank is not known, do as AWS's container does: a flat list is one instance."""
+    """Return a tensor's rank; for an unknown one, as in AWS's container, a flat list is one instance."""
     return 2 if spec.shape is None else len(spec.shape)
 
 

@@ -1,7 +1,7 @@
-"""JSON text to values, one or many; and long lists of numbers, which are read without an object for each.
+"""Parse JSON to values, one or many; and long lists of numbers without a Python object for each.
 
-The lists are taken out of the text first, so that a parser sees what is left: names and a few small values. A list of
-one-digit numbers is 15 times its text as Python's objects, and 2 to 4 times as an array; rows by name are 30 times.
+The long lists are taken out of the text first, so that the parser gets only names and a few small values. As Python
+objects a list of one-digit numbers takes 15 times its text, and rows by name 30 times; as an array it takes 2 to 4.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from lightbox.model.spec import Array
 from lightbox.tfs_wire.rest import flat, quick
 
 Step = Callable[[], None]
-"""Called again and again by what may take long; it may raise."""
+"""Called repeatedly by slow steps; it may raise."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 MAX_VALUES = 1_000_000
-"""Values one after another, each of which is an object in memory; a list of numbers costs far less."""
+"""Most values one after another; each is an object in memory, unlike the numbers of a list."""
 _RARE = 64
-"""Up to here one search for each is faster than one count of all."""
+"""Up to here, one search for each occurrence is faster than one count of all."""
 _LONGEST_INT = 20
-"""Characters of the longest 64-bit integer; longer ones are read as floats."""
+"""Characters of the longest 64-bit integer; longer numbers are read as floats."""
 
 
 def parsing_bytes(text: bytes) -> int:
-    """Return how much memory it may take at most to parse a text and to make arrays of it, by its structure.
+    """Return the most memory that parsing a text and making arrays of it takes, by its structure.
 
-    Measured with orjson: 16 bytes for each value while it parses, 8 for its place in a list, 24 for a float, 72 for a
-    list and 184 for an object; arrays are made by way of flat lists. Python's own parser needs no more.
+    Measured with orjson: 16 bytes for each value during parsing, 8 for its place in a list, 24 for a float, 72 for a
+    list and 184 for an object; arrays are made from flat lists. Python's own parser takes no more.
     """
     return (
         4 * len(text)
@@ -49,7 +49,7 @@ def parsing_bytes(text: bytes) -> int:
 
 
 def _count(text: bytes, character: bytes) -> int:
-    """Return ``text.count(character)``; of what is rare, as in an image's base64, in a tenth of the time."""
+    """Return ``text.count(character)``; for rare characters, as in an image's base64, in a tenth of the time."""
     found, at = 0, text.find(character)
     while at >= 0 and found < _RARE:
         found, at = found + 1, text.find(character, at + 1)
@@ -59,8 +59,8 @@ def _count(text: bytes, character: bytes) -> int:
 def parse_values(text: bytes) -> list[Any]:
     """Return the JSON values in UTF-8 ``text``; NaN, Infinity and -Infinity are numbers.
 
-    Raises MalformedBody for an empty body, for what is no JSON, for numbers beyond a double (1e400) and for
-    nesting that is too deep to be a tensor, TooLarge for more than MAX_VALUES values one after another.
+    Raises MalformedBody for an empty body, for invalid JSON, for numbers beyond a double (1e400) and for too deep
+    nesting, TooLarge for more than MAX_VALUES values one after another.
     """
     if not text.strip():
         raise MalformedBody("the body is empty; JSON was expected")
@@ -78,7 +78,7 @@ def parse_values(text: bytes) -> list[Any]:
 
 
 def _parse_tolerantly(text: bytes) -> list[Any]:
-    """Read what orjson does not: several values on a line or one over several lines, NaN, Infinity."""
+    """Parse the JSON that orjson refuses: several values on a line, one over several lines, NaN, Infinity."""
     try:
         return _scan(text.decode())
     except json.JSONDecodeError as error:
@@ -98,7 +98,7 @@ def _scan(text: str) -> list[Any]:
         if len(values) > MAX_VALUES:
             raise _too_many()
         at = _skip_space(text, end)
-        # 1-2 is not two numbers; brackets and quotes need no space between them.
+        # "1-2" is not two numbers; brackets and quotes need no space between them.
         if at == end < len(text) and text[end - 1] not in '}]"' and text[end] not in '{["':
             raise json.JSONDecodeError("Expecting white space between two values", text, end)
     if "\\u" in text:
@@ -116,7 +116,7 @@ def _skip_space(text: str, at: int) -> int:
 
 
 def _check_surrogates(values: list[Any]) -> None:
-    """Half of a surrogate pair is no character: it could be neither sent nor told of in an answer."""
+    """Refuse half of a surrogate pair: it is not a character, and cannot be sent or quoted."""
     try:
         json.dumps(values, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -138,24 +138,24 @@ _DECODER = json.JSONDecoder(parse_float=_finite, parse_int=_int)
 
 
 _MIN_BYTES = 1 << 16
-"""Shorter text is read as values: that is little memory, and as quick."""
+"""Shorter texts are parsed to values: that takes little memory and is as fast."""
 _MIN_NUMBERS = 16
-"""A text with fewer commas and lines has no long lists: it is an image in base64, most of the time."""
+"""A text with fewer commas and lines has no long lists; most often it is an image in base64."""
 _MIN_LIST = 1 << 12
 _BLANKS = b" \t\r\n"
 _OPENING, _BEFORE = ord("["), b"[" + _BLANKS
 _NUMERIC = b"[]0123456789+-.eE," + _BLANKS
 _IS_NUMERIC = bytes(octet in _NUMERIC for octet in range(256))
 _MARK = "\0"
-"""Begins the string that stands for a list; a text with this character, written as an escape, is left alone."""
+"""First character of the string that replaces a list; texts that contain it, escaped, are parsed whole."""
 _PIECE = 1 << 16
 _LONGEST = 16 * _PIECE
-"""A piece that is longer, for want of a place to cut, is not read here."""
+"""Longest piece of a list; lists without a place to cut are parsed to values."""
 _ROWS = re.compile(rb"\[[ \t\r\n]*(?=\{)")
 
 
 class NumberList:
-    """A list of numbers, nested or flat, that is still text; ``used`` once it has been read."""
+    """A list of numbers, nested or flat, still as text; ``used`` after it has been read."""
 
     def __init__(self, text: memoryview, step: Step) -> None:
         self._text = text
@@ -164,17 +164,17 @@ class NumberList:
 
     @property
     def depth(self) -> int:
-        """How deep its first number is nested."""
+        """Nesting depth of its first number."""
         return sum(octet == _OPENING for octet in takewhile(_BEFORE.__contains__, self._text))
 
     def array(self, number: int) -> Array | None:
-        """Return it as an array of a dtype, by TensorFlow's number; None where it must be read as values."""
+        """Return an array of a dtype, given by TensorFlow's number; None if it must be parsed to values."""
         self.used = True
         return flat.array(self._text, number, self._step)
 
 
 class RowList:
-    """A list of objects that is still text; ``used`` once it has been read."""
+    """A list of objects, still as text; ``used`` after it has been read."""
 
     def __init__(self, text: bytes, step: Step) -> None:
         self._text = text
@@ -182,7 +182,7 @@ class RowList:
         self.used = False
 
     def arrays(self, types: Mapping[str, int]) -> dict[str, Array] | None:
-        """Return each input's array, by its dtype's number; None where rows are not regular lists of numbers."""
+        """Return each input's array, by its dtype's number; None if the rows are not regular lists of numbers."""
         self.used = True
         found: list[dict[str, Array]] = []
         for piece in self._pieces():
@@ -203,28 +203,28 @@ class RowList:
 
     def _pieces(self) -> Iterator[bytes]:
         at, end = 1, len(self._text) - 1
-        while at <= end:  # a comma at the end leaves an empty piece, which is none
+        while at <= end:  # a comma at the end leaves an empty piece
             cut = self._text.find(b"},", at + _PIECE, end) + 1 or end
             yield self._text[at:cut] if cut - at <= _LONGEST else b""
             at = cut + 1
 
 
-class Hollow(NamedTuple):
-    """The values in a JSON text, long lists of which are still text: ``lists`` stand among the values, or for all."""
+class PartlyParsed(NamedTuple):
+    """The values of a JSON text whose long ``lists`` are still text, among the values or as a whole."""
 
     values: list[Any] | NumberList | RowList
     lists: Sequence[NumberList | RowList]
 
     @property
     def all_used(self) -> bool:
-        """Whether each list has been read: one at another place may be no JSON."""
+        """Whether each list has been read; an unread one may be invalid JSON."""
         return all(found.used for found in self.lists)
 
 
-def hollowed(text: bytes, context: RequestContext, body_bytes: int | None = None) -> Hollow | None:
-    """Return a text's values without its long lists of numbers, or of objects; None where it has none, or is no JSON.
+def parse_around_lists(text: bytes, context: RequestContext, body_bytes: int | None = None) -> PartlyParsed | None:
+    """Return a text's values without its long lists of numbers or objects; None if it has none, or is invalid.
 
-    Holds the memory that reading these takes; ``body_bytes`` is the length of the body where the text is a part of it.
+    Holds the memory for parsing; ``body_bytes`` is the length of the body if the text is a part of it.
     """
     if len(text) < _MIN_BYTES or _count(text, b",") + _count(text, b"\n") < _MIN_NUMBERS or b"\\u0000" in text:
         return None
@@ -250,13 +250,13 @@ def hollowed(text: bytes, context: RequestContext, body_bytes: int | None = None
     context.memory.hold(held + parsing_bytes(around), "the JSON")
     try:
         values = _filled(parse_values(around), lists)
-        return Hollow(values[0] if joined else values, lists)
+        return PartlyParsed(values[0] if joined else values, lists)
     except (MalformedBody, RecursionError):
         return None
 
 
 def _filled(value: Any, lists: Sequence[NumberList | RowList]) -> Any:
-    """Return a value with lists in the place of the strings that stand for them."""
+    """Return a value with the lists in place of their placeholder strings."""
     if isinstance(value, str):
         return lists[int(value[1:])] if value.startswith(_MARK) else value
     if isinstance(value, list):
@@ -265,7 +265,7 @@ def _filled(value: Any, lists: Sequence[NumberList | RowList]) -> Any:
 
 
 def _joined_lines(text: bytes) -> bytes | None:
-    """Return lines of numbers, or of lists of them, or of objects, as one list; None where there is anything else."""
+    """Return lines of numbers, of lists of numbers or of objects as one list; None for other lines."""
     inner = text.strip(_BLANKS)
     count = inner.count(b"\n")
     if not count:
@@ -280,12 +280,12 @@ def _joined_lines(text: bytes) -> bytes | None:
 
 
 def _has_bools(text: bytes) -> bool:
-    """They would pass for numbers."""
+    """Return whether a text has true or false, which would pass for numbers."""
     return b"true" in text or b"false" in text
 
 
 def _rows(text: bytes) -> tuple[int, int] | None:
-    """Return where a list of objects begins and may end: what is no such list is found out when it is read."""
+    """Return where a list of objects begins and may end; reading it checks the rest."""
     found = _ROWS.search(text)
     if found is None or text.endswith(b"\\", 0, found.start()) or _has_bools(text):
         return None
@@ -294,25 +294,25 @@ def _rows(text: bytes) -> tuple[int, int] | None:
 
 
 def _number_lists(text: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where what is between two other characters begins and ends with a bracket, blanks and a comma aside."""
+    """Yield begin and end of each run of numbers in brackets, without surrounding blanks and commas."""
     for start, end in _numeric_runs(text):
         opening, closing = text.find(b"[", start, end), text.rfind(b"]", start, end) + 1
         if opening < 0 or closing - opening < _MIN_LIST:
             continue
         before, after = text[start:opening].strip(_BLANKS), text[closing:end].strip(_BLANKS)
-        # After a backslash, inside a string, a quote would not end it.
+        # A quote after a backslash does not end a string.
         if not before and after in (b"", b",") and not text.endswith(b"\\", 0, opening):
             yield opening, closing
 
 
 def _numeric_runs(text: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where a list may be: long stretches of characters of which lists of numbers are made."""
+    """Yield where a list may be: long runs of the characters of which lists of numbers consist."""
     start = 0
     for at in range(0, len(text), _MIN_LIST):
         kinds = text[at : at + _MIN_LIST].translate(_IS_NUMERIC)
         if (other := kinds.find(0)) < 0:
             continue
-        if at + other - start >= _MIN_LIST:  # a stretch inside of a block is never as long
+        if at + other - start >= _MIN_LIST:  # a run inside a block is always shorter
             yield start, at + other
         start = at + kinds.rfind(0) + 1
     if len(text) - start >= _MIN_LIST:

@@ -1,4 +1,4 @@
-"""JSON bodies of /invocations in OpenAPI, and an example: zeros of the signature's shapes, or a small grey image."""
+"""OpenAPI schemas of JSON bodies of /invocations, and an example: zeros of the signature's shapes, or a grey image."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _rows_or_none(specs: Mapping[str, TensorSpec]) -> bool:
 
 
 def _instances(signature: SignatureSpec) -> list[Schema]:
-    """Return the forms of one instance: a value for the only input or, by name, one for each."""
+    """Return the schemas of one instance: a value for the only input, or an object with one for each."""
     rows = {name: _row(spec, bounded(spec)) for name, spec in signature.inputs.items()}
     if len(rows) != 1:
         return [struct(rows)]
@@ -40,13 +40,13 @@ def _instances(signature: SignatureSpec) -> list[Schema]:
 
 
 def _columns(signature: SignatureSpec) -> list[Schema]:
-    """Return the forms of whole inputs: the only one, or each by name."""
+    """Return the schemas of whole inputs: the only one, or an object with each."""
     whole = {name: named(spec, nested(bounded(spec), spec.shape)) for name, spec in signature.inputs.items()}
     return [*(whole.values() if len(whole) == 1 else ()), struct(whole)]
 
 
 def request_body(model: DescribedModel) -> Schema:
-    """Return the JSON of a request of predict, and of classify and regress where a signature can."""
+    """Return the schema of a request of predict, and of classify and regress if a signature can."""
     forms: list[Schema] = []
     for index, signature in enumerate(model.signatures):
         name: dict[str, Schema] = {"signature_name": {"const": signature.name}}
@@ -71,7 +71,7 @@ def _takes_examples(signature: SignatureSpec) -> bool:
 
 
 def response_body(model: DescribedModel) -> Schema:
-    """Return the JSON of a response: rows, whole outputs, classes by name, or results of classify and regress."""
+    """Return the schema of a response: rows, whole outputs, classes by name, or results of classify and regress."""
     forms: list[Schema] = []
     for signature in model.signatures:
         outputs = model.outputs(signature)
@@ -86,7 +86,7 @@ def response_body(model: DescribedModel) -> Schema:
 
 
 def _answered(spec: TensorSpec, shape: Sequence[int | None] | None) -> Schema:
-    """Return nested lists of a shape or others: the model server may take inputs of other shapes than declared."""
+    """Return nested lists of a shape, or of others: inputs may have other shapes than declared."""
     item = element(spec)
     return named(spec, {} if shape is None or not item else any_of([nested(item, shape), item, {"type": "array"}]))
 
@@ -101,7 +101,7 @@ def _plain(outputs: Mapping[str, TensorSpec]) -> list[Schema]:
 
 
 def ranked_row(signature: SignatureSpec, outputs: Mapping[str, TensorSpec], options: ModelOptions) -> Schema | None:
-    """Return the classes or objects of one row that the options ask for, None where they ask for none."""
+    """Return the schema of one row of classes or objects by name, None if the options name none."""
     if options.labels is None and options.top_k is None and options.detections is None:
         return None
     if options.detections is not None and not has_objects(options, signature, outputs):
@@ -124,7 +124,7 @@ def ranked_row(signature: SignatureSpec, outputs: Mapping[str, TensorSpec], opti
 
 
 def _shared() -> dict[str, Schema]:
-    """Return the bodies of tfs-method=classify and regress."""
+    """Return the schemas of tfs-method=classify and regress."""
     value = any_of([TEXT, BASE64, {"type": "number"}])
     feature = any_of([value, array(value)])
     features: Schema = {"type": "object", "additionalProperties": feature}
@@ -141,11 +141,11 @@ def _shared() -> dict[str, Schema]:
 
 
 SHARED = _shared()
-"""What the bodies of all models refer to."""
+"""The schemas that the bodies of all models share."""
 
 
 def example(signature: SignatureSpec) -> Any:
-    """Return the JSON of a request of predict, None where there is no short one."""
+    """Return an example request of predict, None if there is no short one."""
     picture = image_input(signature)
     if picture is not None and not picture.encoded:
         return {"instances": [{"b64": b64encode(GREY_PNG).decode()}]}

@@ -1,7 +1,7 @@
-"""JSON's nested lists as the inputs of a signature, by TensorFlow Serving's rules.
+"""Convert JSON's nested lists to the inputs of a signature, by TensorFlow Serving's rules.
 
-One rule is stricter than TensorFlow Serving's: 8- and 16-bit integers outside their dtype are refused,
-where it would let them wrap around. And float16 and uint16 can be read, which it refuses.
+Two rules differ: 8- and 16-bit integers outside their dtype are refused instead of wrapped around, and float16 and
+uint16 are accepted.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from lightbox.tfs_wire.rest import base64_value, quick, request
 from lightbox.tfs_wire.status import StatusError
 
 _ECHO = 200
-"""Characters of an error text that may quote the body."""
+"""Longest quotation of the body in an error, in characters."""
 _NAME = 60
-"""Characters of a key in it."""
+"""Longest key in an error, in characters."""
 
 _DATA_URI = re.compile(r"data:[^,]{0,200};base64,")
 _MAGIC_DIGITS = 44
-"""Base64 digits of the 32 bytes that tell an image."""
+"""Base64 digits of the 32 bytes that identify an image."""
 
 
 def read(
@@ -37,19 +37,19 @@ def read(
 ) -> dict[str, Array]:
     """Return the inputs of ``{"instances": [...]}`` or ``{"inputs": ...}``: values, or objects with one for each input.
 
-    ``has_bools`` says that the text may hold true or false; ``step`` is called in between. Raises
-    InputMismatch for values that are not of their tensor's dtype or shape.
+    ``has_bools`` means that the text may hold true or false; ``step`` is called in between. Raises InputMismatch for
+    values that do not fit their tensor's dtype or shape.
     """
     if form == "instances":
         if not payload:
             raise InputMismatch("instances: expected at least one, got an empty list")
         _check_names(payload, signature)
     found = None if has_bools else regular(form, payload, signature)
-    return cast_all(_walked(form, payload, signature, step) if found is None else found, signature)
+    return cast_all(_check_each(form, payload, signature, step) if found is None else found, signature)
 
 
-def _walked(form: str, payload: Any, signature: SignatureSpec, step: Step) -> Mapping[str, Array]:
-    """Look at each value, and find the words for what does not fit."""
+def _check_each(form: str, payload: Any, signature: SignatureSpec, step: Step) -> Mapping[str, Array]:
+    """Check each value, and raise an error that names the first wrong one."""
     types = _types(signature)
     try:
         return request.read_predict_document({form: payload}, lambda _: types, step).inputs
@@ -62,9 +62,9 @@ def _walked(form: str, payload: Any, signature: SignatureSpec, step: Step) -> Ma
 
 
 def regular(form: str, payload: Any, signature: SignatureSpec) -> dict[str, Array] | None:
-    """Return the arrays of inputs that are regular lists of numbers, long ones or values; None for any others.
+    """Return the arrays of inputs that are regular lists of numbers, long lists or values; None for others.
 
-    For text without true and false, which would count as 1 and 0. ``cast_all`` makes the inputs' dtypes of them.
+    For texts without true and false, which would count as 1 and 0. ``cast_all`` converts them to the inputs' dtypes.
     """
     types, by_row = _types(signature), form == "instances"
     if not types or not quick.DTYPES.issuperset(types.values()):
@@ -81,7 +81,7 @@ def regular(form: str, payload: Any, signature: SignatureSpec) -> dict[str, Arra
 
 
 def _array(values: Any, number: int) -> Array | None:
-    """Return an input: one long list, a long one in each row, or lists without any."""
+    """Return an input: one long list, a long list in each row, or lists of values."""
     if isinstance(values, NumberList):
         return values.array(number)
     if not (isinstance(values, list) and values and isinstance(values[0], NumberList)):
@@ -102,18 +102,18 @@ def _types(signature: SignatureSpec) -> dict[str, int]:
 
 
 def cast_all(arrays: Mapping[str, Array], signature: SignatureSpec) -> dict[str, Array]:
-    """Return arrays in the dtypes of the inputs; those of JSON's numbers are fewer. Raises InputMismatch."""
+    """Return arrays in the dtypes of the inputs; JSON's numbers have fewer. Raises InputMismatch."""
     specs = signature.inputs.items()
     return {name: arrays[name] if spec.is_string else cast(arrays[name], spec) for name, spec in specs}
 
 
 def is_named(value: Any) -> bool:
-    """Whether a JSON value is an object of inputs by name, not ``{"b64": "..."}``."""
+    """Return whether a JSON value is an object of inputs by name, and not ``{"b64": "..."}``."""
     return isinstance(value, dict) and not base64_value.is_base64(value)
 
 
 def _check_names(instances: list[Any], signature: SignatureSpec) -> None:
-    """Say in a short sentence what otherwise would quote the whole instance, after TensorFlow Serving's first words."""
+    """Raise a short error, with TensorFlow Serving's first words, where its own would quote the whole instance."""
     if not is_named(instances[0]):
         return
     for index, instance in enumerate(instances):
@@ -129,10 +129,10 @@ def _check_names(instances: list[Any], signature: SignatureSpec) -> None:
 
 
 def encoded_images(form: str, payload: Any, signature: SignatureSpec) -> list[bytes] | None:
-    """Return the encoded images in ``instances`` or ``inputs``, None when the first one is no base64.
+    """Return the encoded images in ``instances`` or ``inputs``, None when the first value is not base64.
 
-    Each is a base64 value or an object that gives one to the model's only input; ``inputs`` may be one or a list, by
-    name or not. Raises MalformedBody for text that is no base64, and for a list that only begins with images.
+    Each is a base64 value, or an object with one for the model's only input; ``inputs`` may be one or a list, by
+    name or not. Raises MalformedBody for invalid base64, and for lists of which only the first values are images.
     """
     whole = payload if form == "instances" else _unnamed(payload, signature)
     values = [_unnamed(value, signature) for value in (whole if isinstance(whole, list) else [whole])]
@@ -142,12 +142,12 @@ def encoded_images(form: str, payload: Any, signature: SignatureSpec) -> list[by
 
 
 def all_images(values: list[Any]) -> bool:
-    """Whether every value is a string of base64 that begins as an image does."""
+    """Return whether every value is a base64 string that begins like an image."""
     return bool(values) and all(isinstance(value, str) and _begins_as_image(value) for value in values)
 
 
 def _unnamed(value: Any, signature: SignatureSpec) -> Any:
-    """Return what an object gives to the model's only input, or the value itself."""
+    """Return an object's value for the model's only input, or the value itself."""
     (name,) = signature.inputs
     return value[name] if is_named(value) and value.keys() == {name} else value
 
@@ -175,6 +175,6 @@ def _begins_as_image(text: str) -> bool:
 
 
 def _start(text: str) -> int:
-    """Return where base64 begins: behind the head of a data URI, if it has one."""
+    """Return where base64 begins: after the head of a data URI, if there is one."""
     head = _DATA_URI.match(text)
     return head.end() if head else 0

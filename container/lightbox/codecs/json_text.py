@@ -1,6 +1,6 @@
-"""JSON text that holds arrays, with NaN and infinities as TensorFlow Serving writes them, and responses of it.
+"""JSON text of arrays, with NaN and infinities as in TensorFlow Serving, and responses made of it.
 
-orjson does the work; it alone would turn NaN into null without a word, and refuse it when reading.
+orjson does the work; it would silently turn NaN into null, and refuses NaN when it parses.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ _NAMES = {"nan": b"NaN", "inf": b"Infinity", "-inf": b"-Infinity"}
 
 
 def to_json(value: Any) -> bytes:
-    """Return JSON for dicts, lists, scalars and ndarrays of numbers or bools, nested as they like.
+    """Return JSON for nested dicts, lists, scalars and ndarrays of numbers or bools.
 
-    NaN and infinities inside arrays become ``NaN``, ``Infinity`` and ``-Infinity``. Raises TypeError for
-    what JSON cannot hold.
+    NaN and infinities inside arrays become ``NaN``, ``Infinity`` and ``-Infinity``. Raises TypeError for other values.
     """
     try:
         return orjson.dumps(value, default=_array)
@@ -47,7 +46,7 @@ def _array(value: Any) -> Any:
 
 
 def array_text(array: np.ndarray[Any, Any]) -> bytes:
-    """Return the JSON of an array of numbers or bools, as ``to_json`` does but with one copy of the text less."""
+    """Return the JSON of an array of numbers or bools, as ``to_json`` but with one copy less."""
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     try:
         text = orjson.dumps(plain, option=orjson.OPT_SERIALIZE_NUMPY)
@@ -59,7 +58,7 @@ def array_text(array: np.ndarray[Any, Any]) -> bytes:
 
 
 def _name_nonfinite(text: bytes, array: np.ndarray[Any, Any]) -> bytes:
-    """Put the names of NaN and infinities where orjson has written null, in the order of the array."""
+    """Replace orjson's nulls by the names of NaN and infinities, in the order of the array."""
     if b"null" not in text:
         return text
     finite = np.isfinite(array)
@@ -69,9 +68,9 @@ def _name_nonfinite(text: bytes, array: np.ndarray[Any, Any]) -> bytes:
 
 
 def from_json(data: bytes | memoryview) -> Any:
-    """Parse JSON text, ``NaN``, ``Infinity`` and ``-Infinity`` included; raise ValueError when it is malformed.
+    """Parse JSON text with ``NaN``, ``Infinity`` and ``-Infinity``; raise ValueError for malformed text.
 
-    Bytes that are no UTF-8, which TensorFlow Serving writes as they are, become lone surrogates ("surrogateescape").
+    Bytes that are not UTF-8, which TensorFlow Serving writes unchanged, become lone surrogates ("surrogateescape").
     """
     try:
         return orjson.loads(data)
@@ -80,10 +79,10 @@ def from_json(data: bytes | memoryview) -> Any:
 
 
 def json_ready(name: str, array: Array) -> Any:
-    """Return an array of numbers as it is; strings as nested lists of text.
+    """Return an array of numbers unchanged; strings as nested lists of text.
 
-    As TensorFlow Serving has it, an output whose name ends in ``_bytes`` is written as ``{"b64": ...}``; so
-    are bytes that are no UTF-8, which it writes as broken text.
+    As in TensorFlow Serving, an output whose name ends in ``_bytes`` is written as ``{"b64": ...}``. So are bytes that
+    are not UTF-8, which TensorFlow Serving writes as broken text.
     """
     if not array.dtype.hasobject:
         return checked(name, array)
@@ -94,7 +93,7 @@ def json_ready(name: str, array: Array) -> Any:
 
 
 def checked(name: str, array: Array) -> Array:
-    """Return an array of real numbers or bools; raise NotAcceptable for others."""
+    """Return an array of real numbers or bools unchanged; raise NotAcceptable for others."""
     if array.dtype.kind not in "biuf":
         raise NotAcceptable(
             f"Accept: the output {name} holds {array.dtype}, which text cannot carry; accept application/x-npy"
@@ -121,8 +120,8 @@ def whole_text(name: str, array: Array) -> bytes:
 def row_texts(name: str, array: Array) -> list[bytes]:
     """Return the JSON of each row of an array of at least one dimension.
 
-    Numbers are written at once and the text is cut where one row ends and the next begins: the only places
-    with as many brackets as a row has dimensions.
+    The whole array is written at once. The text is cut between two rows: the only places with as many brackets as a row
+    has dimensions.
     """
     if array.dtype.hasobject:
         return [to_json(row) for row in json_ready(name, array)]
@@ -136,11 +135,11 @@ def row_texts(name: str, array: Array) -> list[bytes]:
 
 
 def encode_document(prediction: Prediction) -> bytes:
-    """Return ``{"predictions": [...]}`` row by row, ``{"outputs": ...}`` by column, ``{"results": [...]}``.
+    """Return ``{"predictions": [...]}`` by row, ``{"outputs": ...}`` by column, or ``{"results": [...]}``.
 
-    A row is a bare value for one output, an object by name for several. Outputs that have no rows come by
-    name. NaN and infinities are written as TensorFlow Serving does. Classes by name, where the model's options ask for
-    them, are ``{"predictions": [...]}`` whatever the layout.
+    A row is a bare value for one output, an object by name for several. Outputs without rows are written by name. NaN
+    and infinities are written as in TensorFlow Serving. Classes by name, if the model's options ask for them, are
+    ``{"predictions": [...]}`` in every layout.
     """
     if (ranked := prediction.ranked() if prediction.ranked else None) is not None:
         return b'{"predictions":[' + b",".join(ranked) + b"]}"
@@ -154,7 +153,7 @@ def encode_document(prediction: Prediction) -> bytes:
 
 
 def encode_lines(prediction: Prediction) -> bytes:
-    """Return one prediction a line; a single line for outputs that have no rows."""
+    """Return one prediction on each line; a single line for outputs without rows."""
     ranked = prediction.ranked() if prediction.ranked else None
     if ranked is not None:
         return b"\n".join((*ranked, b""))
@@ -163,7 +162,7 @@ def encode_lines(prediction: Prediction) -> bytes:
 
 
 def _by_column(prediction: Prediction) -> Any:
-    """Return whole outputs by name; the bare one where TensorFlow Serving's columnar form has just one."""
+    """Return whole outputs by name; a single one without a name, as in TensorFlow Serving's columnar form."""
     ready = {name: json_ready(name, array) for name, array in prediction.outputs.items()}
     return next(iter(ready.values())) if prediction.layout is Layout.COLUMNS and len(ready) == 1 else ready
 
@@ -180,16 +179,16 @@ def _rows(prediction: Prediction) -> list[bytes]:
 
 
 def _classes(outputs: Mapping[str, Array]) -> list[bytes]:
-    """Return ``[["label", score], ...]`` for each example; no label is "", no score is 0."""
+    """Return ``[["label", score], ...]`` for each example; a missing label is "", a missing score 0."""
     shape = next(iter(outputs.values())).shape
     labels = json_ready("classes", outputs["classes"]) if "classes" in outputs else [[""] * shape[1]] * shape[0]
-    # Through JSON: a float32 then has as few digits as tell it from its neighbours.
+    # By way of JSON: a float32 then has only the digits that identify it.
     scores = from_json(to_json(outputs["scores"])) if "scores" in outputs else [[0.0] * shape[1]] * shape[0]
     return [to_json(list(zip(*row, strict=True))) for row in zip(labels, scores, strict=True)]
 
 
 class JsonWriter(Writer):
-    """Documents as TensorFlow Serving's REST API has them."""
+    """JSON documents as in TensorFlow Serving's REST API."""
 
     media_types: ClassVar[tuple[str, ...]] = ("application/json",)
 
@@ -209,7 +208,7 @@ class JsonWriter(Writer):
 
 
 class JsonLinesWriter(Writer):
-    """One prediction a line. A model's options may choose AWS's way: the document on one line, without an end."""
+    """One prediction on each line. A model's options may choose AWS's form: one line without its end."""
 
     media_types: ClassVar[tuple[str, ...]] = ("application/jsonlines",)
     schema: ClassVar[Schema] = TEXT

@@ -1,4 +1,4 @@
-"""The headers Content-Type and Accept as RFC 9110 has them, and Content-Encoding: gzip and deflate, bounded."""
+"""Content-Type and Accept as in RFC 9110, and Content-Encoding: gzip and deflate, with limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ELEMENT = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+')
 
 @dataclass(frozen=True)
 class ContentType:
-    """A media type in lower case, such as ``text/csv``, and its parameters; "" where none was given."""
+    """A media type in lower case, such as ``text/csv``, and its parameters; "" if absent."""
 
     name: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -40,10 +40,10 @@ def _unquoted(value: str) -> str:
 
 @lru_cache(maxsize=64)
 def best_match(header: str, servable: tuple[str, ...]) -> str | None:
-    """Return the media type of ``servable`` that an Accept header likes best, None if it refuses them all.
+    """Return the media type of ``servable`` that an Accept header prefers, None if it refuses all.
 
-    Without a header the first. Of the ranges that a type lies in, the most exact one tells its quality. Among types
-    of the same quality the one named more exactly wins, then the one named earlier, then the earlier of ``servable``
+    Without a header it is the first one. The most specific range that contains a type decides its quality. Among types
+    of the same quality the more specific range wins, then the earlier range, then the earlier type of ``servable``
     (RFC 9110, 12.5.1 leaves that to the server).
     """
     if not header.strip():
@@ -61,22 +61,22 @@ def best_match(header: str, servable: tuple[str, ...]) -> str | None:
 
 
 def _ranges(header: str) -> Iterator[tuple[str, float]]:
-    """Yield the ranges of an Accept header with their quality; what has none is left out."""
+    """Yield the ranges of an Accept header with their quality; malformed ranges are left out."""
     for element in _ELEMENT.findall(header):
         parsed = parse_content_type(element)
         quality = parsed.parameters.get("q", "1")
         if _QUALITY.fullmatch(quality):
-            # "*" alone is what old Java clients send.
+            # old Java clients send a bare "*"
             yield "*/*" if parsed.name == "*" else parsed.name, float(quality)
 
 
 _GZIP = 16 + zlib.MAX_WBITS
 _CHUNK = 1 << 12
 _MOST_UNFOLDED = 1032
-"""Bytes that deflate makes of one at most."""
+"""Largest ratio of deflate."""
 _MAX_MEMBERS = 10_000
 _WINDOW_BITS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
-# UTF-32 before UTF-16: the mark of the one begins with that of the other.
+# UTF-32 before UTF-16, as the byte order mark of UTF-16 is a prefix of UTF-32's.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -84,7 +84,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Python knows many more by name, some of them no encodings of text, some quadratic in time.
+# Python has many more: some are not encodings of text, some take quadratic time.
 _CHARSETS = {
     **{"utf-8": "utf-8", "utf8": "utf-8", "us-ascii": "utf-8", "ascii": "utf-8"},
     **{"utf-16": "utf-16-be", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be"},
@@ -94,22 +94,22 @@ _CHARSETS = {
 
 
 def decoded_body(body: bytes, content_encoding: str, max_mb: int, context: RequestContext) -> bytes:
-    """Return a body as it was before its Content-Encoding; ``max_mb`` bounds the result in MiB.
+    """Return a body decoded from its Content-Encoding; ``max_mb`` bounds the result in MiB.
 
-    What it unfolds to is held as memory, and weighs. Raises UnsupportedMediaType for an encoding that is not gzip or
-    deflate, MalformedBody for a broken or truncated body, TooLarge before more than the limit has been unfolded,
-    DeadlineExceeded, and what ``Share.hold`` raises.
+    The result counts as the request's memory and weight. Raises UnsupportedMediaType for another encoding than gzip and
+    deflate, MalformedBody for a broken or truncated body, TooLarge before more than the limit is decompressed,
+    DeadlineExceeded, and as ``Share.hold``.
     """
     coding = content_encoding.strip().lower()
     if coding in ("", "identity"):
         return body
     if coding not in _WINDOW_BITS:
         raise UnsupportedMediaType(f"Content-Encoding: expected gzip, deflate or identity; got {coding[:40]!r}")
-    return _unfolded(body, _WINDOW_BITS[coding], coding, max_mb << 20, context)
+    return _decompressed_gzip(body, _WINDOW_BITS[coding], coding, max_mb << 20, context)
 
 
-def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, context: RequestContext) -> bytes:
-    """A gzip file may consist of several; zeros after the last are padding."""
+def _decompressed_gzip(body: bytes, window_bits: int, coding: str, limit: int, context: RequestContext) -> bytes:
+    """Decompress a gzip file, which may have several members; zeros after the last one are padding."""
     pieces: list[bytes] = []
     view, at, left, members = memoryview(body), 0, limit, 0
     decoder = None
@@ -123,7 +123,7 @@ def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, context: R
         context.check()
         context.memory.hold(len(body) + 2 * (limit - left + _MOST_UNFOLDED * len(chunk)), f"the {coding} body")
         try:
-            # One byte more than is allowed tells a body at the limit from one beyond it.
+            # one byte more than the limit, to detect a body beyond it
             pieces.append(decoder.decompress(chunk, left + 1))
         except zlib.error as error:
             raise MalformedBody(f"the body is not valid {coding}: {error}") from None
@@ -143,8 +143,8 @@ def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, context: R
 def as_utf8(body: bytes, content_type: ContentType) -> bytes:
     """Return the text of a body as UTF-8 without a byte order mark.
 
-    A byte order mark wins over the parameter charset; without either it is UTF-8, and then not checked.
-    Raises UnsupportedMediaType for an unknown charset, MalformedBody for bytes that are not in it.
+    A byte order mark has precedence over the parameter charset. The default is UTF-8, which is not checked. Raises
+    UnsupportedMediaType for an unknown charset, MalformedBody for invalid bytes.
     """
     for mark, encoding in _MARKS:
         if body.startswith(mark):

@@ -1,6 +1,6 @@
-"""multipart/form-data with one image or several, under any names: a batch in the order of the parts.
+"""multipart/form-data with one or several images, under any names: a batch in the order of the parts.
 
-werkzeug's parser is imported by whoever reads a form, so that the other codecs need no werkzeug.
+werkzeug's parser is imported on first use, as the other codecs do not need werkzeug.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from lightbox.openapi.schemas import BINARY, Schema
 
 MAX_PARTS = 1000
 _CHUNK, _MAX_HEADERS = 1 << 16, 1 << 18
-"""In bytes. Given a piece at a time, the parser keeps no more than the headers of one part."""
+"""In bytes. The parser gets the body in pieces of this size, so it buffers only the headers of one part."""
 
 
 class MultipartCodec(Reader):
-    """Reads forms as browsers and ``curl -F image=@photo.jpg`` send them.
+    """Reads forms of browsers and of ``curl -F image=@photo.jpg``.
 
-    Every part is an image; file fields without a file are left out.
+    Every part is an image; empty file fields are left out.
     """
 
     media_types: ClassVar[tuple[str, ...]] = ("multipart/form-data",)
@@ -45,7 +45,7 @@ class MultipartCodec(Reader):
 
 
 def read_parts(body: bytes, content_type: ContentType, context: RequestContext) -> list[bytes]:
-    """Return the contents of a form's parts, and note their fields in the context.
+    """Return the contents of a form's parts, and note their field names in the context.
 
     Raises MalformedBody, TooLarge, and DeadlineExceeded as context.check does.
     """
@@ -70,7 +70,7 @@ def read_parts(body: bytes, content_type: ContentType, context: RequestContext) 
 
 
 def _parts(body: bytes, boundary: bytes, step: Callable[[], None]) -> Iterator[tuple[str, bytes]]:
-    """Yield field and content of each part that has a file or a value; ``step`` is called again and again."""
+    """Yield field name and content of each part with a file or a value; ``step`` is called in between."""
     from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
 
     def events() -> Iterator[Event]:

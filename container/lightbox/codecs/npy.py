@@ -1,4 +1,4 @@
-"""npy and npz both ways, and one output as its own bytes. A zip file is bounded in all that it may declare."""
+"""npy and npz for requests and responses, and one output as raw bytes. Every declared size of a zip file is checked."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureS
 _MAGIC, _ENTRY = b"PK\x03\x04", b"PK\x01\x02"
 MAX_MEMBERS = 256
 _MOST_ENTRIES = 10_000
-"""In the directory, which zipfile reads as a whole. What begins an entry is rare elsewhere in a file."""
+"""Most entries; zipfile reads the whole directory, and the entries' signature is rare elsewhere in a file."""
 _READ_HEADER = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 _KINDS = "biufcSU"
 _MAX_HEADER = 10_000
 _MAX_RANK = 32
 UNNAMED = "arr_0"
-"""What numpy calls the first array that ``savez`` was given without a name."""
+"""numpy's name for the first unnamed array of ``savez``."""
 
 
 def read_members(body: bytes, max_mb: int, context: RequestContext) -> dict[str, bytes]:
     """Return the uncompressed members by name, without ``.npy``.
 
-    Raises TooLarge before more than ``max_mb`` MiB have been unpacked, MalformedBody for a file that is
-    broken or encrypted, or uses another compression than numpy does.
+    Raises TooLarge before more than ``max_mb`` MiB are unpacked, MalformedBody for a broken or encrypted file, or one
+    with a compression that numpy does not use.
     """
     _check_count(body.count(_ENTRY), _MOST_ENTRIES)
     try:
@@ -45,7 +45,7 @@ def read_members(body: bytes, max_mb: int, context: RequestContext) -> dict[str,
             return _unpacked(archive, len(body), max_mb, context)
     except LightboxError:
         raise
-    except Exception as error:  # zipfile raises more than its own errors
+    except Exception as error:  # zipfile raises other exceptions too
         raise MalformedBody(f"npz: the file cannot be read: {str(error)[:100]}") from None
 
 
@@ -60,7 +60,7 @@ def _unpacked(archive: zipfile.ZipFile, packed: int, max_mb: int, context: Reque
     for info in archive.infolist():
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise MalformedBody("npz: expected members that are stored or deflated")
-        # A member is read up to the size that it declares, and no further.
+        # A member is read up to its declared size.
         unpacked = limit - left + min(info.file_size, left + 1)
         context.check()
         context.memory.weigh(unpacked)
@@ -75,7 +75,7 @@ def _unpacked(archive: zipfile.ZipFile, packed: int, max_mb: int, context: Reque
 
 
 class NpyCodec(Reader, Writer):
-    """One array in an npy file; with the bytes of a zip file several by name."""
+    """One array in an npy file, or several by name in a zip file, which its first bytes identify."""
 
     media_types: ClassVar[tuple[str, ...]] = ("application/x-npy",)
     single: ClassVar[bool] = True
@@ -101,7 +101,7 @@ class NpyCodec(Reader, Writer):
     ) -> dict[str, Array]:
         if not body.startswith(_MAGIC):
             spec = only_input(signature, content_type.name)
-            return _fitted({spec.name: read_npy(body)}, signature, context)
+            return _as_inputs({spec.name: read_npy(body)}, signature, context)
         arrays = {
             name: read_npy(member) for name, member in read_members(body, self._options.max_body_mb, context).items()
         }
@@ -111,11 +111,11 @@ class NpyCodec(Reader, Writer):
             raise InputMismatch(
                 f"npz: expected arrays named {', '.join(signature.inputs)}, got {', '.join(arrays)[:200] or 'none'}"
             )
-        return _fitted(arrays, signature, context)
+        return _as_inputs(arrays, signature, context)
 
 
-def _fitted(arrays: Mapping[str, Array], signature: SignatureSpec, context: RequestContext) -> dict[str, Array]:
-    """Return the arrays as the signature's inputs. Numbers weigh what the model wants, which may be 8 times as much."""
+def _as_inputs(arrays: Mapping[str, Array], signature: SignatureSpec, context: RequestContext) -> dict[str, Array]:
+    """Return the arrays as the signature's inputs; converted numbers may take 8 times the memory."""
     weight = held = 0
     for name, array in arrays.items():
         spec = signature.inputs[name]
@@ -125,17 +125,17 @@ def _fitted(arrays: Mapping[str, Array], signature: SignatureSpec, context: Requ
         if array.dtype.kind in "SU":
             held += 2 * array.nbytes + 160 * array.size
         elif not spec.is_string and array.dtype != numpy_dtype(spec):
-            held += array.size * (itemsize + 3)  # and whether each is finite
+            held += array.size * (itemsize + 3)  # and a flag for each: whether it is finite
     context.memory.weigh(weight)
     context.memory.hold(held, "npy")
     return {name: fitted(array, signature.inputs[name]) for name, array in arrays.items()}
 
 
 def read_npy(data: bytes) -> Array:
-    """Return the array in an npy file of version 1 or 2, a read-only view of ``data`` where it lies well.
+    """Return the array in an npy file of version 1 or 2, a read-only view of ``data`` if it is aligned.
 
-    Numbers, bools, byte strings and text of any byte order, in row- or column-major order. The header is
-    checked against the length of ``data`` first. Raises MalformedBody.
+    Numbers, bools, byte strings and text of any byte order, in row- or column-major order. The header is checked
+    against the length of ``data`` first. Raises MalformedBody.
     """
     stream = io.BytesIO(data)
     try:
@@ -144,7 +144,7 @@ def read_npy(data: bytes) -> Array:
     except KeyError:
         raise MalformedBody("npy: expected version 1 or 2 of the format") from None
     except Exception as error:
-        # The header is a Python literal: what the parser raises for a broken one depends on its version.
+        # The header is a Python literal: the parser's exception for a broken one depends on its version.
         raise MalformedBody(f"npy: the header cannot be read: {str(error)[:100]}") from None
     if dtype.kind not in _KINDS or not dtype.itemsize or len(shape) > _MAX_RANK:
         raise MalformedBody(
@@ -162,7 +162,7 @@ def read_npy(data: bytes) -> Array:
 
 
 class NpzCodec(NpyCodec):
-    """Arrays by name in an npz file; responses are not compressed."""
+    """Arrays by name in an npz file; responses are stored without compression."""
 
     media_types: ClassVar[tuple[str, ...]] = ("application/x-npz",)
     synonyms: ClassVar[tuple[str, ...]] = ("application/zip",)
@@ -171,7 +171,7 @@ class NpzCodec(NpyCodec):
     @override
     def encode(self, prediction: Prediction) -> Response:
         buffer = io.BytesIO()
-        # Not np.savez: an output named as one of its parameters could not be passed to it.
+        # np.savez cannot take an output with the name of one of its parameters.
         with zipfile.ZipFile(buffer, "w") as archive:
             for name, array in prediction.outputs.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -180,9 +180,9 @@ class NpzCodec(NpyCodec):
 
 
 class OctetStreamWriter(Writer):
-    """One output's own bytes: numbers little-endian and row-major, or a single string as it is.
+    """One output as raw bytes: numbers little-endian and row-major, or a single string unchanged.
 
-    The headers X-Lightbox-Output, -Dtype and -Shape say what they are.
+    The headers X-Lightbox-Output, -Dtype and -Shape describe it.
     """
 
     media_types: ClassVar[tuple[str, ...]] = ("application/octet-stream",)

@@ -1,7 +1,7 @@
 """Objects from the raw outputs of detectors.
 
 Scores, thresholds and suppression are those of Ultralytics' ``non_max_suppression``, of transformers'
-``post_process_object_detection``, and of the graphs of TensorFlow's Object Detection API, which suppress by themselves.
+``post_process_object_detection``, and of the graphs of TensorFlow's Object Detection API, which suppress themselves.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from lightbox.model.spec import Array
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 _FRACTIONS = 4.0
-"""Centers of boxes that are all below this are fractions of the input: in pixels they would be its corner alone."""
+"""Box centers that are all below this are fractions of the input: in pixels they would all lie in its corner."""
 _MOST_SCORE = 1.1
-"""What is more is no probability, which float16 and rounding may pass by a little."""
+"""Largest probability, with a margin for float16 and rounding."""
 
 
 class Objects(NamedTuple):
-    """What is in one picture, the best first."""
+    """The objects of one picture, the best first."""
 
     classes: Int64
     """[K]"""
@@ -46,15 +46,15 @@ class Objects(NamedTuple):
     """[K, 4]: left, top, right, bottom, in pixels of the model's input."""
 
     def chosen(self, which: Int64 | slice) -> Objects:
-        """Return some of them."""
+        """Return a selection."""
         return Objects(self.classes[which], self.scores[which], self.boxes[which])
 
 
 class Limits(NamedTuple):
-    """Which of a model's boxes are objects. Scores of ``score`` and below are none.
+    """Which of a model's boxes are objects: those with a score above ``score``.
 
-    Of two boxes of one class, or of any where ``class_agnostic``, that overlap by more than ``iou`` (intersection over
-    union), the one of the lower score is none. There are at most ``most``.
+    Of two boxes of the same class, or of any class if ``class_agnostic``, that overlap by more than ``iou``
+    (intersection over union), only the one with the higher score remains. At most ``most`` objects remain.
     """
 
     score: float = 0.25
@@ -68,14 +68,14 @@ def find_objects(
 ) -> list[Objects]:
     """Return the objects of each row of a batch, whose pictures have a ``size``: width, height.
 
-    Raises ModelFailed for outputs that are not of that form.
+    Raises ModelFailed for outputs of another form.
     """
     shapes: Shapes = {name: array.shape for name, array in outputs.items()}
     numbers = {name: array.astype(np.float32) for name, array in outputs.items() if array.dtype.kind in "iuf"}
     problem = form_problem(form, shapes) if len(numbers) == len(outputs) else form_sentence(form, shapes)
     if problem:
         raise ModelFailed(f"detections: {problem}")
-    with np.errstate(all="ignore"):  # what is no number is no object
+    with np.errstate(all="ignore"):  # NaN is not an object
         if form == "ultralytics":
             (output,) = numbers.values()
             return [_of_ultralytics(row, size, limits) for row in output]
@@ -90,7 +90,7 @@ def find_objects(
 def _of_ultralytics(row: Float32, size: tuple[int, int], limits: Limits) -> Objects:
     if row.shape[1] == END_TO_END:
         boxes = _in_pixels(row[:, :4], row[:, :4], size)
-        best = _best(Objects(_whole(row[:, 5]), row[:, 4], boxes), limits)
+        best = _best(Objects(_as_integers(row[:, 5]), row[:, 4], boxes), limits)
         turned = np.flatnonzero((best.boxes[:, 2:] < best.boxes[:, :2]).any(axis=1))
         if 2 * len(turned) > len(best.scores):
             raise ModelFailed(
@@ -107,7 +107,7 @@ def _of_ultralytics(row: Float32, size: tuple[int, int], limits: Limits) -> Obje
     passed = scores > limits.score  # few of many: the rest need no corners
     boxes = _in_pixels(_corners(row[:4].T[passed]), row[:2], size)
     best = _best(Objects(classes[passed], scores[passed], boxes), limits)
-    return best.chosen(_left_over(best, limits))
+    return best.chosen(_without_overlaps(best, limits))
 
 
 def _in_pixels(boxes: Float32, places: Float32, size: tuple[int, int]) -> Float32:
@@ -132,32 +132,32 @@ def _of_tensorflow(outputs: Mapping[str, Float32], size: tuple[int, int]) -> Ite
             f"detections: expected {NUMBER} of [{rows}], one for each picture; the model gives {len(counts)}"
         )
     scale = np.array(size * 2, np.float32)
-    for index, count in enumerate(_whole(counts.clip(0, slots))):
+    for index, count in enumerate(_as_integers(counts.clip(0, slots))):
         seen = slice(max(0, count))
         boxes = outputs[BOXES][index][seen, [1, 0, 3, 2]] * scale
-        yield Objects(_whole(outputs[CLASSES][index][seen]), outputs[SCORES][index][seen], boxes)
+        yield Objects(_as_integers(outputs[CLASSES][index][seen]), outputs[SCORES][index][seen], boxes)
 
 
-def _whole(values: Float32) -> Int64:
-    """Return classes, or counts; -1 for what is no number."""
+def _as_integers(values: Float32) -> Int64:
+    """Return classes or counts; -1 for NaN and infinities."""
     return np.where(np.isfinite(values), values, -1).astype(np.int64)
 
 
 def _corners(centered: Float32) -> Float32:
-    """Return left, top, right, bottom of center x, center y, width, height."""
+    """Convert center x, center y, width, height to left, top, right, bottom."""
     half = centered[:, 2:] / 2
     return np.concatenate([centered[:, :2] - half, centered[:, :2] + half], axis=1)
 
 
 def _best(found: Objects, limits: Limits) -> Objects:
-    """Return the objects that have a score, a class and a box, the best first."""
+    """Return the objects with a score, a class and a box, the best first."""
     is_whole = (found.classes >= 0) & np.isfinite(found.boxes).all(axis=1)
     passed = np.flatnonzero(is_whole & (found.scores > limits.score))
     return found.chosen(passed[(-found.scores[passed]).argsort(kind="stable")])
 
 
-def _left_over(best: Objects, limits: Limits) -> Int64:
-    """Return which objects, the best first, are left when those that overlap better ones are not."""
+def _without_overlaps(best: Objects, limits: Limits) -> Int64:
+    """Return the indices of the objects that overlap no better one; the best object comes first."""
     left, top, right, bottom = best.boxes.T
     areas = (right - left) * (bottom - top)
     candidates, kept = np.arange(len(areas)), list[int]()
@@ -167,7 +167,7 @@ def _left_over(best: Objects, limits: Limits) -> Int64:
         width = np.minimum(right[rest], right[one]) - np.maximum(left[rest], left[one])
         height = np.minimum(bottom[rest], bottom[one]) - np.maximum(top[rest], top[one])
         shared = width.clip(0) * height.clip(0)
-        overlaps = shared / (areas[rest] + areas[one] - shared) > limits.iou  # not where both have no area
+        overlaps = shared / (areas[rest] + areas[one] - shared) > limits.iou  # false if both have no area
         if not limits.class_agnostic:
             overlaps &= best.classes[rest] == best.classes[one]
         candidates = rest[~overlaps]

@@ -1,4 +1,4 @@
-"""How bodies are read and written, and how large they may be."""
+"""Options of codecs: how images are decoded, and the largest size of bodies."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from lightbox.images.limits import ImageLimits
 
 @dataclass(frozen=True)
 class CodecOptions:
-    """How images are decoded, and how large bodies may be, in MiB."""
+    """How images are decoded, and the largest size of bodies in MiB."""
 
     limits: ImageLimits = field(default_factory=ImageLimits)
     processes: int = 1
-    """How many processes decode images on this machine's cores."""
+    """Number of processes that decode images on this machine's cores."""
     max_body_mb: int = 100

@@ -1,6 +1,6 @@
-"""The best classes, or the objects, of each row of a prediction by name: what the options of a model ask for.
+"""The best classes, or the objects, of each row of a prediction by name, as the options of a model ask for.
 
-Each row is JSON text: scores then have the digits that they have in every other response.
+Each row is JSON text, so that scores have the same digits as in other responses.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from lightbox.model.spec import Array, ModelCall, image_input
 
 
 def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> list[bytes] | None:
-    """Return ``[{"label", "class", "score"}, ...]`` of each row, the largest score first; None where that cannot be.
+    """Return ``[{"label", "class", "score"}, ...]`` of each row, the largest score first; None if not applicable.
 
-    For one output [rows, classes], the ``top_k`` best, 5 unless set; without labels the items have none. For the
-    outputs of a detector, all objects that it counts, at most ``top_k``, with their ``box`` as the model gives it; with
-    ``detections``, in pixels of the pictures that ``call`` was made of; None for a signature whose outputs are none of
-    them. Raises ModelFailed for outputs that hold none.
+    For one output [rows, classes]: the ``top_k`` best classes, 5 by default; without labels the items have none. For
+    the outputs of a detector: all objects that it counts, at most ``top_k``, with their ``box`` as in the output. With
+    ``detections``: boxes in pixels of the pictures of ``call``. None for a signature without such outputs. Raises
+    ModelFailed for outputs without valid values.
     """
     labels = tuple(options.labels or ())
     if options.detections is not None:
@@ -40,7 +40,7 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
 
 
 def best_classes(scores: Array, top_k: int | None) -> Array:
-    """Return the classes of each row by score; of equal ones the lower class comes first, NaN comes last."""
+    """Return the classes of each row by score; for equal scores the lower class comes first, NaN comes last."""
     count = min(top_k or DEFAULT_TOP_K, scores.shape[1])
     values = scores.astype(np.float64)
     values[np.isnan(values)] = -np.inf
@@ -64,7 +64,7 @@ def _objects(outputs: Mapping[str, Array], labels: tuple[str, ...], top_k: int |
 
 
 def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> Iterator[Objects]:
-    """Yield the objects in each picture, with boxes in its pixels; numbers have them in those of the input."""
+    """Yield the objects in each picture, with boxes in its pixels; for number inputs in those of the input."""
     wanted = image_input(call.signature)
     assert options.detections is not None and wanted is not None, "it has objects"
     height, width = (call.inputs[wanted.name].shape[side] for side in wanted.sides)
@@ -78,7 +78,7 @@ def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCa
             yield objects
             continue
         boxes = call.placed[index].in_picture(objects.boxes)
-        seen = np.flatnonzero((boxes[:, 2:] > boxes[:, :2]).all(axis=1))  # not in the padding, nor in what is cut off
+        seen = np.flatnonzero((boxes[:, 2:] > boxes[:, :2]).all(axis=1))  # not in the padding or the cut-off part
         yield objects._replace(boxes=boxes).chosen(seen)
 
 
@@ -95,13 +95,13 @@ def _boxed(heads: list[bytes], classes: Array, scores: Array, boxes: Array) -> b
 
 
 def score_texts(numbers: Array) -> Sequence[bytes]:
-    """Return the text of each number of one row, as every response in JSON has it."""
+    """Return the text of each number of one row, as in all JSON responses."""
     return array_text(numbers)[1:-1].split(b",") if numbers.size else ()
 
 
 @lru_cache(maxsize=64)
 def _heads(labels: tuple[str, ...]) -> list[bytes]:
-    """Return how the items of each class begin."""
+    """Return the first part of the JSON item of each class."""
     return [b'{"label":' + to_json(label) + b',"class":%d,"score":' % index for index, label in enumerate(labels)]
 
 

@@ -31,9 +31,9 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
     settings, pipeline = services.settings, services.pipeline
     app = Flask("lightbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
-    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # it is an empty page of HTML; 405 tells as much, in our form
-    app.url_map.merge_slashes = False  # a redirect would be HTML, to the plain http of whatever Host the caller sends
-    # The edge answers what a view raises.
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # an empty HTML page; our 405 has a JSON body
+    app.url_map.merge_slashes = False  # a redirect would be HTML, to plain http and the caller's Host
+    # Errors pass through Flask: the edge answers them.
     app.config["PROPAGATE_EXCEPTIONS"] = True
 
     @app.errorhandler(HTTPException)

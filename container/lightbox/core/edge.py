@@ -1,8 +1,8 @@
-"""The edge of the service: how every request comes in and how every response leaves, whatever the route.
+"""The edge of the service: every request enters here and every response leaves here, on all routes.
 
-``Edge`` is WSGI middleware around Flask. It admits requests, gives each an id, a deadline and a context, turns every
-exception into an error response, logs what is our fault and reports the finished request. ``error_bodies`` has the form
-of errors.
+``Edge`` is WSGI middleware around Flask. It admits requests, gives each an id, a deadline and a context, turns
+exceptions into error responses, logs our own failures and reports the finished request. ``error_bodies`` defines the
+form of errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from lightbox.core.error_bodies import REQUEST_ID_HEADER, Headers, error_response, status_line
-from lightbox.core.errors import HungUp, LightboxError, WaitedTooLong
+from lightbox.core.errors import ClientDisconnected, LightboxError, QueueTimeout
 from lightbox.core.request_context import Header, MakeContext, RequestContext, Turns
 from lightbox.machine.temporary_storage import is_full, storage_full
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
@@ -29,27 +29,27 @@ from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 log = logging.getLogger("lightbox")
 
 RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
-"""When nginx had the whole request, seconds since the epoch; nginx sets it, a caller's own never gets through."""
-# The last is boto3's InferenceId: so it is in the log, in errors, and in ResponseMetadata of what boto3 returns.
+"""Time at which nginx had received the whole request, in seconds since the epoch. nginx overwrites a caller's own."""
+# The last one is boto3's InferenceId. It appears in the log, in errors and in boto3's ResponseMetadata.
 REQUEST_ID_HEADERS = (REQUEST_ID_HEADER, "X-Request-Id", "X-Amzn-SageMaker-Inference-Id")
-"""Where a caller's own id for its request is looked for, in this order."""
+"""Headers in which a caller may send a request id, in order of precedence."""
 REQUEST_ID_PATTERN = "[A-Za-z0-9._:/+=-]{1,128}"
-"""What a caller's id may be, as a regular expression of Python's and nginx's; another is not taken."""
+"""The allowed form of a caller's id, as a regular expression that Python and nginx share. Other ids are replaced."""
 MODEL_HEADER = "X-Lightbox-Model"
-"""Which model has answered a prediction: name/version."""
+"""The model that answered a prediction, as name/version."""
 SERVER_TIMING = "Server-Timing"
 """https://www.w3.org/TR/server-timing/"""
 EXCHANGE = "lightbox.exchange"
-"""Key of the WSGI environ under which a request's Exchange is."""
+"""Key of the request's Exchange in the WSGI environ."""
 
 _REQUEST_ID = re.compile(REQUEST_ID_PATTERN)
 _PIECE = 1 << 18
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 Work = Callable[[bytes, Header, RequestContext], bytes]
-"""Answers a serialized message of gRPC, with a look-up of the caller's headers. Raises LightboxError."""
+"""Answers a serialized gRPC message; its second argument looks up the caller's headers. Raises LightboxError."""
 Tell = Callable[[int, int], None]
-"""Hears how many requests a process has, waiting or in progress, and how many are in progress."""
+"""Receives the number of requests of a process, waiting or in progress, and the number in progress."""
 
 
 @lru_cache(maxsize=256)
@@ -59,12 +59,12 @@ def _variable(header: str) -> str:
 
 
 def header_of(environ: Mapping[str, Any]) -> Header:
-    """Return what looks up the headers of a request of WSGI."""
+    """Return a function that looks up the headers of a WSGI request."""
     return lambda name: environ.get(_variable(name))
 
 
 def choose_request_id(header: Header) -> str:
-    """Return the caller's id for a request when it is a plain one, else a new one; ``header`` looks a header up."""
+    """Return the caller's id if it has the allowed form, else a new one; ``header`` looks up a header."""
     for name in REQUEST_ID_HEADERS:
         given = header(name)
         if given and _REQUEST_ID.fullmatch(given):
@@ -73,9 +73,9 @@ def choose_request_id(header: Header) -> str:
 
 
 def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
-    """Return the error that the caller sees; log one that is not the caller's fault, a bug with its traceback.
+    """Return the error for the caller. Log it unless the caller caused it; bugs are logged with their traceback.
 
-    A model server that is away, or the end of the time for a request, is no bug.
+    An unreachable model server and a passed deadline are no bugs.
     """
     ours: LightboxError
     if isinstance(error, LightboxError):
@@ -86,15 +86,15 @@ def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
         ours = LightboxError(f"internal error: {type(error).__name__}")
     if ours.status >= 500:
         log.error("request %s: %s", request_id, ours.message, exc_info=error if ours.status == 500 else None)
-    _forget_frames(error)
+    _drop_tracebacks(error)
     return ours
 
 
-def _forget_frames(error: BaseException | None) -> None:
-    """Take the tracebacks from an error and from those before it.
+def _drop_tracebacks(error: BaseException | None) -> None:
+    """Remove the tracebacks from an error and from its causes.
 
-    Frames keep what they worked on, such as the body, and some of them, as Flask's, keep the error: without this
-    each failed request would hold its memory until the collector of circles comes.
+    Frames keep their local variables, such as the body, and some frames, such as Flask's, keep the error. This cycle
+    would hold the memory of each failed request until the garbage collector runs.
     """
     while error is not None and error.__traceback__ is not None:
         error.__traceback__ = None
@@ -102,65 +102,65 @@ def _forget_frames(error: BaseException | None) -> None:
 
 
 def server_timing(context: RequestContext) -> str:
-    """Return the header's value: milliseconds of each stage and of the whole, and the wire."""
-    told = [f"{name};dur={seconds * 1000:.3f}" for name, seconds in context.durations().items()]
-    told += context.timings
-    return ", ".join([*told, f'wire;desc="{context.transport}"'] if context.transport else told)
+    """Return the header's value: milliseconds of each stage and in total, and the transport."""
+    parts = [f"{name};dur={seconds * 1000:.3f}" for name, seconds in context.durations().items()]
+    parts += context.timings
+    return ", ".join([*parts, f'wire;desc="{context.transport}"'] if context.transport else parts)
 
 
 class Requests:
-    """The requests of one process: those that wait for their turn, and those in progress with their contexts.
+    """The requests of one process: those in the queue, and those in progress with their contexts.
 
-    ``tell`` hears of every change. A request in progress is overdue ``answered_after`` seconds after it came: nginx has
-    answered 504. Threads cannot be ended, so what does not look at its deadline runs on, a user's loop above all; the
-    log tells of it, once, and a stop does not wait for it.
+    ``tell`` receives every change. A request in progress is overdue ``answered_after`` seconds after its arrival, when
+    nginx has answered it with 504. Python cannot end a thread, so a loop in user code runs on. The log reports each
+    overdue request once, and a stop does not wait for it.
     """
 
     def __init__(self, answered_after: float = math.inf, tell: Tell | None = None) -> None:
-        self.here = 0
-        """How many there are, waiting or in progress."""
+        self.total = 0
+        """The number of requests, waiting or in progress."""
         self._answered_after = answered_after
-        self._tell = tell or (lambda here, in_progress: None)
+        self._tell = tell or (lambda total, in_progress: None)
         self._lock = threading.Lock()
         self._in_progress: dict[str, RequestContext] = {}
         self._overdue: set[str] = set()
 
-    def come(self) -> None:
-        """Count a request that has come."""
+    def enter(self) -> None:
+        """Add a request to the count."""
         self._change(1)
 
     def leave(self) -> None:
-        """Count a request no more."""
+        """Remove a request from the count."""
         self._change(-1)
 
     def _change(self, by: int) -> None:
         with self._lock:
-            self.here += by
-            self._tell(self.here, len(self._in_progress))
+            self.total += by
+            self._tell(self.total, len(self._in_progress))
 
     @contextmanager
     def progress(self, request_id: str, context: RequestContext) -> Iterator[None]:
-        """Count a request that has come as in progress for as long; its id may be another's too."""
+        """Count a request as in progress inside the block; several requests may have the same id."""
         key = f"{request_id} {id(context)}"
         with self._lock:
             self._in_progress[key] = context
-            self._tell(self.here, len(self._in_progress))
+            self._tell(self.total, len(self._in_progress))
         try:
             yield
         finally:
             with self._lock:
                 del self._in_progress[key]
-                self._tell(self.here, len(self._in_progress))
+                self._tell(self.total, len(self._in_progress))
                 if key in self._overdue:
                     self._overdue.discard(key)
                     log.warning("request %s: ended %.0f s after its arrival", request_id, _age(context))
 
-    def alone(self) -> bool:
-        """Tell whether at most one is in progress."""
+    def is_alone(self) -> bool:
+        """Return whether at most one request is in progress."""
         return len(self._in_progress) <= 1
 
     def overdue(self) -> int:
-        """Return how many are overdue; have the log tell of those that are new."""
+        """Return the number of overdue requests; log those that are new."""
         with self._lock:
             late = {key: _age(context) for key, context in self._in_progress.items() if self._is_late(context)}
             new = late.keys() - self._overdue
@@ -183,11 +183,11 @@ def _age(context: RequestContext) -> float:
 
 
 class Edge:
-    """Admits ``in_progress`` requests at once; the others wait for their turn, as long as their deadline allows.
+    """Admits ``in_progress`` requests at once; the others wait, each until its deadline.
 
-    nginx counts those that wait, for all workers together. A request that waits costs next to nothing: Flask does not
-    see it. ``observers`` hear of every response; ``make_context`` makes a request's context; ``requests`` are those of
-    this process.
+    nginx bounds the number of waiting requests of all workers. A waiting request takes almost no resources: Flask has
+    not seen it yet. ``observers`` receive every response; ``make_context`` makes a request's context; ``requests`` are
+    the requests of this process.
     """
 
     def __init__(
@@ -207,10 +207,10 @@ class Edge:
         self._make_context = make_context or (lambda allowed, header, waited: RequestContext(allowed, waited))
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer a request when its turn comes, with 504 when its time has passed before."""
+        """Answer a request when a thread is free, or with 504 when its deadline passes first."""
         waited, came = seconds_since_received(environ), time.perf_counter()
         left = self._deadline_seconds - waited
-        self.requests.come()
+        self.requests.enter()
         admitted = left > 0 and self._turns.acquire(left)
         try:
             exchange = self._exchange(environ, start_response, waited + time.perf_counter() - came)
@@ -236,12 +236,12 @@ class Edge:
     @staticmethod
     def _refusal(environ: dict[str, Any], admitted: bool, waited: float) -> LightboxError | None:
         if not admitted:
-            return WaitedTooLong(f"try again: the request waited {waited:.1f} s for a thread and was not started")
-        return HungUp("try again: the client has disconnected") if _hung_up(environ) else None
+            return QueueTimeout(f"try again: the request waited {waited:.1f} s for a thread and was not started")
+        return ClientDisconnected("try again: the client has disconnected") if _hung_up(environ) else None
 
 
 class Exchange:
-    """One request and its response on their way through the edge. Views find it in the environ under EXCHANGE."""
+    """One request and its response at the edge. Views find it in the environ under EXCHANGE."""
 
     def __init__(
         self,
@@ -254,27 +254,27 @@ class Exchange:
         self.context = context
         self.request_id = request_id
         self.route = UNMATCHED
-        """The rule that the path matched, as soon as one has."""
+        """The rule that the path matched; None before routing."""
         self.is_observed = True
-        """Whether observers hear of the response: the request is logged and counted."""
+        """Whether observers receive the response: then the request is logged and counted."""
         self._environ = environ
         self._start_response = start_response
         self._observers = observers
         self.error_code: str | None = None
-        """What observers hear of an error; a view sets it that answers with an error of its own form."""
+        """The error that observers receive. A view sets it when it writes the error response itself."""
         self._started = False
 
     def run(self, app: WsgiApp) -> Iterable[bytes]:
-        """Have the app answer. An exception becomes an error response."""
+        """Call the app. An exception becomes an error response."""
         try:
             return app(self._environ, self._start)
         except Exception as error:
             return self._fail(as_lightbox_error(error, self.request_id))
 
     def refuse(self, error: LightboxError) -> list[bytes]:
-        """Answer a request that is not begun."""
-        if not isinstance(error, HungUp):
-            pass_over_body(self._environ)
+        """Answer a request without calling the app."""
+        if not isinstance(error, ClientDisconnected):
+            drain_body(self._environ)
         return self._fail(error)
 
     def _fail(self, error: LightboxError) -> list[bytes]:
@@ -284,7 +284,7 @@ class Exchange:
         return [body]
 
     def _start(self, status: str, headers: Headers, exc_info: Any = None) -> Any:
-        """WSGI's start_response, for the app: add what every response carries, and report the request."""
+        """WSGI's start_response for the app: add the common headers, and report the request."""
         self._started = True
         self.context.finish()
         headers = [item for item in headers if item[0] != REQUEST_ID_HEADER]
@@ -317,15 +317,15 @@ def _size(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() else 0
 
 
-def pass_over_body(environ: dict[str, Any]) -> None:
-    """Read and drop the body: gunicorn resets a connection with over 64 kB unread, and nginx has to make a new one."""
+def drain_body(environ: dict[str, Any]) -> None:
+    """Read and drop the body. With over 64 kB unread, gunicorn resets the connection and nginx must open a new one."""
     stream = environ.get("wsgi.input")
     while stream is not None and stream.read(_PIECE):
         pass
 
 
 def seconds_since_received(environ: dict[str, Any]) -> float:
-    """Return how long ago nginx had the whole request, 0 for a request that did not come from nginx."""
+    """Return the seconds since nginx had the whole request; 0 without nginx."""
     try:
         return max(0.0, time.time() - float(environ.get(RECEIVED_HEADER, "")))
     except ValueError:
@@ -333,10 +333,10 @@ def seconds_since_received(environ: dict[str, Any]) -> float:
 
 
 def _hung_up(environ: dict[str, Any]) -> bool:
-    """Tell whether the other side has closed the connection: nginx does so when its own client has."""
+    """Return whether the peer has closed the connection; nginx closes it when its client has."""
     connection = environ.get("gunicorn.socket")
     if connection is None:
         return False
     poller = select.poll()
-    poller.register(connection, select.POLLRDHUP)  # reading would find what is left of the body first
+    poller.register(connection, select.POLLRDHUP)  # reading would return the rest of the body first
     return bool(poller.poll(0))

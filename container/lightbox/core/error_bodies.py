@@ -1,6 +1,6 @@
-"""The JSON of an error, and the whole response around it; and what ends a call of gRPC with an error.
+"""The JSON body of an error, its HTTP response, and the trailers of a failed gRPC call.
 
-The edge, the supervisor, nginx's configuration and streams write their errors with it.
+The edge, the supervisor, nginx's configuration and streams use it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _ENDPOINTS = "/endpoints/"
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 _OUTER_SPACES = re.compile("^ +| +$")
 _OF_NO_MODEL = (RouteNotFound, MethodNotAllowed, Unauthenticated, PermissionDenied)
-"""SageMaker itself would have answered: these are no ModelError."""
+"""Codes of errors that SageMaker itself would return; they are never wrapped in a ModelError."""
 _CHALLENGES = ('Bearer realm="Lightbox"', 'Basic realm="Lightbox", charset="UTF-8"')
-"""A header each: browsers look for Basic at the beginning of one."""
+"""Two headers, as browsers look for Basic only at the beginning of one."""
 
 Headers = list[tuple[str, str]]
 
@@ -41,7 +41,7 @@ def error_body(error: LightboxError, request_id: str, **more: Any) -> bytes:
 
 
 def model_error_body(error: LightboxError, request_id: str) -> bytes:
-    """Return an error in the form of SageMaker's ModelError, with our form as OriginalMessage."""
+    """Return an error in the form of SageMaker's ModelError; OriginalMessage holds our own form."""
     return orjson.dumps(
         {
             "Message": f"Received status {error.status} from the model container: {error.message}",
@@ -53,7 +53,7 @@ def model_error_body(error: LightboxError, request_id: str) -> bytes:
 
 
 def error_response(error: LightboxError, request_id: str, path: str = "", **more: Any) -> tuple[int, Headers, bytes]:
-    """Return status, headers and body of an error: on boto3's routes a ModelError, elsewhere our own form."""
+    """Return status, headers and body of an error: a ModelError on boto3's routes, else our own form."""
     status, headers = error.status, [("Content-Type", "application/json"), (REQUEST_ID_HEADER, request_id)]
     if isinstance(error, Unavailable):
         headers.append(("Retry-After", str(error.retry_after)))
@@ -69,10 +69,10 @@ def error_response(error: LightboxError, request_id: str, path: str = "", **more
     return status, [*headers, ("Content-Length", str(len(body)))], body
 
 
-def grpc_ending(error: LightboxError, request_id: str) -> Headers:
-    """Return what ends a call of gRPC: its trailers, or the headers of which nginx makes them."""
+def grpc_trailers(error: LightboxError, request_id: str) -> Headers:
+    """Return the trailers of a failed gRPC call, or the headers from which nginx makes them."""
     message = quote(error.message, safe=_PRINTABLE)
-    # HTTP/1.1 drops spaces at the ends of a header's value.
+    # HTTP/1.1 removes spaces at both ends of a header's value.
     message = _OUTER_SPACES.sub(lambda spaces: "%20" * len(spaces[0]), message)
     return [
         (GRPC_STATUS, str(Code[error.grpc_status].value)),
@@ -83,14 +83,14 @@ def grpc_ending(error: LightboxError, request_id: str) -> Headers:
 
 
 def http_bytes(status: int, headers: Headers, body: bytes) -> bytes:
-    """Return a whole HTTP/1.1 response after which the connection ends, for code without a framework."""
+    """Return a whole HTTP/1.1 response that closes the connection, for code without a framework."""
     lines = [f"HTTP/1.1 {status_line(status)}", *(f"{name}: {value}" for name, value in headers), "Connection: close"]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
 def status_line(status: int) -> str:
-    """Return the code and its name, as HTTP's first line has them."""
+    """Return the status code and its name, as in HTTP's status line."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:  # a handler may choose one that has no name
+    except ValueError:  # a handler may choose a code that has no name
         return f"{status} Unknown"

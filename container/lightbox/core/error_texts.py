@@ -1,4 +1,4 @@
-"""Texts of errors, and what they quote, at a length that can be answered and logged."""
+"""Error messages and the texts that they quote, shortened for responses and logs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 MESSAGE_LIMIT = 1000
-"""Characters of an error message that reach the caller."""
+"""Largest number of characters of an error message for the caller."""
 ECHO_LIMIT = 95
-"""Bytes of one quoted text or one word of a message: the caller's own words do not come back at length, and not
-more than 200 bytes of them where a message has two of them."""
+"""Largest number of bytes of a quoted text or a word in a message. Callers get at most this much of their own
+words back, and at most 200 bytes where a message quotes two texts."""
 _SEARCHED = 20_000
 _ECHO = re.compile(r"""(?<!\w)'[^'\\]*(?:\\.[^'\\]*)*(?:'|$)|(?<!\w)"[^"\\]*(?:\\.[^"\\]*)*(?:"|$)|\S+""", re.DOTALL)
 _hidden: list[tuple[re.Pattern[str], str]] = []
 
 
 def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Cut a long text in its middle, so that both its ends can be read."""
+    """Cut a long text in the middle: both ends stay readable."""
     if len(text) <= limit:
         return text
     head = limit * 2 // 3
@@ -25,7 +25,7 @@ def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def shown(value: object, most: int) -> str:
-    """Return the first characters of what a caller has sent in JSON, which may be nested deeper than Python writes."""
+    """Return the first characters of a JSON value of the caller, which may be nested too deep for Python to write."""
     try:
         return str(value)[:most]
     except RecursionError:
@@ -33,8 +33,8 @@ def shown(value: object, most: int) -> str:
 
 
 def shorten_echoes(message: str) -> str:
-    """Cut every quoted text and every word that is longer than ECHO_LIMIT in its middle."""
-    if len(message) > _SEARCHED:  # without a space, which would make two words of one
+    """Cut each quoted text and each word that is longer than ECHO_LIMIT, in the middle."""
+    if len(message) > _SEARCHED:  # no space: it would make two words of one
         message = f"{message[: _SEARCHED // 2]}…{message[-_SEARCHED // 2 :]}"
     return _ECHO.sub(_shortened, message)
 
@@ -48,19 +48,19 @@ def _shortened(match: re.Match[str]) -> str:
 
 
 def hide(folders: Mapping[str, Path]) -> None:
-    """Have each folder, and what it resolves to, told by its name from now on; the root folder is left alone."""
+    """Replace each folder, and the folder it resolves to, by its name from now on; the root folder stays."""
     spellings = {str(path): name for name, folder in folders.items() for path in (folder, folder.resolve())}
     longest_first = sorted((path for path in spellings if path != "/"), key=len, reverse=True)
     _hidden[:] = [(_folder(path), spellings[path]) for path in longest_first]
 
 
 def without_folders(text: str) -> str:
-    """Return a text for a caller: hidden folders are replaced by their names, what lies below them stays."""
+    """Return a text for a caller: hidden folders are replaced by their names, paths below them stay."""
     for folder, name in _hidden:
         text = folder.sub(lambda _, name=name: name, text)  # type: ignore[misc]
     return text
 
 
 def _folder(path: str) -> re.Pattern[str]:
-    """A folder as a whole: neither the end of a longer path nor the beginning of another name."""
+    """Match a whole folder, but not the end of a longer path or the beginning of another name."""
     return re.compile(rf"(?<![\w./-]){re.escape(path)}(?![\w-])")

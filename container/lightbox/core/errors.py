@@ -1,45 +1,46 @@
 """The exception tree, and the one table from error code to HTTP and gRPC status.
 
     LightboxError
-    ├── BadRequest            the caller sent something that cannot be used; handlers may raise it
-    │   ├── HandlerRefused    its falcon.HTTPError
+    ├── BadRequest            the request cannot be used; handlers may raise it
+    │   ├── HandlerRefused    the handler's falcon.HTTPError
     │   ├── ImageUndecodable
     │   ├── UnknownSignature
-    │   ├── UnknownSession    defined beside the sessions
-    │   ├── LoadFailed        of a model's version, defined beside the transition
+    │   ├── UnknownSession    defined in features/sessions
+    │   ├── LoadFailed        a model's version failed to load, defined in features/multi_model
     │   ├── InputMismatch     name, dtype, rank or dimensions differ from the model's signature
     │   └── MalformedBody
     ├── TooLarge              bytes, pixels or frames beyond a limit
-    │   └── TooLargeMessage   of a stream of gRPC, which goes on
+    │   └── TooLargeMessage   a message of a gRPC stream; the stream goes on
     ├── ModelNotFound
-    ├── AlreadyLoaded         a duplicate load, which changes nothing
+    ├── AlreadyLoaded         a duplicate load
     ├── NoRoom
     ├── RouteNotFound
     ├── MethodNotAllowed
-    ├── Unimplemented         a call of gRPC that no method takes
+    ├── Unimplemented         an unknown gRPC method
     ├── Unauthenticated
     ├── PermissionDenied
     ├── NotAcceptable
     ├── UnsupportedMediaType
     ├── Unavailable           try again later: the model is loading, its server is down, the queue is full
-    │   ├── ModelServerAway   never sent, for want of a connection
-    │   ├── WaitedTooLong     its deadline passed before its turn came
-    │   └── HungUp            its caller was gone before its turn came
+    │   ├── ModelServerUnreachable no connection, so the request was never sent
+    │   ├── QueueTimeout      the deadline passed in the queue
+    │   └── ClientDisconnected the client disconnected in the queue
     ├── DeadlineExceeded
-    │   └── LateLoad          of POST /models, 408
+    │   └── LoadTimeout       of POST /models, 408
     ├── OptionsMismatch       the model's options ask for pixels that its input cannot hold
     ├── ModelFailed           the model server ran the model and it failed
-    │   └── ModelUninitialized  at any input: variables or tables of its own are missing
-    ├── ToldByModelServer     passed on with the model server's own status and words
-    └── HandlerFailed         the user's code raised something that is not one of these
+    │   └── ModelUninitialized  its variables or tables are missing: every input fails
+    ├── ModelServerError      the model server's own status and message
+    ├── EndpointError         an endpoint's error, for `lightbox predict`; defined in offline
+    └── HandlerFailed         the user's code raised another exception
 
-    StartError                what ends a start with sentences for the operator; each is where it is raised
+    StartError                stops a start; each is defined where it is raised
     ├── SettingsError · ModelLayoutError · ModelOptionsError · ModelFileError · UserCodeError
     ├── ModelServerMissing · NoLocalWire · NginxMissing · TracingMissing · PortTaken · RunDirError
     ├── TlsError · KeysUnusable · BrokenArchive
-    └── StartRefused · GaveUp
+    └── StartRefused · ChildFailed
 
-Messages are whole sentences: which field, what was expected, what came.
+Messages are whole sentences: the field, the expected value, the value that came.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from lightbox.core.error_texts import shorten, shorten_echoes
 
 @dataclass(frozen=True)
 class Status:
-    """How one error code is told to callers: an HTTP status and a gRPC status name."""
+    """The HTTP status and the gRPC status name of an error code."""
 
     http: int
     grpc: str
@@ -83,14 +84,14 @@ STATUS_OF_CODE: dict[str, Status] = {
 
 
 class LightboxError(Exception):
-    """Base of every error that Lightbox answers with. ``code`` is a key of STATUS_OF_CODE."""
+    """Base of the errors in responses. ``code`` is a key of STATUS_OF_CODE."""
 
     code = "internal"
     log_code: str | None = None
-    """What the request's log line and the metrics call it, where that says more than ``code``."""
+    """The error's name in the log and in metrics, where it is more exact than ``code``."""
 
     def __init__(self, message: str) -> None:
-        # Half of a surrogate pair may come from a caller's text; it could not be answered.
+        # A caller's text may hold half of a surrogate pair, which no response can hold.
         super().__init__(self._short(message.encode("utf-8", "replace").decode()))
 
     @staticmethod
@@ -114,11 +115,11 @@ class LightboxError(Exception):
 
 
 class StartError(Exception):
-    """Base of what stops a start: its message is for the operator, a line for each problem, without a traceback."""
+    """Base of the errors that stop a start. The message is for the operator, a line for each problem, no traceback."""
 
 
 class BadRequest(LightboxError):
-    """The request cannot be used as it is. A handler may raise it with another status from 400 to 499."""
+    """The request cannot be used. A handler may raise it with another status from 400 to 499."""
 
     code = "bad_request"
 
@@ -135,7 +136,7 @@ class BadRequest(LightboxError):
 
 
 class HandlerRefused(BadRequest):
-    """The user's handler raised a falcon.HTTPError of the 4xx; what it quotes is not shortened."""
+    """The user's handler raised a falcon.HTTPError with a 4xx status; the message quotes it in full."""
 
     @staticmethod
     def _short(message: str) -> str:
@@ -143,14 +144,14 @@ class HandlerRefused(BadRequest):
 
 
 class UnknownSignature(BadRequest):
-    """A model has no signature of the name; ``version`` is the one that was asked, ``known`` are its signatures."""
+    """A model has no signature of this name; ``version`` is the requested version, ``known`` are its signatures."""
 
     version: int = 0
     known: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, model: str, version: int, name: str, known: Iterable[str]) -> UnknownSignature:
-        """Return the error for a version's signatures; those that begin with two underscores are TensorFlow's own."""
+        """Return the error for a version's signatures; those with two leading underscores are TensorFlow's own."""
         public = tuple(sorted(key for key in known if not key.startswith("__")))
         error = cls(f"signature: the model {model!r} has no signature {name!r}; it has {', '.join(public)}")
         error.version, error.known = version, public
@@ -158,43 +159,43 @@ class UnknownSignature(BadRequest):
 
 
 class ImageUndecodable(BadRequest):
-    """The body is no image, or is truncated or broken."""
+    """The body is not an image, or is truncated or broken."""
 
     code = "image_undecodable"
 
 
 class InputMismatch(BadRequest):
-    """An input's name, dtype, rank or dimensions differ from what the signature wants."""
+    """An input's name, dtype, rank or dimensions differ from the signature's."""
 
     code = "input_mismatch"
 
 
 class MalformedBody(BadRequest):
-    """JSON, CSV, npy or multipart that cannot be parsed."""
+    """The body is not valid JSON, CSV, npy or multipart."""
 
     code = "malformed_body"
 
 
 class TooLarge(LightboxError):
-    """A limit was passed; the message names the limit and the setting that moves it."""
+    """The request exceeds a limit; the message names the limit and the setting that raises it."""
 
     code = "too_large"
 
 
 class ModelNotFound(LightboxError):
-    """No such model or version."""
+    """The model or the version does not exist."""
 
     code = "model_not_found"
 
 
 class RouteNotFound(LightboxError):
-    """No such route."""
+    """The route does not exist."""
 
     code = "route_not_found"
 
 
 class MethodNotAllowed(LightboxError):
-    """The route exists, the method does not; ``allowed`` names those that do, for the Allow header."""
+    """The route does not take this method; ``allowed`` names its methods, for the Allow header."""
 
     code = "method_not_allowed"
 
@@ -204,13 +205,13 @@ class MethodNotAllowed(LightboxError):
 
 
 class Unauthenticated(LightboxError):
-    """The request has no key, or one that nobody knows."""
+    """The request has no key, or an unknown one."""
 
     code = "unauthenticated"
 
 
 class PermissionDenied(LightboxError):
-    """This is not for who asks; ``caller`` is their name, where it is known."""
+    """The caller may not use this route; ``caller`` is the caller's name, if known."""
 
     code = "permission_denied"
 
@@ -220,31 +221,31 @@ class PermissionDenied(LightboxError):
 
 
 class AlreadyLoaded(LightboxError):
-    """A model of this name is loaded."""
+    """A model of this name is already loaded."""
 
     code = "already_loaded"
 
 
 class NoRoom(LightboxError):
-    """There is no memory or no place for one more model, or no space in TMPDIR for what must be written there."""
+    """No memory or no slot for one more model, or no space left in TMPDIR."""
 
     code = "no_room"
 
 
 class NotAcceptable(LightboxError):
-    """Nothing that the Accept header allows can be served."""
+    """No media type of the Accept header can be written."""
 
     code = "not_acceptable"
 
 
 class UnsupportedMediaType(LightboxError):
-    """The Content-Type is not one that can be read."""
+    """The Content-Type cannot be read."""
 
     code = "unsupported_media_type"
 
 
 class Unavailable(LightboxError):
-    """The request did not run and may be sent again after ``retry_after`` seconds."""
+    """The request did not run; it may be sent again after ``retry_after`` seconds."""
 
     code = "unavailable"
 
@@ -253,19 +254,19 @@ class Unavailable(LightboxError):
         self.retry_after = retry_after
 
 
-class ModelServerAway(Unavailable):
-    """No connection to the model server could be made: the request was never sent and may be sent elsewhere."""
+class ModelServerUnreachable(Unavailable):
+    """No connection to the model server: the request was never sent and may go to another server."""
 
 
-class WaitedTooLong(Unavailable):
-    """The request's deadline passed while it waited for its turn; it was not begun."""
+class QueueTimeout(Unavailable):
+    """The request's deadline passed in the queue; the request did not start."""
 
     code = "deadline_exceeded"
     log_code = "waited_too_long"
 
 
-class HungUp(Unavailable):
-    """The caller had hung up before the request's turn came; it was not begun."""
+class ClientDisconnected(Unavailable):
+    """The client disconnected while its request was in the queue; the request did not start."""
 
     log_code = "hung_up"
 
@@ -276,8 +277,8 @@ class DeadlineExceeded(LightboxError):
     code = "deadline_exceeded"
 
 
-class LateLoad(DeadlineExceeded):
-    """A model was not ready in time on AWS's own route, which says 408 for it."""
+class LoadTimeout(DeadlineExceeded):
+    """A model did not load in time on AWS's own route, whose status for it is 408."""
 
     @property
     def status(self) -> int:
@@ -290,19 +291,19 @@ class OptionsMismatch(LightboxError):
 
 
 class ModelFailed(LightboxError):
-    """The model server answered that the model itself failed."""
+    """The model server reports that the model itself failed."""
 
     code = "model_failed"
 
 
 class ModelUninitialized(ModelFailed):
-    """The model lacks variables or tables that its graph reads: it answers no request, whatever the inputs."""
+    """The model lacks variables or tables that its graph reads: every request fails, whatever the inputs."""
 
 
 class HandlerFailed(LightboxError):
-    """The user's handler raised something that is not a LightboxError; with a status where that has one of the 5xx.
+    """The user's handler raised another exception; ``status`` is set if it has a 5xx status of its own.
 
-    What the handler quotes, such as the model server's answer, is not shortened: only the whole message is.
+    Texts that the handler quotes, such as the model server's answer, are not shortened; the whole message is.
     """
 
     code = "handler_failed"

@@ -1,6 +1,6 @@
-"""What routes of HTTP share: bodies as they came and as they go.
+"""Bodies of requests and responses, for all HTTP routes.
 
-A request is WSGI's environ here: ``/invocations`` is answered without Flask's.
+A request is a WSGI environ here, as ``/invocations`` does not use Flask's request.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from werkzeug.wsgi import get_content_length, get_input_stream
 
 from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import decoded_body
-from lightbox.core.edge import EXCHANGE, Exchange, header_of, pass_over_body
+from lightbox.core.edge import EXCHANGE, Exchange, drain_body, header_of
 from lightbox.core.errors import BadRequest, LightboxError
 from lightbox.core.request_context import MemoryBudget, RequestContext
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, meant
 
 
 def enter() -> None:
-    """Give the view the request's context in ``g``, and note the route; Flask calls it before each view."""
+    """Set ``g.context`` and note the route; Flask calls it before each view."""
     exchange: Exchange = request.environ[EXCHANGE]
     g.context = exchange.context
     if request.url_rule is not None:
@@ -39,16 +39,16 @@ def json_body(value: Any) -> bytes:
 
 
 def http_response(response: Response) -> HttpResponse:
-    """Return a response as Flask sends it."""
+    """Return the Flask response for a response."""
     return HttpResponse(response.body, content_type=response.content_type, headers=dict(response.headers))
 
 
 @contextmanager
 def received_body(environ: dict[str, Any], memory: MemoryBudget, max_mb: int) -> Iterator[bytes]:
-    """Yield the body, decoded as its Content-Encoding says; ``max_mb`` bounds it in MiB.
+    """Yield the body, decoded by its Content-Encoding; ``max_mb`` bounds it in MiB.
 
-    The request's memory is given back at the end. Raises what ``decoded_body`` and ``Share.hold`` raise, and
-    HTTPException for a body that is too large or ends early, and keeps nothing of the body then.
+    The request's memory is released at the end. Raises as ``decoded_body`` and ``Share.hold`` do, and HTTPException for
+    a body that is too large or incomplete; then no byte of the body is kept.
     """
     context: RequestContext = environ[EXCHANGE].context
     with memory.share() as context.memory:
@@ -58,7 +58,7 @@ def received_body(environ: dict[str, Any], memory: MemoryBudget, max_mb: int) ->
         try:
             context.memory.hold(2 * length)
         except LightboxError:
-            pass_over_body(environ)
+            drain_body(environ)
             raise
         with context.stage("receive"):
             body = _whole_body(environ, declared, max_mb << 20)
@@ -82,9 +82,9 @@ TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
 
 
 def check_query(environ: dict[str, Any]) -> None:
-    """Raise BadRequest if a request has a query parameter: predictions read none."""
+    """Raise BadRequest if a request has a query parameter: predictions have none."""
     query = environ.get("QUERY_STRING", "")
     for name, _ in parse_qsl(query, keep_blank_values=True) if query else ():
         close = meant(name)
         hint = f"; the header {CUSTOM_ATTRIBUTES} chooses: {close}=VALUE" if close else ""
-        raise BadRequest(f"query parameter {name[:100]!r}: expected none, as nothing reads it{hint}")
+        raise BadRequest(f"query parameter {name[:100]!r}: this route has no query parameters{hint}")

@@ -1,4 +1,4 @@
-"""The steps of one request: find the model, read the body, make inputs, predict, write the answer."""
+"""The steps of a request: find the model, read the body, make the inputs, predict, write the answer."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds that a request may take."""
+    """Time limits of a request in seconds."""
 
     deadline: float = 30.0
-    """Where the built-in handling answers."""
+    """With the built-in request handling."""
     handler: float = 60.0
-    """Where an ``inference.py`` answers."""
+    """With an ``inference.py``."""
     call: float = math.inf
-    """Of the call of the model between ``input_handler`` and ``output_handler``."""
+    """For the model call between ``input_handler`` and ``output_handler``."""
 
 
 @dataclass(frozen=True)
 class PipelineOptions:
-    """How requests are read, and how long they may take. ``memory`` is the bytes that they may hold together.
+    """Options and time limits of requests. ``memory`` bounds the bytes of all requests together.
 
-    ``shared_code_dirs`` may hold AWS's handlers that answer for models that do not exist.
+    ``shared_code_dirs`` may hold AWS handlers that answer for models that do not exist.
     """
 
     codecs: CodecOptions = field(default_factory=CodecOptions)
@@ -60,10 +60,10 @@ class PipelineOptions:
 
 
 class Pipeline:
-    """Answers calls; one for each worker process, safe to use from several threads.
+    """Answers calls. One instance per worker process, safe to use from several threads.
 
-    The first of ``transports`` carries requests that choose none. Without ``user_code`` no model has handlers;
-    ``contexts`` are what AWS's get. ``alone`` tells whether this process works on one request.
+    The first of ``transports`` is the default. Without ``user_code`` no model has handlers; ``contexts`` makes the
+    contexts of AWS handlers. ``alone`` returns whether this process works on a single request.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class Pipeline:
         self.rank_guard = RankGuard(self._signatures, next(iter(transports.values())), traits)
         self._handler_outputs = HandlerOutputs()
         self.codecs = Codecs(options.codecs, alone)
-        """With them protocols make the content of calls."""
+        """The codecs, with which protocols make the content of calls."""
 
     @property
     def allowed_seconds(self) -> float:
-        """Seconds that a request may take: those of handlers, unless no model can have one."""
+        """Time limit of a request in seconds: that of handlers, unless no model can have one."""
         may_have_handlers = not self.catalogue.is_fixed or self._user_code is not None
         return self._times.handler if may_have_handlers else self._times.deadline
 
@@ -128,29 +128,29 @@ class Pipeline:
         transport: Transport,
         context: RequestContext,
     ) -> Response:
-        """Have AWS's handlers answer a body. The built-in handling checks and sends what the pair makes for the model.
+        """Have the AWS handlers answer a body. The pair's JSON goes through the built-in checks to the model.
 
-        Raises DeadlineExceeded when time is up before.
+        Raises DeadlineExceeded when the time limit has passed.
         """
         _check_time(context)
-        told = self._told(model.name, call, body)
+        given = self._handler_context(model.name, call, body)
         if handlers.handler is not None:
             with context.stage("handler"):
-                return handlers.answer(body.body, told)
+                return handlers.answer(body.body, given)
         with context.stage("preprocess"):
-            prepared = handlers.prepare(body.body, told)
+            prepared = handlers.prepare(body.body, given)
         with context.within(self._times.call):
             plain = call.carrying(body.as_json(prepared))
             answered = self._predict(NONE, plain, _without_ranking(model), transport, context)
         with context.stage("postprocess"):
-            return handlers.finish(self._contexts.response(answered.body, told), told)
+            return handlers.finish(self._contexts.response(answered.body, given), given)
 
     def _respond_for_unknown(self, error: ModelNotFound, call: Call[R], context: RequestContext) -> R:
         """Have the handler for all models answer for a model that does not exist, as AWS's container does.
 
-        Raises ``error`` if there is no such handler; a pair gets it when it asks the model.
+        Raises ``error`` if there is no such handler; a pair gets the error when it calls the model.
         """
-        # In multi-model mode AWS's container looks first; and a name that no model can have is no part of an address.
+        # AWS's container checks the model first in multi-model mode, and so does a name that cannot be part of a URL.
         asked = self.catalogue.is_fixed and is_model_name(call.model or "")
         handlers = self._handlers(self._any_model) if asked else NONE
         if not isinstance(handlers, AwsHandlers):
@@ -162,17 +162,17 @@ class Pipeline:
         responses = []
         for body in call.content.for_handler(find, context) or ():
             _check_time(context)
-            told = self._told(call.model or "", call, body)
+            given = self._handler_context(call.model or "", call, body)
             if handlers.handler is None:
                 with context.stage("preprocess"):
-                    handlers.prepare(body.body, told)
+                    handlers.prepare(body.body, given)
                 raise error
             with context.stage("handler"):
-                responses.append(handlers.answer(body.body, told))
+                responses.append(handlers.answer(body.body, given))
         return call.content.joined(responses, find)
 
-    def _told(self, model: str, call: Call[Any], body: Body) -> Context:
-        """Return what AWS's container tells a handler about a body."""
+    def _handler_context(self, model: str, call: Call[Any], body: Body) -> Context:
+        """Return the context that AWS's container gives a handler with a body."""
         return self._contexts.of(
             model, call.version, body.method, call.attributes, body.content_type, body.accept, len(body.body)
         )
@@ -181,7 +181,7 @@ class Pipeline:
         return NONE if self._user_code is None else self._user_code.of(model)
 
     def _begin(self, model: PlannedModel, context: RequestContext) -> Handlers:
-        """Return the model's handlers, with the context set for them; raise DeadlineExceeded when time is up."""
+        """Return the model's handlers and set their context; raise DeadlineExceeded when the time limit has passed."""
         handlers = self._handlers(model)
         if handlers is NONE:
             context.limit(self._times.deadline)
@@ -228,7 +228,7 @@ class Pipeline:
         context.memory.hold_tensors(content.size(context), request.inputs.values())
         found = self.rank_guard.predict(transport, ModelCall(signature, request.inputs, outputs), context)
         with context.stage("postprocess"):
-            # In the signature's order: gRPC's map has none, and answers over both wires are to be the same.
+            # In the signature's order: gRPC's map has no order, and both transports return the same response.
             ordered = {name: found[name] for name in signature.outputs if name in found}
             if postprocess is None:
                 as_document = model.options.jsonlines == "document"
@@ -250,17 +250,17 @@ class Pipeline:
         model: PlannedModel,
         context: RequestContext,
     ) -> ModelCall:
-        """Return the inputs that the user's code makes of the content."""
+        """Return the inputs that the user's preprocess makes of the content."""
         shown = call.content.shown(call, ModelCall(signature, {}), model.options, context)
         with context.stage("preprocess"):
             return ModelCall(signature, prepare(preprocess, shown))
 
     def probe(self, context: RequestContext) -> None:
-        """Have the default model predict once; raise LightboxError if it does not answer."""
+        """Predict once with the default model; raise LightboxError if it does not answer."""
         probe(self.catalogue.find(None).name, self._transport(), self._signatures, context)
 
     def probe_version(self, model: str, version: int, context: RequestContext) -> None:
-        """Have a version predict once; raise LightboxError unless it can answer as the one that answers now does."""
+        """Predict once with a version; raise LightboxError unless it can replace the version that answers now."""
         probe_version(model, version, self._transport(), self._signatures, context)
 
     def describe(
@@ -271,21 +271,21 @@ class Pipeline:
         signature: str | None = None,
         transport: Transport | None = None,
     ) -> SignatureSpec:
-        """Return a signature, by default the one that answers when a request names none. Raises as ``run`` does."""
+        """Return a signature; the default one without a name. Raises as ``run`` does."""
         name, transport = self.catalogue.find(model).name, transport or self._transport()
         get = partial(self._signatures.get, transport, name, version, signature, context)
         return self._signatures.on_newest(name, version, get)
 
     def outputs(self, signature: SignatureSpec) -> DescribedOutputs:
-        """Return what a request of tensors gets that names no outputs. Raises as ``run`` does."""
+        """Return the outputs of a request of tensors that names none. Raises as ``run`` does."""
         return self._handler_outputs.describe(signature, self._handlers(self.catalogue.find(signature.model)))
 
     def models(self) -> list[str]:
-        """Return the names of the models that can be asked for."""
+        """Return the names of the models that answer requests."""
         return self.catalogue.names()
 
     def versions(self, model: str) -> Sequence[int]:
-        """Return the versions of a model that answer, the newest first; empty where nothing is known of them."""
+        """Return the versions of a model that answer, the newest first; empty if unknown."""
         return self.catalogue.versions(model)
 
     def served(self, model: str | None = None) -> tuple[PlannedModel, Handlers]:
@@ -294,7 +294,7 @@ class Pipeline:
         return found, self._handlers(found)
 
     def forget(self, model: str) -> None:
-        """Drop what is remembered of a model: another one may come under its name."""
+        """Drop the cached facts of a model: another one may get its name."""
         self._signatures.forget(model)
         if self._user_code is not None:
             self._user_code.forget(model)
@@ -320,7 +320,7 @@ def _check_names(attributes: CustomAttributes) -> None:
 
 
 def _named(prediction: Prediction, request: ModelCall, options: ModelOptions) -> Prediction:
-    """Have the codecs of JSON answer with classes or objects by name, where the model's options ask for them."""
+    """Replace raw outputs by classes or objects by name, if the model's options say so; for the JSON codecs."""
     asks = (options.labels, options.top_k, options.detections)
     if asks == (None, None, None) or prediction.layout is Layout.RESULTS:
         return prediction
@@ -328,7 +328,7 @@ def _named(prediction: Prediction, request: ModelCall, options: ModelOptions) ->
 
 
 def _without_ranking(model: PlannedModel) -> PlannedModel:
-    """Return a model whose outputs come as they are: what a handler asks for."""
+    """Return the model with raw outputs, as handlers get them."""
     options = model.options.model_copy(update={"labels": None, "top_k": None, "detections": None})
     return model.model_copy(update={"options": options})
 
@@ -336,6 +336,6 @@ def _without_ranking(model: PlannedModel) -> PlannedModel:
 def _check_time(context: RequestContext) -> None:
     if context.remaining() <= 0:
         raise DeadlineExceeded(
-            f"the {context.allowed_seconds:g} s that the request is allowed passed before the model was asked: "
-            f"it waited {context.waited:.1f} s for a free thread"
+            f"the {context.allowed_seconds:g} s that the request is allowed passed before the model was called: "
+            f"the request waited {context.waited:.1f} s for a free thread"
         )

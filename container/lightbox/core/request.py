@@ -1,4 +1,4 @@
-"""A request of any protocol: a call, whose content is a body of some media type or tensors."""
+"""A request of any protocol: a call whose content is a body of some media type, or tensors."""
 
 from __future__ import annotations
 
@@ -26,71 +26,71 @@ from lightbox.user_code.loader import Function
 R = TypeVar("R")
 S = TypeVar("S")
 FindSignature = Callable[[], SignatureSpec]
-"""Looks up the signature that a call names, or the default one. Raises as Transport.signature does."""
+"""Looks up the signature of a call, or the default one. Raises as Transport.signature does."""
 IMAGE, JSON = "application/x-image", "application/json"
 
 
 class Writer(ABC, Generic[R]):
-    """Makes the response to one call, in the form that its protocol wants."""
+    """Writes the response to one call in the form of its protocol."""
 
     @abstractmethod
     def check(self, outputs: int) -> None:
-        """Raise NotAcceptable where the response cannot hold so many outputs."""
+        """Raise NotAcceptable if the response cannot hold this number of outputs."""
 
     @abstractmethod
     def write(self, prediction: Prediction, signature: SignatureSpec) -> R:
-        """Return the response that holds the model's outputs."""
+        """Return the response with the model's outputs."""
 
     @abstractmethod
     def finish(
         self, postprocess: Function, outputs: Mapping[str, Array], shown: Request, signature: SignatureSpec
     ) -> R:
-        """Return the response that the user's postprocess gives."""
+        """Return the response for the result of the user's postprocess."""
 
 
 class Content(ABC, Generic[R]):
-    """What a request carries, and how it is answered; ``R`` is the response."""
+    """The payload of a request and the form of its answer; ``R`` is the response."""
 
     codecs: Codecs
     outputs: tuple[str, ...]
-    """The outputs that the request names; empty for those that the model's options name."""
+    """The outputs that the request names; empty for the default ones of the model's options."""
 
     @abstractmethod
     def size(self, context: RequestContext) -> int:
-        """Return the bytes that the content holds in memory until the model has answered."""
+        """Return the bytes of memory that the content takes until the model has answered."""
 
     @abstractmethod
     def parse(self, context: RequestContext) -> Parsed:
-        """Read the content as far as it goes without the signature. Raises UnsupportedMediaType and MalformedBody."""
+        """Parse as far as possible without a signature. Raises UnsupportedMediaType, MalformedBody."""
 
     @abstractmethod
     def writer(self, by_user_code: bool) -> Writer[R]:
-        """Return what writes the response; NotAcceptable where nothing can, unless the user's code writes it."""
+        """Return the writer of the response; raise NotAcceptable if there is none, unless user code writes it."""
 
     @abstractmethod
     def has_images(self, signature: SignatureSpec) -> bool:
-        """Tell whether the user's preprocess is to make the inputs."""
+        """Return whether the user's preprocess makes the inputs."""
 
     @abstractmethod
     def names_outputs_of(self, signature: SignatureSpec) -> bool:
-        """Tell whether the request names the model's own outputs, which the user's postprocess is not asked about."""
+        """Return whether the request names outputs of the model itself; these bypass the user's postprocess."""
 
     @abstractmethod
     def shown(self, call: Call[Any], request: ModelCall, options: ModelOptions, context: RequestContext) -> Request:
-        """Return what Lightbox's handler API shows of the request."""
+        """Return the request as the Lightbox handler API presents it."""
 
     @abstractmethod
     def for_handler(self, find: FindSignature, context: RequestContext) -> Sequence[Body] | None:
-        """Return the bodies that a handler of AWS's API is asked about, one by one; None where it is not asked."""
+        """Return the bodies for a handler of AWS's API, one call for each; None if it does not apply."""
 
     @abstractmethod
     def joined(self, responses: Sequence[Response], find: FindSignature) -> R:
-        """Return the response that holds a handler's answers to these bodies."""
+        """Return one response that joins a handler's answers to these bodies."""
 
 
 @dataclass(frozen=True)
 class Call(Generic[R]):
-    """One request. None stands for the configured default; ``outputs`` are the names of the wanted outputs."""
+    """One request. None means the configured default; ``outputs`` are the names of the wanted outputs."""
 
     content: Content[R]
     model: str | None = None
@@ -101,27 +101,27 @@ class Call(Generic[R]):
     attributes: CustomAttributes = field(default_factory=CustomAttributes)
 
     def carrying(self, content: Content[S]) -> Call[S]:
-        """Return the same call with another content, which gets all outputs."""
+        """Return the same call with another content and all outputs."""
         return Call(content, self.model, self.version, self.signature, self.transport, attributes=self.attributes)
 
 
 Answer = Callable[[Call[Response], RequestContext], Response]
 
 
-class Around(Protocol):
-    """Stands before the pipeline: answers a call itself, or has ``answer`` do so, with this call or another.
+class Middleware(Protocol):
+    """Runs before the pipeline: it answers a call itself, or passes this call or another one to ``answer``.
 
-    ``call`` has a Body as its content.
+    The content of ``call`` is a Body.
     """
 
     @property
     def media_types(self) -> Collection[str]:
-        """The media types of the bodies that it sees, in lower case, "" for a body without one; empty for all."""
+        """The media types that it handles, in lower case; "" means a body without one. Empty for all."""
         ...
 
     @property
     def reads_attributes(self) -> bool:
-        """Whether it answers by itself, and reads the custom attributes of all bodies that it sees."""
+        """Whether it answers by itself, and parses the custom attributes of the bodies that it handles."""
         ...
 
     def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
@@ -131,11 +131,11 @@ class Around(Protocol):
 
 @dataclass(frozen=True)
 class Body(Content[Response]):
-    """A body; ``content_type`` and ``accept`` are the raw headers, "" where there was none.
+    """A body; ``content_type`` and ``accept`` are the raw headers, "" if absent.
 
-    With ``crop`` the body is one image, of which a part is meant. A ``picture`` stands for the body, such as the one
-    that a session keeps. User code, and models that take files, get either as a file. With ``plain`` the response has
-    the model's outputs as they are, whatever its options name.
+    With ``crop`` the body is one image, and the call is for a part of it. A ``picture`` replaces the body, such as the
+    image of a session. User code and models with string inputs get both as an encoded file. With ``plain`` the response
+    holds the model's raw outputs, whatever its options say.
     """
 
     codecs: Codecs
@@ -150,22 +150,22 @@ class Body(Content[Response]):
 
     @property
     def is_one_image(self) -> bool:
-        """Whether the body is read as one image."""
+        """Whether the body is a single image."""
         return self.codecs.is_one_image(self.body, self.content_type)
 
     def as_json(self, body: bytes) -> Body:
-        """Return another body for the same method, JSON that is answered with JSON."""
+        """Return a JSON body for the same method, answered with JSON."""
         return replace(self, body=body, content_type=JSON, accept=JSON)
 
     def cut(self) -> Body:
-        """Return the body with the part that ``crop`` names as its picture. Raises BadRequest if it is no image."""
+        """Return the body with the cropped part as its picture. Raises BadRequest if it is not an image."""
         if not self.is_one_image:
             came = self.content_type[:100] or f"{len(self.body)} bytes without a Content-Type"
             raise BadRequest(f"{CROP}: expected a body that is one image, got {came}")
         return self.showing(self.codecs.images.part(self.body, self.crop))
 
     def showing(self, picture: Picture) -> Body:
-        """Return a picture in this body's place."""
+        """Return the body with a picture in its place."""
         return replace(self, body=b"", content_type="", crop=None, picture=picture)
 
     @override
@@ -249,7 +249,7 @@ class _BodyWriter(Writer[Response]):
 
 @dataclass(frozen=True)
 class TensorResponse:
-    """The model's outputs in the order that was asked for, and the signature, thus the version, that gave them."""
+    """The model's outputs in the requested order, and the signature, with its version, that computed them."""
 
     signature: SignatureSpec
     outputs: Mapping[str, Array]
@@ -257,11 +257,11 @@ class TensorResponse:
 
 @dataclass(frozen=True)
 class Tensors(Content[TensorResponse]):
-    """Inputs by name, in the dtypes they came in; strings are object arrays of bytes.
+    """Inputs by name, in their original dtypes; strings are object arrays of bytes.
 
-    Byte strings for a model of pixels are encoded images. User code is called as for a body where that can be:
-    ``preprocess`` and handlers of AWS's API for encoded images, ``postprocess`` always. But ``outputs`` that the
-    request names, and that the signature has, are the model's own.
+    Byte strings for a model of pixels are encoded images. User code runs as for a body where possible: ``preprocess``
+    and AWS handlers for encoded images, ``postprocess`` always. Outputs that the request names, and that the signature
+    has, bypass ``postprocess``.
     """
 
     codecs: Codecs
@@ -314,7 +314,7 @@ class Tensors(Content[TensorResponse]):
         images = _encoded_images(self.inputs, signature)
         if not images or self.names_outputs_of(signature):
             return None
-        self.codecs.images.check(images, context)  # all of them: the handler is asked for one at a time
+        self.codecs.images.check(images, context)  # all of them, as the handler gets one at a time
         return [Body(self.codecs, image, IMAGE) for image in images]
 
     @override
@@ -355,10 +355,10 @@ def _selected(signature: SignatureSpec, outputs: Mapping[str, Array], names: tup
 
 
 def _encoded_images(inputs: Mapping[str, Array], signature: SignatureSpec) -> tuple[bytes, ...]:
-    """Return the images among the inputs: byte strings, shape [N] or [N, 1], for a model that takes images; else none.
+    """Return the encoded images among the inputs: byte strings of shape [N] or [N, 1] for a model that takes images.
 
-    For a model of strings, which may be texts, they are images when each begins as one does. Raises InputMismatch for
-    byte strings of another shape that a model of pixels gets, and for no image at all.
+    A string model may take texts instead: its strings count as images only if all begin like one. Raises
+    InputMismatch for byte strings of another shape for a model of pixels, and if there is no image.
     """
     if inputs.keys() != signature.inputs.keys() or len(inputs) != 1:
         return ()

@@ -1,9 +1,9 @@
 """The context of one request: its deadline, the time of its stages, its share of the memory, what logs and metrics
 record of it; and the turns in which the requests of a process go.
 
-A request takes its share of the memory before its body is read or parsed, as large as counting the body's structure
-tells, and gives it back with the answer. A request that finds no memory is refused and does not wait: two requests that
-wait would each hold what the other needs.
+A request reserves its share of the memory before its body is read or parsed, estimated from the body's structure,
+and releases it with the answer. A request that gets no memory is refused at once: two waiting requests could hold
+what the other one needs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Header = Callable[[str], str | None]
-"""Looks a header of a request up by its name; None without it."""
+"""Looks up a header of a request by its name; None if absent."""
 
 QUEUE, OTHER, TOTAL = "queue", "other", "total"
 STAGES = (
@@ -44,18 +44,18 @@ STAGES = (
     "handler",
     OTHER,
 )
-"""The stages of a request, in the order in which they are told; docs/observability.md defines each."""
+"""The stages of a request, in the order of Server-Timing; docs/observability.md defines each."""
 
 CALLER_HEADER = "X-Lightbox-Caller"
-"""The name of the caller's key, for the log; nginx sets it, a caller's own never gets through."""
+"""The name of the caller's key, for the log. nginx sets it and drops a caller's own."""
 CREDENTIALS = ("Authorization", "X-API-Key", "Cookie")
-"""Headers that tell who asks: what is asked on a caller's behalf has them too."""
+"""Headers with the caller's identity; calls on the caller's behalf pass them on."""
 LEAST_QUEUE_SECONDS = 0.002
-"""nginx tells when it had a request in whole milliseconds, and reads the clock now and then: less says nothing."""
+"""nginx reports the time of arrival in milliseconds from a cached clock: smaller values are noise."""
 
 
 class _Stage:
-    """See ``RequestContext.stage``. A request has a dozen of them, and a generator takes three times as long."""
+    """See ``RequestContext.stage``. A class, as a generator takes three times as long and a request has a dozen."""
 
     __slots__ = ("_entered", "_inside", "_name", "_open", "_stages", "_thread")
 
@@ -68,7 +68,7 @@ class _Stage:
 
     def __enter__(self) -> None:
         if self._open and self._open[-1]._thread != self._thread:
-            self._thread = 0  # a part of the other thread's
+            self._thread = 0  # the time counts for the other thread
             return
         self._open.append(self)
         self._entered = time.perf_counter()
@@ -86,14 +86,13 @@ class _Stage:
 class RequestContext:
     """Begins with the request. Times are in seconds.
 
-    ``model`` is noted as soon as it is known to exist, ``transport`` is the wire that has carried the last call of the
-    model, ``version`` that which is asked, once it is chosen, ``images`` are (format, pixels) of each. ``fields`` are
-    those of the form that the images came in, for errors.
-    ``outgoing`` are headers for the call of the model server, ``memory`` is what the request may hold.
+    ``model`` is set as soon as the model is known to exist, ``version`` once it is chosen, ``transport`` by the last
+    model call. ``images`` are the (format, pixels) of each image; ``fields`` are their form fields, for errors.
+    ``outgoing`` are headers for the call of the model server, ``memory`` is the request's share.
 
-    ``noted`` are further fields of its line in the log, ``timings`` further entries of its ``Server-Timing``.
+    ``noted`` are further fields of the log line, ``timings`` further entries of ``Server-Timing``.
 
-    ``waited`` is how long the request had waited before, for a thread to begin it: the stage "queue".
+    ``waited`` is the time in the queue before a thread was free: the stage "queue".
     """
 
     def __init__(self, allowed_seconds: float, waited: float = 0.0) -> None:
@@ -115,18 +114,18 @@ class RequestContext:
         self._elapsed: list[float] = []
 
     def stage(self, name: str) -> AbstractContextManager[None]:
-        """Add the time spent inside to a stage, without that of stages inside it, so that no moment counts twice.
+        """Add the time inside the block to a stage. Nested stages are subtracted, so no moment counts twice.
 
-        What another thread does while a stage is open is a part of that stage.
+        Work of another thread inside an open stage counts for that stage.
         """
         return _Stage(name, self.stages, self._open)
 
     def finish(self) -> None:
-        """Note that the response is there: from now on ``durations`` does not change."""
+        """Mark the response as complete: ``durations`` does not change any more."""
         self._elapsed[:] = [self.elapsed()]
 
     def durations(self) -> dict[str, float]:
-        """Return the seconds of each stage in order, and their sum as "total": until ``finish``, else until now."""
+        """Return the seconds of each stage in order, and their sum as "total", up to ``finish`` or until now."""
         queue = self.waited if self.waited >= LEAST_QUEUE_SECONDS else 0.0
         total = queue + (self._elapsed[0] if self._elapsed else self.elapsed())
         stages = {QUEUE: queue, **self.stages} if queue else self.stages
@@ -134,20 +133,20 @@ class RequestContext:
         return {name: stages[name] for name in STAGES if name in stages} | {OTHER: other, TOTAL: total}
 
     def elapsed(self) -> float:
-        """Seconds since it was begun."""
+        """Seconds since the request began."""
         return time.perf_counter() - self.started
 
     def remaining(self) -> float:
-        """Seconds until the request must be answered; not above zero when that has passed."""
+        """Seconds until the deadline; zero or less when it has passed."""
         return self.allowed_seconds - self.waited - self.elapsed()
 
     def limit(self, seconds: float) -> None:
-        """Allow no more than ``seconds`` in all."""
+        """Lower the time limit to ``seconds`` in all."""
         self.allowed_seconds = min(self.allowed_seconds, seconds)
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Allow what is done inside no more than ``seconds`` from now."""
+        """Limit the block to ``seconds`` from now."""
         allowed = self.allowed_seconds
         self.limit(self.waited + self.elapsed() + seconds)
         try:
@@ -156,14 +155,14 @@ class RequestContext:
             self.allowed_seconds = allowed
 
     def check(self) -> None:
-        """Raise DeadlineExceeded after the request's deadline; code that works in steps calls it between them."""
+        """Raise DeadlineExceeded after the request's deadline; code in steps calls it between them."""
         if self.remaining() <= 0:
             raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s passed before its body was read")
 
     def poll(self, look: Callable[[], T | None], pause: float, seconds: float = math.inf) -> T | None:
-        """Return the first thing but None that ``look`` returns, which is called with pauses.
+        """Call ``look`` with pauses until it returns a value other than None, and return that.
 
-        Returns None after ``seconds``, or when the request must be answered.
+        Returns None after ``seconds``, or at the request's deadline.
         """
         until = time.monotonic() + seconds
         while (found := look()) is None and min(until - time.monotonic(), self.remaining()) > pause:
@@ -171,42 +170,42 @@ class RequestContext:
         return found
 
     def longer(self, seconds: float) -> RequestContext:
-        """Return this context with ``seconds`` allowed, where that is more; it still began when this one did."""
+        """Return this context with a time limit of at least ``seconds``, counted from the same beginning."""
         other = copy(self)
         other.allowed_seconds = max(seconds, self.allowed_seconds)
         return other
 
     @property
     def answered_by(self) -> str | None:
-        """The model that answers, as name/version; the name alone where a handler asks the model by itself."""
+        """The answering model as name/version; the name alone if a handler calls the model by itself."""
         return self.model if None in (self.model, self.version) else f"{self.model}/{self.version}"
 
     def note(self, **fields: str | float) -> None:
-        """Have the request's line in the log tell more of it."""
+        """Add fields to the request's log line."""
         self.noted |= fields
 
     def note_caller(self, header: Header) -> None:
-        """Have its line tell the name of who asks, as nginx has it of who lets callers in; a look-up of headers."""
+        """Add the caller's name to the log line, which nginx sends in a header."""
         if caller := header(CALLER_HEADER):
             self.note(caller=caller)
 
 
 MakeContext = Callable[[float, Header, float], RequestContext]
-"""Makes a request's context of the seconds it is allowed, a look-up of its headers, and the seconds it has waited."""
+"""Makes a context from the time limit in seconds, a header lookup, and the seconds in the queue."""
 
 
 SETTING = "LIGHTBOX_REQUEST_MEMORY_MB"
 MOST_PER_BYTE = 12
-"""Bytes that reading a request may take for each byte that was sent, unfolded from gzip."""
+"""Bytes of memory allowed for each byte of the request, after decompression."""
 SMALL = 32 << 20
-"""Bytes that reading a request may take in any case."""
+"""Bytes of memory that every request may take."""
 
 
 _LARGE = 16 << 20
-"""A request that held as many bytes has the C library give back what it keeps; that takes milliseconds."""
+"""After a request of at least this size the C library returns free memory; that takes milliseconds."""
 _trim = find_trim()
 STRING_BYTES = 64
-"""What a short text takes as an element of a tensor."""
+"""Bytes of a short text as a tensor element."""
 
 
 class Turns:
@@ -248,7 +247,7 @@ class Turns:
 
 
 class MemoryBudget:
-    """The bytes that the requests of one process may hold together; safe to use from several threads."""
+    """The bytes that all requests of one process may hold together; safe to use from several threads."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -262,7 +261,7 @@ class MemoryBudget:
 
     @contextmanager
     def share(self) -> Iterator[Share]:
-        """Yield a share for one request, and take all of it back at the end."""
+        """Yield a share for one request; release it at the end."""
         share = Share(self)
         try:
             yield share
@@ -272,7 +271,7 @@ class MemoryBudget:
                 _trim()
 
     def change(self, by: int) -> bool:
-        """Take or give back bytes; tell whether there are as many."""
+        """Reserve or release bytes; return whether they were available."""
         with self._lock:
             if by > 0 and self._held + by > self.size:
                 return False
@@ -281,9 +280,9 @@ class MemoryBudget:
 
 
 class Share:
-    """What one request holds, and the ``most`` that it has held, in bytes.
+    """The bytes that one request holds, and ``most``, the largest number that it has held.
 
-    ``weight`` is what was sent of it, or the tensors that it became.
+    ``weight`` is the size of the request, or of the tensors that it became.
     """
 
     def __init__(self, budget: MemoryBudget | None = None) -> None:
@@ -293,13 +292,13 @@ class Share:
         self.weight = 0
 
     def weigh(self, size: int) -> None:
-        """Note that the request weighs at least ``size`` bytes."""
+        """Raise the request's weight to at least ``size`` bytes."""
         self.weight = max(self.weight, size)
 
     def hold_tensors(self, body: int, tensors: Iterable[NDArray[Any]]) -> None:
-        """Hold a body of so many bytes, its tensors, and two more copies of them: in the message, and in gRPC's copy.
+        """Hold a body of this size, its tensors, and two copies of the tensors, in the message and in gRPC.
 
-        Raises as ``hold``, but tensors weigh what they are: a model may want eight bytes for each that was sent.
+        Raises as ``hold``. Tensors count with their own size: a model may take eight bytes for each byte of the body.
         """
         size = sum(
             array.nbytes + (STRING_BYTES * array.size + body if array.dtype.hasobject else 0) for array in tensors
@@ -308,14 +307,14 @@ class Share:
         self.hold(body + 3 * size, "the tensors")
 
     def hold(self, size: int, what: str = "the body") -> None:
-        """Hold ``size`` bytes from now on, more or fewer than before.
+        """Hold ``size`` bytes in all from now on.
 
-        Raises TooLarge for more than MOST_PER_BYTE times the weight, and for more than there will ever be, and
-        Unavailable for more than other requests leave; nothing changes then.
+        Raises TooLarge for more than MOST_PER_BYTE times the weight or more than the budget, and Unavailable for
+        more than other requests leave; then nothing changes.
         """
         if size > max(SMALL, MOST_PER_BYTE * self.weight):
             raise TooLarge(
-                f"{what}: reading {self.weight} bytes of many small values would take {size >> 20} MiB of memory, "
+                f"{what}: reading {self.weight} bytes of many small values takes {size >> 20} MiB of memory, "
                 f"more than {MOST_PER_BYTE} bytes for each; send a list of numbers, application/x-npy, raw tensors, or "
                 "fewer at once"
             )
@@ -323,12 +322,11 @@ class Share:
             return
         if size > self._budget.size:
             raise TooLarge(
-                f"{what}: it would take {size >> 20} MiB of memory, and all requests of a process together have "
+                f"{what}: it takes {size >> 20} MiB of memory, and the requests of a process together get "
                 f"{self._budget.size >> 20} MiB ({SETTING})"
             )
         if not self._budget.change(size - self._held):
             raise Unavailable(
-                f"try again: {what} would take {size >> 20} MiB of memory, and other requests hold what it needs "
-                f"({SETTING})"
+                f"try again: {what} takes {size >> 20} MiB of memory, which other requests hold ({SETTING})"
             )
         self._held, self.most = size, max(size, self.most)

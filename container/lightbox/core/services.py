@@ -1,4 +1,4 @@
-"""What serves requests in one process, whatever their protocol."""
+"""The objects of one process that serve requests of every protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lightbox.core.edge import Requests
 from lightbox.core.pipeline import Pipeline
-from lightbox.core.request import Around
+from lightbox.core.request import Middleware
 from lightbox.core.settings import Settings
 from lightbox.model.plan import ServingPlan
 from lightbox.telemetry.logs import Observer
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Services:
-    """Settings, plan and run directory of a start, and what this process has made of them.
+    """Settings, plan and run directory of a start, and the objects that this process made from them.
 
-    ``observers`` hear of every response; ``requests`` are those that this process has.
+    ``observers`` receive every response; ``requests`` are the requests of this process.
     """
 
     settings: Settings
@@ -32,9 +32,9 @@ class Services:
     pipeline: Pipeline
     observers: Sequence[Observer]
     requests: Requests
-    around: Sequence[Around] = ()
-    """What stands before the pipeline on SageMaker's routes, the outermost first."""
+    around: Sequence[Middleware] = ()
+    """The middleware of SageMaker's routes, the outermost first."""
     operations: Callable[[Sequence[DescribedModel]], Sequence[Description]] = lambda models: ()
-    """Returns what the features add to the OpenAPI document of models."""
+    """Returns the features' additions to the OpenAPI document."""
     refused_headers: Mapping[str, str] = field(default_factory=dict)
-    """Headers of features that are off, and why each is refused."""
+    """Headers of disabled features, and the error text for each."""

@@ -1,4 +1,4 @@
-"""What settings are made of: how one is declared, and how its text is read."""
+"""Declaration and parsing of settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from lightbox.engines import AUTO, ENGINES
 
 NO_LIMIT = 100_000_000
-"""Batches in the queue; AWS's container takes the same number in batch transform."""
+"""Batches in the queue; the default of AWS's container in batch transform."""
 
 ONE_AT_A_TIME = ("sync", "tornado")
 """gunicorn's worker classes that run one request at a time."""
@@ -29,7 +29,7 @@ ScalingName = Literal["none", "unit", "tf", "torch", "caffe"]
 
 
 class TransportName(StrEnum):
-    """The wire between the sidecar and the model server; the embedded server alone has ``local``."""
+    """The transport between sidecar and model server; only the embedded server has ``local``."""
 
     LOCAL = "local"
     GRPC = "grpc"
@@ -37,17 +37,17 @@ class TransportName(StrEnum):
 
 
 def in_lower_case(value: Any) -> Any:
-    """Return a text without the case and the blanks that do not matter; all else as it is."""
+    """Return a text stripped and in lower case; other values unchanged."""
     return value.strip().lower() if isinstance(value, str) else value
 
 
 def parse_default_model(value: Any) -> Any:
-    """Return a model's name; None for the text that AWS's container has where there is none."""
+    """Return a model's name; None for the text that AWS's container uses for no model."""
     return None if value == "None" else value
 
 
 def parse_folder(value: Any) -> Any:
-    """Return the path of a ``file://`` address, and all else as it is; raise ValueError for an address of a bucket."""
+    """Return the path of a ``file://`` URL, other values unchanged; raise ValueError for the URL of a bucket."""
     if not isinstance(value, str):
         return value
     if value.strip().lower().startswith("gs://"):
@@ -60,7 +60,7 @@ def parse_folder(value: Any) -> Any:
 
 
 def parse_transports(value: Any) -> Any:
-    """Return the wires of a list such as ``"grpc,rest"``; true and false too, as PREDICT_USING_GRPC has it."""
+    """Return the transports of a list such as ``"grpc,rest"``; true and false as in PREDICT_USING_GRPC."""
     if not isinstance(value, str):
         return value
     words = [{"true": "grpc", "1": "grpc", "false": "rest", "0": "rest"}.get(w, w) for w in _words(value.lower())]
@@ -111,20 +111,20 @@ def _words(value: str) -> list[str]:
 
 
 PART = ConfigDict(extra="ignore", frozen=True, defer_build=True)
-"""Of every class with settings. They are built when first used. The docstrings of fields are for the settings page
-(scripts/write_settings_page.py): to read them here, every process would parse the source."""
+"""For all classes of settings. Validators are built on first use. The docstrings of fields are for the settings
+page (scripts/write_settings_page.py); reading them here would parse the source in every process."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """What the command line needs to know of a setting beside its type."""
+    """How a setting appears on the command line."""
 
     name: str = ""
-    """Its name there, where that is not the field's."""
+    """The option's name, if it differs from the field's."""
     repeated: str = ""
-    """What each of several values is, such as ``NAME=PATH``; empty for an option that is given once."""
+    """The form of each value, such as ``NAME=PATH``, of an option that may be repeated; else empty."""
     is_path: bool = False
-    """Whether a text may be a path."""
+    """Whether a text value may be a path."""
 
 
 def setting(
@@ -137,11 +137,10 @@ def setting(
     option: Option | None = None,
     **bounds: Any,
 ) -> Any:
-    """Return a field that ``variables`` set, of which the first one counts most.
+    """Return a field that ``variables`` set; the first variable has precedence.
 
-    ``theme`` is its heading in ``--help``. ``default`` may be what computes it; ``told_default`` then says it in
-    words. ``told_values`` says what is allowed, where the type and the bounds do not. ``option`` is for the command
-    line.
+    ``theme`` is its heading in ``--help``. ``default`` may be a function; ``told_default`` then describes it.
+    ``told_values`` describes the allowed values where type and bounds do not. ``option`` is for the command line.
     """
     about: dict[str, Any] = {"theme": theme, "default": told_default, "values": told_values, "unit": unit}
     about["option"] = vars(option or Option())
@@ -150,22 +149,22 @@ def setting(
     return Field(validation_alias=alias, json_schema_extra=about, **bounds)
 
 
-def told(field: FieldInfo, key: str) -> str:
-    """Return what a setting says of itself: its ``theme``, ``default``, ``values`` or ``unit``; empty for nothing."""
+def setting_metadata(field: FieldInfo, key: str) -> str:
+    """Return a field's ``theme``, ``default``, ``values`` or ``unit``; empty if absent."""
     extra = field.json_schema_extra
     return str(extra.get(key, "")) if isinstance(extra, dict) else ""
 
 
 def option_of(field: FieldInfo) -> Option:
-    """Return what a setting says of its option."""
+    """Return the field's Option."""
     extra: Any = field.json_schema_extra
     return Option(**extra["option"]) if isinstance(extra, dict) and "option" in extra else Option()
 
 
 def default_of(field: FieldInfo) -> str:
-    """Return a setting's default for people to read, a value between backticks."""
+    """Return a setting's default for the reader, values in backticks."""
     value: Any = field.default
-    if text := told(field, "default"):
+    if text := setting_metadata(field, "default"):
         return text
     if value is None:
         return "unset"

@@ -17,7 +17,7 @@ NOT_THERE = ("could not find", "does not exist", "not found", "no scalable targe
 
 
 class Refused(Exception):
-    """What was asked for cannot be done; the message is a sentence for the operator."""
+    """The operation failed; the message is a sentence for the operator."""
 
 
 class Aws:
@@ -92,5 +92,5 @@ class Aws:
         say.progress(f"{what}: {'would be made' if self.dry_run else 'made'}")
 
     def account(self) -> str:
-        """Return the account's number; a dry run, which asks nobody, says 123456789012."""
+        """Return the account's number; a dry run, without requests, returns 123456789012."""
         return str(self.call("sts", "get_caller_identity").get("Account", "123456789012"))

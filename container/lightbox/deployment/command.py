@@ -24,7 +24,7 @@ INTERRUPTED = 130
 
 
 class AwsCommand(click.Command):
-    """A command that is given ``aws``; what AWS or a plan objects to is a sentence and exit code 1."""
+    """A command with an argument ``aws``; errors of AWS or a plan are a sentence and exit code 1."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -43,11 +43,11 @@ class AwsCommand(click.Command):
         except (ClientError, BotoCoreError, OSError) as problem:
             raise click.ClickException(f"{type(problem).__name__}: {problem}") from None
         except KeyboardInterrupt:
-            click.echo("interrupted: what was begun goes on; the same command waits for it again", err=True)
+            click.echo("interrupted: the started operations continue; run the same command to wait for them", err=True)
             return INTERRUPTED
 
 
-class InOrder(click.Group):
+class OrderedGroup(click.Group):
     """Commands in the order in which they are declared."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -56,12 +56,14 @@ class InOrder(click.Group):
 
 
 @click.group(
-    "deploy", cls=InOrder, epilog="Example: lightbox deploy endpoint cats --image IMAGE --model-data S3_URL --role ARN"
+    "deploy",
+    cls=OrderedGroup,
+    epilog="Example: lightbox deploy endpoint cats --image IMAGE --model-data S3_URL --role ARN",
 )
 def command() -> None:
     """Bring a model onto SageMaker.
 
-    Each step says what it made and makes nothing twice. --dry-run prints the requests and needs no account.
+    Each step prints its result and creates nothing twice. --dry-run prints the requests and needs no account.
     """
 
 
@@ -79,9 +81,9 @@ def _all(*decorators: Decorator) -> Decorator:
 
 PLAN = _all(
     click.argument("name"),
-    click.option("--image", required=True, help="The image's name in the registry: what push prints."),
+    click.option("--image", required=True, help="The image's name in the registry, as printed by push."),
     click.option("--role", required=True, help="ARN of the execution role (deploy/iam/)."),
-    click.option("--model-data", metavar="S3_URL", help="s3://…/model.tar.gz: what package prints."),
+    click.option("--model-data", metavar="S3_URL", help="s3://…/model.tar.gz, as printed by package."),
     click.option("--env", multiple=True, metavar="NAME=VALUE", help="A setting; repeatable."),
     click.option("--instance-type", default="ml.c6i.xlarge", show_default=True),
     click.option("--instances", type=int, default=1, show_default=True),
@@ -97,7 +99,7 @@ PLAN = _all(
 """What endpoint, update and transform share."""
 
 KIND = _all(
-    click.option("--serverless", is_flag=True, help="An endpoint without machines of its own."),
+    click.option("--serverless", is_flag=True, help="A serverless endpoint."),
     click.option("--asynchronous", is_flag=True, help="An endpoint that takes objects of S3."),
     click.option("--startup-seconds", type=int, default=480, help="Until the container must answer /ping."),
     click.option(
@@ -131,7 +133,7 @@ def run_package(aws: Aws, models: Path, code: Path | None, out: Path, to: str | 
 @command.command("push")
 @click.option("--image", default="lightbox", show_default=True, help="The local image.")
 @click.option("--repository", default="lightbox", show_default=True)
-@click.option("--tag", required=True, help="A new one for every build: SageMaker keeps what it has pulled.")
+@click.option("--tag", required=True, help="A new one for every build, as SageMaker caches pulled images.")
 def run_push(aws: Aws, image: str, repository: str, tag: str) -> None:
     """Push the image into the account's registry (ECR)."""
     click.echo(push(aws, image, repository, tag))

@@ -1,4 +1,4 @@
-"""Inference components: models that share the machines of one endpoint, each with cores and memory of its own."""
+"""Inference components: models that share the machines of one endpoint, each with its own cores and memory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def request(plan: Plan, size: Size) -> dict[str, Any]:
 
 
 def place(aws: Aws, plan: Plan, size: Size, pause: float = 10.0) -> None:
-    """Put the plan's model onto its endpoint, or in place of what its component serves; wait. Raises Refused."""
+    """Place the plan's model on its endpoint, or replace the model of its component; wait. Raises Refused."""
     wanted = request(plan, size)
     name = wanted["InferenceComponentName"]
     there = aws.find("sagemaker", "describe_inference_component", InferenceComponentName=name)

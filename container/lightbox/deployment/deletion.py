@@ -1,4 +1,4 @@
-"""Takes away what deploy and update made."""
+"""Deletes everything that deploy and update have made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightbox.telemetry import say
 def delete(aws: Aws, endpoint: str, pause: float = 10.0) -> None:
     """Delete an endpoint with its components, scaling, alarms, configurations and models; image and archives stay.
 
-    What is left of one that is not there (a model of a transform job, the rest of an interrupted deletion) goes too.
+    Leftovers without an endpoint (a model of a transform job, an interrupted deletion) are deleted too.
     Raises Refused when there is nothing of it.
     """
     there = aws.dry_run or aws.find("sagemaker", "describe_endpoint", EndpointName=endpoint) is not None
@@ -37,7 +37,7 @@ def delete(aws: Aws, endpoint: str, pause: float = 10.0) -> None:
     for model in models:
         aws.call("sagemaker", "delete_model", ModelName=model)
         _say(aws, f"model {model}")
-    if aws.dry_run:  # which nobody was asked for
+    if aws.dry_run:  # which no confirmation was requested for
         _say(aws, f"scaling of {endpoint}, configurations and models {endpoint}-<12 hexadecimal digits>")
 
 

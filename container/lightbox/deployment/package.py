@@ -49,7 +49,7 @@ def _entry(name: str, path: Path) -> tarfile.TarInfo:
 
 
 def upload(aws: Aws, archive: Path, folder: str) -> str:
-    """Put an archive under an s3:// folder by its content and return its URL; what is there is not sent again."""
+    """Upload an archive below an s3:// folder, named by its content, and return its URL; existing ones are not sent."""
     bucket, prefix = split_s3(folder)
     with archive.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()

@@ -51,7 +51,7 @@ class Plan:
     containers: dict[str, str] = field(default_factory=dict)
     """The model data of several containers by hostname, in place of ``model_data``; callers choose one of them."""
     multi_model: bool = False
-    """Whether ``model_data`` is a folder of archives, which are loaded when they are asked for."""
+    """Whether ``model_data`` is a folder of archives, which are loaded on first use."""
 
     def __post_init__(self) -> None:
         if not ENDPOINT_NAME.fullmatch(self.endpoint):

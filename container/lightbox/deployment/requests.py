@@ -1,4 +1,4 @@
-"""The requests to AWS, as pure functions of what is wanted."""
+"""The requests to AWS, as pure functions of a plan."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def endpoint_config(plan: Plan) -> Request:
             "ContainerStartupHealthCheckTimeoutInSeconds": plan.startup_seconds,
         }
     if plan.kind in (Kind.REAL_TIME, Kind.COMPONENTS):
-        # Requests differ in cost with the image's size: the least busy instance is the better choice than any.
+        # The cost of requests depends on the image's size: the least busy instance is a better choice.
         variant["RoutingConfig"] = {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
     request: Request = {"EndpointConfigName": plan.config_name, "ProductionVariants": [variant], "Tags": TAGS}
     if plan.kind is Kind.COMPONENTS:

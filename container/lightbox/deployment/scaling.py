@@ -106,7 +106,7 @@ def load_policy(name: str, kind: Kind, scaling: Scaling) -> Request:
 
 
 def waking_policy(name: str) -> Request:
-    """Return PutScalingPolicy: one instance more, whenever its alarm asks.
+    """Return PutScalingPolicy: one more instance for each alarm.
 
     The load is counted per instance, and without an instance there is no such figure: something else must start the
     first (https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html).

@@ -122,7 +122,7 @@ def update(aws: Aws, plan: Plan, rollout: Rollout, pause: float = 10.0) -> None:
         group = f"/aws/sagemaker/Endpoints/{plan.endpoint}"
         raise Refused(
             f"the update was rolled back: {now.get('FailureReason', 'no reason is given')}\n"
-            f"endpoint {plan.endpoint} serves what it served before; its log: {log_url(aws.region, group)}"
+            f"endpoint {plan.endpoint} serves its previous configuration; its log: {log_url(aws.region, group)}"
         )
 
 
@@ -137,7 +137,7 @@ class Target:
     streams: bool = False
 
     def request(self, endpoint: str) -> dict[str, str]:
-        """Return what of an invocation follows from it."""
+        """Return the consequence of an invocation's result."""
         given = {
             "CustomAttributes": self.attributes,
             "InferenceComponentName": components.name_of(endpoint, self.component) if self.component else None,
@@ -150,7 +150,7 @@ class Target:
 def invoke(aws: Aws, endpoint: str, body: Path, content_type: str, to: Target) -> Iterator[bytes]:
     """Send a file to an endpoint and yield the answer; raise botocore's ClientError (ModelError holds ours).
 
-    A stream comes in parts, an answer of the other kind whole. Raises Refused for a stream that ends with an error.
+    A stream comes in parts, another response as a whole. Raises Refused for a stream that ends with an error.
     """
     request = {"EndpointName": endpoint, "Body": body.read_bytes(), "ContentType": content_type, **to.request(endpoint)}
     if to.streams and to.model:

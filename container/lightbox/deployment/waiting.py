@@ -1,4 +1,4 @@
-"""Waits for what SageMaker makes, showing each change of state."""
+"""Waits for SageMaker's resources, showing each change of state."""
 
 from __future__ import annotations
 

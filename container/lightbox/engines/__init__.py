@@ -1,14 +1,14 @@
-"""What runs models, in whatever process. Each engine is a package in here that has an ``ENGINE``."""
+"""The engines that run models, in any process. Each engine is a package in here with an ``ENGINE``."""
 
 from importlib.util import find_spec
 
 ENGINES = ("tensorflow", "openvino", "onnxruntime")
 DEFAULT = "tensorflow"
-"""What answers SavedModels where nothing is said; files of other formats are answered as with ``AUTO``."""
+"""The default engine of SavedModels; files of other formats default to ``AUTO``."""
 AUTO = "auto"
-"""What is said for the engine that suits a model best."""
+"""The name that chooses the best engine of each model."""
 
 
 def default() -> str:
-    """Return what answers where nothing is said: DEFAULT where its package is installed, else AUTO."""
+    """Return the default engine: DEFAULT if its package is installed, else AUTO."""
     return DEFAULT if find_spec(DEFAULT) else AUTO

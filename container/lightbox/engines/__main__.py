@@ -1,4 +1,4 @@
-"""Tells which engine answers each signature of models; can find it out, and write it beside the model."""
+"""Prints the engine of each signature of models; can compare engines, and write the result beside the model."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ def main(arguments: list[str]) -> int:
     """Print a line for each signature; return 1 if a folder could not be read or written."""
     parser = argparse.ArgumentParser(prog="lightbox.engines", description=__doc__)
     parser.add_argument("folders", metavar="FOLDER", nargs="+", help="a version's folder")
-    parser.add_argument("--compare", action="store_true", help="compare the engines now where nothing is remembered")
-    parser.add_argument("--write", action="store_true", help="compare, and keep what is found in FOLDER")
+    parser.add_argument("--compare", action="store_true", help="compare the engines now if no result is cached")
+    parser.add_argument("--write", action="store_true", help="compare, and write the result into FOLDER")
     parser.add_argument("--precision", choices=PRECISIONS, default="f32", help="how OpenVINO computes (f32)")
     parser.add_argument("--tags", default="serve", help="comma-separated tags of the graph (serve)")
-    parser.add_argument("--cache", default="", help="folder in which verdicts are remembered")
+    parser.add_argument("--cache", default="", help="cache folder of verdicts")
     options = parser.parse_args(arguments)
     count = cores()
     hardware = Hardware(count, count, options.precision, options.cache)
     opener = Opener(AUTO, tuple(options.tags.split(",")), b"", hardware)
-    return max(_tell(opener, folder, options.compare or options.write, options.write) for folder in options.folders)
+    return max(
+        _print_choices(opener, folder, options.compare or options.write, options.write) for folder in options.folders
+    )
 
 
-def _tell(opener: Opener, folder: str, compares: bool, writes: bool) -> int:
+def _print_choices(opener: Opener, folder: str, compares: bool, writes: bool) -> int:
     try:
-        choices = opener.tell(folder, compares, writes)
+        choices = opener.choices(folder, compares, writes)
     except (StatusError, OSError) as error:
         print(f"{folder}: {error}", file=sys.stderr)
         return 1

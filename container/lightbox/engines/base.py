@@ -1,4 +1,4 @@
-"""What every engine is to the rest of the server."""
+"""The interface of engines for the rest of the server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Runner(Protocol):
-    """What answers calls: a loaded SavedModel, or a batcher in front of one.
+    """Runs calls: a loaded SavedModel, or a batcher in front of one.
 
     Tensors are named as the signatures name them, such as "serving_default_x:0". Any number of threads may
     call ``run`` at the same time.
@@ -28,4 +28,4 @@ class Runner(Protocol):
         """
 
     def close(self) -> None:
-        """Free what was loaded; no call may be under way."""
+        """Free the model; no call may be in progress."""

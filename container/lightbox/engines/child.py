@@ -1,4 +1,4 @@
-"""Runs a process that may die, or get stuck, of a model."""
+"""Runs a process that may crash or hang because of a model."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 
 TIME_LIMIT_SECONDS = 600
 STILL_SECONDS = 60
-"""A child that uses no processor time for so long is stuck: where OpenVINO 2026.4 fails to read a graph it may damage
-the heap. Then the child aborts, or waits for ever for malloc's lock, which no thread holds."""
+"""A child without CPU time for this many seconds is stuck: where OpenVINO 2026.4 fails to read a graph it may corrupt
+the heap. Then the child aborts, or waits forever for malloc's lock."""
 
 
 def run(command: Sequence[str]) -> tuple[bytes, str]:
-    """Run a command and return its output and how it ended; kill it when it takes too long or is stuck."""
+    """Run a command, return its output and how it ended; kill it when it is stuck or takes too long."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(command, stdout=output, stderr=errors)  # noqa: S603 - our own command
         try:
             why = _watch(child)
         finally:
-            child.kill()  # where it has not ended; also when this process is told to stop meanwhile
+            child.kill()  # if it has not ended, also when this process is stopped meanwhile
             code = child.wait()
         output.seek(0)
         errors.seek(0)
@@ -31,7 +31,7 @@ def run(command: Sequence[str]) -> tuple[bytes, str]:
 
 
 def _watch(child: subprocess.Popen[bytes]) -> str | None:
-    """Wait for a child's end; return why it is to be killed, None where it has ended."""
+    """Wait for a child's end; return the reason to kill it, None if it has ended."""
     began = moved = time.monotonic()
     used = 0.0
     while True:
@@ -48,7 +48,7 @@ def _watch(child: subprocess.Popen[bytes]) -> str | None:
 
 
 def _processor_seconds(pid: int) -> float:
-    """Return what a process has used of processors; see proc_pid_stat(5). Its name, in parentheses, may hold blanks."""
+    """Return a process's CPU seconds; see proc_pid_stat(5). Its name, in parentheses, may hold blanks."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -23,12 +23,12 @@ OPTIONS_FILE = "lightbox.json"
 
 
 def own_options(folder: str) -> dict[str, str]:
-    """Return ``engine`` and ``precision`` as ``code/lightbox.json`` has them; raise INVALID_ARGUMENT.
+    """Return ``engine`` and ``precision`` of ``code/lightbox.json``; raise INVALID_ARGUMENT.
 
-    The model's own comes first, then that beside all models.
+    The model's own file has precedence over the one beside all models.
     """
     version = Path(folder)
-    target = version.resolve()  # Lightbox shows versions as links
+    target = version.resolve()  # Lightbox links versions
     for beside in (version.parent, target, target.parent, target.parent.parent):
         path = beside / "code" / OPTIONS_FILE
         try:
@@ -42,7 +42,7 @@ def own_options(folder: str) -> dict[str, str]:
 
 
 def checked_options(content: object, place: str) -> dict[str, str]:
-    """Return what ``content`` has of ``engine`` and ``precision``; raise INVALID_ARGUMENT for another value."""
+    """Return ``engine`` and ``precision`` of ``content``; raise INVALID_ARGUMENT for another value."""
     found = {}
     for key, allowed in (("engine", CHOICES), ("precision", PRECISIONS)):
         value = content.get(key) if isinstance(content, dict) else None
@@ -55,37 +55,37 @@ def checked_options(content: object, place: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Opener:
-    """How the models of a server are opened."""
+    """Opens the models of a server."""
 
     engine: str
     tags: tuple[str, ...]
     session_config: bytes
     hardware: Hardware
     is_guarded: bool = True
-    """Whether no input may end the process, see RankGuard."""
+    """Whether inputs that would crash the process are refused, see RankGuard."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """``engine`` and ``precision`` for all models, whatever their own ``lightbox.json`` says."""
+    """``engine`` and ``precision`` for all models, overriding their ``lightbox.json``."""
 
     def open(self, folder: str, batches: Sequence[int] = (1,)) -> Opened:
-        """Load the model in ``folder`` and answer made inputs of each batch size; raise StatusError."""
+        """Load the model in ``folder`` and run made-up inputs of each batch size; raise StatusError."""
         own = own_options(folder) | dict(self.options)
         hardware = replace(self.hardware, precision=own.get("precision", self.hardware.precision))
         options = OpenOptions(hardware, self.tags, self.session_config, self.is_guarded, batches)
         wanted = own.get("engine", self.engine)
-        # Files of other formats are not the default's to open, so that naming it says nothing of them.
+        # The default opens no files of other formats, so naming it does not apply to them.
         if wanted == AUTO or (wanted == DEFAULT and model_file(Path(folder))):
             return _open_best(folder, options)
         return _open_with(named(wanted), folder, options)
 
-    def tell(self, folder: str, compares: bool, keeps: bool) -> Mapping[str, Choice]:
-        """Return which engine ``auto`` takes for each signature; see ``Engine.tell``. Nothing where there is one."""
+    def choices(self, folder: str, compares: bool, keeps: bool) -> Mapping[str, Choice]:
+        """Return the engine that ``auto`` takes for each signature; see ``Engine.choices``. Empty for a single one."""
         reference, able = _able(folder)
         if reference is None:
             if not compares and not known(folder, able, self.hardware):
                 return {SIGNATURE: Choice("", "the engines are compared when the model is loaded")}
             return {SIGNATURE: fastest(folder, able, self.hardware)[1]}
         options = OpenOptions(self.hardware, self.tags, self.session_config, self.is_guarded)
-        return able[0].tell(folder, options, compares, keeps) if able else {}
+        return able[0].choices(folder, options, compares, keeps) if able else {}
 
 
 def _open_with(engine: Engine, folder: str, options: OpenOptions) -> Opened:
@@ -97,9 +97,9 @@ def _open_with(engine: Engine, folder: str, options: OpenOptions) -> Opened:
 
 
 def _open_best(folder: str, options: OpenOptions) -> Opened:
-    """Open a model with the engine whose answers are promised, or with one that gives the same answers faster.
+    """Open a model with the engine that defines the results, or with one that gives the same results faster.
 
-    Where no engine's answers are, it is the fastest of all.
+    If no engine defines them, the fastest of all is used.
     """
     reference, able = _able(folder)
     if reference is None:
@@ -110,7 +110,7 @@ def _open_best(folder: str, options: OpenOptions) -> Opened:
 
 
 def _open_fastest(folder: str, able: Sequence[Engine], options: OpenOptions) -> Opened:
-    """Open a model with the engine that takes the least processor time."""
+    """Open a model with the engine that takes the least CPU time."""
     engine, choice = fastest(folder, able, options.hardware)
     runner = engine.open(folder, options).runner
     for name in runner.signatures:
@@ -119,7 +119,7 @@ def _open_fastest(folder: str, able: Sequence[Engine], options: OpenOptions) -> 
 
 
 def _able(folder: str) -> tuple[Engine | None, list[Engine]]:
-    """Return the engine whose answers are promised for a model, if any, and the other installed ones that open it."""
+    """Return the engine that defines a model's results, if any, and the other installed engines that open it."""
     opening = [engine for engine in engines() if engine.opens(Path(folder))]
     reference = next((engine for engine in opening if engine.sets_answers), None)
     able = [engine for engine in opening if engine is not reference and engine.is_installed()]

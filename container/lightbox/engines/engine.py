@@ -1,4 +1,4 @@
-"""What an engine is: which models it opens, and how."""
+"""The base class of engines: which models they open, and how."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lightbox.tfs_wire.status import invalid
 
 
 class Choice(NamedTuple):
-    """The engine that answers a signature and, in a sentence, why."""
+    """The engine of a signature and, in a sentence, the reason."""
 
     engine: str
     reason: str
@@ -25,67 +25,67 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class OpenOptions:
-    """How a model is opened. An engine passes over what it has no use for."""
+    """How a model is opened. An engine ignores the options that it does not need."""
 
     hardware: Hardware
     tags: tuple[str, ...]
-    """Of the graph, in a file that may have several."""
+    """Of the graph, in a file with several."""
     session_config: bytes = b""
     """A serialized ``ConfigProto``."""
     is_guarded: bool = True
-    """Whether no input may end the process, see RankGuard."""
+    """Whether inputs that would crash the process are refused, see RankGuard."""
     batches: Sequence[int] = (1,)
-    """Numbers of rows that calls will have most often."""
+    """The most common numbers of rows of calls."""
 
 
 class Opened(NamedTuple):
-    """A model that answers calls, and why so: nothing where nothing was to be decided."""
+    """A model that runs calls, and the reasons for its engines; empty without a choice."""
 
     runner: Runner
     choices: Mapping[str, Choice]
 
 
 class Engine(ABC):
-    """Opens models. What it needs is imported in its methods: an engine that is off costs this class."""
+    """Opens models. Methods import what they need: an unused engine costs only this class."""
 
     name: str
     package: str
-    """What has to be installed, as it is imported."""
+    """The required package, by its import name."""
     sets_answers = False
-    """Whether the others have to answer as this one, where both open a model."""
+    """Whether its results are the reference for the other engines that open the same model."""
 
     keeps_integers = False
-    """Whether it computes integers as they are, and refuses positions that are not in a tensor."""
+    """Whether it computes integers exactly, and refuses positions outside a tensor."""
 
     def is_installed(self) -> bool:
         """Whether its package can be imported."""
         return find_spec(self.package) is not None
 
     def check_installed(self) -> None:
-        """Raise INVALID_ARGUMENT where it is not."""
+        """Raise INVALID_ARGUMENT if it is not installed."""
         if not self.is_installed():
             raise invalid(f"engine {self.name}: the package {self.package} is not installed")
 
     @abstractmethod
     def opens(self, folder: Path) -> bool:
-        """Whether the model in a folder is in a file of its own kind."""
+        """Return whether the model in a folder is in a format of this engine."""
 
     @abstractmethod
     def open(self, folder: str, options: OpenOptions) -> Opened:
-        """Load the model in a folder, warm; raise StatusError with what it refuses and why."""
+        """Load and warm up the model in a folder; raise StatusError with the reason for a refusal."""
 
     def open_beside(self, folder: str, options: OpenOptions, reference: Callable[[], Runner] | None) -> Opened | None:
-        """Do so for what it answers as the engine that sets the answers, and better; None where that is nothing.
+        """Open the signatures that it runs as the reference engine does, and faster; None if there are none.
 
-        ``reference`` opens the model in that one, for all other calls; it is None where that one is not installed.
+        ``reference`` opens the model in the reference engine for all other calls; None if that is not installed.
         """
         return None
 
-    def tell(self, folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
-        """Return which engine answers each signature where it is asked to ``open_beside``.
+    def choices(self, folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
+        """Return the engine of each signature for ``open_beside``.
 
-        Unless it ``compares``, it only says what is known. If it ``keeps``, the folder holds what was found. Raises
-        StatusError, and OSError where that cannot be written.
+        Without ``compares`` only known results count. With ``keeps`` the folder stores them. Raises StatusError, and
+        OSError if they cannot be stored.
         """
         return {}
 
@@ -96,6 +96,6 @@ def engines() -> list[Engine]:
 
 
 def named(name: str) -> Engine:
-    """Return the engine of a name in ``ENGINES``."""
+    """Return the engine with a name in ``ENGINES``."""
     found: Engine = import_module(f"lightbox.engines.{name}").ENGINE
     return found

@@ -1,4 +1,4 @@
-"""How much of the machine a model may use, and how exactly it computes."""
+"""The share of the machine for a model, and the precision of its computation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_A_KIND = re.compile(
     r"Features|CPU implementer|CPU architecture|CPU variant|CPU part)"
     r"\s*:.*"
 )
-"""The lines that tell one kind of processor from another, on x86-64 and on arm64; others tell of the moment."""
+"""The lines that identify a kind of processor, on x86-64 and on arm64; the others change over time."""
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _QUOTA_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
 _PERIOD_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
@@ -27,19 +27,19 @@ _PERIOD_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
 
 @dataclass(frozen=True)
 class Hardware:
-    """How much of the machine a model may use, and how exactly it computes."""
+    """The share of the machine for a model, and the precision of its computation."""
 
     threads: int
     streams: int
-    """Calls that run at the same time; the threads are shared among them."""
+    """Concurrent calls, which share the threads."""
     precision: str = "f32"
     cache_folder: str = ""
-    """Where what was found out about models is kept, empty for nowhere."""
+    """The folder of cached facts about models; empty for none."""
 
 
 @cache
 def processor() -> str:
-    """Return eight digits that stand for the kind of this processor, its extensions included."""
+    """Return eight digits that identify the kind of this processor, including its extensions."""
     try:
         first = _PROCESSORS.read_text().partition("\n\n")[0]
     except OSError:
@@ -49,12 +49,12 @@ def processor() -> str:
 
 
 def cores() -> int:
-    """Return how many cores this process may use: those of its affinity, or the cgroup's quota if that is less."""
+    """Return the cores for this process: its affinity, or the cgroup's quota if that is lower."""
     count = len(os.sched_getaffinity(0))
     for files in ((_QUOTA,), (_QUOTA_V1, _PERIOD_V1)):
         try:
             quota, period = (int(text) for file in files for text in file.read_text().split())
-        except (OSError, ValueError):  # "max": no quota; or another version of cgroups
+        except (OSError, ValueError):  # "max" means no quota; or another version of cgroups
             continue
         return max(1, min(count, -(-quota // period))) if quota > 0 else count
     return count

@@ -1,7 +1,7 @@
-"""Which engine is the fastest for a model whose answers none of them sets.
+"""The fastest engine of a model without a reference engine.
 
-Each answers made inputs in a child process, which may die of the file; the least processor time wins. What was found
-out is remembered for the file, the releases of the engines and the kind of processor.
+Each engine runs made-up inputs in a child process, which may crash; the lowest CPU time wins. Results are cached for
+the file, the releases of the engines and the kind of processor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 
-from lightbox.engines import kept
+from lightbox.engines import disk_cache
 from lightbox.engines.base import Runner
 from lightbox.engines.child import run
 from lightbox.engines.engine import Choice, Engine, OpenOptions, named
@@ -31,43 +31,47 @@ log = logging.getLogger("model_server")
 
 _ROUNDS, _LONGEST_SECONDS = 25, 1.0
 _INTEGERS = {DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_UINT16, DT_UINT32, DT_UINT64}
-"""But for uint8, which are pixels."""
+"""Integer dtypes except uint8, which are pixels."""
 
 
 @dataclass(frozen=True)
-class _Said:
-    """What a child found out: ``refused`` is why the engine does not answer."""
+class _Measurement:
+    """A child's result: ``refused`` is the reason for a refusal."""
 
     milliseconds: float | None = None
-    """Of processor time for a row; None where no input could be made that the engine answers."""
+    """CPU time per row; None if the engine refuses all made-up inputs."""
     refused: str = ""
 
 
 def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[Engine, Choice]:
-    """Return the engine that reads a model and answers with the least processor time, and why it is that one.
+    """Return the engine that reads a model and takes the least CPU time, and the reason.
 
-    For a model that takes integers it is one that keeps them, where such a one reads it. Raises INVALID_ARGUMENT with
-    each engine's reason where none reads it.
+    For a model with integer inputs an engine that keeps integers is preferred. Raises INVALID_ARGUMENT with each
+    engine's reason if none reads it.
     """
-    places = _places(folder, able, hardware)
-    said = {engine: _recalled(places.get(engine)) or _found_out(engine, folder, hardware, places) for engine in able}
-    reading = [engine for engine, found in said.items() if not found.refused]
-    refusals = [f"{engine.name}: {found.refused}" for engine, found in said.items() if found.refused]
+    places = _cache_files(folder, able, hardware)
+    measured = {
+        engine: _read_measurement(places.get(engine)) or _measure(engine, folder, hardware, places) for engine in able
+    }
+    reading = [engine for engine, found in measured.items() if not found.refused]
+    refusals = [f"{engine.name}: {found.refused}" for engine, found in measured.items() if found.refused]
     if not reading:
         raise invalid(f"no engine reads the model in {folder}: {'; '.join(refusals)}")
     keeping = [engine for engine in reading if engine.keeps_integers]
     reasons = list[str]()
     if keeping and keeping != reading and _takes_integers(folder):
-        reading, reasons = keeping, ["it keeps the integers that the model takes"]
-    winner = min(reading, key=lambda engine: (said[engine].milliseconds is None, said[engine].milliseconds))
+        reading, reasons = keeping, ["it keeps the model's integer inputs exact"]
+    winner = min(reading, key=lambda engine: (measured[engine].milliseconds is None, measured[engine].milliseconds))
     if refusals:
-        log.warning("%s is served by %s, as others do not read it: %s", folder, winner.name, "; ".join(refusals))
-    times = [f"{engine.name} {_told(said[engine])}" for engine in reading if engine is not winner]
-    return winner, Choice(winner.name, "; ".join([f"{_told(said[winner])} for an input", *reasons, *times, *refusals]))
+        log.warning("%s is served by %s, as other engines do not read it: %s", folder, winner.name, "; ".join(refusals))
+    times = [f"{engine.name} {_timing_text(measured[engine])}" for engine in reading if engine is not winner]
+    return winner, Choice(
+        winner.name, "; ".join([f"{_timing_text(measured[winner])} per input", *reasons, *times, *refusals])
+    )
 
 
 def _takes_integers(folder: str) -> bool:
-    """Whether callers give a model integers: positions in a tensor, as a rule, or ids."""
+    """Return whether a model has integer inputs: usually positions in a tensor, or ids."""
     file = model_file(Path(folder))
     with suppress(OSError, ValueError):
         return file is not None and any(tensor.dtype in _INTEGERS for tensor in file.signature().inputs.values())
@@ -75,17 +79,17 @@ def _takes_integers(folder: str) -> bool:
 
 
 def known(folder: str, able: Sequence[Engine], hardware: Hardware) -> bool:
-    """Whether all engines are remembered for a model."""
-    places = _places(folder, able, hardware)
-    return all(_recalled(places.get(engine)) for engine in able)
+    """Return whether the results of all engines are cached for a model."""
+    places = _cache_files(folder, able, hardware)
+    return all(_read_measurement(places.get(engine)) for engine in able)
 
 
-def _places(folder: str, able: Sequence[Engine], hardware: Hardware) -> Mapping[Engine, Path]:
-    """Return the file for what is found out about each engine; none where nothing is kept."""
+def _cache_files(folder: str, able: Sequence[Engine], hardware: Hardware) -> Mapping[Engine, Path]:
+    """Return the cache file of each engine; empty without a cache."""
     if not hardware.cache_folder:
         return {}
     try:
-        model = kept.digest_of(Path(folder))[:32]
+        model = disk_cache.digest_of(Path(folder))[:32]
     except OSError:
         return {}
     kind = f"{processor()}-{hardware.precision}"
@@ -93,46 +97,48 @@ def _places(folder: str, able: Sequence[Engine], hardware: Hardware) -> Mapping[
     return {engine: Path(hardware.cache_folder, name) for engine, name in names.items()}
 
 
-def _recalled(place: Path | None) -> _Said | None:
-    content = kept.read(place) if place else None
-    with suppress(TypeError):  # another release may tell other things
-        return _Said(**content) if content else None
+def _read_measurement(place: Path | None) -> _Measurement | None:
+    content = disk_cache.read(place) if place else None
+    with suppress(TypeError):  # another release may have other fields
+        return _Measurement(**content) if content else None
     return None
 
 
-def _told(said: _Said) -> str:
-    return "not timed" if said.milliseconds is None else f"{said.milliseconds:.3g} ms of CPU"
+def _timing_text(measured: _Measurement) -> str:
+    return "not timed" if measured.milliseconds is None else f"{measured.milliseconds:.3g} ms of CPU"
 
 
-def _found_out(engine: Engine, folder: str, hardware: Hardware, places: Mapping[Engine, Path]) -> _Said:
-    """Return what a child finds out; what it says is remembered, how it died is not."""
+def _measure(engine: Engine, folder: str, hardware: Hardware, places: Mapping[Engine, Path]) -> _Measurement:
+    """Return a child's result; results are cached, crashes are not."""
     asked = json.dumps([engine.name, folder, asdict(hardware)])
     try:
         output, ended = run([sys.executable, "-P", "-m", "lightbox.engines.race", asked])
     except OSError as error:
-        return _Said(refused=f"its process could not be started: {error.strerror}")
+        return _Measurement(refused=f"its process could not be started: {error.strerror}")
     lines = [line.decode() for line in output.splitlines() if line.startswith(b'{"milliseconds"')]
     if not lines:
-        return _Said(refused=f"its process {ended}")
-    said = json.loads(lines[-1])
+        return _Measurement(refused=f"its process {ended}")
+    measured = json.loads(lines[-1])
     if engine in places:
-        with suppress(OSError):  # a full disk is no reason not to serve
-            kept.write(places[engine], said)
-    return _Said(**said)
+        with suppress(OSError):  # a full disk does not stop the server
+            disk_cache.write(places[engine], measured)
+    return _Measurement(**measured)
 
 
 def main(asked: str) -> None:
     """Open a model with one engine, in the child; print a line of JSON."""
     name, folder, hardware = json.loads(asked)
     try:
-        said = _Said(_milliseconds(named(name).open(folder, OpenOptions(Hardware(**hardware), ("serve",))).runner))
+        measured = _Measurement(
+            _milliseconds(named(name).open(folder, OpenOptions(Hardware(**hardware), ("serve",))).runner)
+        )
     except StatusError as error:
-        said = _Said(refused=error.message)
-    print(json.dumps(asdict(said)), flush=True)
+        measured = _Measurement(refused=error.message)
+    print(json.dumps(asdict(measured)), flush=True)
 
 
 def _milliseconds(runner: Runner) -> float | None:
-    """Return the least processor time of a call: what else runs on a machine can only add to it."""
+    """Return the lowest CPU time of a call: other load can only add to it."""
     ((_, signature),) = runner.signatures.items()
     fetches = [info.name for info in signature.outputs.values()]
     for side in sides(signature):

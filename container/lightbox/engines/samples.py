@@ -1,4 +1,4 @@
-"""Inputs for a signature, made from its declaration alone: to compare engines, to time them, to warm them up."""
+"""Made-up inputs of a signature, from its declaration: to compare, time and warm up engines."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _PIXEL = 255
 
 
 def batches(signature: meta_graph_pb2.SignatureDef, count: int, side: int = _SIDES[0]) -> list[dict[str, Array]]:
-    """Return inputs by tensor name: of ``count`` rows where the first dimension is open, ``side`` for open sides.
+    """Return inputs by tensor name, with ``count`` rows if the first dimension is open, and ``side`` for open sides.
 
-    Floats are of three kinds: around 0, from 0 to 255 as pixels are, and all equal, where results are tied.
+    Floats are of three kinds: around 0, from 0 to 255 like pixels, and all equal, which gives tied results.
     """
     kinds = ("normal", "pixels", "equal")
     return [_feeds(signature, count, side, kind) for kind in kinds]
 
 
 def sides(signature: meta_graph_pb2.SignatureDef) -> Iterator[int]:
-    """Yield sides to try for the open dimensions of images; one where there are none."""
+    """Yield sides to try for the open dimensions of images; a single one if there are none."""
     is_open = any(_has_open_sides(info) for info in signature.inputs.values())
     yield from _SIDES if is_open else _SIDES[:1]
 
@@ -59,6 +59,6 @@ def _array(dtype: np.dtype[np.generic], shape: tuple[int, ...], kind: str, rando
             return random.uniform(0, _PIXEL, shape).astype(dtype)
         return np.full(shape, 0.5, dtype)
     if dtype.kind == "b":
-        return np.asarray(random.integers(0, 2, shape) > 0)  # a comparison of a scalar gives no array
+        return np.asarray(random.integers(0, 2, shape) > 0)  # comparing a scalar gives no array
     most = {"normal": 16, "pixels": _PIXEL, "equal": 0}[kind]
     return random.integers(0, most + 1, shape).astype(dtype)

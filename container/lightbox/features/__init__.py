@@ -1,4 +1,4 @@
-"""The features, which of them a start has, and what these add to it."""
+"""The features, their selection for a start, and their combined additions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lightbox.features.streams import Streams
 from lightbox.features.tfs_api import TfsApi
 from lightbox.features.tracing import Tracing
 from lightbox.features.vertex_ai import VertexAi
-from lightbox.processes.additions import Additions, ServedModels, Wants
+from lightbox.processes.additions import Additions, ServedModels, StartNeeds
 from lightbox.processes.start import Start
 
 FEATURES: Sequence[Feature] = (
-    Sessions(),  # stands before the Open Inference Protocol's bodies, which belong to no session
+    Sessions(),  # before the Open Inference Protocol's bodies, which belong to no session
     OpenInference(),
     MultiModel(),
     TfsApi(),
@@ -35,14 +35,14 @@ FEATURES: Sequence[Feature] = (
 
 
 def enabled(settings: Settings) -> list[Feature]:
-    """Return the features that the settings turn on."""
+    """Return the enabled features."""
     return [feature for feature in FEATURES if feature.enabled(settings)]
 
 
-def wants(settings: Settings) -> Wants:
-    """Return what the features that are on want of a start."""
+def wants(settings: Settings) -> StartNeeds:
+    """Return the combined requirements of the enabled features."""
     on = enabled(settings)
-    return Wants(
+    return StartNeeds(
         [port for feature in on for port in feature.ports(settings)],
         next((feature.why_rest_port for feature in on if feature.why_rest_port), None),
         [partial(feature.check, settings) for feature in on],
@@ -51,14 +51,14 @@ def wants(settings: Settings) -> Wants:
 
 
 def callers(settings: Settings) -> str | None:
-    """Return whom the gate of a feature lets in, in words; None for everybody. Raises StartError."""
-    return next((told for feature in enabled(settings) if (told := feature.callers(settings))), None)
+    """Return a feature's description of the admitted callers; None for everyone. Raises StartError."""
+    return next((sentence for feature in enabled(settings) if (sentence := feature.callers(settings))), None)
 
 
 def prepare(start: Start) -> Additions:
-    """Do what the features do before the first process is started, and return what they add to the supervisor's work.
+    """Prepare the features before the first process starts, and return their additions to the supervisor's work.
 
-    Metrics are shown of all features, whether they are on or not.
+    Metrics of all features are shown, also of disabled ones.
     """
     settings, run_dir, planned = start.settings, start.run_dir.path, start.plan.models
     fixed = ServedModels(planned.keys, planned.values)
@@ -76,6 +76,8 @@ def prepare(start: Start) -> Additions:
         shown={feature.name: feature.shown_at for feature in on if feature.shown_at},
         measure=lambda: {metric: value for each in FEATURES for metric, value in each.measure(run_dir).items()},
         counters={metric for feature in FEATURES for metric in feature.counters},
-        gate=next((gate for feature in on if (gate := feature.gate(settings))), None),
+        authenticator=next(
+            (authenticator for feature in on if (authenticator := feature.authenticator(settings))), None
+        ),
         callers=callers(settings),
     )

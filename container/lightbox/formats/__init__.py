@@ -1,4 +1,4 @@
-"""Formats of models beside SavedModel: a module for each tells what a file takes and gives, from the file alone."""
+"""Formats of models other than SavedModel: a module for each reads a file's signature from the file alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Format(NamedTuple):
     """A format that is known by how the file's name ends. ``platform`` also names its module in here."""
 
     platform: str
-    """What the Open Inference Protocol tells as a model's platform."""
+    """The model's platform in the Open Inference Protocol."""
     suffix: str
     title: str
 
@@ -35,10 +35,10 @@ class ModelFile(NamedTuple):
     format: Format
 
     def place(self) -> Path:
-        """Return where links to the file lead, as long as its name there tells the format.
+        """Return the target of links to the file, as long as its name has the format's suffix.
 
-        A store of blobs is linked to file by file and has names that tell nothing: what belongs together lies together
-        in front of it.
+        A blob store links single files and has names without suffixes: files that belong together are together before
+        such a link.
         """
         path = self.path.parent.resolve() / self.path.name
         while path.is_symlink() and path.readlink().suffix == self.format.suffix:
@@ -53,7 +53,7 @@ class ModelFile(NamedTuple):
         return [path, *sorted(beside)]
 
     def signature(self) -> FileSignature:
-        """Return what it takes and gives. Raises OSError, and ValueError where it is damaged or of another format."""
+        """Return its signature. Raises OSError, and ValueError for a damaged file or another format."""
         found: FileSignature = import_module(f"{__name__}.{self.format.platform}").read_signature(self.place())
         return found
 
@@ -64,9 +64,9 @@ def is_saved_model(folder: Path) -> bool:
 
 
 def as_model_file(path: Path) -> ModelFile | None:
-    """Return a file as a model of the format that its name says, None where it says none.
+    """Return a file as a model of the format in its name, None for another name.
 
-    A suffix in capitals says none: OpenVINO goes by the suffix, and so do the names of what belongs to a file.
+    An upper-case suffix does not count: OpenVINO and the names of further files depend on it.
     """
     found = next((known for known in FORMATS if known.suffix == path.suffix), None)
     return ModelFile(path, found) if found is not None and path.is_file() else None
@@ -100,6 +100,6 @@ def holds_model(version: Path) -> bool:
 
 
 def platform(version: Path) -> str:
-    """Return the platform of a version's model, in the words of the Open Inference Protocol."""
+    """Return the platform of a version's model in the Open Inference Protocol."""
     found = model_file(version)
     return found.format.platform if found else SAVED_MODEL_PLATFORM

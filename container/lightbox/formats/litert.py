@@ -26,9 +26,9 @@ _DTYPES = (1, 19, 3, 4, 9, 7, 10, 5, 8, 6, 2, 18, 23, None, None, 22, 17)
 
 
 def read_signature(path: Path) -> FileSignature:
-    """Return what the first subgraph takes and gives, by the names of its signature where the file has one.
+    """Return the signature of the first subgraph, with the names of the file's signature if it has one.
 
-    Raises OSError, and ValueError where it is damaged or no LiteRT file.
+    Raises OSError, and ValueError for a damaged file or another format.
     """
     with path.open("rb") as file:
         if file.read(8)[4:] != _IDENTIFIER:
@@ -82,25 +82,25 @@ def _tensor(table: _Table) -> FileTensor:
 
 
 class _Table:
-    """A table of FlatBuffers. Its readers raise struct.error where the file ends before what they look for.
+    """A table of FlatBuffers. Its readers raise struct.error beyond the end of the file.
 
-    The file is read where it is looked at: the weights, which are most of it, are not.
+    Only the needed bytes are read, without the weights, which are most of the file.
     """
 
     def __init__(self, file: BinaryIO, at: int) -> None:
         self._file, self._at = file, at
 
     def number(self, code: str, field: int) -> int:
-        """Return a field by its code of ``struct``, 0 where it is left out."""
+        """Return a field by its code of ``struct``, 0 if it is omitted."""
         at = self._place(field)
         return _number(code, self._file, at) if at else 0
 
     def text(self, field: int) -> str:
-        """Return a field of text, "" where it is left out."""
+        """Return a field of text, "" if it is omitted."""
         at = self._place(field)
         if not at:
             return ""
-        start = self._followed(at)
+        start = self._follow_offset(at)
         return _read(self._file, start + 4, _number("I", self._file, start)).decode()
 
     def items(self, field: int, size: int = 4) -> range:
@@ -108,7 +108,7 @@ class _Table:
         at = self._place(field)
         if not at:
             return range(0)
-        start = self._followed(at)
+        start = self._follow_offset(at)
         return range(start + 4, start + 4 + size * _number("I", self._file, start), size)
 
     def numbers(self, field: int) -> Iterator[int]:
@@ -117,16 +117,16 @@ class _Table:
 
     def tables(self, field: int) -> Iterator[_Table]:
         """Yield the tables of a field that is a vector of them."""
-        return (_Table(self._file, self._followed(at)) for at in self.items(field))
+        return (_Table(self._file, self._follow_offset(at)) for at in self.items(field))
 
     def _place(self, field: int) -> int:
-        """Return where a field is, 0 where it is left out."""
+        """Return the position of a field, 0 if it is omitted."""
         layout = self._at - _number("i", self._file, self._at)
         place = 4 + 2 * field
         offset = _number("H", self._file, layout + place) if place < _number("H", self._file, layout) else 0
         return self._at + offset if offset else 0
 
-    def _followed(self, at: int) -> int:
+    def _follow_offset(self, at: int) -> int:
         return at + _number("I", self._file, at)
 
 

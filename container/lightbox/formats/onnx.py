@@ -25,9 +25,9 @@ _DTYPES = {
 
 
 def read_signature(path: Path) -> FileSignature:
-    """Return what a file takes and gives.
+    """Return the signature of a file.
 
-    Raises OSError, and ValueError where it is damaged or no ONNX model, or where weights beside it are not whole.
+    Raises OSError, and ValueError for a damaged file, another format, or incomplete external weights.
     """
     with path.open("rb") as file:
         return _signature(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))), path.parent)
@@ -56,16 +56,19 @@ def _signature(model: memoryview, folder: Path) -> FileSignature:
 
 
 def _check_outside(tensor: memoryview, folder: Path) -> None:
-    """Raise ValueError unless the file that a tensor's values are in, where it is another one, is long enough."""
+    """Raise ValueError unless the external file of a tensor's values, if any, is long enough."""
     entries = [value for number, kind, value in read_fields(tensor) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED)]
-    told = {_text(_last(entry, _KEY)): _text(_last(entry, _VALUE)) for entry in entries}
-    if "location" in told:
-        check_weights(folder / told["location"], int(told.get("offset", 0)) + int(told.get("length", 0)))
+    entries_by_name = {_text(_last(entry, _KEY)): _text(_last(entry, _VALUE)) for entry in entries}
+    if "location" in entries_by_name:
+        check_weights(
+            folder / entries_by_name["location"],
+            int(entries_by_name.get("offset", 0)) + int(entries_by_name.get("length", 0)),
+        )
 
 
 class _Stored:
-    """Bytes of a file, read when they are looked at: the weights are not. Mapped they would end the process as soon as
-    somebody makes the file shorter."""
+    """Bytes of a file, read on access, so without the weights. A memory map would crash the process if the file is
+    truncated meanwhile."""
 
     def __init__(self, file: BinaryIO, start: int, end: int) -> None:
         self._file, self._start, self._end = file, start, end

@@ -15,16 +15,16 @@ _DTYPES = {
     **{"FP32": 1, "FP64": 2, "I32": 3, "U8": 4, "I16": 5, "I8": 6, "STRING": 7, "I64": 9, "BOOL": 10},
     **{"U16": 17, "FP16": 19, "U32": 22, "U64": 23},
 }
-"""TensorFlow's number of a dtype by the precision of a port. BF16 is none: numpy, of which OpenVINO makes tensors,
-has it not, and what comes out as BF16 would be read as FP16."""
+"""TensorFlow's number of a dtype by the precision of a port. BF16 is missing: OpenVINO's tensors are numpy arrays,
+which have no BF16, and its outputs would be read as FP16."""
 _NAMED_OUTPUTS = 11
 """The version of the IR since which tensors have names."""
 
 
 def read_signature(path: Path) -> FileSignature:
-    """Return what a file takes and gives.
+    """Return the signature of a file.
 
-    Raises OSError, and ValueError where it is damaged or no IR, or where the weights beside it are not whole.
+    Raises OSError, and ValueError for a damaged file, another format, or incomplete weights.
     """
     try:
         net = parse(path).getroot()  # noqa: S314 - the owner's file; expat bounds what entities make of it
@@ -100,7 +100,7 @@ def _input_shape(layer: Element) -> tuple[int | None, ...] | None:
 
 
 def _output_shape(port: Element) -> tuple[int | None, ...] | None:
-    """Return the shape of a port; without sizes it is a scalar or of an unknown rank, which cannot be told."""
+    """Return the shape of a port; without sizes it is a scalar or of unknown rank, which cannot be distinguished."""
     sizes = [int(dim.text or "") for dim in port.iterfind("dim")]
     return tuple(size if size >= 0 else None for size in sizes) or None
 

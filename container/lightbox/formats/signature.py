@@ -40,7 +40,7 @@ def check_weights(file: Path, need: int) -> None:
 
 
 def signature_def(signature: FileSignature) -> meta_graph_pb2.SignatureDef:
-    """Return a signature as a model server tells it."""
+    """Return a signature in the model server's form."""
     from lightbox.tfs_wire.messages import meta_graph_pb2
 
     made = meta_graph_pb2.SignatureDef(method_name="tensorflow/serving/predict")

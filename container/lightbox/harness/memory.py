@@ -8,10 +8,10 @@ _STATUS = Path("/proc/self/status")
 
 
 class PeakGrowth:
-    """How much more memory of its own than at the beginning this process has held since then.
+    """Growth of this process's peak of private memory since construction.
 
-    Pages of files, such as libraries, do not count: the kernel takes those that are not used, and maps them again
-    when they are. One at a time measures: a second one lets the peak begin anew.
+    File pages, such as libraries, do not count: the kernel drops unused ones, and maps them again on use. Only one
+    instance at a time: a second one resets the peak.
     """
 
     def __init__(self) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 
 
 def percentiles(values: Sequence[float], numbers: Iterable[float]) -> list[float]:
-    """Return for each number the value that so many percent of the values do not exceed, interpolated linearly.
+    """Return for each number the value that this percentage of the values does not exceed, interpolated linearly.
 
-    Of no values each is infinite: who was never answered is slower than any bound.
+    Without values each is infinite: requests that were never answered are slower than any bound.
     """
     wanted = list(numbers)
     return [float(value) for value in np.percentile(values, wanted)] if values else [float("inf")] * len(wanted)

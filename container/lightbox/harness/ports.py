@@ -11,7 +11,7 @@ from itertools import chain
 from lightbox.processes.run_dir import port_is_free
 
 PORTS = range(10_000, 32_000)
-"""Below those that the kernel takes for outgoing connections, so that none of these comes in between."""
+"""Below the ports that the kernel gives to outgoing connections, so that none of these gets in between."""
 PORTS_EACH = 1_000
 """How many of them a process claims at a time."""
 
@@ -33,7 +33,7 @@ class Part:
         atexit.register(self._claim.close)
 
     def take(self, count: int) -> int | None:
-        """Return the first of ``count`` neighbours that are free, None where there are none; each comes in its turn."""
+        """Return the first of ``count`` free neighbours, None if there are none; round-robin."""
         given = self._next
         for low in chain(range(given, self.ports.stop, count), range(self.ports.start, given, count)):
             if low + count <= self.ports.stop and all(port_is_free(port) for port in range(low, low + count)):
@@ -47,10 +47,10 @@ _lock = threading.Lock()
 
 
 def free_ports(count: int = 1) -> int:
-    """Return the first of ``count`` neighbouring TCP ports that nobody listens on now.
+    """Return the first of ``count`` neighbouring TCP ports that are free now.
 
-    They come in turn, so that those which were given last come again last. No other process of the machine gets them
-    from here as long as this one runs. Raises OSError where other processes have all that are left.
+    Ports are given round-robin, so that a released one is reused last. No other process of the machine gets them from
+    here while this one runs. Raises OSError if all are taken.
     """
     if not 0 < count <= PORTS_EACH:
         raise ValueError(f"count is {count}, expected 1 to {PORTS_EACH}")

@@ -25,7 +25,7 @@ _SECOND_PATIENCE = 10.0
 class ServerFailed(Exception):
     """A server does not answer. The message is ``reason``, one sentence, and the end of ``log``.
 
-    ``ended`` tells whether it has ended.
+    ``ended`` is true if it has ended.
     """
 
     def __init__(self, reason: str, log: str, ended: bool) -> None:
@@ -34,7 +34,7 @@ class ServerFailed(Exception):
 
 
 class ServerProcess:
-    """A command that runs in a session of its own until ``close``. Use as a context manager."""
+    """A command that runs in its own session until ``close``. Use as a context manager."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ServerProcess:
     ) -> None:
         """Start it in ``folder`` with its output in ``serve.log`` there; without one, here and in a nameless file.
 
-        With ``ends_with_parent`` the kernel stops it when the thread that starts it ends, however that comes.
+        With ``ends_with_parent`` the kernel stops it when its starting thread ends, in all cases.
         """
         if folder is None:
             # Nothing of it stays, however this process ends.
@@ -82,7 +82,7 @@ class ServerProcess:
         return self.log_path.read_text(errors="replace")
 
     def shorten_log(self, most: int) -> None:
-        """Forget what was logged when it is more than so many bytes."""
+        """Drop the log when it is larger than this size."""
         if os.fstat(self._output.fileno()).st_size > most:
             self._output.truncate(0)
 
@@ -91,7 +91,7 @@ class ServerProcess:
     ) -> float:
         """Return the seconds from its start until ``check`` holds; raise ServerFailed.
 
-        ``seconds`` count from now. ``check`` is asked every ``pause`` seconds.
+        ``seconds`` count from now. ``check`` runs every ``pause`` seconds.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -103,7 +103,7 @@ class ServerProcess:
         raise ServerFailed(f"it was not ready within {seconds:.0f} s", self.log, ended=False)
 
     def close(self, patience: float = 40.0) -> None:
-        """Ask it to stop, after ``patience`` seconds once more, then kill what is left of its session."""
+        """Send SIGTERM, after ``patience`` seconds again, then kill the rest of its session."""
         for seconds in (patience, _SECOND_PATIENCE):
             if self.process.poll() is None:
                 self.process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A whole Lightbox on ports of its own, started as a user starts it."""
+"""A whole Lightbox on its own ports, started like a user's."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Stack(ServerProcess):
         return f"http://127.0.0.1:{self.port}"
 
     def ping(self) -> int | None:
-        """Return the status of /ping, None when nobody answers."""
+        """Return the status of /ping, None if it is not reachable."""
         return status_of(self.port, "/ping")
 
     def until_ready(self, seconds: float = START_SECONDS, pause: float = PAUSE_SECONDS) -> float:
-        """Return the seconds from its start until /ping answers 200, asked every ``pause`` seconds; see wait_until."""
+        """Return the seconds from the start until /ping is 200, checked every ``pause`` seconds; see wait_until."""
         return self.wait_until(lambda: self.ping() == 200, seconds, pause)
 
 

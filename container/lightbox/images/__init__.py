@@ -1,1 +1,1 @@
-"""Pixels only, as pure functions: encoded bytes to RGB, RGB to the tensor a model wants."""
+"""Images as pure functions: encoded bytes to RGB, RGB to the tensor of a model."""

@@ -1,7 +1,7 @@
-"""AVIF by Pillow, held to what its header says.
+"""AVIF by Pillow, limited to the size in its header.
 
-Pillow parses EXIF without limits, decodes on all cores, and takes pixels of another size than the header's: a file of a
-kilobyte that says 16 x 16 may hold 268 megapixels. libavif can limit this; Pillow gives no way to tell it.
+Pillow parses EXIF without limits, decodes on all cores, and accepts other sizes than the header's: a file of a kilobyte
+that declares 16 x 16 may hold 268 megapixels. libavif can limit this, but Pillow does not expose the limit.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from PIL.ExifTags import Base
 from PIL.Image import Exif
 
 _POINTER_AT = 16
-"""Bytes of Pillow's object before its pointer to libavif's ``avifDecoder``."""
+"""Offset in Pillow's object of the pointer to libavif's ``avifDecoder``."""
 _DEFAULT_LIMITS = (16384 * 16384, 32768)
 _SIZE_LIMIT_AT = 28
-"""Bytes of ``avifDecoder`` before imageSizeLimit, in pixels; imageDimensionLimit comes behind it."""
+"""Offset in ``avifDecoder`` of imageSizeLimit, in pixels; imageDimensionLimit follows."""
 
 
 class Avif(AvifImageFile):
-    """Opened by one thread, with the orientation as the only metadata."""
+    """Decodes in one thread, with the orientation as the only metadata."""
 
     def _open(self) -> None:
         assert self.fp is not None
@@ -30,13 +30,13 @@ class Avif(AvifImageFile):
         self.is_animated = self.n_frames > 1
         _limit(self._decoder, self.width * self.height)
         exif = Exif()
-        exif[Base.Orientation] = orientation  # the container's; it counts where EXIF says something else
+        exif[Base.Orientation] = orientation  # the container's orientation has precedence over EXIF's
         self.info["exif"] = exif.tobytes()
         self.seek(0)
 
 
 def _limit(decoder: object, pixels: int) -> None:
-    """Let libavif decode no frame of more than ``pixels``."""
+    """Limit libavif's frames to ``pixels``."""
     address = ctypes.c_void_p.from_address(id(decoder) + _POINTER_AT).value
     limits = (ctypes.c_uint32 * 2).from_address((address or 0) + _SIZE_LIMIT_AT)
     assert tuple(limits) == _DEFAULT_LIMITS, "this Pillow has another libavif than the locked one"

@@ -1,7 +1,7 @@
-"""Pixels as the model wants them: RGB or grey, 8 bits.
+"""Pixels in the model's form: RGB or grey, 8 bits.
 
-Grey pixels may have 16 or 32 bits. A PNG of 16 bits says what is white: 65535. Images of 32 bits mostly do not; then
-the smallest usual range that holds every pixel is taken, so that nothing is lost.
+Grey pixels may have 16 or 32 bits. In a 16-bit PNG, white is 65535. Images of 32 bits mostly declare no white; then the
+smallest usual range with every pixel is assumed, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEEP = SIXTEEN_BIT | {"I", "F"}
 _FLOAT_TOPS = (1, 255, 65535)
 Colour = tuple[int, int, int]
 BACKGROUND: Colour = (255, 255, 255)
-"""What shows through where an image is transparent."""
+"""The background of transparent images."""
 
 STRIP_PIXELS = 1 << 20
 
@@ -37,14 +37,14 @@ _STRAIGHT_ALPHA = {"LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA"}
 
 @dataclass(frozen=True)
 class Scale:
-    """How the numbers of one image become 0 to 255: 0 to ``top`` linearly, rounded to nearest."""
+    """Maps an image's numbers to 0..255: 0 to ``top`` linearly, rounded to nearest."""
 
     top: int
     unsigned: bool = False
     white_is_zero: bool = False
 
     def grey(self, part: Image) -> npt.NDArray[np.uint8]:
-        """Give a part of the image as [height, width] uint8. Below 0 and NaN is 0, above ``top`` is 255."""
+        """Return a part of the image as [height, width] uint8. Negative and NaN become 0, above ``top`` 255."""
         numbers = _numbers(part, self.unsigned)
         if numbers.dtype.itemsize == 2:
             grey = (numbers.astype(np.uint32) * 510 + self.top) // (2 * self.top)
@@ -56,9 +56,9 @@ class Scale:
 
 
 def scale_of(image: Image, parts: Iterable[Image]) -> Scale:
-    """Find the scale of an image of one of the DEEP modes; ``parts`` together are its pixels.
+    """Return the scale of an image in a DEEP mode; ``parts`` together are its pixels.
 
-    Raises ImageUndecodable for floating-point pixels in no range that is understood.
+    Raises ImageUndecodable for floating-point pixels outside all known ranges.
     """
     bits = _tiff_tag(image, TiffImagePlugin.BITSPERSAMPLE)
     if image.mode in SIXTEEN_BIT:
@@ -91,7 +91,7 @@ def _brightest(numbers: Numbers) -> float:
 
 
 def _tiff_tag(image: Image, tag: int) -> object:
-    """The tag's first value in a TIFF; None for other formats and where it is missing."""
+    """Return the tag's first value in a TIFF; None for other formats and a missing tag."""
     if not isinstance(image, TiffImagePlugin.TiffImageFile):
         return None
     default = 1 if tag == TiffImagePlugin.SAMPLEFORMAT else None
@@ -100,9 +100,9 @@ def _tiff_tag(image: Image, tag: int) -> object:
 
 
 def to_rgb(image: Image) -> Image:
-    """Give the image in mode RGB; BACKGROUND shows through where it is transparent.
+    """Return the image in mode RGB, transparent pixels on BACKGROUND.
 
-    An RGB image is returned as it is, not copied. Raises ImageUndecodable for what has no RGB meaning.
+    An RGB image is returned without a copy. Raises ImageUndecodable for modes without an RGB form.
     """
     with undecodable("image"):
         image.load()
@@ -110,7 +110,7 @@ def to_rgb(image: Image) -> Image:
 
 
 def to_grey(image: Image) -> Image:
-    """Give the image in mode L: grey values as they are, colours by Pillow's convert("L") of to_rgb."""
+    """Return the image in mode L: grey values unchanged, colours by Pillow's convert("L") of to_rgb."""
     if image.mode == "L" and not image.has_transparency_data:
         return image
     return to_rgb(image).convert("L")

@@ -1,6 +1,6 @@
 """Encoded bytes to pixels: find the format, check the header, then load, then turn into upright RGB.
 
-Pillow's classes are called directly, not through ``Image.open``: no request makes it find plugins or start programs.
+Pillow's classes are called directly, without ``Image.open``: no request makes it search plugins or start programs.
 
     JPEG   baseline, progressive, grey, RGB, CMYK; of a multi-picture file (MPO) the first picture
     PNG    every colour type and depth; of an APNG the default image or first frame
@@ -11,11 +11,11 @@ Pillow's classes are called directly, not through ``Image.open``: no request mak
     PPM    binary PBM, PGM and PPM (P4, P5, P6) with a maximum value of 255, PGM also of 65535
     AVIF   every depth, alpha; of an animation the first frame
 
-simplejpeg decodes colour JPEGs of one scan, whose header Pillow reads: the same pixels for less processor time
+simplejpeg decodes colour JPEGs of one scan after Pillow has read the header: the same pixels in less CPU time
 (ADR 079).
 
-Left out on purpose: formats that start programs (EPS), encodings that Pillow decodes in Python and so takes seconds
-for (plain PNM), and what Pillow cannot read. foreign.py names them to their sender.
+Excluded on purpose: formats that start programs (EPS), encodings that Pillow decodes slowly in Python (plain PNM), and
+formats that Pillow cannot read. foreign.py names them to the sender.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 try:
     import simplejpeg
-except ImportError:  # a platform that it has no wheel for
+except ImportError:  # no wheel for this platform
     simplejpeg = None
 
 from lightbox.core.errors import ImageUndecodable, TooLarge
@@ -52,7 +52,7 @@ from lightbox.images.exif import UPRIGHT, orientation_of, swaps_sides, turn_upri
 from lightbox.images.limits import (
     MAX_PIXELS_SETTING,
     ImageLimits,
-    PatientBytes,
+    TimeLimitedBytes,
     check_decoding,
     check_header,
     has_one_scan,
@@ -61,11 +61,11 @@ from lightbox.images.limits import (
 from lightbox.images.picture import Mode, Opened, Resized
 from lightbox.images.resize import Rgbx, for_pillow
 
-# What Pillow warns of is the caller's file. Set once, here: catch_warnings for each would not be safe between threads.
+# Pillow's warnings are about the caller's file. Set once here, as catch_warnings is not thread-safe.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 logging.getLogger("PIL").setLevel(logging.CRITICAL)
 
-_SCALES = (8, 4, 2)  # that libjpeg makes, and are worth it
+_SCALES = (8, 4, 2)  # libjpeg's scales that are worth it
 _CHECKED_JPEGS = ((67, 45), (16, 33))
 _SUBSAMPLINGS = ("4:4:4", "4:2:2", "4:2:0")
 Opener = Callable[[BytesIO], ImageFile]
@@ -74,12 +74,12 @@ _GREY_BITS = {"L": 8, "L;2": 2, "L;4": 4}
 
 class _Jpeg(JpegImageFile):
     def _read_dpi_from_exif(self) -> None:
-        """Skip it: nothing needs the resolution, and parsing EXIF for it warns, takes time and has no bound."""
+        """Skip it: no code needs the resolution, and parsing EXIF warns, takes time and is unbounded."""
 
 
 class _Tiff(TiffImageFile):
     def load_end(self) -> None:
-        """Keep the stored order, where Pillow would turn the image and read all EXIF directories for it."""
+        """Keep the stored orientation; Pillow would turn the image after reading all EXIF directories."""
         self._size = self.im.size
 
 
@@ -99,11 +99,11 @@ _MAGIC = re.compile(
     rb"|(?P<PNG>\x89PNG\r\n\x1a\n)"
     rb"|(?P<GIF>GIF8[79]a)"
     rb"|(?P<WEBP>RIFF.{4}WEBPVP8[ LX])"
-    # "BM" alone could open a text; the size of the second header, one of seven, tells them apart.
+    # "BM" may begin a text; the size of the second header, one of seven, tells them apart.
     rb"|(?P<BMP>BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0)"
     rb"|(?P<TIFF>II[*+]\0|MM\0\*)"
     rb"|(?P<PPM>P[456][ \t\r\n][\d \t\r\n#])"
-    # "mif1" is any format in a HEIF container, HEIC too; the brands behind it tell.
+    # "mif1" is any format in a HEIF container, HEIC too; the following brands decide.
     rb"|(?P<AVIF>.{4}ftyp(?:avi[fs]|m[is]f1.{4}(?:.{4})*?avif))",
     re.DOTALL,
 )
@@ -112,21 +112,21 @@ _MAGIC_BYTES = 32
 
 
 def sniff_format(body: bytes | memoryview) -> str | None:
-    """Tell the format (a key of OPENERS) from the first bytes; None if it is none of them."""
+    """Return the format (a key of OPENERS) by the first bytes; None if unknown."""
     match = _MAGIC.match(bytes(body[:_MAGIC_BYTES]))
     return match.lastgroup if match else None
 
 
 def is_image(body: bytes | memoryview) -> bool:
-    """Tell whether the first bytes are those of an image that can be read. Looks at no more than 32 bytes."""
+    """Return whether the first bytes, at most 32, are those of a readable image."""
     return sniff_format(body) is not None
 
 
 def correct_key(image: PngImageFile) -> None:
-    """Scale the key as Pillow scales the pixels; to be called between open and load.
+    """Scale the transparent colour as Pillow scales the pixels; call it between open and load.
 
-    Pillow 13.0 widens 2 and 4 bit greys to 8 bits and cuts 16-bit colours to their upper 8, but compares them
-    with the key as it stands in the file, so that the wrong pixels, or none, would become transparent.
+    Pillow 13.0 widens 2- and 4-bit greys to 8 bits and cuts 16-bit colours to their upper 8, but compares them with the
+    unscaled colour of the file, so that wrong pixels, or none, would become transparent.
     """
     key = image.info.get("transparency")
     stored = image.tile[0].args if image.tile else None
@@ -143,10 +143,10 @@ DEFAULT_LIMITS = ImageLimits()
 
 
 def open_image(body: bytes | memoryview, limits: ImageLimits = DEFAULT_LIMITS) -> ImageFile:
-    """Read the header alone: format, size and mode are known, no pixel is decoded.
+    """Read only the header: format, size and mode; no pixel is decoded.
 
-    Raises ImageUndecodable (400) for bytes that are no image of an accepted format or have a broken header,
-    TooLarge (413) for more pixels, or more memory to decode them, than the limits allow.
+    Raises ImageUndecodable (400) for unknown formats and broken headers, TooLarge (413) for more pixels, or more memory
+    to decode them, than the limits allow.
     """
     name = sniff_format(body)
     if name is None:
@@ -154,7 +154,7 @@ def open_image(body: bytes | memoryview, limits: ImageLimits = DEFAULT_LIMITS) -
     data = bytes(body)
     with undecodable(f"{name} image"):
         check_header(name, data, limits)
-        image = OPENERS[name](PatientBytes(data, limits.header_cpu_seconds))
+        image = OPENERS[name](TimeLimitedBytes(data, limits.header_cpu_seconds))
         limits.check_size(*image.size)
         check_decoding(image, data, limits)
         if isinstance(image, PngImageFile):
@@ -179,11 +179,10 @@ def decode_for_resize(
     resized: Resized | None = None,
     to_pillow: bool = False,
 ) -> Opened:
-    """Decode as decode_rgb does, to the same pixels; those of most JPEGs are where the compiled resize reads them.
+    """Decode to the same pixels as decode_rgb; most JPEGs are stored for the compiled resize.
 
-    ``resized`` tells the size that the caller will resize an image of a size to. A JPEG of at least four times that,
-    whose sides are even, is decoded at reduced scale, to no less than twice that, which is faster and changes pixels by
-    1 or 2.
+    ``resized`` returns the size to which the caller will resize an image. A JPEG with even sides of at least four times
+    that size is decoded at reduced scale, to at least twice that size: faster, with differences of 1 or 2.
     """
     image = open_image(body, limits)
     with undecodable(f"{image.format} image"):
@@ -199,7 +198,7 @@ def decode_for_resize(
     if pixels is not None and orientation == UPRIGHT:
         return Opened(pixels, pixels.size)
     converted = pixels.image if pixels is not None else to_rgb(image) if mode == "RGB" else to_grey(image)
-    del image, pixels  # before the turned copy is made: half the memory of a large one
+    del image, pixels  # before the turned copy is made: half the memory of a large image
     upright = turn_upright(converted, orientation)
     if not is_reduced:
         return Opened(upright, upright.size)
@@ -207,10 +206,10 @@ def decode_for_resize(
 
 
 def _reduce(image: ImageFile, resized: Resized) -> None:
-    """Have a JPEG decoded at the smallest scale that leaves it twice the size it will be resized to.
+    """Decode a JPEG at the smallest scale of at least twice its later size.
 
-    Its sides must be multiples of the scale: of others the pixels at two edges would be cells that the picture fills
-    in part, and all of it would be moved and resized by that.
+    Its sides must be multiples of the scale: otherwise partial cells at two edges would move and resize the whole
+    picture.
     """
     turned = swaps_sides(orientation_of(image))
     width, height = resized((image.height, image.width) if turned else image.size)
@@ -224,18 +223,18 @@ def _reduce(image: ImageFile, resized: Resized) -> None:
 
 
 def _allow(image: ImageFile, cpu_seconds: float) -> None:
-    if isinstance(image.fp, PatientBytes):
+    if isinstance(image.fp, TimeLimitedBytes):
         image.fp.allow(cpu_seconds)
 
 
 Turn = Callable[[], AbstractContextManager[object]]
-"""Entered around each decoding: lets a few through at once."""
+"""Context manager around each decoding, which limits their number."""
 OneOfBatch = Callable[[int, int], AbstractContextManager[object]]
-"""Entered around each image with its place, from 0, and how many there are: names the one that fails."""
+"""Context manager around each image, given its index and their number, which names the failing one."""
 
 
 class OriginalImages:
-    """Encoded images, decoded once, on first use. Raises what ``turn`` and ``one_of_batch`` raise, too."""
+    """Encoded images, decoded once, on first use. Also raises as ``turn`` and ``one_of_batch``."""
 
     def __init__(
         self,
@@ -255,7 +254,7 @@ class OriginalImages:
 
     @cached_property
     def images(self) -> list[Image]:
-        """The images, mode RGB. Raises ImageUndecodable, and TooLarge for one or for all together."""
+        """The images in mode RGB. Raises ImageUndecodable, and TooLarge for one or for all together."""
         self._check_together()
         found = []
         for index, body in enumerate(self._bodies):
@@ -267,13 +266,13 @@ class OriginalImages:
     def sizes(self) -> list[tuple[int, int]]:
         """(width, height) of each image, upright. Raises ImageUndecodable and TooLarge.
 
-        Pixels of a JPEG are not decoded for it; of other images one at a time, and not kept.
+        Reads only the header of a JPEG. Other images are decoded one at a time, and not kept.
         """
         return [image.size for image in self.images] if "images" in vars(self) else self._each_size(self._size)
 
     def _size(self, body: bytes, limits: ImageLimits) -> tuple[int, int]:
         image = open_image(body, limits)
-        if image.format != "JPEG":  # other formats may tell the orientation after the pixels
+        if image.format != "JPEG":  # other formats may have the orientation after the pixels
             return self._decode(body).size
         width, height = image.size
         return (height, width) if swaps_sides(orientation_of(image)) else (width, height)
@@ -283,7 +282,7 @@ class OriginalImages:
             return decode_rgb(body, self._limits)
 
     def _check_together(self) -> None:
-        """All have as many pixels as one image may have: they are in memory together."""
+        """Limit all images together to the pixels of one image, as they are in memory at the same time."""
         if len(self._bodies) < 2:
             return
         headers = self._each_size(lambda body, limits: open_image(body, limits).size)
@@ -308,9 +307,9 @@ class OriginalImages:
 
 
 def decode_jpeg(image: ImageFile, body: bytes) -> Rgbx | None:
-    """Decode the file whose header is ``image``; None if it is none of those that are decoded here, or is damaged.
+    """Decode the file whose header is ``image``; None if simplejpeg cannot decode it, or it is damaged.
 
-    The header is as Pillow left it on opening. The interpreter is released.
+    The header is unchanged since Pillow opened it. The interpreter lock is released.
     """
     if not (isinstance(image, JpegImageFile) and image.mode == "RGB" and has_one_scan(image, body)):
         return None
@@ -318,12 +317,12 @@ def decode_jpeg(image: ImageFile, body: bytes) -> Rgbx | None:
     try:
         found = simplejpeg.decode_jpeg(body, "RGBX", buffer=pixels)
     except ValueError:
-        return None  # Pillow says what is wrong with it, or does not mind
+        return None  # Pillow raises the error, or tolerates it
     return Rgbx(pixels) if found.shape == pixels.shape else None
 
 
 def jpeg_agrees() -> bool:
-    """Tell whether simplejpeg is here and makes what this Pillow makes."""
+    """Return whether simplejpeg is installed and gives the same pixels as this Pillow."""
     return simplejpeg is not None and all(
         _jpeg_agrees(size, subsampling) for size in _CHECKED_JPEGS for subsampling in _SUBSAMPLINGS
     )

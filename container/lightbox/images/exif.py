@@ -1,7 +1,7 @@
-"""EXIF orientation: how the camera was held, and the picture turned upright.
+"""EXIF orientation: how the camera was held, and the upright picture.
 
-One tag is wanted, so EXIF is read here and not by Pillow's getexif: a hostile or broken block must neither warn, nor
-fail, nor take long. As in Pillow, XMP counts only where EXIF says nothing.
+Only one tag is needed, so this module reads EXIF without Pillow's getexif: a hostile or broken block must not warn,
+fail or take long. As in Pillow, XMP counts only if EXIF has no orientation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IN_XMP = re.compile(rb'tiff:Orientation(?:="|>)([1-8])')
 
 
 def orientation_of(image: Image) -> int:
-    """Give the orientation, 1 to 8; 1, upright, where EXIF is missing, broken or says another number."""
+    """Return the orientation, 1 to 8; 1, upright, if EXIF is missing or broken or has another number."""
     if isinstance(image, TiffImageFile):
         value = image.tag_v2.get(Base.Orientation)
         return value if isinstance(value, int) and value in _TURN else UPRIGHT
@@ -42,19 +42,19 @@ def orientation_of(image: Image) -> int:
 
 
 def swaps_sides(orientation: int) -> bool:
-    """Tell whether turning the picture upright makes its width its height."""
+    """Return whether turning the picture upright swaps width and height."""
     return orientation >= 5
 
 
 def turn_upright(image: Image, orientation: int) -> Image:
-    """Give the picture as the camera saw it; the same object if it already is."""
+    """Return the upright picture; the same object if it already is."""
     return image if orientation == UPRIGHT else image.transpose(_TURN[orientation])
 
 
 def _exif_of(image: Image) -> bytes | None:
     exif = image.info.get("exif")
     if exif is None and (profile := image.info.get("Raw profile type exif")):
-        # ImageMagick's way to put EXIF into PNG: three lines of header, then hexadecimal.
+        # ImageMagick's form of EXIF in PNG: three lines of header, then hexadecimal.
         try:
             exif = bytes.fromhex("".join(profile.split("\n")[3:]))
         except ValueError:
@@ -63,7 +63,7 @@ def _exif_of(image: Image) -> bytes | None:
 
 
 def _in_exif(exif: bytes) -> int | None:
-    """The tag's value in the first directory of an EXIF block; None if missing or broken."""
+    """Return the tag's value in the first directory of an EXIF block; None if missing or broken."""
     block = exif.removeprefix(b"Exif\0\0").removeprefix(b"Exif\0\0")
     order = _BYTE_ORDER.get(block[:2])
     if order is None:

@@ -1,13 +1,13 @@
-"""What bytes are that are no image of an accepted format, and what to do with them."""
+"""Names bytes that are not an image of an accepted format, with advice."""
 
 from __future__ import annotations
 
 import re
 
 _SEEN = 1024
-"""First bytes that are looked at."""
+"""Number of first bytes that are checked."""
 _SHOWN = 40
-"""Characters of a text that are shown."""
+"""Characters of a quoted text."""
 
 _FILES = {
     rb".{4}ftyp(?:hei|hev|mif1|msf1)": "HEIC, as iPhones save it: convert it to JPEG",
@@ -20,9 +20,9 @@ _FILES = {
     rb"\0\0[\1\2]\0": "a Windows icon: convert it to PNG",
     rb"\s*<(?:svg|!doctype svg|\?xml)": "SVG or other XML: render a drawing to PNG",
 }
-"""Pictures, and what is taken for one: never a body for a model without images."""
+"""Pictures and similar files, which are never a body for a model without images."""
 _OTHERS = {
-    rb"\s*(?:<!doctype html|<html|<head|<body)": "HTML, as a web page or an error page is",
+    rb"\s*(?:<!doctype html|<html|<head|<body)": "HTML, such as a web page or an error page",
     rb"PK\x03\x04": "a zip archive",
     rb"\x1f\x8b": "a file compressed with gzip",
     rb"\s*[\[{]": "JSON: its Content-Type is application/json",
@@ -32,12 +32,12 @@ _OTHERS = {
 
 
 def file_format(body: bytes | memoryview) -> str | None:
-    """Return what a picture, a video or a document of another format is; None for everything else."""
+    """Return the description of a picture, a video or a document of another format; None for others."""
     return _match(_FILES, bytes(body[:_SEEN]))
 
 
 def describe(body: bytes | memoryview) -> str:
-    """Return what bytes are, in words for their sender; where that is unknown, the first of them."""
+    """Return a description of bytes for their sender; if unknown, the first of them."""
     start = bytes(body[:_SEEN])
     if not start:
         return "nothing: it is empty"

@@ -1,4 +1,4 @@
-"""How much of a machine images may take: known before pixels are decoded, and watched while they are."""
+"""The limits of images: checked before pixels are decoded, and during decoding."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from lightbox.images.avif import Avif
 
 MAX_PIXELS_SETTING = "LIGHTBOX_MAX_IMAGE_PIXELS"
 PIXELS_OF_REQUEST = 10
-"""The images of a request may have so many times the pixels of one."""
+"""Ratio of a request's pixels to those of one image."""
 BYTES_OF_PIXEL = 8
-"""Decoding may take so much for each pixel that one image may have."""
+"""Bytes of memory for decoding, for each allowed pixel."""
 LEAST_MEMORY_MB = 400
-"""Decoding may take so much, however few pixels an image may have."""
+"""Minimum limit of memory for decoding."""
 SCANNED_PIXELS = 2_500_000_000
-"""Scans of a JPEG times its pixels; at worst about a nanosecond each. 50 scans of 50 megapixels."""
+"""Scans of a JPEG times its pixels; each takes up to a nanosecond. 50 scans of 50 megapixels."""
 
 TIFF_VALUES = 1 << 18
 """Numbers in one TIFF tag. Pillow makes a Python object of each; 512 x 512 tiles need as many."""
 
 BOUNDED_DECODERS = {"bmp_rle"}
-"""Decoders of Pillow's that are written in Python and read piece by piece: reader.PatientBytes ends them."""
+"""Pillow's decoders in Python, which read piece by piece: TimeLimitedBytes stops them."""
 
 _BMP_WITH_COUNT = 40
-"""Bytes of the least of BMP's headers that says how many colours there are."""
+"""Size of the smallest BMP header with the number of colours."""
 _START_OF_SCAN = b"\xff\xda"
 _TIFF_BYTE_TYPES = frozenset({1, 2, 7})
 _BYTES_PER_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
-# libwebp's canvas, its predecessor and the copy between decoder and image: 4 bytes each. The first two stay.
+# libwebp's canvas, the previous one and the copy between decoder and image: 4 bytes each. The first two stay.
 _WEBP_WORKING, _WEBP_HELD = 12.5, 8
-# Planes of 16 bits with alpha, their RGBA and the copy that Pillow makes of it.
+# Planes of 16 bits with alpha, their RGBA and Pillow's copy.
 _AVIF_WORKING = 16
 
 
 @dataclass(frozen=True)
 class ImageLimits:
-    """Limits of one image, and of the images of one request; beyond them it is refused with TooLarge (413)."""
+    """Limits of one image and of a request's images; beyond them TooLarge (413) is raised."""
 
     max_pixels: int = 50_000_000
     """Width times height. LIGHTBOX_MAX_IMAGE_PIXELS."""
@@ -57,32 +57,32 @@ class ImageLimits:
     """Pixels of all images of a request together."""
 
     pixels_before: int = 0
-    """Pixels of the request's images that came before this one."""
+    """Pixels of the request's earlier images."""
 
     max_side: int = 65_535
     """Pixels in one direction; resizing takes 32 bytes for each."""
 
     max_memory_mb: int = LEAST_MEMORY_MB
-    """Peak of decoding in MB, as estimated from the header."""
+    """Peak memory of decoding in MB, estimated from the header."""
 
     header_cpu_seconds: float = 1.0
-    """Processor time for reading what lies before the pixels; only a hostile file comes near it."""
+    """CPU time for everything before the pixels; only hostile files come near it."""
 
     cpu_seconds: float = 4.0
-    """Processor time for reading the whole file, as far as it is read piece by piece."""
+    """CPU time for the whole file, as far as it is read piece by piece."""
 
     @classmethod
     def of(cls, max_pixels: int) -> ImageLimits:
-        """Return the limits that follow from the pixels that one image may have."""
+        """Return the limits for the allowed pixels of one image."""
         memory_mb = max(LEAST_MEMORY_MB, BYTES_OF_PIXEL * max_pixels // 1_000_000)
         return cls(max_pixels, PIXELS_OF_REQUEST * max_pixels, max_memory_mb=memory_mb)
 
     def after(self, pixels: int) -> ImageLimits:
-        """Return the limits of a request's next image, when those before it have ``pixels`` together."""
+        """Return the limits of a request's next image after images of ``pixels`` together."""
         return replace(self, pixels_before=pixels) if pixels else self
 
     def check_size(self, width: int, height: int) -> None:
-        """Raise TooLarge if an image of ``width`` x ``height`` pixels is beyond the limits."""
+        """Raise TooLarge if an image of ``width`` x ``height`` pixels exceeds the limits."""
         if width * height > self.max_pixels:
             raise TooLarge(
                 f"The image has {width} x {height} = {width * height:,} pixels; "
@@ -99,7 +99,7 @@ class ImageLimits:
             )
 
     def check_memory(self, estimate: int) -> None:
-        """Raise TooLarge if decoding, by an ``estimate`` in bytes, takes more than ``max_memory_mb``."""
+        """Raise TooLarge if decoding, ``estimate`` in bytes, takes more than ``max_memory_mb``."""
         if estimate > self.max_memory_mb * 1_000_000:
             raise TooLarge(
                 f"Decoding the image would take about {estimate // 1_000_000:,} MB; "
@@ -109,9 +109,9 @@ class ImageLimits:
 
 
 def check_header(name: str, body: bytes, limits: ImageLimits) -> None:
-    """Check what Pillow would spend on opening: WEBP's canvas, TIFF's tags, BMP's palette.
+    """Check the parts of a header on which Pillow would spend time: WEBP's canvas, TIFF's tags, BMP's palette.
 
-    Raises TooLarge or ImageUndecodable, or struct.error for a header that is cut off.
+    Raises TooLarge or ImageUndecodable, or struct.error for a truncated header.
     """
     Image.MAX_IMAGE_PIXELS = _at_least(Image.MAX_IMAGE_PIXELS, limits.max_pixels)
     if name == "WEBP":
@@ -123,7 +123,7 @@ def check_header(name: str, body: bytes, limits: ImageLimits) -> None:
 
 
 def check_decoding(image: ImageFile, body: bytes, limits: ImageLimits) -> None:
-    """Check what load() would cost: decoders written in Python, JPEG scans, memory.
+    """Check the cost of load(): decoders in Python, JPEG scans, memory.
 
     Raises TooLarge or ImageUndecodable.
     """
@@ -141,20 +141,20 @@ def check_decoding(image: ImageFile, body: bytes, limits: ImageLimits) -> None:
 
 
 def has_one_scan(image: JpegImageFile, body: bytes) -> bool:
-    """Tell whether libjpeg reads one scan and no more; ``image`` is as it was opened, ``image.fp`` behind its head."""
+    """Return whether libjpeg reads exactly one scan; ``image`` was just opened, ``image.fp`` is after its head."""
     head = _START_OF_SCAN + struct.pack(">HB", 6 + 2 * image.layers, image.layers)
-    # One scan of all components ends a file that is not progressive. Most are, and need no search.
+    # A single scan of all components ends a non-progressive file. Most are such, and need no search.
     interleaved = image.fp is not None and body.startswith(head, image.fp.tell() - 8 - 2 * image.layers)
     return interleaved and "progressive" not in image.info
 
 
 def _scans(image: JpegImageFile, body: bytes) -> int:
-    """At least as many scans as libjpeg will read."""
+    """Return a lower bound of the scans that libjpeg will read."""
     return 1 if has_one_scan(image, body) else body.count(_START_OF_SCAN)
 
 
 def _at_least(pillow_limit: int | None, ours: int) -> int | None:
-    # Only raised, never lowered or removed: a user's handler that calls Pillow itself keeps its protection.
+    # Only raised, never lowered or removed: handlers that call Pillow themselves stay protected.
     return None if pillow_limit is None else max(pillow_limit, ours)
 
 
@@ -171,7 +171,7 @@ def _webp_size(body: bytes) -> tuple[int, int]:
 
 
 def _check_bmp_palette(body: bytes) -> None:
-    """Pillow looks at every colour that is declared, 65,536 in a file of a hundred bytes."""
+    """Pillow reads every declared colour, up to 65,536 in a file of a hundred bytes."""
     (header,) = struct.unpack_from("<L", body, 14)
     if header < _BMP_WITH_COUNT:
         return
@@ -189,7 +189,7 @@ def _check_tiff_tags(body: bytes) -> None:
 
 
 def _tiff_tags(body: bytes) -> Iterator[tuple[int, int, int]]:
-    """Tag, type and count of each entry of the first directory; struct.error if it lies outside the file."""
+    """Yield tag, type and count of each entry of the first directory; raise struct.error outside the file."""
     order = "<" if body.startswith(b"II") else ">"
     pointer, number, entry = ("4xQ", "Q", "HHQ8x") if body[2] == 43 else ("L", "H", "HHL4x")
     (start,) = struct.unpack_from(order + pointer, body, 4)
@@ -201,7 +201,7 @@ def _tiff_tags(body: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _peak_memory(image: ImageFile, *, several_scans: bool) -> int:
-    """Estimate in bytes: the larger of decoding, and of holding the decoded image beside its RGB copy."""
+    """Return an estimate in bytes: the larger of decoding, and of the decoded image with its RGB copy."""
     pixels = image.width * image.height
     decoded = pixels * _BYTES_PER_PIXEL.get(image.mode, 4)
     working = held = 0.0
@@ -217,7 +217,7 @@ def _peak_memory(image: ImageFile, *, several_scans: bool) -> int:
 
 
 def _tiff_block(tags: TiffImagePlugin.ImageFileDirectory_v2) -> int:
-    """Bytes of one tile or strip, which libtiff decodes as a whole, however much lies outside the image."""
+    """Return the bytes of one tile or strip, which libtiff decodes as a whole, however much is outside the image."""
     bits = tags.get(TiffImagePlugin.BITSPERSAMPLE, (1,))
     samples = max(len(bits), tags.get(TiffImagePlugin.SAMPLESPERPIXEL, 1))
     width, height = tags[TiffImagePlugin.IMAGEWIDTH], tags[TiffImagePlugin.IMAGELENGTH]
@@ -229,10 +229,10 @@ def _tiff_block(tags: TiffImagePlugin.ImageFileDirectory_v2) -> int:
 
 
 REASON_LIMIT = 160
-"""Characters of Pillow's own words in a message; they can quote the caller's bytes."""
+"""Characters of Pillow's message in an error; it may quote the caller's bytes."""
 
 
-# What Pillow stumbles over where it does not check; their words say nothing to the sender of the file.
+# Failures inside Pillow whose messages do not help the sender.
 _SLIPS = (
     struct.error,
     LookupError,
@@ -248,7 +248,7 @@ _READS_BETWEEN_LOOKS = 16
 
 @contextmanager
 def undecodable(name: str) -> Iterator[None]:
-    """Raise ImageUndecodable (400) for anything that fails in here; ``name`` says what was being read."""
+    """Raise ImageUndecodable (400) for any exception in the block; ``name`` describes the file."""
     try:
         yield
     except LightboxError:
@@ -271,12 +271,12 @@ def _reason(error: Exception) -> str:
     return shorten(words, REASON_LIMIT)
 
 
-class PatientBytes(BytesIO):
-    """A body to decode from, which stops being read when the thread has used up its processor time.
+class TimeLimitedBytes(BytesIO):
+    """A body for a decoder whose reads fail after a limit of the thread's CPU time.
 
-    Pillow walks markers, chunks and tags in Python loops. A file made of millions of them, or of thousands of
-    compressed texts, would keep a worker busy for minutes; each round of such a loop reads, and so ends here.
-    Processor time is that of the calling thread: other requests do not count. The body is not copied.
+    Pillow parses markers, chunks and tags in Python loops. A file with millions of them, or with thousands of
+    compressed texts, would block a worker for minutes. Each round of such a loop reads, and so stops at the limit.
+    Other threads' CPU time does not count. The body is not copied.
     """
 
     def __init__(self, body: bytes, cpu_seconds: float) -> None:
@@ -286,11 +286,11 @@ class PatientBytes(BytesIO):
         self._cpu_seconds = cpu_seconds
 
     def allow(self, cpu_seconds: float) -> None:
-        """Set the processor time, in seconds since this was made, after which reading fails."""
+        """Set the limit of CPU time, in seconds since construction."""
         self._cpu_seconds = cpu_seconds
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read as BytesIO does; raises ImageUndecodable when the time is used up."""
+        """Read as BytesIO does; raise ImageUndecodable after the limit."""
         self._reads += 1
         if self._reads % _READS_BETWEEN_LOOKS == 0 and thread_time() - self._started > self._cpu_seconds:
             raise ImageUndecodable(f"Reading the image took more than {self._cpu_seconds:g} s of processor time.")

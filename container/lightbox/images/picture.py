@@ -1,4 +1,4 @@
-"""One image that is opened late: a part of a body, or what a session keeps."""
+"""A lazily opened image: a part of a body, or an image of a session."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from lightbox.images.resize import Rgbx, for_pillow
 Mode = Literal["RGB", "L"]
 Pixels = Image | Rgbx
 Resized = Callable[[Size], Size]
-"""Tells the size that a picture of a size will be resized to."""
+"""Returns the size to which a picture of a size will be resized."""
 
 
 class Opened(NamedTuple):
-    """A picture's ``pixels``, and its ``size``, which is larger than theirs where it was decoded at reduced scale.
+    """A picture's ``pixels``, and its ``size``, which is larger than theirs after decoding at reduced scale.
 
-    A part that was cut out of the picture has its ``origin`` there.
+    A cropped part has its ``origin`` in the picture.
     """
 
     pixels: Pixels
@@ -34,20 +34,20 @@ class Opened(NamedTuple):
 
 
 Opener = Callable[[Mode, Resized | None], Opened]
-"""Opens a picture in a mode; one that will be resized may come reduced."""
+"""Opens a picture in a mode; a picture that will be resized may be reduced."""
 
 
 class Open(Protocol):
-    """Gives the pixels of a picture, upright; times the stage that it is. Raises what decoding raises."""
+    """Returns the upright pixels of a picture; times the stage. Raises as decoding does."""
 
     def __call__(self, context: RequestContext, mode: Mode = "RGB", resized: Resized | None = None) -> Opened:
-        """Return an image of ``mode``; with ``resized`` one that is larger than what it tells, but may be reduced."""
+        """Return an image of ``mode``; with ``resized`` it may be reduced, but stays larger than the later size."""
         ...
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An image by its pixels; ``original`` is the file that it came as, where the picture is all of it."""
+    """An image by its pixels; ``original`` is its file, if the picture is all of it."""
 
     open: Open
     original: bytes | None = None
@@ -62,7 +62,7 @@ class Crop(NamedTuple):
     height: int
 
     def box(self, size: Size) -> tuple[int, int, int, int]:
-        """Return left, upper, right and lower of the part; raise BadRequest unless it lies in an image of ``size``."""
+        """Return left, upper, right and lower of the part; raise BadRequest unless it is inside ``size``."""
         right, lower = self.x + self.width, self.y + self.height
         if not (self.width and self.height and right <= size[0] and lower <= size[1]):
             raise BadRequest(
@@ -73,7 +73,7 @@ class Crop(NamedTuple):
 
 
 def cut(image: Pixels, crop: Crop) -> Opened:
-    """Return a part of an image, a copy. Raises BadRequest for a part that does not lie in it."""
+    """Return a copy of a part of an image. Raises BadRequest for a part that is not inside it."""
     left, upper, right, lower = crop.box(image.size)
     if isinstance(image, Rgbx):
         part: Pixels = Rgbx(np.ascontiguousarray(image.pixels[upper:lower, left:right]))
@@ -83,7 +83,7 @@ def cut(image: Pixels, crop: Crop) -> Opened:
 
 
 def as_rgbx(pixels: memoryview, size: Size) -> Rgbx:
-    """Return the image of ``size`` whose RGBX pixels are in memory."""
+    """Return the image of ``size`` with RGBX pixels in memory."""
     return Rgbx(np.frombuffer(pixels, np.uint8).reshape(size[1], size[0], 4))
 
 
@@ -103,7 +103,7 @@ def rows_of(image: Pixels) -> Iterator[bytes | memoryview]:
 
 
 def as_png(image: Pixels) -> bytes:
-    """Return an image as PNG, packed quickly rather than well."""
+    """Return an image as PNG, with fast compression."""
     file = BytesIO()
     for_pillow(image).save(file, "PNG", compress_level=1)
     return file.getvalue()

@@ -1,8 +1,8 @@
-"""What a model wants of a picture: its size and place in the input, how it is resized, what values pixels get.
+"""Preparation of pictures for a model: size and place in the input, resizing, and pixel values.
 
-Sizes and offsets are rounded as the libraries round them that models are trained with: torchvision and timm for
-``crop``, Ultralytics for ``letterbox``. The scalings are those of ``keras.applications``, with the same operations in
-the same order in float32, so that the numbers are equal to the last bit:
+Sizes and offsets are rounded as in the training libraries: torchvision and timm for ``crop``, Ultralytics for
+``letterbox``. The scalings are those of ``keras.applications``, with the same operations in the same order in float32:
+the numbers are equal to the last bit.
 
     none    0..255, as they are
     unit    x / 255                                     0..1
@@ -28,7 +28,7 @@ Size = tuple[int, int]
 
 
 class Fit(StrEnum):
-    """How a picture of one shape gets into an input of another."""
+    """How a picture of one shape fits into an input of another."""
 
     STRETCH = "stretch"
     CROP = "crop"
@@ -36,9 +36,9 @@ class Fit(StrEnum):
 
 
 class Placement(NamedTuple):
-    """A picture, resized to ``size``, whose upper left corner is at ``left``, ``top`` of the input.
+    """A picture resized to ``size``, with its upper left corner at ``left``, ``top`` of the input.
 
-    Where these are negative, the input shows a part of the picture; where they are positive, there is padding.
+    Negative offsets crop the picture; positive ones add padding.
     """
 
     size: Size
@@ -48,9 +48,9 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True)
 class Fitting:
-    """A model's wish. ``shorter`` or ``crop_pct`` tell how large a picture is when the middle of it is cut out.
+    """A model's fit. ``shorter`` or ``crop_pct`` give the size of a picture before its middle is cut out.
 
-    ``shorter``: pixels of its shorter side. ``crop_pct``: which part of it the input is, along either side.
+    ``shorter``: pixels of its shorter side. ``crop_pct``: the input's share of it along either side.
     """
 
     fit: Fit = Fit.STRETCH
@@ -58,24 +58,24 @@ class Fitting:
     crop_pct: float = 1.0
 
     def place(self, picture: Size, target: Size) -> Placement:
-        """Return where a picture of one size lies in an input of another."""
+        """Return the placement of a picture of one size in an input of another."""
         match self.fit:
             case Fit.STRETCH:
                 return Placement(target)
             case Fit.CROP:
                 covered = _covering(picture, self._least(target))
-                # round() takes the even one of two that are as near, as torchvision does.
+                # round() takes the even one of two equally near numbers, as torchvision does.
                 left, top = (-round((whole - part) / 2) for whole, part in zip(covered, target, strict=True))
                 return Placement(covered, left, top)
             case Fit.LETTERBOX:
                 ratio = min(target[0] / picture[0], target[1] / picture[1])
                 size = max(1, round(picture[0] * ratio)), max(1, round(picture[1] * ratio))
-                # Of an odd number of rows or columns of padding, the one in the middle comes after the picture.
+                # For an odd number of padding rows or columns, the extra one comes after the picture.
                 left, top = (round((side - part) / 2 - 0.1) for side, part in zip(target, size, strict=True))
                 return Placement(size, left, top)
 
     def _least(self, target: Size) -> Size:
-        """Return what the picture has to cover before the middle of it is cut out."""
+        """Return the size that the picture must cover before its middle is cut out."""
         if self.shorter is not None:
             return self.shorter, self.shorter
         return math.floor(target[0] / self.crop_pct), math.floor(target[1] / self.crop_pct)
@@ -84,7 +84,8 @@ class Fitting:
 def _covering(picture: Size, least: Size) -> Size:
     """Return the smallest size of a picture that covers ``least``.
 
-    The fraction of its longer side is cut off as by torchvision, or, where ``least`` is no square, rounded as by timm.
+    The fraction of the longer side is truncated as in torchvision, or, for a ``least`` that is not a square, rounded as
+    in timm.
     """
     width, height = picture
     if least[0] == least[1]:
@@ -96,9 +97,9 @@ def _covering(picture: Size, least: Size) -> Size:
 
 @dataclass(frozen=True)
 class Placed:
-    """A picture's way back: its ``size`` and where it lies in the input.
+    """Maps the input back to its picture: the picture's ``size`` and its place in the input.
 
-    ``origin`` is the corner of a part of it that was cut out beforehand, whose size is then ``size``.
+    ``origin`` is the corner of a cropped part, whose size is then ``size``.
     """
 
     size: Size
@@ -106,7 +107,7 @@ class Placed:
     origin: tuple[int, int] = (0, 0)
 
     def in_picture(self, boxes: Float32) -> Float32:
-        """Return boxes [K, 4] (left, top, right, bottom) of the input in pixels of the picture, cut to it."""
+        """Convert boxes [K, 4] (left, top, right, bottom) of the input to pixels of the picture, clipped to it."""
         corners = boxes.astype(np.float64).reshape(-1, 2, 2) - self.placement[1:]
         there = corners * np.divide(self.size, self.placement.size)
         clipped: Float32 = np.add(there.clip(0, self.size), self.origin).astype(np.float32)
@@ -118,7 +119,7 @@ _CAFFE_MEAN = (123.68, 116.779, 103.939)
 
 
 class Scaling(StrEnum):
-    """What is done to the pixel values 0..255, by the names that Keras uses."""
+    """Scalings of the pixel values 0..255, with Keras's names."""
 
     NONE = "none"
     UNIT = "unit"
@@ -128,7 +129,7 @@ class Scaling(StrEnum):
 
 
 class _Steps(NamedTuple):
-    """x / divisor - mean, by std, these in the order RGB; what is None is not done."""
+    """x / divisor - mean, by std, for the order RGB; None skips a step."""
 
     divisor: float | None = None
     mean: tuple[float, ...] | None = None
@@ -150,9 +151,9 @@ _STEPS = {
 
 @dataclass(frozen=True)
 class PixelValues:
-    """A model's wish. ``mean`` and ``std``, a number or one for each channel, come after the scaling.
+    """A model's pixel values. ``mean`` and ``std``, a number or one for each channel, apply after the scaling.
 
-    They are in the model's own order of channels, which is BGR where ``bgr``; a scaling's own numbers follow that.
+    They are in the model's order of channels, BGR if ``bgr``; a scaling's own numbers follow it.
     """
 
     scaling: Scaling = Scaling.NONE
@@ -167,7 +168,7 @@ class PixelValues:
         return values
 
     def scale(self, values: Float32) -> None:
-        """Do it to pixels [..., channels] in the model's order, in their place."""
+        """Scale pixels [..., channels] in the model's order in place."""
         own = _STEPS[self.scaling]
         for divisor, mean, std in (own.turned() if self.bgr else own, _Steps(None, self.mean, self.std)):
             if divisor is not None:
@@ -180,11 +181,11 @@ class PixelValues:
                     values[..., channel] /= np.float32(std[channel % len(std)])
 
     def in_picture_order(self, out: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """Return a view of a tensor [height, width, channels] whose channels are in the order RGB."""
+        """Return a view of a tensor [height, width, channels] with channels in the order RGB."""
         return out[:, :, ::-1] if self.bgr else out
 
     def fill(self, out: npt.NDArray[np.generic], color: tuple[int, ...]) -> None:
-        """Write one color, 0..255 for each channel of the picture, into a tensor [height, width, channels]."""
+        """Fill a tensor [height, width, channels] with one color, 0..255 for each channel of the picture."""
         there = self.in_picture_order(out)
         for channel, values in enumerate(table_of(self, out.shape[2], out.dtype)):
             there[:, :, channel] = values[color[channel % len(color)]]
@@ -201,7 +202,7 @@ class PixelValues:
 
 @lru_cache(maxsize=64)
 def table_of(values: PixelValues, channels: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return [channels, 256], in the order RGB: what each value 0..255 becomes in each channel, in ``dtype``."""
+    """Return [channels, 256], in the order RGB: the result of each value 0..255 in each channel, in ``dtype``."""
     levels = np.repeat(np.arange(256, dtype=np.uint8), channels).reshape(256, 1, channels)
     scaled = values.in_picture_order(values.scaled(levels))
     table = np.ascontiguousarray(scaled.reshape(256, channels).T, dtype)
@@ -210,7 +211,7 @@ def table_of(values: PixelValues, channels: int, dtype: np.dtype[Any]) -> npt.ND
 
 
 class Filter(StrEnum):
-    """How an image is resized: by Pillow's filters, or by ``tf.image.resize``, which does not antialias."""
+    """How an image is resized: Pillow's filters, or ``tf.image.resize``, which does not antialias."""
 
     BICUBIC = "bicubic"
     BILINEAR = "bilinear"
@@ -222,15 +223,15 @@ class Filter(StrEnum):
 
     @property
     def averages(self) -> bool:
-        """Whether each pixel is made of all that it covers in the source, so that a source of half the size will do."""
+        """Whether each pixel averages the source pixels that it covers, so that a source of half the size is enough."""
         return self not in (Filter.NEAREST, Filter.TF_BILINEAR, Filter.TF_NEAREST)
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """How a model wants its pictures.
+    """How pictures are prepared for a model.
 
-    ``padding`` is a value of 0..255, or one for each channel of the picture, for what it does not cover.
+    ``padding`` is a value of 0..255, or one for each channel of the picture.
     """
 
     by: Filter = Filter.BICUBIC

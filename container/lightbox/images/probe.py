@@ -1,4 +1,4 @@
-"""The image that a model of encoded images is tried with."""
+"""The image for probes of a model of encoded images."""
 
 import base64
 

@@ -1,8 +1,8 @@
-"""From an RGB or grey image to the pixels of a tensor: resize the whole of it, and write the part that is wanted.
+"""Resizing of RGB or grey images into the pixels of a tensor: the whole image or the needed part.
 
-Resize and values are compiled, with the same bits as Pillow's: the library reads Pillow's memory and writes into the
-request's tensor, in one pass whatever part, padding, scaling, order of channels and layout it has. ``make native``
-compiles lightbox/native/resize.c. Pillow resizes wherever the library is missing, and what it does not take.
+The compiled resize gives the same bits as Pillow: the library reads Pillow's memory and writes into the request's
+tensor in one pass, for every crop, padding, scaling, order of channels and layout. ``make native`` compiles
+lightbox/native/resize.c. Pillow resizes if the library is missing, and in the cases that it does not support.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _CHECKED_SIZES = (((67, 45), (24, 31)), ((45, 90), (40, 13)), ((20, 20), (37, 50
 
 @dataclass(frozen=True)
 class Rgbx:
-    """A decoded image as simplejpeg leaves it and ``NativeResize`` reads it.
+    """A decoded image in the form that simplejpeg writes and ``NativeResize`` reads.
 
-    ``pixels`` are uint8 [height, width, 4], of which the fourth byte says nothing.
+    ``pixels`` are uint8 [height, width, 4]; the fourth byte is unused.
     """
 
     pixels: npt.NDArray[np.uint8]
@@ -63,17 +63,17 @@ class Rgbx:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height, as Pillow has it."""
+        """Width and height, as in Pillow."""
         return self.width, self.height
 
     @cached_property
     def image(self) -> Image:
-        """A copy for Pillow, mode RGB."""
+        """A copy for Pillow in mode RGB."""
         return frombytes("RGB", self.size, self.pixels.data, "raw", "RGBX")
 
 
 class _ArrowArray(ctypes.Structure):
-    """Arrow's C data interface, as far as it is read."""
+    """Arrow's C data interface, without the unused parts."""
 
 
 _ArrowArray._fields_ = [
@@ -98,7 +98,7 @@ class _Pixels(NamedTuple):
 
 
 def _pixels(image: Image | Rgbx, step: int) -> _Pixels | None:
-    """Find an image's memory, ``step`` bytes a pixel and no gaps; None if a large one has several pieces of it."""
+    """Return an image's memory, ``step`` bytes a pixel without gaps; None for a large image in several blocks."""
     if isinstance(image, Rgbx):
         return _Pixels(image.pixels.ctypes.data, image.pixels.nbytes, image.pixels)
     image.load()
@@ -125,10 +125,10 @@ class _Target(ctypes.Structure):
 
 
 class NativeResize:
-    """The compiled resize; safe to use from several threads, which run at the same time."""
+    """The compiled resize; safe to use from several threads at the same time."""
 
     def __init__(self, library: Path = LIBRARY, *, at_most: str = INSTRUCTIONS[-1]) -> None:
-        """Raise OSError if ``library`` cannot be loaded; use none but the ``INSTRUCTIONS`` up to ``at_most``."""
+        """Raise OSError if ``library`` cannot be loaded; use only ``INSTRUCTIONS`` up to ``at_most``."""
         loaded = ctypes.CDLL(str(library))
         number, address, size, target = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(_Target)
         self._resize, self._interpolate = loaded.lightbox_resize, loaded.lightbox_interpolate
@@ -149,8 +149,8 @@ class NativeResize:
         """Resize as ``image.resize`` does into ``out`` [height, width, channels]: uint8, or float32 by ``table``.
 
         ``out`` may have any strides. The image is resized to its size, or as ``placement`` says, which then covers it.
-        ``table`` [channels, 256] has the float32 for each value of each channel. Returns False, and leaves ``out``
-        alone, for what only Pillow can do. Raises ValueError for arguments that do not fit one another.
+        ``table`` [channels, 256] has the float32 for each value of each channel. Returns False, with ``out`` unchanged,
+        in the cases for Pillow. Raises ValueError for arguments that do not fit each other.
         """
         if by not in _FILTERS:
             return False
@@ -168,7 +168,7 @@ class NativeResize:
     def interpolate(
         self, image: Image | Rgbx, out: npt.NDArray[np.generic], *, placement: Placement | None = None
     ) -> bool:
-        """Resize as ``tf.image.resize`` does by its bilinear method into float32; all else as in ``resize``."""
+        """Resize to float32 as ``tf.image.resize`` does by its bilinear method; otherwise as ``resize``."""
         return self._make(self._interpolate, image, out, np.float32, placement)
 
     def _make(
@@ -193,7 +193,7 @@ class NativeResize:
         whole, left, top = placement or Placement((out.shape[1], out.shape[0]))
         target = _Target(out.ctypes.data, *out.strides, out.shape[1], out.shape[0])
         code = function(pixels.address, pixels.length, *image.size, step, *whole, -left, -top, target, *more)
-        del pixels  # it keeps them alive until here
+        del pixels  # keeps them alive until here
         if code == 1:
             raise MemoryError(f"no memory to resize {image.size} to {out.shape}")
         if code:
@@ -202,7 +202,7 @@ class NativeResize:
 
 
 def load_native(library: Path = LIBRARY) -> NativeResize | None:
-    """Return the compiled resize if it is there, has AVX2 or NEON, and gives what this Pillow gives, else None."""
+    """Return the compiled resize if it exists, has AVX2 or NEON, and matches this Pillow, else None."""
     try:
         native = NativeResize(library)
     except (OSError, AttributeError):
@@ -214,7 +214,7 @@ def load_native(library: Path = LIBRARY) -> NativeResize | None:
 
 
 def _agrees(native: NativeResize, mode: str, source: Size, target: Size, by: Resampling | None) -> bool:
-    """Tell whether an image is resized as by Pillow, or by numpy as TensorFlow does it."""
+    """Return whether resizing matches Pillow, or numpy's version of TensorFlow's method."""
     noise = np.random.default_rng(0).integers(0, 256, (source[1], source[0], 3), np.uint8)
     image = fromarray(noise).convert(mode)
     shape = (target[1], target[0], len(image.getbands()))
@@ -227,14 +227,14 @@ def _agrees(native: NativeResize, mode: str, source: Size, target: Size, by: Res
 
 
 _BAND_PIXELS = 100_000
-"""Source pixels that take longer to resize than a thread takes to be woken, several times."""
+"""Source pixels above which resizing takes several times as long as waking a thread."""
 
 
 class Resizer:
     """Resizes and scales images; safe to use from several threads."""
 
     def __init__(self, cores: int, native: NativeResize | None = None) -> None:
-        """Use at most ``cores`` for one image, and ``native`` instead of Pillow for what it takes."""
+        """Use at most ``cores`` for one image, and ``native`` in place of Pillow where possible."""
         self._cores = cores
         self._native = native
         self._helpers = ThreadPoolExecutor(max(1, cores - 1), "resize")  # the caller's thread makes a band too
@@ -250,8 +250,7 @@ class Resizer:
     ) -> None:
         """Write an image, RGB or L, into ``out`` [height, width, channels] of any strides.
 
-        It is resized and placed as ``placement`` says, or ``wanted`` does. Pillow lets go of the interpreter while it
-        resizes.
+        It is resized and placed by ``placement``, or by ``wanted``. Pillow releases the interpreter lock.
         """
         height, width = out.shape[:2]
         whole, left, top = placement or wanted.fitting.place(image.size, (width, height))
@@ -273,7 +272,7 @@ class Resizer:
             one.result()
 
     def _bands(self, image: Image | Rgbx, rows: int, whole: Size) -> int:
-        """Return how many bands of rows are made at once, each of the same pixels as if all were made by one."""
+        """Return the number of bands of rows to make in parallel; the pixels do not depend on it."""
         if self._native is None or image.size == whole:
             return 1
         return max(1, min(self._cores, rows, image.width * image.height // _BAND_PIXELS))
@@ -281,7 +280,7 @@ class Resizer:
     def _make(
         self, image: Image | Rgbx, wanted: Preparation, covering: Placement, out: npt.NDArray[np.generic]
     ) -> None:
-        """Make what ``out`` shows of a resized image, by the compiled resize where it can be, and is quicker."""
+        """Resize an image into ``out``, with the compiled resize if it can, and is faster."""
         is_resized = isinstance(image, Rgbx) or image.size != covering.size
         if not (is_resized and self._native is not None and self._made(self._native, image, wanted, covering, out)):
             pixels = _by_numpy(for_pillow(image), wanted.by, covering, (out.shape[1], out.shape[0]))
@@ -311,12 +310,12 @@ class Resizer:
 
 
 def _shown(start: int, size: int, of: int) -> slice:
-    """Return which of the input's rows, or columns, a picture takes that starts at one and has a ``size``."""
+    """Return the input's rows, or columns, of a picture of a ``size`` that begins at ``start``."""
     return slice(max(0, start), min(of, start + size))
 
 
 def _by_numpy(image: Image, by: Filter, covering: Placement, size: Size) -> npt.NDArray[Any]:
-    """Return what a ``size`` shows of a resized image, as pixels [height, width, channels], uint8 or float32."""
+    """Return the visible part of a resized image as pixels [height, width, channels], uint8 or float32."""
     whole, columns, rows = covering.size, *(slice(-at, -at + side) for at, side in zip(covering[1:], size, strict=True))
     if by not in _PILLOWS and image.size != whole:
         return _resized_as_tensorflow(image, by, whole, columns, rows)
@@ -326,9 +325,9 @@ def _by_numpy(image: Image, by: Filter, covering: Placement, size: Size) -> npt.
 
 
 def _resized_as_tensorflow(image: Image, by: Filter, whole: Size, columns: slice, rows: slice) -> npt.NDArray[Any]:
-    """Return a part of what ``tf.image.resize(image, (height, width), method)`` makes of the whole.
+    """Return a part of ``tf.image.resize(image, (height, width), method)``.
 
-    It is float32, or uint8 by the nearest pixel.
+    It is float32, or uint8 for the nearest pixel.
     """
     pixels = np.asarray(image).reshape(image.height, image.width, -1)
     if by is Filter.TF_NEAREST:
@@ -350,7 +349,7 @@ def _centres(source: int, target: int) -> Float32:
 
 
 def _sources(source: int, target: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Float32]:
-    """Return for each pixel of the target the two of the source that it lies between, and how near to the second."""
+    """Return for each target pixel the two source pixels around it, and the weight of the second."""
     places = _centres(source, target) - np.float32(0.5)
     lower = np.floor(places)
     first = np.maximum(lower, 0).astype(np.int64)
@@ -363,5 +362,5 @@ def _nearest(source: int, target: int) -> npt.NDArray[np.int64]:
 
 
 def for_pillow(image: Image | Rgbx) -> Image:
-    """Return an image as Pillow has it, which is a copy of those pixels that are not Pillow's."""
+    """Return an image for Pillow, a copy if its pixels are not Pillow's."""
     return image.image if isinstance(image, Rgbx) else image

@@ -1,4 +1,4 @@
-"""Which resize is used; imports no numpy, so that the supervisor can tell."""
+"""Which resize is used; without numpy, for the supervisor."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from lightbox.native import LIBRARY
 
 INSTRUCTIONS = ("plain C", "AVX2", "NEON", "AVX-512 VNNI")
-"""What ``lightbox_instructions`` of the library counts."""
+"""The results of the library's ``lightbox_instructions``."""
 
 
 def resize_line(library: Path = LIBRARY) -> str:
-    """Say what resizes images, and why."""
+    """Return a sentence on the resize in use, and the reason."""
     if not library.exists():
         return "resize: Pillow, because the native resize is not compiled"
     try:

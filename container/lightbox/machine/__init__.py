@@ -1,1 +1,1 @@
-"""What this machine gives: cores, temporary storage, environment variables, locks between processes."""
+"""The machine: cores, memory, temporary storage, environment variables, locks between processes."""

@@ -12,9 +12,9 @@ CPU_PERIOD_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
 
 
 def available_cores() -> int:
-    """Return the cores that affinity and the cgroup's quota leave, at least 1.
+    """Return the cores allowed by affinity and the cgroup's quota, at least 1.
 
-    ``os.cpu_count()`` counts the machine's, which a container with ``--cpus 1`` cannot use.
+    ``os.cpu_count()`` returns the machine's cores, which a container with ``--cpus 1`` cannot use.
     """
     allowed = len(os.sched_getaffinity(0))
     quota = _cgroup_quota()
@@ -22,7 +22,7 @@ def available_cores() -> int:
 
 
 def _cgroup_quota() -> float | None:
-    """Cores that the cgroup grants (version 2, then 1), or None where it sets no limit."""
+    """Return the cores allowed by the cgroup (version 2, then 1), or None without a limit."""
     try:
         quota, period = CPU_MAX.read_text().split()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The environment variables that are no settings of ours."""
+"""Environment variables other than our settings."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 
 
 def variable(name: str, default: str = "") -> str:
-    """Return a variable that is no setting of ours, such as PATH or TMPDIR."""
+    """Return a variable other than our settings, such as PATH or TMPDIR."""
     return os.environ.get(name, default)
 
 
 def environment() -> dict[str, str]:
-    """Return all variables, for a process that is to be started."""
+    """Return all variables, for a child process."""
     return dict(os.environ)

@@ -1,4 +1,4 @@
-"""The memory of this container: how much there is, how much is free, and how it is given back."""
+"""The memory of this container: its size, its free part, and the return of freed memory."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 MEMINFO = Path("/proc/meminfo")
 PART = 4
-"""The requests of all workers together may hold this part of it."""
+"""Share of the memory for the requests of all workers together."""
 LEAST_MB = 64
 
 
 def default_request_memory_mb() -> int:
-    """Return the MiB that all requests of the container may hold unless a setting says otherwise."""
+    """Return the default limit in MiB of all requests of the container."""
     return max(LEAST_MB, container_bytes() // PART >> 20)
 
 
 def container_bytes() -> int:
-    """Return the bytes that the cgroup allows (version 2 or 1), at most the machine's; 1 GiB where nothing tells."""
+    """Return the bytes allowed by the cgroup (version 2 or 1), at most the machine's; 1 GiB if unknown."""
     limits = [int(text) for path in CGROUP_LIMITS if (text := _text(path).strip()).isdigit()]
     lines = (line.split() for line in _text(MEMINFO).splitlines())
     return min([*limits, *(int(words[1]) * 1024 for words in lines if words[0] == "MemTotal:")], default=1 << 30)
@@ -37,7 +37,7 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_bytes() -> int | None:
-    """Return the bytes that can still be used by this container, None where nothing tells."""
+    """Return the bytes that this container can still use, None if unknown."""
     return min((value for value in (_machine(), _cgroup()) if value is not None), default=None)
 
 
@@ -50,7 +50,7 @@ def _machine() -> int | None:
 
 
 def _cgroup() -> int | None:
-    """What the cgroup (version 2) allows beyond what it uses; page cache does not count as used."""
+    """Return the cgroup's (version 2) free bytes; page cache counts as free."""
     try:
         limit = (CGROUP / "memory.max").read_text().strip()
         used = int((CGROUP / "memory.current").read_text())
@@ -61,6 +61,6 @@ def _cgroup() -> int | None:
 
 
 def find_trim() -> Callable[[], Any]:
-    """Return what gives it back; where there is no glibc it does nothing. Takes milliseconds, beside other threads."""
+    """Return the function that returns freed memory, a no-op without glibc. It takes milliseconds in parallel."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return (lambda: trim(0)) if trim is not None else lambda: None

@@ -1,6 +1,6 @@
-"""Facts that processes share, in files: documents that are replaced as a whole, numbers written in place, and locks.
+"""Data shared by processes in files: documents replaced atomically, numbers written in place, and locks.
 
-A process that is killed at any moment leaves the old document or the new one, and the kernel lets go of its locks.
+A process that is killed at any moment leaves the old or the new document, and the kernel releases its locks.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from lightbox.core.request_context import RequestContext
 T = TypeVar("T")
 LOCK_PAUSE_SECONDS = 0.02
 PARTIAL = ".partial"
-"""The end of the name of a file that is written, and takes another's place then."""
+"""Suffix of a file that is being written before it replaces another."""
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file, the owner's alone, as a whole. Of several writers one at a time may do so. Raises OSError."""
+    """Replace a private file atomically. Only one writer at a time. Raises OSError."""
     partial = path.with_name(f"{path.name}{PARTIAL}")
     with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(content)
@@ -33,20 +33,20 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 class Document(Generic[T]):
-    """A JSON document in a file; readers see each one that was written, as a whole.
+    """A JSON document in a file; readers always see a complete version.
 
-    The value that ``read`` returns is remembered until the file is another one.
+    ``read`` caches its value until the file is replaced.
     """
 
     def __init__(self, path: Path, kind: TypeAdapter[T], empty: T) -> None:
-        """``empty`` is what there is as long as nobody has written."""
+        """``empty`` is the value before the first write."""
         self._path = path
         self._kind = kind
         self._read: tuple[tuple[int, int] | None, T] = (None, empty)
         self._empty = empty
 
     def stamp(self) -> tuple[int, int] | None:
-        """Return what tells one document from the next, None where there is none."""
+        """Return a value that differs for each document, None without one."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -63,15 +63,15 @@ class Document(Generic[T]):
         return self._read[1]
 
     def write(self, value: T) -> None:
-        """Replace the value. Of several writers one at a time may do so. Raises OSError."""
+        """Replace the value. Only one writer at a time. Raises OSError."""
         replace_file(self._path, self._kind.dump_json(value))
 
 
 def shared_numbers(path: Path, count: int, kind: Literal["q", "d"]) -> memoryview[Any]:
     """Return ``count`` numbers in a file, zeros at first: signed 64-bit integers (q) or doubles (d).
 
-    All processes that map the file see what one of them writes. The file's space is taken at once: to write to a mapped
-    file without a place on a full disk ends the process. Raises OSError.
+    All processes that map the file share the numbers. The file's space is allocated at once: on a full disk, a write to
+    a mapped file would crash the process. Raises OSError.
     """
     size = 8 * count
     with path.open("ab+") as file:
@@ -80,16 +80,15 @@ def shared_numbers(path: Path, count: int, kind: Literal["q", "d"]) -> memoryvie
 
 
 def mapped(path: Path) -> memoryview:
-    """Return the bytes of a file where they are; they stay as long as somebody has them. Raises OSError."""
+    """Return a file's bytes, memory-mapped; they stay valid while referenced. Raises OSError."""
     with path.open("rb") as file:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def hold(path: Path, *, shared: bool = False, wait: bool = False, flags: int = os.O_RDWR | os.O_CREAT) -> int | None:
-    """Return the descriptor of a file whose lock is held until it is closed; None while another holds it.
+    """Return the descriptor of a file whose lock is held until it is closed; None while another process holds it.
 
-    A ``shared`` lock is held beside other shared ones. With ``wait`` there is always a descriptor, some time. Raises
-    OSError.
+    Several processes can hold a ``shared`` lock. With ``wait`` it waits until it has the lock. Raises OSError.
     """
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
@@ -102,14 +101,14 @@ def hold(path: Path, *, shared: bool = False, wait: bool = False, flags: int = o
     return descriptor
 
 
-def let_go(descriptor: int) -> None:
-    """Close what ``hold`` has returned; another process, which was forked meanwhile, may share the descriptor."""
+def release(descriptor: int) -> None:
+    """Close the descriptor of ``hold``; a process that was forked meanwhile may share it."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
 
 
 def hold_new(path: Path) -> int:
-    """Make a file that nobody sees before its lock is held, and return its descriptor. Raises OSError."""
+    """Make a file that appears with its lock held, and return its descriptor. Raises OSError."""
     partial = path.with_name(f"{path.name}{PARTIAL}")
     descriptor = hold(partial, wait=True)
     assert descriptor is not None, "it waits"
@@ -125,27 +124,27 @@ def held(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[None]:
     try:
         yield
     finally:
-        let_go(descriptor)
+        release(descriptor)
 
 
 @contextmanager
 def locked(path: Path, context: RequestContext, busy: LightboxError) -> Iterator[int]:
-    """Hold a lock whose file exists while it is held, and give its descriptor.
+    """Hold a lock whose file exists only while it is held, and yield its descriptor.
 
-    Raises ``busy`` when others hold it until the request's deadline.
+    Raises ``busy`` if it is not free by the request's deadline.
     """
     if (lock := context.poll(lambda: try_lock(path), LOCK_PAUSE_SECONDS)) is None:
         raise busy
     try:
         yield lock
     finally:
-        # Before it is given up: who opened it meanwhile sees that it is not the one any more.
+        # Before the release: a process that opened it meanwhile sees that the file has changed.
         path.unlink(missing_ok=True)
-        let_go(lock)
+        release(lock)
 
 
 def try_lock(path: Path, shared: bool = False) -> int | None:
-    """Return the descriptor of such a lock's file, None while another process or thread holds it."""
+    """Return the descriptor of such a lock, None while another process or thread holds it."""
     lock = hold(path, shared=shared)
     if lock is None:
         return None

@@ -1,4 +1,4 @@
-"""TMPDIR: where it is, and what is told when it has too little space."""
+"""TMPDIR: its path, its free space, and the error for too little space."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from lightbox.machine.environment import variable
 
 
 def temporary_folder() -> str:
-    """Return the folder in which a run makes its own: TMPDIR, else the system's."""
+    """Return the parent folder of run directories: TMPDIR, else the system's."""
     return variable("TMPDIR") or tempfile.gettempdir()
 
 
 def free_bytes() -> int:
-    """Return the bytes that can still be written there."""
+    """Return the free bytes in it."""
     return shutil.disk_usage(temporary_folder()).free
 
 
 def is_full(error: BaseException) -> bool:
-    """Tell whether a write failed because a disk or a quota is full."""
+    """Return whether a write failed because a disk or a quota is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def storage_full(needed: str) -> NoRoom:
-    """Return the error for something that had to be written; ``needed`` says what, and its bytes where known."""
+    """Return the error for a failed write; ``needed`` names the data, and its size if known."""
     return NoRoom(
         f"TMPDIR: {temporary_folder()} has {free_bytes():,} bytes free, too few for {needed}; "
         "free some space there, or set TMPDIR to a folder with more"

@@ -1,1 +1,1 @@
-"""Models: what they want, how they lie on disk, what is set for them."""
+"""Models: their signatures, their layout on disk, and their options."""

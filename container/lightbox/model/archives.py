@@ -1,4 +1,4 @@
-"""Unpacks a model's archive into a folder of its own: bounded in bytes, members, depth and time as it is read."""
+"""Unpacks a model's archive into a folder of its own, with limits of bytes, members, depth and time."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from lightbox.machine.temporary_storage import is_full, storage_full
 from lightbox.model.tar_members import FILE, FOLDER, BadArchive, Inflated, Member, read_members
 
 ENDINGS = (".tar.gz", ".tgz")
-"""What the names of models' archives end with; SageMaker's is ``model.tar.gz``."""
+"""Suffixes of models' archives; SageMaker's is ``model.tar.gz``."""
 MAX_ENTRIES = 20_000
-"""Files and folders of one model."""
+"""Most files and folders of one model."""
 MAX_DEPTH = 32
-"""Folders within folders."""
+"""Deepest nesting of folders."""
 MOST_BYTES = 4 << 30
-"""Bytes of one model, unpacked."""
+"""Most bytes of one model, unpacked."""
 MAX_RATIO, FREE_BYTES = 100, 64 << 20
-"""An archive may unpack to so many times its size and some bytes more: weights do not shrink to a hundredth."""
+"""Largest ratio of an archive, and bytes that are free: weights do not compress to a hundredth."""
 _PIECE = 1 << 20
 
 
 def unpack(archive: Path, folder: Path, field: str, context: RequestContext, most: int = MOST_BYTES) -> None:
-    """Unpack a .tar.gz into a new folder. Files and folders get permissions of our own, links are not followed.
+    """Unpack a .tar.gz into a new folder. Permissions are our own; links are not followed.
 
-    ``field`` is what the caller calls the archive. Raises BadRequest, TooLarge, NoRoom and DeadlineExceeded; the
-    folder may then hold a part.
+    ``field`` is the caller's name of the archive. Raises BadRequest, TooLarge, NoRoom and DeadlineExceeded; the folder
+    may then hold a part.
     """
     count = _counter(archive.stat().st_size, field, most, context)
     try:
@@ -45,7 +45,7 @@ def unpack(archive: Path, folder: Path, field: str, context: RequestContext, mos
 
 
 def _counter(archive_bytes: int, field: str, most: int, context: RequestContext) -> Callable[[int], None]:
-    """Return what counts the bytes that come out, and ends it when they are too many or the time has passed."""
+    """Return a function that counts unpacked bytes, and raises at a limit or deadline."""
     ratio = MAX_RATIO * archive_bytes + FREE_BYTES
     free = available_bytes()
     total = 0
@@ -69,7 +69,7 @@ def _counter(archive_bytes: int, field: str, most: int, context: RequestContext)
 
 
 class _Tree:
-    """A new folder that fills. It never holds a symbolic link, so that no name can lead out of it."""
+    """A new folder with the unpacked files. It never holds a symbolic link, so no name can lead outside."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -77,7 +77,7 @@ class _Tree:
         self._files: set[PurePosixPath] = set()
 
     def take(self, stream: Inflated) -> None:
-        """Write all members, and read on to the end of the file: only there its check sum is."""
+        """Write all members, and read to the end of the file, where its checksum is."""
         for member in read_members(stream):
             self._write(member, stream)
         while stream.read(_PIECE):
@@ -91,7 +91,7 @@ class _Tree:
         self._make_folders(name.parent)
         path = self._folder / name
         if name in self._files:
-            path.unlink()  # as tar does, the last one of a name counts
+            path.unlink()  # as in tar, the last one of a name counts
         self._count(self._files, name)
         if member.kind == FILE:
             _write_file(path, member, stream)

@@ -1,4 +1,4 @@
-"""Arrays that were read from a body, as the tensors that a signature wants: no value changes unnoticed."""
+"""Arrays of a body as the tensors of a signature: no value changes silently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.tfs_wire import dtypes
 
 _ECHO = 40
-"""Characters of an error text that a number may have."""
+"""Most characters of a number in an error."""
 _READ_AS = {
     **dict.fromkeys((dtypes.DT_INT8, dtypes.DT_UINT8, dtypes.DT_INT16, dtypes.DT_UINT16), dtypes.DT_INT32),
     dtypes.DT_HALF: dtypes.DT_DOUBLE,
@@ -22,14 +22,14 @@ _READ_AS = {
 
 
 def numpy_dtype(spec: TensorSpec) -> np.dtype[Any]:
-    """Return the dtype of a tensor of numbers; raise InputMismatch for one that numpy lacks."""
+    """Return the dtype of a tensor of numbers; raise InputMismatch if numpy has none."""
     if spec.dtype not in dtypes.PLAIN:
         raise InputMismatch(f"input {spec.name}: a tensor of {spec.dtype} cannot be sent")
     return np.dtype(spec.dtype)
 
 
 def read_as(spec: TensorSpec) -> int:
-    """Return TensorFlow's number of the dtype that JSON's values are read as, which ``cast`` may make narrower.
+    """Return TensorFlow's number of the dtype for parsed JSON numbers, which ``cast`` may narrow.
 
     Raises InputMismatch for a dtype that cannot be sent.
     """
@@ -48,7 +48,7 @@ def only_input(signature: SignatureSpec, media_type: str) -> TensorSpec:
 
 
 def fitted(array: Array, spec: TensorSpec) -> Array:
-    """Return ``array`` as ``cast`` does, with a batch dimension of 1 where just that is missing."""
+    """Return ``array`` as ``cast`` does, with a batch dimension of 1 if only that is missing."""
     tensor = cast(array, spec)
     shape = spec.shape
     if shape is not None and tensor.ndim == len(shape) - 1 and shape[0] in (None, 1):
@@ -59,9 +59,8 @@ def fitted(array: Array, spec: TensorSpec) -> Array:
 def cast(array: Array, spec: TensorSpec) -> Array:
     """Return ``array`` in the tensor's dtype, row-major.
 
-    Integers must lie in the range of an integer tensor and fractions are refused there; floats are rounded
-    to a float tensor, and refused where they would become infinite. Byte strings and text make a string
-    tensor. Raises InputMismatch.
+    Integers must be in the range of an integer tensor, which takes no fractions. Floats are rounded to a float
+    tensor, unless they would become infinite. Byte strings and text become a string tensor. Raises InputMismatch.
     """
     return _strings(array, spec) if spec.is_string else _numbers(array, spec)
 
@@ -89,7 +88,7 @@ def _strings(array: Array, spec: TensorSpec) -> Array:
 
 
 def _check_characters(array: Array, spec: TensorSpec) -> None:
-    """numpy's text is four bytes a character, and Python fails badly on one that does not exist."""
+    """Refuse invalid characters: numpy's text has four bytes for each, and Python fails badly on invalid ones."""
     text = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
     if (text.reshape(-1).view(np.uint32) > sys.maxunicode).any():
         raise InputMismatch(f"input {spec.name}: the text is not valid")
@@ -105,17 +104,17 @@ def _numbers(array: Array, spec: TensorSpec) -> Array:
     if wanted in "iu" and array.size:
         if came == "f" and (others := ~np.isfinite(array) | (np.trunc(array) != array)).any():
             raise _fraction(array[others][0].item(), spec)
-        # As Python's numbers, which compare exactly: 2**63 is a float, the limit below it is none.
+        # As Python's numbers, which compare exactly: 2**63 is a float, the limit below it is not.
         _check_range(array.min().item(), array.max().item(), dtype, spec)
     with np.errstate(over="ignore"):
         converted = array.astype(dtype, order="C")
     if wanted in "fc" and (np.isfinite(array) & ~np.isfinite(converted)).any():
-        raise _beyond(spec)
+        raise _out_of_range(spec)
     return converted
 
 
 def numbers(values: Sequence[Any], spec: TensorSpec) -> Array:
-    """Return Python's numbers, or bools for a tensor of these, as ``cast`` returns an array; integers stay exact."""
+    """Return Python's numbers, or bools for a bool tensor, as ``cast`` returns an array; integers stay exact."""
     dtype = numpy_dtype(spec)
     kinds = set(map(type, values))
     expected: set[type] = {bool} if dtype.kind == "b" else {int, float}
@@ -134,26 +133,26 @@ def numbers(values: Sequence[Any], spec: TensorSpec) -> Array:
     try:
         return cast(np.array(values, bool if dtype.kind == "b" else np.float64), spec)
     except OverflowError:
-        raise _beyond(spec) from None
+        raise _out_of_range(spec) from None
 
 
 def _fraction(value: float, spec: TensorSpec) -> InputMismatch:
     return InputMismatch(f"input {spec.name}: expected whole numbers for {spec.dtype}, got {value}")
 
 
-def _beyond(spec: TensorSpec) -> InputMismatch:
+def _out_of_range(spec: TensorSpec) -> InputMismatch:
     return InputMismatch(f"input {spec.name}: a number is beyond the range of {spec.dtype}")
 
 
 def _check_range(low: float, high: float, dtype: np.dtype[Any], spec: TensorSpec) -> None:
     limits = np.iinfo(dtype)
     if not limits.min <= low <= high <= limits.max:
-        got = f"{_told(low)} to {_told(high)}"
+        got = f"{_number_text(low)} to {_number_text(high)}"
         raise InputMismatch(f"input {spec.name}: {spec.dtype} holds {limits.min} to {limits.max}, got {got}")
 
 
-def _told(number: float) -> str:
-    """Return a number's text, in an exponent's form where it is long."""
+def _number_text(number: float) -> str:
+    """Return a number's text, in exponent form if it is long."""
     text = str(number)
     is_long = len(text) > _ECHO and abs(number) <= sys.float_info.max
     return str(float(number)) if is_long else shorten(text, _ECHO)
@@ -165,10 +164,10 @@ def _mismatch(array: Array, spec: TensorSpec) -> InputMismatch:
 
 
 def fit(inputs: Mapping[str, Any], signature: SignatureSpec) -> dict[str, Array]:
-    """Return arrays in the dtypes that the signature wants; raise HandlerFailed unless names and shapes are its own.
+    """Return arrays in the dtypes of the signature; raise HandlerFailed for other names or shapes.
 
-    Lists and numbers become arrays, text becomes UTF-8. Floats are rounded to the wanted float; integers
-    must be in range; floats never become integers.
+    Lists and numbers become arrays, text becomes UTF-8. Floats are rounded to the float dtype; integers must be in
+    range; floats never become integers.
     """
     try:
         arrays = {name: _array(name, value, signature.inputs.get(name)) for name, value in inputs.items()}
@@ -194,5 +193,5 @@ def _array(name: str, value: Any, spec: TensorSpec | None) -> Array:
     came, wanted = array.dtype.kind, numpy_dtype(spec).kind
     if came == "b" and wanted == "f":
         return array.astype(spec.dtype)
-    # Another array is left to the check of dtypes, which refuses it: a handler's fractions may be a mistake.
+    # The check of dtypes refuses another array: a handler's fractions may be a mistake.
     return cast(array, spec) if (came in "iu" and wanted in "iuf") or came == wanted == "f" else array

@@ -14,18 +14,18 @@ from lightbox.model.options import ModelOptions
 
 
 class PlannedModel(BaseModel):
-    """One model to serve: where its versions are and what it asks of Lightbox."""
+    """One model to serve: the places of its versions, and its options."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     base_path: Path
-    """Where model servers look for its versions."""
+    """Folder of its versions for the model servers."""
     versions_dir: Path | None = None
-    """Where its versions are copied to while it is served; None where none can come."""
+    """Folder in which new versions appear while it is served; None if none can appear."""
     options: ModelOptions
     code_dirs: tuple[Path, ...] = ()
-    """Folders where its ``inference.py`` is looked for, in this order."""
+    """Folders that may hold its ``inference.py``, in this order."""
 
 
 class Catalogue(Protocol):
@@ -34,12 +34,12 @@ class Catalogue(Protocol):
     def find(self, name: str | None) -> PlannedModel:
         """Return a model, the default one for None.
 
-        Raises ModelNotFound, and BadRequest for None where there is no default.
+        Raises ModelNotFound, and BadRequest for None without a default model.
         """
         ...
 
     def using(self, name: str | None) -> AbstractContextManager[PlannedModel]:
-        """Hold a model, found as by ``find``, while it is invoked: it is not unloaded meanwhile."""
+        """Hold a model, as found by ``find``, during a request: it is not unloaded meanwhile."""
         ...
 
     def names(self) -> list[str]:
@@ -47,36 +47,35 @@ class Catalogue(Protocol):
         ...
 
     def versions(self, name: str) -> Sequence[int]:
-        """Return the versions that answer requests which name none, the best first.
+        """Return the versions that answer requests without a version, the best first.
 
-        Where there are none, it is the newest that the model server has.
+        If there are none, the newest one of the model server answers.
         """
         ...
 
     def on_change(self, listener: Callable[[str], None]) -> None:
-        """Have a listener hear the name of each model that comes or goes, before it can be found."""
+        """Call a listener with the name of each added or removed model, before ``find`` returns it."""
         ...
 
     @property
     def is_fixed(self) -> bool:
-        """Whether no model comes or goes."""
+        """Whether the models stay the same."""
         ...
 
     def target(self, target: str, context: RequestContext, loads: bool) -> str | None:
-        """Return the model that X-Amzn-SageMaker-Target-Model names; None where models are fixed and the header is not
-        read.
+        """Return the model of X-Amzn-SageMaker-Target-Model; None if models are fixed, where the header is ignored.
 
-        With ``loads`` it is loaded if it was not. Raises as ``load``.
+        With ``loads`` it is loaded if necessary. Raises as ``load``.
         """
         ...
 
     def load(self, target: str, context: RequestContext) -> str:
-        """Load a model from its place in the models directory, if it is not loaded, and return its name.
+        """Load a model from its place in the models directory, unless it is loaded, and return its name.
 
-        Raises MethodNotAllowed where models are fixed, BadRequest, ModelNotFound, and what a load raises.
+        Raises MethodNotAllowed if models are fixed, BadRequest, ModelNotFound, and as a load does.
         """
         ...
 
     def unload(self, name: str, context: RequestContext) -> None:
-        """Stop serving a model, named as ``load`` names it or as it is listed. Raises as ``load``."""
+        """Unload a model, by its name in ``load`` or in the list. Raises as ``load``."""
         ...

@@ -12,8 +12,8 @@ _SAME_CLASS = {"bfloat": "float", "uint": "int"}
 def change_problem(answering: Mapping[str, SignatureSpec], coming: Mapping[str, SignatureSpec]) -> str | None:
     """Return what a caller of the answering version's signatures would miss in a new version; None for nothing.
 
-    Inputs and outputs must have the same names, classes of dtype (float32 and float64 are one) and ranks. An image has
-    another size and other pixels without notice to callers. What a version leaves open fits everything.
+    Inputs and outputs need the same names, classes of dtype (float32 and float64 are one) and ranks. An image's size
+    and pixels may change without notice to callers. Open dimensions and ranks fit everything.
     """
     problems = (_problem(name, was, coming) for name, was in answering.items())
     return next(filter(None, problems), None)
@@ -26,15 +26,15 @@ def _problem(name: str, was: SignatureSpec, coming: Mapping[str, SignatureSpec])
         return f"expected the {signature} {version}, got {', '.join(sorted(coming))}"
     picture, new_picture = image_input(was), image_input(new)
     if picture and not new_picture:
-        return f"{signature}: expected an image, as {_told(was.inputs)} {version} takes it, got {_told(new.inputs)}"
+        return f"{signature}: expected an image, as {_listed(was.inputs)} {version}, got {_listed(new.inputs)}"
     if picture and new_picture:
         same_inputs = (picture.name, picture.encoded) == (new_picture.name, new_picture.encoded)
     else:
         same_inputs = _fit(was.inputs, new.inputs)
     if not same_inputs:
-        return f"{signature}: expected the inputs {_told(was.inputs)} {version}, got {_told(new.inputs)}"
+        return f"{signature}: expected the inputs {_listed(was.inputs)} {version}, got {_listed(new.inputs)}"
     if not _fit(was.outputs, new.outputs):
-        return f"{signature}: expected the outputs {_told(was.outputs)} {version}, got {_told(new.outputs)}"
+        return f"{signature}: expected the outputs {_listed(was.outputs)} {version}, got {_listed(new.outputs)}"
     return None
 
 
@@ -52,5 +52,5 @@ def _dtype_class(spec: TensorSpec) -> str:
     return _SAME_CLASS.get(name, name)
 
 
-def _told(tensors: Mapping[str, TensorSpec]) -> str:
+def _listed(tensors: Mapping[str, TensorSpec]) -> str:
     return ", ".join(str(tensors[name]) for name in sorted(tensors)) or "none"

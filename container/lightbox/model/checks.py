@@ -1,4 +1,4 @@
-"""What is wrong with the models on disk, found in their files before anything loads them."""
+"""Problems of the models on disk, found in their files before anything loads them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lightbox.formats import SAVED_MODEL_FILES, ModelFile, holds_model, model_file, model_files
 from lightbox.formats.signature import FileTensor
-from lightbox.model.foreign_files import POINTER, points, told_of_folder
+from lightbox.model.foreign_files import POINTER, describe_foreign_folder, is_pointer_file
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
 from lightbox.model.saved_model import FILE, ModelFileError, check_whole, read_signatures
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
@@ -15,9 +15,9 @@ from lightbox.tfs_wire.dtypes import numpy_name
 
 
 def unusable_versions(model: ModelOnDisk) -> list[str]:
-    """Return a sentence for each version of a model that holds no model, or one that cannot be served.
+    """Return a sentence for each version of a model without a model, or with one that cannot be served.
 
-    A model server loads what has no variables and says that it is available; every prediction fails then.
+    A model server loads a model without variables and reports it as available; then every prediction fails.
     """
     return [
         problem for version, folder in versions_of(model) if (problem := version_problem(folder, model.name, version))
@@ -25,12 +25,12 @@ def unusable_versions(model: ModelOnDisk) -> list[str]:
 
 
 def version_problem(folder: Path, model: str, version: int) -> str | None:
-    """Return why the version in ``folder`` cannot be served, None where it can."""
+    """Return why the version in ``folder`` cannot be served, None if it can."""
     if not holds_model(folder):
         if several := [file.path for file in model_files(folder)]:
             names = " and ".join(path.name for path in several)
             return f"{folder} holds {names}: expected one of them, or one named model{several[0].suffix}"
-        return f"{folder} holds no {SAVED_MODEL_FILES[0]}{told_of_folder(folder)}"
+        return f"{folder} holds no {SAVED_MODEL_FILES[0]}{describe_foreign_folder(folder)}"
     try:
         if signatures_of(folder, model, version) and (folder / FILE).exists():
             check_whole(folder)
@@ -45,7 +45,7 @@ def newest_folder(model: ModelOnDisk) -> Path:
 
 
 def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
-    """Return the signatures of a model's newest version by name; none where they cannot be read."""
+    """Return the signatures of a model's newest version by name; none if unreadable."""
     try:
         version, folder = max(versions_of(model), default=(0, model.base_path))
         return signatures_of(folder, model.name, version)
@@ -62,10 +62,10 @@ def versions_of(model: ModelOnDisk) -> list[tuple[int, Path]]:
 
 
 def show_versions(model: ModelOnDisk, base_path: Path) -> None:
-    """Make a folder with a link for each version of a model, for model servers to look at.
+    """Make a folder with a link for each version of a model, for the model servers.
 
-    They load what they see at once and only once, so a version that is being copied is not to be among them. A server
-    that misses a folder of its configuration loads nothing any more, so it is to be one that nobody else can remove.
+    They load each new folder at once and only once, so partial copies must not appear in it. A server that misses a
+    folder of its configuration loads no model any more, so it must be a folder that no one else can remove.
     """
     base_path.mkdir(parents=True)
     for version, place in dict(versions_of(model)).items():
@@ -74,7 +74,7 @@ def show_versions(model: ModelOnDisk, base_path: Path) -> None:
 
 
 def show_version(place: Path, shown: Path) -> None:
-    """Make a link to a version's folder, or of a file a folder that holds a link to it."""
+    """Make a link to a version's folder; for a file, a folder with a link to it."""
     if place.is_file():
         shown.mkdir()
         (shown / f"model{place.suffix}").symlink_to(place)
@@ -83,8 +83,8 @@ def show_version(place: Path, shown: Path) -> None:
 
 
 def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, SignatureSpec]:
-    """Return what ``read_signatures`` does, or that of a file; nothing of the text form, which the model server alone
-    reads."""
+    """Return the signatures of a version as ``read_signatures`` does, or those of a file; none for the text form, which
+    only the model server reads."""
     if (file := model_file(folder)) is not None:
         return _of_file(file, model, version)
     return read_signatures(folder, model, version) if (folder / FILE).exists() else {}
@@ -96,7 +96,7 @@ def _of_file(file: ModelFile, model: str, version: int) -> Mapping[str, Signatur
     except OSError as error:
         raise ModelFileError(f"{file.path} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        pointer = next(filter(points, file.parts()), None)
+        pointer = next(filter(is_pointer_file, file.parts()), None)
         why = f"cannot be read as {file.format.title}: {error}"
         raise ModelFileError(f"{pointer} {POINTER}" if pointer else f"{file.path} {why}") from None
     inputs, outputs = _tensors(found.inputs), _tensors(found.outputs)

@@ -1,7 +1,6 @@
-"""How much one call of a SavedModel computes, read from its graph without TensorFlow.
+"""The amount of computation of a call of a SavedModel, read from its graph without TensorFlow.
 
-Convolutions and matrix products are counted: they take most of the time of a network, and are what TensorFlow divides
-among threads.
+Convolutions and matrix products count: they take most of a network's time, and TensorFlow divides them among threads.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _UNCOUNTED = frozenset(
 
 
 class _Unknown(ValueError):
-    """The work cannot be told from the graph."""
+    """The graph does not show the amount of computation."""
 
 
 def multiplications(folder: Path) -> int | None:
-    """Return the multiplications of one call with one row, of the signature that has most.
+    """Return the multiplications of a call with one row, for the signature with the most.
 
-    None where the graph does not tell: images have open sides, there are loops or operations that are not counted, or
-    nothing is. Raises ModelFileError where the file cannot be read.
+    None if unknown: images have open sides, there are loops or operations that are not counted, or nothing is counted.
+    Raises ModelFileError for an unreadable file.
     """
     graph = Graph(serving_graph(folder / FILE))
     try:
@@ -71,7 +70,7 @@ class _Work:
         weights = nodes.get(base_name(node.input[1])) if len(node.input) > 1 else None
         if weights is None or ("data_format" in node.attr and node.attr["data_format"].s == b"NCHW"):
             raise _Unknown
-        # Each value of a filter is used once for each place of the output.
+        # Each value of a filter is used once for each position of the output.
         *places, _ = _output_shape(node)
         return math.prod(places) * math.prod(_output_shape(weights))
 

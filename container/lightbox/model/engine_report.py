@@ -1,4 +1,4 @@
-"""Which engine answers each signature, as the embedded model server writes it into the run directory."""
+"""The engine of each signature, as the embedded model server reports it in the run directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOLDER = "engines"
 
 
 class EngineOfSignature(NamedTuple):
-    """The engine and, in a sentence, why it was chosen."""
+    """The engine and, in a sentence, the reason for its choice."""
 
     model: str
     version: int
@@ -23,7 +23,7 @@ class EngineOfSignature(NamedTuple):
 
 
 def engines_of(run_dir: Path, model: str, version: int) -> list[EngineOfSignature]:
-    """Return the engine of each signature; empty where the model server does not tell."""
+    """Return the engine of each signature; empty without a report."""
     return list(_read(run_dir / FOLDER / quote(model, safe="") / f"{version}.json", model, version))
 
 

@@ -1,4 +1,4 @@
-"""Recognizes what was put in a SavedModel's place, by names and by first bytes, and tells what to do with it."""
+"""Recognizes other files in a SavedModel's place, by names and first bytes, with advice for each."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ FORMATS = {
     ".gz": ("an archive", _UNPACK),
     ".tgz": ("an archive", _UNPACK),
 }
-"""What files of other formats are, and what to do, by their suffix. The first one in a folder is told."""
+"""Files of other formats by suffix, with advice. Only the first one in a folder is reported."""
 _OURS, _PARTS = "saved_model.pb", ("assets", "fingerprint.pb", "keras_metadata.pb", "variables")
 _TRITON = "model.savedmodel"
 MLFLOW = "MLmodel"
-"""A file of each folder that MLflow saves a model as."""
+"""A file that each of MLflow's model folders has."""
 MLFLOW_SAVED_MODELS = ("tf2model", "tfmodel", "data/model")
-"""Where MLflow has a SavedModel in it: TensorFlow's own modules, those of MLflow 1, models of Keras 2."""
+"""MLflow's folders for a SavedModel: TensorFlow's own modules, MLflow 1, Keras 2."""
 _POINTER = b"version https://git-lfs.github.com/spec/"
-POINTER = "is a pointer of git-lfs, not the file itself: run git lfs pull where it was cloned, and copy it again"
+POINTER = "is a pointer of git-lfs, not the file itself: run git lfs pull in the clone, and copy the file again"
 _CONTENTS = (
     (b"\x89HDF", "an HDF5 file, as Keras writes it"),
     (b"PK\x03\x04", "a zip file, as Keras and PyTorch write it"),
@@ -53,11 +53,11 @@ _CONTENTS = (
     (b"<", "a page of HTML or XML, as a failed download leaves it"),
     (b"\n", "a graph without variables and signatures, as frozen graphs are"),
 )
-"""What a file is by its first bytes. A SavedModel begins with the number of its first or second field, 08 or 12."""
+"""Formats by their first bytes. A SavedModel begins with the number of its first or second field, 08 or 12."""
 
 
-def told_of(files: Iterable[Path]) -> str:
-    """Return what the first file of another format is and what to do with it, as ``; ...``; "" where there is none."""
+def describe_foreign_file(files: Iterable[Path]) -> str:
+    """Return the format of the first file of another format, with advice, as ``; ...``; "" if there is none."""
     other = (file for file in files if file.suffix.lower() in FORMATS and file.name != _OURS)
     found = next(filter(Path.is_file, other), None)
     if found is None:
@@ -66,8 +66,8 @@ def told_of(files: Iterable[Path]) -> str:
     return f"; {found} is {what}: {advice}"
 
 
-def told_of_folder(folder: Path) -> str:
-    """Return what a folder without a SavedModel holds instead, as ``; ...``; "" where nothing of it is known."""
+def describe_foreign_folder(folder: Path) -> str:
+    """Return the content of a folder without a SavedModel, as ``; ...``; "" if unknown."""
     try:
         entries = sorted(folder.iterdir())
     except OSError:
@@ -78,25 +78,25 @@ def told_of_folder(folder: Path) -> str:
         return f"; it holds {' and '.join(parts)} of one: the copy is not complete"
     if (folder / _TRITON).is_dir():
         return f"; {folder / _TRITON} is as Triton has it: move what it holds one folder up"
-    return _told_of_mlflow(folder, entries) if (folder / MLFLOW).is_file() else told_of(entries)
+    return _describe_mlflow(folder, entries) if (folder / MLFLOW).is_file() else describe_foreign_file(entries)
 
 
-def _told_of_mlflow(folder: Path, entries: Iterable[Path]) -> str:
-    """Return what ``told_of_folder`` does, of a folder that MLflow has saved a model as."""
+def _describe_mlflow(folder: Path, entries: Iterable[Path]) -> str:
+    """Return the same as ``describe_foreign_folder``, for a model folder of MLflow."""
     for inside in MLFLOW_SAVED_MODELS:
         if (folder / inside).is_dir():
             return f"; {folder / inside} is as MLflow has it: move what it holds into {folder}"
-    of_flavor = told_of([*sorted((folder / "data").glob("*")), *entries])
+    of_flavor = describe_foreign_file([*sorted((folder / "data").glob("*")), *entries])
     return of_flavor or "; it is a model of MLflow, of which those of mlflow.tensorflow and mlflow.onnx can be served"
 
 
 def is_pointer(start: bytes | memoryview) -> bool:
-    """Tell whether a file that begins with these bytes is what git-lfs puts in the place of a large file."""
+    """Return whether a file with these first bytes is git-lfs's placeholder of a large file."""
     return bytes(start[: len(_POINTER)]) == _POINTER
 
 
-def points(file: Path) -> bool:
-    """Tell the same of a file; False where it cannot be read."""
+def is_pointer_file(file: Path) -> bool:
+    """Return the same for a file; False if it cannot be read."""
     try:
         with file.open("rb") as opened:
             return is_pointer(opened.read(len(_POINTER)))
@@ -104,11 +104,11 @@ def points(file: Path) -> bool:
         return False
 
 
-def disguise(content: bytes) -> str | None:
-    """Return how the sentence on a file that cannot be a SavedModel ends, None where it may be one."""
+def content_problem(content: bytes) -> str | None:
+    """Return the end of the sentence about a file that cannot be a SavedModel, None if it may be one."""
     if not content:
-        return "is empty: it was not copied, or is not yet"
+        return "is empty: the copy is missing or not complete"
     if is_pointer(content):
         return POINTER
     found = next((what for start, what in _CONTENTS if content.startswith(start)), None)
-    return f"is no SavedModel but {found}" if found else None
+    return f"is not a SavedModel but {found}" if found else None

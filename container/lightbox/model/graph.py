@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 _SCALARS_SINCE = 24
-"""The producer of a graph from which on a placeholder with an empty shape is a scalar."""
+"""The graph version since which a placeholder with an empty shape is a scalar."""
 
 MetaGraph: TypeAlias = Any
 """A ``MetaGraphDef``."""
 Node: TypeAlias = Any
 """A ``NodeDef``."""
 Shape: TypeAlias = tuple[int | None, ...] | None
-"""Sizes, None for each open one; None where the rank is unknown."""
+"""Sizes, None for each open one; None for an unknown rank."""
 
 
 def parse(message: str, data: bytes | memoryview) -> Any:
-    """Return a message of ``protos/saved_model.proto`` by its name. Raises ValueError where ``data`` is damaged."""
+    """Return a message of ``protos/saved_model.proto`` by its name. Raises ValueError for damaged ``data``."""
     from google.protobuf.message import DecodeError
 
     try:
@@ -31,7 +31,7 @@ def parse(message: str, data: bytes | memoryview) -> Any:
 
 @cache
 def _class(message: str) -> Any:
-    from google.protobuf.message_factory import GetMessageClass  # late: most workers look at no graph
+    from google.protobuf.message_factory import GetMessageClass  # late: most workers read no graph
 
     return GetMessageClass(_pool().FindMessageTypeByName(f"lightbox.{message}"))
 
@@ -62,7 +62,7 @@ class Graph:
         self._read: dict[str, Function] = {}
 
     def called_by(self, node: Node) -> Function | None:
-        """Return the function that a node calls, None where it calls none."""
+        """Return the function that a node calls, None if it calls none."""
         name = node.attr["f"].func.name if "f" in node.attr else ""
         if name in self._functions and name not in self._read:
             self._read[name] = _function(self._functions[name])
@@ -85,7 +85,7 @@ def operations(meta_graph: MetaGraph) -> Iterator[str]:
 
 
 def empty_is_unknown(meta_graph: MetaGraph) -> bool:
-    """Tell whether an empty shape means an unknown one in a graph, as in those of TensorFlow 1.0."""
+    """Return whether an empty shape means an unknown one, as in graphs of TensorFlow 1.0."""
     return bool(meta_graph.graph_def.versions.producer < _SCALARS_SINCE)
 
 

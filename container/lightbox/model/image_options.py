@@ -1,4 +1,4 @@
-"""What the options of a model say of its pictures, and why that cannot be."""
+"""The effect of a model's options on its pictures, and their conflicts."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.spec import ImageInput
 
 Problem = tuple[str, str]
-"""An option, and a sentence about it that begins with what was expected."""
+"""An option, and a sentence about it that begins with the expected value."""
 
 
 def fixed_size(wanted: ImageInput, options: ModelOptions) -> tuple[int, int] | None:
-    """Width and height that every image gets: the signature's, else the option's; None for the image's own."""
+    """Width and height of every image: the signature's, else the option's; None for the image's own."""
     if options.image_size is None:
         return (wanted.width, wanted.height) if wanted.width and wanted.height else None
     return wanted.width or options.image_size[0], wanted.height or options.image_size[1]
 
 
 def image_problems(options: ModelOptions, wanted: ImageInput) -> Iterator[Problem]:
-    """Yield the options that pictures cannot follow on their way to an input."""
+    """Yield the options that do not fit an input, each with a sentence."""
     given, channels = options.model_fields_set, wanted.channels
     if wanted.encoded:
         yield from _problems_of_files(options, wanted.name)
@@ -48,7 +48,7 @@ def image_problems(options: ModelOptions, wanted: ImageInput) -> Iterator[Proble
         least = f"expected at least {max(size)}, the longer side of the input {wanted.name}"
         yield "resize_shorter", f"{least}, got {options.resize_shorter}"
     if "layout" in given and options.layout is not None and (options.layout == "NCHW") != wanted.channels_first:
-        yield "layout", f"the shape of the input {wanted.name} tells that it is not {options.layout}"
+        yield "layout", f"the shape of the input {wanted.name} shows that it is not {options.layout}"
 
 
 def _problems_of_files(options: ModelOptions, name: str) -> Iterator[Problem]:

@@ -2,14 +2,14 @@
 
     ROOT/<N>/                 one model, named after ROOT
     ROOT/<name>/<N>/          several models
-    ROOT/export/Servo/<N>/    what SageMaker's training jobs write; named Servo
+    ROOT/export/Servo/<N>/    the form of SageMaker's training jobs; named Servo
     ROOT/, ROOT/<name>/       a model with no version directory; served as version 1
     ROOT                      a model file; named after it, and served as version 1
-    ROOT/, ROOT/<name>/       what MLflow saves, with a SavedModel or ONNX model in it; served as version 1
+    ROOT/, ROOT/<name>/       MLflow's form, with a SavedModel or ONNX model in it; served as version 1
 
 ``<N>`` is a whole number, leading zeros allowed. A version holds a SavedModel or a file of another format, see
-``lightbox.formats``. ``code/`` holds the user's code, never a model. Digits make a model only where at least
-one of them holds one: ``data/2024/`` and ``checkpoints/1000/`` beside it do not.
+``lightbox.formats``. ``code/`` holds the user's code, never a model. Folders of digits are versions only if at least
+one of them holds a model: ``data/2024/`` and ``checkpoints/1000/`` beside a model are ignored.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pathlib import Path
 
 from lightbox.core.errors import StartError
 from lightbox.formats import FORMATS, as_model_file, holds_model, is_saved_model
-from lightbox.model.foreign_files import MLFLOW, MLFLOW_SAVED_MODELS, told_of, told_of_folder
+from lightbox.model.foreign_files import MLFLOW, MLFLOW_SAVED_MODELS, describe_foreign_file, describe_foreign_folder
 
 LARGEST_VERSION = (1 << 63) - 1
-"""The model servers' numbers of versions have 64 bits with a sign."""
+"""The model servers' version numbers are signed 64-bit integers."""
 LONGEST_NAME = 255
-"""Characters of a model's name, as in AWS's container."""
+"""Longest name of a model, as in AWS's container."""
 NAME_EXPECTED = f"letters, digits, '.', '_' and '-', at most {LONGEST_NAME} characters"
-"""What ``is_model_name`` asks for, in words."""
+"""The condition of ``is_model_name`` in words."""
 MAX_DEPTH = 4
 WEIGHTS_NOTE = Path("assets.extra", "weights.txt")
-"""In a version: a line of text that says where its weights are from. SavedModel has the folder for others' files."""
+"""File in a version with the origin of its weights. A SavedModel reserves this folder for such files."""
 LONGEST_NOTE = 300
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _Identity = tuple[int, int]
@@ -56,12 +56,12 @@ class ModelOnDisk:
 
 
 def is_model_name(name: str) -> bool:
-    """Tell whether a model may be called so: letters, digits, ``.``, ``_``, ``-``, up to LONGEST_NAME of them."""
+    """Return whether a model may have this name: letters, digits, ``.``, ``_``, ``-``, at most LONGEST_NAME."""
     return len(name) <= LONGEST_NAME and _NAME.fullmatch(name) is not None and name.strip(".") != ""
 
 
 def find_models(root: Path) -> list[ModelOnDisk]:
-    """Return the models below ``root`` by name; raise ModelLayoutError when there is none, or one has no good name."""
+    """Return the models below ``root`` by name; raise ModelLayoutError without any, or for an invalid name."""
     models: dict[str, ModelOnDisk] = {}
     for model in models_below(root):
         if not is_model_name(model.name):
@@ -78,10 +78,10 @@ def find_models(root: Path) -> list[ModelOnDisk]:
 
 
 def models_below(root: Path) -> list[ModelOnDisk]:
-    """Return the models below ``root``, whatever they are called; raise ModelLayoutError when there is none."""
+    """Return the models below ``root``, whatever their names; raise ModelLayoutError without any."""
     if root.is_file() and not as_model_file(root):
         raise ModelLayoutError(
-            f"LIGHTBOX_MODEL_DIR: the model directory {root} is a file, not a directory{told_of([root])}"
+            f"LIGHTBOX_MODEL_DIR: the model directory {root} is a file, not a directory{describe_foreign_file([root])}"
         )
     if not root.exists():
         raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: the model directory {root} does not exist")
@@ -90,29 +90,31 @@ def models_below(root: Path) -> list[ModelOnDisk]:
         raise ModelLayoutError(
             f"LIGHTBOX_MODEL_DIR: no model was found in {root}: expected {root}/<N>/saved_model.pb, "
             f"{root}/<name>/<N>/saved_model.pb or {root}/export/Servo/<N>/saved_model.pb, N a whole number; "
-            f"or {', '.join(f'model{known.suffix}' for known in FORMATS)} in its place{_instead(root)}"
+            f"or {', '.join(f'model{known.suffix}' for known in FORMATS)} in its place{_foreign_content(root)}"
         )
-    # Where none can be served they are all returned: what each of their versions lacks can then be said.
+    # If none can be served, all are returned, so that the error describes each of their versions.
     return [model for model, servable in found if servable] or [model for model, _ in found]
 
 
-def _instead(root: Path) -> str:
-    """Return what lies in ``root`` and in its folders instead of models."""
+def _foreign_content(root: Path) -> str:
+    """Return the content of ``root`` and its folders in place of models."""
     folders = (
         folder
         for folder in sorted(root.iterdir())
         if folder.is_dir() and folder.name != "code" and folder.name[0] != "."
     )
-    return told_of_folder(root) or told_of(file for folder in folders for file in sorted(folder.iterdir()))
+    return describe_foreign_folder(root) or describe_foreign_file(
+        file for folder in folders for file in sorted(folder.iterdir())
+    )
 
 
 def folders_without_model(root: Path) -> list[Path]:
-    """Return the folders below ``root`` that look like models by what is in them, but hold none that engines open."""
+    """Return the folders below ``root`` that look like models but hold none that engines open."""
     return [model.base_path for model, servable in _walk(root) if not servable]
 
 
 def choose_default(models: list[ModelOnDisk], wanted: str | None) -> str:
-    """Return the default model's name: the wanted one, else the first. Raises ModelLayoutError if unknown."""
+    """Return the default model's name: ``wanted``, else the first one. Raises ModelLayoutError if unknown."""
     names = [model.name for model in models]
     if wanted is None:
         return names[0]
@@ -124,7 +126,7 @@ def choose_default(models: list[ModelOnDisk], wanted: str | None) -> str:
 
 
 def _walk(root: Path) -> Iterator[tuple[ModelOnDisk, bool]]:
-    """Yield the models below a folder, or the one that is a file, and whether each can be served."""
+    """Yield the models below a folder, or the model that is a file, and whether each can be served."""
     if root.is_file():
         return iter([(ModelOnDisk(root.stem, root, unversioned=True), True)])
     return _Walk().models(root, MAX_DEPTH, frozenset())
@@ -132,7 +134,7 @@ def _walk(root: Path) -> Iterator[tuple[ModelOnDisk, bool]]:
 
 @dataclass(frozen=True)
 class _Listing:
-    """What is to be known of a folder, whatever its name."""
+    """The relevant content of a folder."""
 
     model: bool
     folders: tuple[Path, ...] = ()
@@ -142,13 +144,13 @@ class _Listing:
 
 
 class _Walk:
-    """Reads each folder once, however many links lead to it; a link back to a folder that holds it is left out."""
+    """Reads each folder once, whatever the number of links to it; links to a parent folder are skipped."""
 
     def __init__(self) -> None:
         self._listings: dict[_Identity, _Listing] = {}
 
     def models(self, folder: Path, depth: int, above: frozenset[_Identity]) -> Iterator[tuple[ModelOnDisk, bool]]:
-        """Yield the models of a folder that was reached through those ``above`` it, and of ``depth`` levels below."""
+        """Yield the models of a folder with the parents ``above``, and of ``depth`` levels below."""
         identity = _identity(folder)
         if identity in above:
             return
@@ -181,19 +183,19 @@ def _listing(folder: Path) -> _Listing:
     folders = [entry for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
     versions = [entry for entry in folders if is_version(entry.name)]
     others = tuple(entry for entry in folders if not is_version(entry.name) and entry.name != "code")
-    alone = not versions and not others and holds_model(folder)  # what lies beside models is none
+    alone = not versions and not others and holds_model(folder)  # files beside models are not a model
     return _Listing(alone, others, bool(versions), alone or any(map(holds_model, versions)))
 
 
 def is_servable(model: ModelOnDisk) -> bool:
-    """Tell whether any version of a model holds a file that engines open."""
+    """Return whether any version of a model holds a file that engines open."""
     if model.unversioned:
         return True
     return any(is_version(entry.name) and holds_model(entry) for entry in model.base_path.iterdir())
 
 
 def is_version(name: str) -> bool:
-    """Tell whether a directory of this name holds a version: digits only."""
+    """Return whether a directory of this name holds a version: digits only."""
     return name.isascii() and name.isdigit()
 
 
@@ -213,7 +215,7 @@ def version_folder(base_path: Path, version: int) -> Path:
 
 
 def weights_note(folder: Path) -> str:
-    """Return what a version says of its weights, empty where it says nothing."""
+    """Return a version's note about its weights, empty if absent."""
     try:
         with (folder / WEIGHTS_NOTE).open(encoding="utf-8", errors="replace") as file:
             return file.readline(LONGEST_NOTE).strip()

@@ -1,4 +1,4 @@
-"""What a model asks of Lightbox beyond its signature: ``code/lightbox.json``, under what the environment says."""
+"""A model's options beyond its signature: ``code/lightbox.json``, overridden by the environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTIONS_FILE = "lightbox.json"
 MOST_PIXELS = 65535
 DetectionsName = Literal["ultralytics", "detr", "tf"]
 _LABELS = TypeAdapter(tuple[str, ...])
-_LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, in which pixels are scaled
+_LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
 PerChannel = tuple[float, ...] | None
 _ONLY_WITH: Mapping[str, tuple[str, str]] = {
     "resize_shorter": ("fit", "crop"),
@@ -31,7 +31,7 @@ _ONLY_WITH: Mapping[str, tuple[str, str]] = {
     "iou_threshold": ("detections", "ultralytics"),
     "class_agnostic": ("detections", "ultralytics"),
 }
-"""Options that say nothing without another one, and its value; empty for any."""
+"""Options that need another one, and its value; empty for any value."""
 
 
 class ModelOptionsError(StartError):
@@ -39,7 +39,7 @@ class ModelOptionsError(StartError):
 
 
 class ModelOptions(BaseModel):
-    """The keys of ``code/lightbox.json``; each may be left out."""
+    """The keys of ``code/lightbox.json``. All are optional."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -138,7 +138,7 @@ class ModelOptions(BaseModel):
 
 
 def parse_options(value: Any) -> Any:
-    """Return the options of a text in JSON, whose keys and values are those of ``lightbox.json``."""
+    """Return the options in a JSON text, with the keys and values of ``lightbox.json``."""
     if not isinstance(value, str):
         return value
     try:
@@ -148,7 +148,7 @@ def parse_options(value: Any) -> Any:
 
 
 class OptionSettings(BaseModel):
-    """The options that hold for every model, whatever its own ``lightbox.json`` says."""
+    """The options for all models, which override each model's own ``lightbox.json``."""
 
     model_config = PART
 
@@ -175,7 +175,7 @@ class OptionSettings(BaseModel):
         return given | {key: value for key, value in alone.items() if value is not None}
 
     def variable(self, key: str) -> str | None:
-        """Return what sets an option, for the beginning of a sentence about it; None where nothing does."""
+        """Return the variable that sets an option, for the beginning of an error; None if none does."""
         if getattr(self, key, None) is not None:
             return f"LIGHTBOX_{key.upper()}"
         if key in self.options.model_fields_set:
@@ -185,10 +185,10 @@ class OptionSettings(BaseModel):
 
 
 def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
-    """Return a model's options from the first ``lightbox.json`` in ``code_dirs``; what the settings say wins over it.
+    """Return a model's options from the first ``lightbox.json`` in ``code_dirs``; settings override it.
 
-    Labels given by the name of a file are read from it, relative to ``code_dirs``. Raises ModelOptionsError when the
-    file is not valid JSON or holds an unknown key or a wrong value, or when there is no such file of labels.
+    A file of labels is read relative to ``code_dirs``. Raises ModelOptionsError for invalid JSON, an unknown key, a
+    wrong value, or a missing file of labels.
     """
     own, path = settings.of(OptionSettings), options_file(code_dirs)
     options = ModelOptions() if path is None else _read(path)
@@ -206,7 +206,7 @@ def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
 
 
 def _conflict(options: ModelOptions) -> tuple[str, str] | None:
-    """Return an option that another one leaves nothing to do, and a sentence; None where there is none."""
+    """Return an option that another one makes useless, and a sentence; None if there is none."""
     for key, (other, value) in _ONLY_WITH.items():
         has = getattr(options, other)
         if (
@@ -227,7 +227,7 @@ def _conflict(options: ModelOptions) -> tuple[str, str] | None:
 
 
 def options_file(code_dirs: Sequence[Path]) -> Path | None:
-    """Return the first ``lightbox.json`` in ``code_dirs``, broken links among them; None where there is none."""
+    """Return the first ``lightbox.json`` in ``code_dirs``, including broken links; None if there is none."""
     return next((folder / OPTIONS_FILE for folder in code_dirs if os.path.lexists(folder / OPTIONS_FILE)), None)
 
 
@@ -255,7 +255,7 @@ def _problem(detail: Any, whole: str) -> str:
 
 
 def _read_labels(setting: str, name: str, code_dirs: Sequence[Path]) -> tuple[str, ...]:
-    """Read one label a line; an empty line is a class without a name. A model's file has no folder of code."""
+    """Read one label a line; an empty line is a class without a name. A model file has no folder of code."""
     candidates = list(dict.fromkeys(folder / name for folder in code_dirs or (Path(),)))
     path = next((candidate for candidate in candidates if candidate.is_file()), None)
     if path is None:

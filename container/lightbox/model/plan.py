@@ -1,6 +1,6 @@
-"""What one start of Lightbox serves, and where its parts listen.
+"""The plan of a start: the models, and the addresses of the processes.
 
-The supervisor decides it once and writes it into the run directory; workers read it from there.
+The supervisor makes it once and writes it into the run directory, where workers read it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lightbox.model.catalogue import Catalogue, PlannedModel
 
 
 class ModelServerAddress(BaseModel):
-    """Where one model server listens: a unix socket, and the TCP ports it needs."""
+    """The addresses of one model server: a unix socket, and the TCP ports that it needs."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -28,7 +28,7 @@ class ModelServerAddress(BaseModel):
     grpc_port: int | None = None
     rest_port: int | None = None
     local_socket: Path | None = None
-    """Where the embedded server has the wire ``local``; None where that is off."""
+    """Socket of the embedded server's transport ``local``; None if it is off."""
 
     @property
     def grpc_target(self) -> str:
@@ -42,33 +42,33 @@ class ModelServerAddress(BaseModel):
 
 
 class Wires(BaseModel):
-    """The wires to the model servers, the default one first, and why a TCP port is open where one is."""
+    """The transports to the model servers, the default one first, and the reasons for open TCP ports."""
 
     model_config = ConfigDict(frozen=True)
 
     names: tuple[TransportName, ...] = (TransportName.GRPC, TransportName.REST)
     why_grpc_port: str | None = None
-    """None where gRPC has the unix socket alone."""
+    """None if gRPC has only the unix socket."""
     why_rest_port: str | None = None
-    """None where there is no REST."""
+    """None without REST."""
 
 
 class ServingPlan(BaseModel):
-    """Everything that is decided at start."""
+    """All decisions of a start."""
 
     model_config = ConfigDict(frozen=True)
 
     models: dict[str, PlannedModel]
     default_model: str | None
-    """None in multi-model mode: there a request names its model."""
+    """None in multi-model mode, where each request names its model."""
     model_servers: tuple[ModelServerAddress, ...]
     wires: Wires = Wires()
     shared_code_dirs: tuple[Path, ...] = ()
-    """Where code for every model lies that has none of its own; it is asked for models that do not exist, too."""
+    """Folders of code for all models without code of their own; it also handles requests for unknown models."""
 
     @property
     def all_code_dirs(self) -> list[tuple[Path, ...]]:
-        """Where the code of each model is looked for, and that of models which are still to come, or not there."""
+        """Folders of the code of each model, and of models that are loaded later or do not exist."""
         folders = [model.code_dirs for model in self.models.values()]
         return folders + ([self.shared_code_dirs] if self.shared_code_dirs else [])
 
@@ -78,14 +78,14 @@ class ServingPlan(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> ServingPlan:
-        """Read a plan that ``write`` has written."""
+        """Read a plan written by ``write``."""
         return cls.model_validate_json(path.read_bytes())
 
 
 class AnsweringVersions:
-    """Which versions of each model answer requests that name none, the best first: a file of the run directory.
+    """The versions of each model that answer requests without a version, the best first: a file of the run directory.
 
-    The supervisor writes it. Workers look at it for every request, and read it when it is another one than last time.
+    The supervisor writes it. Workers check it for each request, and read it after a change.
     """
 
     _content = TypeAdapter(dict[str, tuple[int, ...]])
@@ -95,7 +95,7 @@ class AnsweringVersions:
         self._read: tuple[tuple[int, int], Mapping[str, tuple[int, ...]]] = ((0, 0), {})
 
     def of(self, model: str) -> tuple[int, ...]:
-        """Return a model's versions, none where nothing is known of it."""
+        """Return a model's versions, none if unknown."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -111,7 +111,7 @@ class AnsweringVersions:
 
 
 class PlannedModels(Catalogue):
-    """The models of the plan, the same from start to stop; their versions may change."""
+    """The models of the plan, fixed from start to stop; their versions may change."""
 
     is_fixed = True
 

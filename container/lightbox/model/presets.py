@@ -1,4 +1,4 @@
-"""Options by the names that people know: how a library, or a family of models, makes pixels of a picture."""
+"""Options by well-known names: how a library, or a family of models, prepares pictures."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "ultralytics": {"fit": "letterbox", "pad": 114, "resize": "tf_bilinear", "scaling": "unit"},
     "tf-object-detection": {"fit": "stretch", "resize": "tf_bilinear", "scaling": "none"},
 }
-"""The options of ``code/lightbox.json`` that each preset stands for."""
+"""The options of ``code/lightbox.json`` for each preset."""
 
 _REPLACED = {
     "scaling": ("mean", "std"),
     "fit": ("crop_pct", "pad"),
     "resize_shorter": ("crop_pct",),
 }
-"""What of a preset an option beside it takes with it: a mean belongs to its scaling, padding to its fit."""
+"""Options of a preset that an override also removes: a mean belongs to its scaling, padding to its fit."""
 
 
 def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with those of their preset, where they name one, and what follows from them."""
+    """Return options merged with those of their preset, if any, and the implied ones."""
     name: str | None = given.get("preset")
     preset = dict(PRESETS[name]) if name else {}
-    if given.get("channels") == "bgr":  # the model's order, in which a mean is given
+    if given.get("channels") == "bgr":  # the model's order, which also applies to a mean
         preset |= {key: preset[key][::-1] for key in ("mean", "std") if key in preset}
     for key in given:
         for replaced in _REPLACED.get(key, ()):

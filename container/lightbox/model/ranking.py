@@ -1,4 +1,4 @@
-"""Which models have results to name: classes to rank for ``labels`` and ``top_k``, objects for ``detections``."""
+"""Models with named results: classes to rank for ``labels`` and ``top_k``, objects for ``detections``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightbox.model.options import DetectionsName, ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec, describe_shape, image_input
 
 BOXES, CLASSES, SCORES, NUMBER = "detection_boxes", "detection_classes", "detection_scores", "num_detections"
-"""The outputs of a detector, as TensorFlow's object detection names them; the last may be missing."""
+"""The outputs of a detector in TensorFlow's object detection API; the last one is optional."""
 _EXPECTED: Mapping[str, str] = {
     "ultralytics": "one output of [N, 4+C, A] or [N, K, 6]",
     "detr": "two outputs, logits of [N, Q, C+1] and boxes of [N, Q, 4]",
@@ -23,18 +23,18 @@ MOST_OBJECTS = 300
 
 
 def is_detector(outputs: Collection[str]) -> bool:
-    """Whether outputs of these names are those of a detector."""
+    """Return whether outputs of these names are a detector's."""
     return all(name in outputs for name in (BOXES, CLASSES, SCORES))
 
 
 def has_objects(options: ModelOptions, signature: SignatureSpec, outputs: Collection[str]) -> bool:
-    """Whether these outputs of a signature are those that ``detections`` names; another signature may have others."""
+    """Return whether these outputs have the form of ``detections``; another signature may have others."""
     chosen = {name: signature.outputs[name] for name in outputs}
     return options.detections is not None and _objects_problem(options, signature, chosen) is None
 
 
 def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | None:
-    """Return why a model has no classes to rank or objects to find, or not as many as labels; None where it has."""
+    """Return why a model has no classes to rank or objects to find, or another number than labels; None if it has."""
     outputs = signature.outputs
     chosen = {name: spec for name, spec in outputs.items() if not options.outputs or name in options.outputs}
     if options.detections is not None:
@@ -75,7 +75,7 @@ def _objects_problem(options: ModelOptions, signature: SignatureSpec, outputs: M
 
 
 def detections_problem(form: DetectionsName, outputs: Mapping[str, TensorSpec]) -> str | None:
-    """Return why outputs cannot be of a form, as far as their shapes tell; None where they can."""
+    """Return why outputs cannot be of a form, by their known shapes; None if they can."""
     shapes = {name: spec.shape for name, spec in outputs.items()}
     if any(spec.is_string for spec in outputs.values()):
         return form_sentence(form, shapes)
@@ -83,7 +83,7 @@ def detections_problem(form: DetectionsName, outputs: Mapping[str, TensorSpec]) 
 
 
 def classes_of(form: DetectionsName, outputs: Mapping[str, TensorSpec]) -> int | None:
-    """Return how many classes such outputs have, None where their shapes do not tell."""
+    """Return the number of classes of such outputs, None if their shapes leave it open."""
     shapes = {name: spec.shape for name, spec in outputs.items()}
     if form == "ultralytics":
         (shape,) = shapes.values()
@@ -93,7 +93,7 @@ def classes_of(form: DetectionsName, outputs: Mapping[str, TensorSpec]) -> int |
 
 
 def form_problem(form: DetectionsName, shapes: Shapes) -> str | None:
-    """Return why outputs of these shapes cannot be of a form; None where they can."""
+    """Return why outputs of these shapes cannot be of a form; None if they can."""
     if form == "tf":
         fits = all(name in shapes for name in (BOXES, CLASSES, SCORES)) and (
             _can_be(shapes[BOXES], (None, None, 4))
@@ -111,7 +111,7 @@ def form_problem(form: DetectionsName, shapes: Shapes) -> str | None:
 
 
 def _is_raw(shape: tuple[int | None, ...] | None) -> bool:
-    """Whether there can be a row for each side of a box and each class, and a column for each of many anchors.
+    """Return whether there can be a row for each box side and class, and a column for each of many anchors.
 
     With fewer anchors than rows it is another form: end-to-end masks or poses, or YOLOv5's.
     """
@@ -120,7 +120,7 @@ def _is_raw(shape: tuple[int | None, ...] | None) -> bool:
 
 
 def _are_of_the_same(shapes: Sequence[tuple[int | None, ...] | None]) -> bool:
-    """Whether outputs can have a row for each object of the same pictures: the first two dimensions are equal."""
+    """Return whether outputs can have a row for each object of the same pictures: equal first two dimensions."""
     leading = [shape[:2] for shape in shapes if shape is not None]
     return all(_can_be(one, other) for one, other in combinations(leading, 2))
 
@@ -133,7 +133,7 @@ def _can_be(shape: tuple[int | None, ...] | None, wanted: tuple[int | None, ...]
 
 
 def form_sentence(form: DetectionsName, shapes: Shapes) -> str:
-    """Return what a form expects and what is there."""
+    """Return a form's expected outputs and the actual ones."""
     given = ", ".join(
         f"{name} {describe_shape(shape) if shape is not None else '(any shape)'}" for name, shape in shapes.items()
     )
@@ -141,7 +141,7 @@ def form_sentence(form: DetectionsName, shapes: Shapes) -> str:
 
 
 def names_of_detr(shapes: Shapes) -> tuple[str, str]:
-    """Return the names of the logits and of the boxes: theirs is the last dimension of 4, or the name that says so."""
+    """Return the names of the logits and of the boxes, which end in a dimension of 4 or are named so."""
     one, other = shapes
     if _can_be(shapes[one], (None, None, 4)) and ("box" in one or not _can_be(shapes[other], (None, None, 4))):
         return other, one

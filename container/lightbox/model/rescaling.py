@@ -1,8 +1,8 @@
-"""What a graph does to the values of an image before its first layer, found without TensorFlow.
+"""The rescaling of an image at the beginning of a graph, found without TensorFlow.
 
-From the input on, operations that keep values are passed, and additions and multiplications by constants are added up:
-Keras's Rescaling and Normalization, and its preprocess_input functions, are made of these. A value that is a variable
-is in another file, and is not read.
+From the input on, operations that keep values are skipped, and additions and multiplications by constants are combined:
+Keras's Rescaling and Normalization, and its preprocess_input functions, consist of these. A variable's value is in
+another file, and is not read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lightbox.model.graph import Function, Graph, MetaGraph, Node, base_name
 
 _MOST_STEPS = 200
 _MOST_VALUES = 16
-"""Of a constant; more are no values for channels."""
+"""Largest constant with values for channels."""
 _Values = tuple[float, ...]
 
 _PASSING = frozenset(
@@ -48,7 +48,7 @@ _PASSING = frozenset(
         "Transpose",
     }
 )
-"""They keep the values, or take them from each other, as a resize does."""
+"""Operations that keep the values, or select among them, as a resize does."""
 _IGNORED = frozenset({"Shape", "ShapeN", "Rank", "Size", "NoOp", "Assert"})
 _ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
     "Add": lambda a, b: a + b,
@@ -75,8 +75,8 @@ _FOLDED_ALONE: Mapping[str, Callable[[float], float]] = {
 class Rescaling:
     """A value x of the input becomes ``x * scale + offset``, for each channel or for all, before ``followed_by``.
 
-    ``followed_by`` is the operation after that, "" where none was found. ``unknown`` is an operation in between whose
-    values are not in the graph; what it does is not in ``scale`` and ``offset``.
+    ``followed_by`` is the next operation, "" if none was found. ``unknown`` is an operation in between whose values are
+    not in the graph; ``scale`` and ``offset`` do not include it.
     """
 
     scale: _Values = (1.0,)
@@ -86,19 +86,19 @@ class Rescaling:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether no rescaling was found; one that cannot be told is none that was found."""
+        """Whether no known rescaling was found."""
         near = [abs(a - 1) < 1e-6 for a in self.scale] + [abs(b) < 1e-6 for b in self.offset]
         return all(near)
 
     def limits(self, low: float, high: float) -> tuple[float, float]:
-        """Return the least and the largest value that ``low`` to ``high`` become."""
+        """Return the smallest and the largest result for values from ``low`` to ``high``."""
         values = [a * x + b for x in (low, high) for a, b in _paired(self.scale, self.offset)]
         return min(values), max(values)
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """The graph, or one call of a function: ``given`` are the names in the caller's scope of its arguments."""
+    """The graph, or one call of a function; ``given`` maps its arguments to names in the caller's scope."""
 
     nodes: Mapping[str, Node]
     parent: _Scope | None = None
@@ -108,7 +108,7 @@ class _Scope:
 
 
 def find_rescaling(meta_graph: MetaGraph, tensor: str) -> Rescaling:
-    """Return what becomes of a graph's input ``tensor``. Raises ValueError where numbers of values do not fit."""
+    """Return the rescaling of a graph's input ``tensor``. Raises ValueError for constants of different lengths."""
     graph = Graph(meta_graph)
     scope, name = _Scope(graph.nodes), base_name(tensor)
     scale: _Values = (1.0,)
@@ -142,8 +142,10 @@ def find_rescaling(meta_graph: MetaGraph, tensor: str) -> Rescaling:
 
 def _at_a_fork(takers: list[Node], scale: _Values, offset: _Values) -> Rescaling:
     ops = " and ".join(sorted({taker.op for taker in takers}))
-    told = all(taker.op not in _ARITHMETIC and taker.op not in _PASSING and "Call" not in taker.op for taker in takers)
-    return Rescaling(scale, offset, ops, unknown="" if told else ops)
+    is_known = all(
+        taker.op not in _ARITHMETIC and taker.op not in _PASSING and "Call" not in taker.op for taker in takers
+    )
+    return Rescaling(scale, offset, ops, unknown="" if is_known else ops)
 
 
 def _takers(scope: _Scope, name: str) -> list[Node]:
@@ -151,19 +153,19 @@ def _takers(scope: _Scope, name: str) -> list[Node]:
 
 
 def _sources(node: Node) -> list[str]:
-    """Return the nodes that a node takes values of; those that it only waits for come after them."""
+    """Return a node's data inputs; control inputs come after them."""
     return [base_name(tensor) for tensor in node.input if not tensor.startswith("^")]
 
 
 def _into(scope: _Scope, call: Node, function: Function, name: str) -> tuple[_Scope, str]:
-    """Return the scope of a call, and the name there of what is ``name`` in the caller's."""
+    """Return the scope of a call, and the name in it of the caller's ``name``."""
     given = dict(zip(function.arguments, _sources(call), strict=False))
     inside = _Scope(function.nodes, scope, call.name, given, function.returned)
     return inside, next((argument for argument, source in given.items() if source == name), "")
 
 
 def _step(scope: _Scope, node: Node, name: str) -> tuple[_Values, _Values] | None:
-    """Return factor and summand of an operation on an image and a constant, None where they cannot be told."""
+    """Return factor and summand of an operation on an image and a constant, None if unknown."""
     sources = _sources(node)
     if len(sources) < 2 or sources[0] == sources[1]:
         return None
@@ -181,7 +183,7 @@ def _step(scope: _Scope, node: Node, name: str) -> tuple[_Values, _Values] | Non
 
 
 def _constant(scope: _Scope | None, name: str, depth: int = 0) -> _Values | None:
-    """Return the few values of what is computed from constants alone, None for all else."""
+    """Return the values of an expression of constants, None for others and for many values."""
     while scope is not None and name in scope.given and name not in scope.nodes:
         name, scope = scope.given[name], scope.parent
     node = scope.nodes.get(name) if scope is not None else None
@@ -204,7 +206,7 @@ def _constant(scope: _Scope | None, name: str, depth: int = 0) -> _Values | None
 
 
 def _both(one: _Values, other: _Values, operation: Callable[[float, float], float]) -> _Values:
-    """Apply an operation to each pair of values; one value is paired with all. Raises ValueError for other lengths."""
+    """Apply an operation to pairs of values; a single value pairs with all. Raises ValueError for other lengths."""
     return tuple(operation(a, b) for a, b in _paired(one, other))
 
 
@@ -215,11 +217,11 @@ def _paired(one: _Values, other: _Values) -> list[tuple[float, float]]:
 
 
 _FORMATS = {1: "f", 2: "d", 3: "i", 4: "B", 6: "b", 9: "q", 19: "e"}
-"""Of struct, for DT_FLOAT, DT_DOUBLE, DT_INT32, DT_UINT8, DT_INT8, DT_INT64 and DT_HALF."""
+"""Formats of struct for DT_FLOAT, DT_DOUBLE, DT_INT32, DT_UINT8, DT_INT8, DT_INT64 and DT_HALF."""
 
 
 def _values(tensor: Any) -> _Values | None:
-    """Return the elements of a constant, None where they are too many or no numbers."""
+    """Return the elements of a constant, None for too many elements or for strings."""
     listed: Sequence[float] = tensor.float_val or tensor.double_val or tensor.int_val or tensor.int64_val
     if tensor.tensor_content and tensor.dtype in _FORMATS:
         content, letter = tensor.tensor_content, _FORMATS[tensor.dtype]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lightbox.core.errors import StartError
-from lightbox.model.foreign_files import POINTER, disguise, points
+from lightbox.model.foreign_files import POINTER, content_problem, is_pointer_file
 from lightbox.model.graph import MetaGraph, empty_is_unknown, operations, parse, shape_of
 from lightbox.model.layout import version_folder
 from lightbox.model.rescaling import Rescaling, find_rescaling
@@ -20,7 +20,7 @@ from lightbox.tfs_wire.ranks import least_rank
 
 FILE = "saved_model.pb"
 SERVE_TAG = "serve"
-"""The tag of the graph that model servers load; one with further tags is another graph."""
+"""The tag of the graph that model servers load; a graph with further tags is another one."""
 
 
 class ModelFileError(StartError):
@@ -28,10 +28,9 @@ class ModelFileError(StartError):
 
 
 def read_signatures(folder: Path, model: str, version: int) -> dict[str, SignatureSpec]:
-    """Return the signatures of ``folder/saved_model.pb`` that can be asked for, by name.
+    """Return the public signatures of ``folder/saved_model.pb`` by name.
 
-    Raises ModelFileError when the file cannot be read, when it has no graph to serve, or none of its signatures
-    gives an output.
+    Raises ModelFileError for an unreadable file, without a graph to serve, or without a signature that has an output.
     """
     path = folder / FILE
     found = dict(_signatures(serving_graph(path), model, version))
@@ -44,7 +43,7 @@ def read_signatures(folder: Path, model: str, version: int) -> dict[str, Signatu
 
 
 def check_whole(folder: Path) -> None:
-    """Raise ModelFileError when a variable or an asset that the graph of a SavedModel needs is not in ``folder``."""
+    """Raise ModelFileError if ``folder`` lacks a variable or an asset that the SavedModel's graph needs."""
     graph = serving_graph(folder / FILE)
     try:
         assets = (folder / "assets" / asset.filename for asset in graph.asset_file_def)
@@ -56,9 +55,9 @@ def check_whole(folder: Path) -> None:
 
 
 def input_rescaling(folder: Path, signature: str, name: str) -> Rescaling:
-    """Return what the graph of ``folder/saved_model.pb`` does first to the values of an input.
+    """Return the first rescaling of an input in the graph of ``folder/saved_model.pb``.
 
-    Raises ModelFileError where the file cannot be read.
+    Raises ModelFileError for an unreadable file.
     """
     path = folder / FILE
     graph = serving_graph(path)
@@ -70,9 +69,9 @@ def input_rescaling(folder: Path, signature: str, name: str) -> Rescaling:
 
 @dataclass(frozen=True)
 class Traits:
-    """What a graph tells beyond its signatures: which ranks may end its server, and what no shape means.
+    """Properties of a graph beyond its signatures: ranks that may crash its server, and the meaning of an empty shape.
 
-    An input of at least ``least_rank`` ends no server, whatever the graph does with it; it is 0 where none does.
+    Inputs of rank ``least_rank`` or more crash no server; it is 0 for a graph without such operations.
     """
 
     least_rank: int
@@ -80,11 +79,11 @@ class Traits:
 
 
 WORST = Traits(least_rank=1, has_no_scalars=False)
-"""Of a graph that cannot be read: declared ranks hold, and of inputs without one no more is known."""
+"""For an unreadable graph: declared ranks must hold, and inputs without one are not checked."""
 
 
 def traits(base_path: Path, version: int) -> Traits:
-    """Return the traits of a version of a model, WORST where its file cannot be read. A file is read once."""
+    """Return the traits of a version of a model, WORST for an unreadable file. Each file is read once."""
     try:
         path = version_folder(base_path, version) / FILE
         status = path.stat()
@@ -105,15 +104,15 @@ def serving_graph(path: Path) -> MetaGraph:
         content = path.read_bytes()
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from None
-    if told := disguise(content):
-        raise ModelFileError(f"{path} {told}")
+    if problem := content_problem(content):
+        raise ModelFileError(f"{path} {problem}")
     try:
         graphs = parse("SavedModel", content).meta_graphs
     except ValueError as error:
         raise _damaged(path, error) from None
     serving = next((graph for graph in graphs if set(graph.meta_info_def.tags) == {SERVE_TAG}), None)
     if serving is None:
-        raise ModelFileError(f"{path} has no graph with the one tag {SERVE_TAG!r}: there is nothing to serve in it")
+        raise ModelFileError(f"{path} has no graph with the single tag {SERVE_TAG!r}: it has nothing to serve")
     return serving
 
 
@@ -124,11 +123,11 @@ def _damaged(path: Path, error: ValueError) -> ModelFileError:
 def _asset_problem(file: Path) -> str | None:
     if not file.exists():
         return f"{file} is missing"
-    return f"{file} {POINTER}" if points(file) else None
+    return f"{file} {POINTER}" if is_pointer_file(file) else None
 
 
 def _signatures(graph: MetaGraph, model: str, version: int) -> Iterator[tuple[str, SignatureSpec]]:
-    """Yield what has outputs; names that begin with two underscores are TensorFlow's own."""
+    """Yield the signatures with outputs; names with two leading underscores are TensorFlow's own."""
     has_no_scalars = empty_is_unknown(graph)
     for name, signature in sorted(graph.signature_def.items()):
         if signature.outputs and not name.startswith("__"):

@@ -1,6 +1,6 @@
-"""What a model's signature wants and gives, and the check of inputs against it.
+"""The inputs and outputs of a model's signature, and the check of inputs against it.
 
-Names and dtypes are checked here. Shapes are the model server's to judge, but for ranks that would end its process:
+Names and dtypes are checked here. The model server checks shapes, except for ranks that would crash its process:
 ``RankGuard`` refuses those.
 """
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     Array = npt.NDArray[np.generic]
     """Any ndarray; strings are object arrays of bytes."""
 else:
-    Array = "ndarray"  # for annotations alone: the supervisor reads specifications too, and does without numpy
+    Array = "ndarray"  # for annotations only: the supervisor reads specifications without numpy
 
 DEFAULT_SIGNATURE = "serving_default"
-"""The signature that answers where a request names none."""
+"""The default signature of a request."""
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One input or output: TensorFlow's name of its dtype and its shape.
+    """One input or output: its dtype and shape.
 
-    ``shape`` holds None for an unknown dimension and is None altogether for an unknown rank.
-    ``dtype`` is a name such as ``float32`` or ``string``.
+    ``shape`` has None for an unknown dimension, and is None for an unknown rank. ``dtype`` is TensorFlow's name, such
+    as ``float32`` or ``string``.
     """
 
     name: str
@@ -63,13 +63,13 @@ class SignatureSpec:
 
     @property
     def open_input(self) -> TensorSpec | None:
-        """The one input, if the option ``layout`` would make pixels of it: its shape leaves all open."""
+        """The one input, if the option ``layout`` would make it an image: its shape is open."""
         opened = next(iter(self.inputs.values())) if len(self.inputs) == 1 else None
         is_open = opened is not None and opened.shape in (None, (None,) * 4, (1, None, None, None))
         return opened if is_open and opened is not None and not opened.is_string else None
 
     def with_layout(self, layout: str | None) -> SignatureSpec:
-        """Return the signature with pixels in the place of an input whose shape is open; None leaves it.
+        """Return the signature with an image in place of an input with an open shape; None changes nothing.
 
         ``layout`` is NHWC or NCHW; such an image has 3 channels.
         """
@@ -94,13 +94,13 @@ class SignatureSpec:
             _check_dtype(self.inputs[name], array)
 
     def misfit(self, inputs: Mapping[str, Array]) -> str | None:
-        """Return a sentence on the first of the inputs whose shape is another than the declared one, else None."""
+        """Return a sentence about the first input with another shape than declared, else None."""
         return next((said for name, array in inputs.items() if (said := _misfit(self.inputs[name], array))), None)
 
-    def too_low(self, ranks: Mapping[str, int], least: int) -> str | None:
-        """Return a sentence on the first of the inputs whose rank is lower than the declared one, else None.
+    def rank_problem(self, ranks: Mapping[str, int], least: int) -> str | None:
+        """Return a sentence about the first input with a lower rank than declared, else None.
 
-        Where none is declared, ``least`` counts for numbers.
+        If none is declared, numbers need a rank of ``least``.
         """
         for name, rank in ranks.items():
             spec = self.inputs[name]
@@ -111,7 +111,7 @@ class SignatureSpec:
         return None
 
     def without_scalars(self) -> SignatureSpec:
-        """Return the signature with unknown ranks in the place of empty shapes."""
+        """Return the signature with unknown ranks in place of empty shapes."""
 
         def opened(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
             return {name: replace(spec, shape=spec.shape or None) for name, spec in specs.items()}
@@ -119,7 +119,7 @@ class SignatureSpec:
         return replace(self, inputs=opened(self.inputs), outputs=opened(self.outputs))
 
     def check_outputs(self, names: Sequence[str]) -> None:
-        """Raise BadRequest when an output is asked for that the signature does not give."""
+        """Raise BadRequest for a requested output that the signature does not have."""
         unknown = [name for name in names if name not in self.outputs]
         if unknown:
             raise BadRequest(
@@ -129,7 +129,7 @@ class SignatureSpec:
 
 
 def _named(names: Iterable[str]) -> str:
-    """Return a caller's names, shortened: an error does not give them back at length."""
+    """Return a caller's names, shortened for an error."""
     return shorten(", ".join(sorted(names)), 60)
 
 
@@ -149,17 +149,17 @@ def _misfit(spec: TensorSpec, array: Array) -> str | None:
 
 
 def describe_shape(shape: Sequence[int | None]) -> str:
-    """Write a shape as TensorFlow does, with -1 for an unknown dimension: ``[-1,224,224,3]``."""
+    """Return a shape in TensorFlow's form, with -1 for an unknown dimension: ``[-1,224,224,3]``."""
     return "[" + ",".join("-1" if size is None else str(size) for size in shape) + "]"
 
 
 @dataclass(frozen=True)
 class ImageInput:
-    """How an image reaches a model.
+    """The form of a model's image input.
 
-    ``encoded``: the bytes as they came, for a string tensor. Otherwise pixels, height x width x channels
-    of ``dtype``, or channels x height x width where ``channels_first``; height and width are None where the signature
-    leaves them open. ``batched`` tells whether the tensor has a leading batch dimension.
+    ``encoded``: the original bytes, for a string tensor. Otherwise pixels of ``dtype``, height x width x channels, or
+    channels x height x width if ``channels_first``; height and width are None if the signature leaves them open.
+    ``batched``: whether the tensor has a leading batch dimension.
     """
 
     name: str
@@ -182,12 +182,11 @@ PIXEL_DTYPES = frozenset({"uint8", "int32", "int64", "float16", "float32", "floa
 
 
 def image_input(signature: SignatureSpec) -> ImageInput | None:
-    """Return how the signature takes an image, or None where it takes none.
+    """Return how the signature takes an image, or None if it takes none.
 
-    A signature takes an image when it has one input, and that is a string tensor of rank 0 or 1, or a
-    tensor of pixels [batch, height, width, channels] or [batch, channels, height, width] (or without batch) with 1 or
-    3 channels. Where both could be, channels are last, as TensorFlow has them. [1, height, width] takes none: as a
-    rule it is a batch of something else.
+    It takes one if it has a single input: a string tensor of rank 0 or 1, or pixels of [batch, height, width, channels]
+    or [batch, channels, height, width] (or without batch) with 1 or 3 channels. If both are possible, channels are
+    last, as in TensorFlow. [1, height, width] is not an image: usually it is a batch of something else.
     """
     if len(signature.inputs) != 1:
         return None
@@ -207,7 +206,7 @@ def image_input(signature: SignatureSpec) -> ImageInput | None:
 
 
 class Method(Enum):
-    """What the model is asked for: TensorFlow Serving's three REST verbs."""
+    """TensorFlow Serving's three REST verbs."""
 
     PREDICT = "predict"
     CLASSIFY = "classify"
@@ -215,7 +214,7 @@ class Method(Enum):
 
 
 class Layout(Enum):
-    """How a response is laid out, after the layout of its request."""
+    """The layout of a response, which follows its request's."""
 
     BATCH = "a row for each row of the input; by name where an output has no such rows"
     INSTANCES = "TensorFlow Serving's row form: a row for each one that all outputs share"
@@ -225,10 +224,10 @@ class Layout(Enum):
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One predict of one version of a model.
+    """One predict call of one version of a model.
 
-    ``outputs`` names those that are wanted; empty means those that the options name, and to a transport all.
-    ``images`` holds the encoded images that the inputs were made of, in the order of the batch.
+    ``outputs`` are the wanted ones; empty means those of the options, and all for a transport. ``images`` are the
+    encoded images of the inputs, in the order of the batch.
     """
 
     signature: SignatureSpec
@@ -237,9 +236,9 @@ class ModelCall:
     layout: Layout = Layout.BATCH
     images: tuple[bytes, ...] = ()
     placed: tuple[Placed, ...] = ()
-    """Where the pictures lie in the input, in the order of the batch; empty where it came as numbers."""
+    """The place of each picture in the input, in the order of the batch; empty for numbers."""
     results: Callable[[Mapping[str, Array]], Prediction] | None = None
-    """Checks and returns what classify and regress answer, in place of the outputs as they are."""
+    """Checks and returns the results of classify and regress, in place of the raw outputs."""
 
     def predicted(self, outputs: Mapping[str, Array]) -> Prediction:
         """Return the model's outputs in the layout of this call. Raises as ``results`` does."""
@@ -250,19 +249,19 @@ class ModelCall:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A model's outputs by name; ``batch`` is the first dimension that all inputs have, None without one."""
+    """A model's outputs by name; ``batch`` is the first dimension of all inputs, None if they share none."""
 
     outputs: Mapping[str, Array]
     layout: Layout = Layout.BATCH
     batch: int | None = None
     ranked: Callable[[], Sequence[bytes] | None] | None = None
-    """Makes the rows that ``labels`` and ``top_k`` ask for, as JSON text; None if nothing asks for them."""
+    """Makes the rows for ``labels`` and ``top_k`` as JSON text; None if neither is set."""
     lines_as_document: bool = False
-    """Answer ``application/jsonlines`` with the whole document on one line, as AWS's container does."""
+    """Write ``application/jsonlines`` as the whole document on one line, as in AWS's container."""
 
     @property
     def by_row(self) -> bool:
-        """Whether the outputs can be told row by row, which all but the columnar form want."""
+        """Whether the outputs are written by row, as in all layouts except the columnar one."""
         rows = _shared_rows(self.outputs)
         if self.layout is Layout.BATCH:
             return rows is not None and rows == self.batch

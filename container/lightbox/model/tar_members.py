@@ -1,7 +1,7 @@
-"""The members of a .tar.gz archive, read as a stream: headers, names, sizes, and nothing that is not counted.
+"""The members of a .tar.gz archive, read as a stream: headers, names and sizes, with every byte counted.
 
-POSIX ustar and pax, and GNU's long names. Python's tarfile is not used: its holes are in what is done here by less
-code, and differ by micro version (ADR 065).
+POSIX ustar and pax, and GNU's long names. Python's tarfile is not used: its vulnerabilities are in functions that this
+code replaces, and differ by micro version (ADR 065).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import BinaryIO
 
 BLOCK = 512
 MAX_HEADERS = 60_000
-"""A member may have three: of pax or of GNU for its name and for its link, and its own."""
+"""A member has up to three headers: pax's or GNU's for its name and its link, and its own."""
 MAX_EXTENDED = 64 << 10
-"""Bytes of a header that is kept as a whole: a long name, or pax's records."""
+"""Longest extended header in bytes: a long name, or pax's records."""
 _CHUNK = 1 << 16
 
 FILE, FOLDER, HARD_LINK = "file", "folder", "hard link"
@@ -45,7 +45,7 @@ class Member:
 
 
 class Inflated:
-    """What a gzip file holds, from front to end; ``count`` hears of the bytes before they are given out."""
+    """The decompressed content of a gzip file; ``count`` gets the number of bytes before they are returned."""
 
     def __init__(self, file: BinaryIO, count: Callable[[int], None]) -> None:
         self._pieces = _inflate(file, count)
@@ -53,7 +53,7 @@ class Inflated:
         self._start = 0
 
     def read(self, size: int) -> bytes:
-        """Return up to ``size`` bytes, none at the end. Raises BadArchive for what is no gzip, or damaged."""
+        """Return up to ``size`` bytes, none at the end. Raises BadArchive for invalid or damaged gzip."""
         if self._start == len(self._piece):
             self._piece, self._start = next(self._pieces, b""), 0
         found = self._piece[self._start : self._start + size]
@@ -61,7 +61,7 @@ class Inflated:
         return found
 
     def exactly(self, size: int) -> bytes:
-        """Return ``size`` bytes, for small sizes; none where the archive ends before them."""
+        """Return ``size`` bytes, for small sizes; none if the archive ends first."""
         pieces: list[bytes] = []
         while size:
             pieces.append(piece := self.read(size))
@@ -74,7 +74,7 @@ class Inflated:
 
 
 def read_members(stream: Inflated) -> Iterator[Member]:
-    """Yield the members. The content of each must be taken from ``stream`` before the next one is asked for."""
+    """Yield the members. The content of each must be read from ``stream`` before the next one."""
     said: dict[str, str] = {}
     for _ in range(MAX_HEADERS):
         header = stream.exactly(BLOCK)
@@ -96,7 +96,7 @@ def _inflate(file: BinaryIO, count: Callable[[int], None]) -> Iterator[bytes]:
     inflater = zlib.decompressobj(wbits=31)
     while data := file.read(_CHUNK):
         while data:
-            count(0)  # a word for the time, where nothing comes out
+            count(0)  # checks the deadline while no bytes come out
             if inflater.eof:
                 if not data.strip(b"\0"):
                     break
@@ -137,18 +137,18 @@ def _content(stream: Inflated, size: int) -> bytes:
 
 
 def _extended(kind: bytes, content: bytes) -> dict[str, str]:
-    """Return what a header says of the member after it: ``path``, ``linkpath``, ``size``."""
+    """Return a header's fields for the next member: ``path``, ``linkpath``, ``size``."""
     if kind in (b"L", b"K"):
         return {"path" if kind == b"L" else "linkpath": _text(content)}
     records = dict(_records(content))
     if any(name.startswith("GNU.sparse") for name in records):
         raise BadArchive("holds a sparse file: expected files, folders and hard links")
-    # What is said of all members is no member's name, link or size.
+    # Fields for all members never hold a name, link or size.
     return {name: records[name] for name in ("path", "linkpath", "size") if kind == b"x" and name in records}
 
 
 def _records(content: bytes) -> Iterator[tuple[str, str]]:
-    """Yield pax's records, each ``<length> <name>=<value>`` and a line end."""
+    """Yield pax's records, each ``<length> <name>=<value>`` and a newline."""
     start = 0
     while start < len(content):
         digits, space, _ = content[start : start + 8].partition(b" ")

@@ -1,9 +1,9 @@
-"""Whether the variables of a SavedModel are all there, told from its files before anything loads them.
+"""Checks in a SavedModel's files that its variables are complete, before anything loads them.
 
-A model server restores variables by the graph's restore operation. Where ``variables/`` is missing it restores nothing
-and says that the model is loaded (TensorFlow's ``RunRestore`` in cc/saved_model/loader.cc); every prediction fails
-then. The index is a table of sorted strings (core/lib/io/table_builder.cc); its values are tensor_bundle.proto's.
-docs/adr/091-what-cannot-be-judged.md tells why it is read here, and why one of compressed blocks is not.
+A model server restores variables with the graph's restore operation. Without ``variables/`` it restores nothing and
+reports the model as loaded (TensorFlow's ``RunRestore`` in cc/saved_model/loader.cc); then every prediction fails. The
+index is a table of sorted strings (core/lib/io/table_builder.cc) with values of tensor_bundle.proto.
+docs/adr/091-what-cannot-be-judged.md explains this check, and why compressed indexes are not read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from lightbox.model.foreign_files import POINTER, is_pointer, points
+from lightbox.model.foreign_files import POINTER, is_pointer, is_pointer_file
 from lightbox.model.graph import Graph, MetaGraph, Node, Shape, base_name, parse, shape_of
 from lightbox.tfs_wire.dtypes import numpy_name
 from lightbox.tfs_wire.protobuf import read_varint
@@ -22,10 +22,10 @@ FOLDER, INDEX = "variables", "variables/variables.index"
 _FOOTER_BYTES, _TRAILER_BYTES = 48, 5
 _MAGIC = bytes.fromhex("57fb808b247547db")
 _NOT_A_VARIABLE = "_CHECKPOINTABLE_OBJECT_GRAPH"
-"""Describes Keras's objects: restored with the variables, needed by none of them."""
+"""Keras's description of its objects: stored with the variables, and not needed."""
 _SHOWN = 3
 _Wanted: TypeAlias = tuple[int, Shape]
-"""A dtype's number, and a shape where the graph tells it."""
+"""A dtype's number, and a shape if the graph declares it."""
 _Entry: TypeAlias = Any
 """A tensor of the checkpoint, a ``BundleEntryProto``: dtype, shape, and place in one of the data files."""
 
@@ -35,9 +35,9 @@ class _Compressed(ValueError):
 
 
 def variables_problem(folder: Path, meta_graph: MetaGraph) -> str | None:
-    """Return what is wrong with the variables of a SavedModel in ``folder``, None where nothing can be found.
+    """Return the problem of the variables of a SavedModel in ``folder``, None if none is found.
 
-    Raises OSError as reading does.
+    Raises OSError for unreadable files.
     """
     wanted = _restored(meta_graph)
     if not wanted:
@@ -78,7 +78,7 @@ def _truncated(folder: Path, shards: int, entries: Mapping[str, _Entry]) -> str 
         if not path.exists():
             return f"{path} is missing: expected {expected} bytes"
         if (size := path.stat().st_size) < expected:
-            if points(path):
+            if is_pointer_file(path):
                 return f"{path} {POINTER}"
             return f"{path} is cut short: expected {expected} bytes, got {size}"
     return None
@@ -101,7 +101,7 @@ def _fits(found: Sequence[int], wanted: Sequence[int | None]) -> bool:
 
 
 def _restored(meta_graph: MetaGraph) -> dict[str, _Wanted]:
-    """Return dtype and shape, None where the graph does not tell it, of each variable that the graph restores."""
+    """Return dtype and shape, None if undeclared, of each variable that the graph restores."""
     graph = Graph(meta_graph)
     operation = base_name(meta_graph.saver_def.restore_op_name)
     return dict(_restored_by(operation, graph)) if operation in graph.nodes else {}
@@ -127,7 +127,7 @@ def _restored_by(operation: str, graph: Graph) -> Iterator[tuple[str, _Wanted]]:
 
 
 def _needed_by(operation: str, nodes: dict[str, Node]) -> dict[str, Node]:
-    """Return the nodes that an operation cannot run without."""
+    """Return the nodes that an operation depends on."""
     found: dict[str, Node] = {}
     left = [operation]
     while left:
@@ -139,7 +139,7 @@ def _needed_by(operation: str, nodes: dict[str, Node]) -> dict[str, Node]:
 
 
 def _assigned(inside: dict[str, Node], restore: str, handles: dict[str, Node]) -> Iterator[tuple[int, Shape]]:
-    """Yield the place of each restored tensor that a variable is given, and the variable's shape."""
+    """Yield the index of each restored tensor that is assigned to a variable, and the variable's shape."""
     for node in inside.values():
         if node.op != "AssignVariableOp" or len(node.input) < 2:
             continue
@@ -152,7 +152,7 @@ def _assigned(inside: dict[str, Node], restore: str, handles: dict[str, Node]) -
 
 
 def _strings(constant: Node | None) -> list[str]:
-    """Return the elements of a constant of strings; none of what is no constant."""
+    """Return the elements of a constant of strings; none for another node."""
     if constant is None or constant.op != "Const":
         return []
     return [text.decode(errors="replace") for text in constant.attr["value"].tensor.string_val]
@@ -164,12 +164,12 @@ def _strings(constant: Node | None) -> list[str]:
 def _read_index(data: bytes) -> tuple[int, dict[str, _Entry]]:
     """Return the number of data files, and the tensors by name.
 
-    Raises ValueError where the index is damaged, _Compressed where it is compressed.
+    Raises ValueError for a damaged index, _Compressed for a compressed one.
     """
     if len(data) < _FOOTER_BYTES or data[-8:] != _MAGIC:
         raise ValueError("it does not end with an index's footer")
     footer, position = data[-_FOOTER_BYTES:], 0
-    for _ in range(2):  # where the table of other tables is, which nobody needs
+    for _ in range(2):  # the table of other tables is not needed
         _, position = read_varint(footer, position)
     values = {key: value for _, handle in _table(data, footer[position:]) for key, value in _table(data, handle)}
     shards = parse("BundleHeaderProto", values.pop(b"", b"")).num_shards
@@ -178,7 +178,7 @@ def _read_index(data: bytes) -> tuple[int, dict[str, _Entry]]:
 
 
 def _table(data: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of the block that a handle points to. Each key has the start of the one before."""
+    """Yield the keys and values of the block at a handle. Each key shares a prefix with the one before."""
     offset, position = read_varint(handle, 0)
     size, _ = read_varint(handle, position)
     if offset + size + _TRAILER_BYTES > len(data):

@@ -1,4 +1,4 @@
-"""Makes the C library keep freed memory instead of giving it back after every request."""
+"""Makes the C library keep freed memory instead of returning it after every request."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _ARENAS = 2
 def keep_freed_memory() -> bool:
     """Tune glibc's malloc; return whether there was one to tune.
 
-    By default every block of more than 128 KB is mapped and unmapped for each request, and its pages
-    are zeroed and faulted in again: 0.5 ms of a Predict of 0.6 MB. Few arenas keep what is held bounded.
+    By default every block of more than 128 KB is mapped and unmapped for each request, and its pages are zeroed and
+    faulted in again: 0.5 ms of a Predict of 0.6 MB. A small number of arenas limits the kept memory.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:

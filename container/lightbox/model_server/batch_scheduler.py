@@ -1,4 +1,4 @@
-"""Queues of tasks that wait to be joined, and the threads that take whole batches from them."""
+"""Queues of tasks to be batched, and the threads that run whole batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lightbox.tfs_wire.status import Code, StatusError, invalid
 
 @dataclass
 class Task:
-    """One request, or one piece of it: its inputs by tensor name, and later its outputs or its error."""
+    """One request, or a piece of it: its inputs by tensor name, and later its outputs or its error."""
 
     inputs: dict[str, Array]
     rows: int
@@ -42,7 +42,7 @@ class BatchQueue:
         self._batches = deque([_Batch()])
 
     def add(self, tasks: Sequence[Task]) -> None:
-        """Put the tasks of a call into the open batch and new ones, all or none: what is refused leaves nothing behind.
+        """Add the tasks of a call to the open batch and to new ones, all or none.
 
         Raises INVALID_ARGUMENT for a task that is too large, and UNAVAILABLE when the queue is full.
         """
@@ -71,11 +71,11 @@ class BatchQueue:
             batch.rows += task.rows
 
     def space(self) -> int:
-        """Return how many rows the open batch still takes."""
+        """Return how many more rows the open batch takes."""
         return self.options.max_execution_batch_size - self._batches[-1].rows
 
     def due(self) -> float | None:
-        """Return when the first batch may be run (0 for at once), None if there is nothing to run."""
+        """Return when the first batch may run (0 for at once), None without a batch."""
         if len(self._batches) > 1:
             return 0.0
         batch = self._batches[0]
@@ -112,7 +112,7 @@ class BatchScheduler:
             self._queues.remove(queue)
 
     def submit(self, queue: BatchQueue, tasks: Callable[[], list[Task]]) -> list[Task]:
-        """Add the tasks that ``tasks`` makes while nobody else changes the queue; return them."""
+        """Add the tasks that ``tasks`` makes while the queue is locked; return them."""
         with self._changed:
             added = tasks()
             queue.add(added)

@@ -1,4 +1,4 @@
-"""A session that joins concurrent calls along the first dimension, runs them as one and splits the results."""
+"""A session that batches concurrent calls along the first dimension, runs them as one and splits the results."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _seconds(options: bytes) -> float:
 
 
 class BatchingSession:
-    """Looks like the session that it wraps.
+    """Has the interface of the session that it wraps.
 
-    Calls that feed and fetch all of one signature are joined; others (an output filter) run alone.
+    Calls that feed and fetch all tensors of one signature are batched; others (an output filter) run alone.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class BatchingSession:
         }
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
-        """Run the graph, joined with other calls; see ``Runner.run``."""
+        """Run the graph, batched with other calls; see ``Runner.run``."""
         if (frozenset(feeds), frozenset(fetches)) not in self._batchable:
             return self._session.run(feeds, fetches, options)
         rows = _rows(feeds)
         queue = self._queue(feeds, fetches)
         deadline = time.monotonic() + _seconds(options)
         tasks = self._scheduler.submit(queue, lambda: self._pieces(queue, dict(feeds), rows, deadline))
-        for task in tasks:  # a call that has ended may have its memory used again, and its session closed
+        for task in tasks:  # an ended call may reuse its memory, and close its session
             task.done.wait()
         for task in tasks:
             if task.error is not None:
@@ -74,7 +74,7 @@ class BatchingSession:
         return [np.concatenate([task.outputs[name] for task in tasks]) for name in fetches]
 
     def _queue(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> BatchQueue:
-        # The types belong to the key: a call with a wrong one must not spoil the others of its batch.
+        # The types are part of the key: a call with a wrong one must not fail the others of its batch.
         key = (frozenset((name, str(array.dtype)) for name, array in feeds.items()), frozenset(fetches))
         with self._lock:
             if key not in self._queues:
@@ -139,12 +139,12 @@ class BatchingSession:
                 "Set pad_variable_length_inputs to true, or ensure that all tensors with the same name"
                 "have equal dimensions starting with the first dim.",
             )
-        # A row that is known to be valid fills the batch up.
+        # Copies of a valid row fill the batch.
         arrays += [arrays[-1][:1]] * padding
         return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
     def close(self) -> None:
-        """Free the session; no call may be under way."""
+        """Free the session; no call may be in progress."""
         for queue in self._queues.values():
             self._scheduler.remove_queue(queue)
         self._session.close()
@@ -162,7 +162,7 @@ def _rows(feeds: Mapping[str, Array]) -> int:
 
 
 def _padded(arrays: list[Array]) -> list[Array]:
-    """Make all dimensions but the first as long as the longest, filled with each array's first value."""
+    """Pad all dimensions except the first to the longest, with each array's first value."""
     rank = arrays[0].ndim
     if any(array.ndim != rank for array in arrays) or rank > _LARGEST_PADDED_RANK:
         raise invalid("Only tensors with rank from 1 to 6 can be padded.")

@@ -1,4 +1,4 @@
-"""How requests are joined: the numbers of a BatchingParameters message, with the real server's defaults."""
+"""Batching options: the fields of a BatchingParameters message, with tensorflow_model_server's defaults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightbox.tfs_wire.status import invalid
 PER_MODEL_FILE = "batching_params.pbtxt"
 
 _LARGEST_MADE = 64
-"""Rows of a full batch that is made only to warm an engine up."""
+"""Rows of a full batch for warming up an engine."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class BatchingOptions:
         return next((size for size in self.allowed_batch_sizes if size >= rows), rows)
 
     def usual_sizes(self) -> tuple[int, ...]:
-        """Return the sizes that an engine should be ready for: those allowed, or one row and a full batch."""
+        """Return the sizes to warm up: the allowed ones, or one row and a full batch."""
         if self.allowed_batch_sizes:
             return self.allowed_batch_sizes
         return (1, self.max_batch_size) if 1 < self.max_batch_size <= _LARGEST_MADE else (1,)
 
 
 def read_options(path: str) -> BatchingOptions:
-    """Return the parameters in a file ("" for the defaults); raise StatusError if they make no sense."""
+    """Return the parameters in a file ("" for the defaults); raise StatusError for invalid ones."""
     given = read_text_proto(path, BatchingParameters()) if path else BatchingParameters()
     defaults = BatchingOptions()
 
@@ -82,6 +82,6 @@ def _check(options: BatchingOptions) -> None:
 
 
 def model_options(folder: str) -> BatchingOptions | None:
-    """Return the parameters that a SavedModel brings along, None if it has none."""
+    """Return the parameters in a SavedModel, None if it has none."""
     path = Path(folder) / PER_MODEL_FILE
     return read_options(str(path)) if path.is_file() else None

@@ -1,4 +1,4 @@
-"""What a call does, for both transports: find the model, run it, count it."""
+"""The steps of a call, for gRPC and REST: find the model, run it, count it."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _RUNNABLE = ("tensorflow/serving/predict", classify.CLASSIFY.method, classify.RE
 
 
 class Answered(NamedTuple):
-    """Named outputs and where they came from."""
+    """Named outputs, and the version that computed them."""
 
     outputs: dict[str, Array]
     spec: model_pb2.ModelSpec
 
 
 def model_spec(servable: Servable, signature_name: str = "") -> model_pb2.ModelSpec:
-    """Return which model, version and signature has answered."""
+    """Return the model, version and signature of an answer."""
     spec = model_pb2.ModelSpec(name=servable.name, signature_name=signature_name)
     spec.version.value = servable.version
     return spec
 
 
 class Calls:
-    """The calls of PredictionService; every error is a StatusError with the real server's text."""
+    """The calls of PredictionService; every error is a StatusError with tensorflow_model_server's text."""
 
     def __init__(self, core: ServerCore, metrics: Metrics, check_method_names: bool = False) -> None:
         self.core = core
@@ -64,7 +64,7 @@ class Calls:
             self.metrics.request(model, api, entrypoint, status.name, time.perf_counter() - start)
 
     def _check(self, signature: SignatureDef, kind: Kind | None = None) -> None:
-        """Refuse a signature of another kind, if the flag says so; Predict (None) takes any."""
+        """Refuse a signature of another kind, if the flag is set; Predict (None) takes any."""
         if not self._check_method_names:
             return
         if kind is not None and signature.method_name != kind.method:
@@ -79,7 +79,7 @@ class Calls:
     def predict(
         self, request: predict_pb2.PredictRequest, options: bytes, contents: Mapping[str, memoryview]
     ) -> Answered:
-        """Answer a PredictRequest; ``contents`` are those of inputs that the request leaves out."""
+        """Answer a PredictRequest; ``contents`` are the inputs' contents that the request omits."""
         with self.core.acquire(request.model_spec) as (servable, session):
             name = request.model_spec.signature_name or DEFAULT_SIGNATURE
             signature = predict.find_signature(session, name)
@@ -91,9 +91,9 @@ class Calls:
     def predict_body(
         self, spec: model_pb2.ModelSpec, read: Callable[[InputTypesOf], PredictBody], options: bytes
     ) -> tuple[dict[str, Array], bool]:
-        """Answer a call whose inputs can be read only once the model is known; return whether it goes by row too.
+        """Answer a call whose inputs can be parsed only once the model is known; also return whether it is by row.
 
-        The model is entered when ``read`` asks for input types: a fault of the text is told before one of the model.
+        The model is entered when ``read`` requests the input types: errors of the text come before those of the model.
         """
         held: list[tuple[Servable, Runner]] = []
 
@@ -142,7 +142,7 @@ class Calls:
     def signatures(
         self, spec: model_pb2.ModelSpec
     ) -> tuple[get_model_metadata_pb2.SignatureDefMap, model_pb2.ModelSpec]:
-        """Return every signature of a model, the initialisation op included."""
+        """Return every signature of a model, including the initialisation op."""
         with self.core.acquire(spec) as (servable, session):
             found = get_model_metadata_pb2.SignatureDefMap()
             for name, signature in session.signatures.items():

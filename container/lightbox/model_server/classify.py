@@ -17,7 +17,7 @@ INPUTS, CLASSES, SCORES, OUTPUTS = "inputs", "classes", "scores", "outputs"
 
 
 class Plan(NamedTuple):
-    """Which tensor takes the Examples, and which tensors answer, by alias."""
+    """The input tensor for the Examples, and the output tensors by alias."""
 
     feed: str
     fetches: dict[str, str]
@@ -27,16 +27,16 @@ Result: TypeAlias = classification_pb2.ClassificationResult | regression_pb2.Reg
 
 
 class Kind(NamedTuple):
-    """What Classify and Regress differ in."""
+    """The differences between Classify and Regress."""
 
     call: str
     name: str
     method: str
-    """Of the signatures that answer such calls."""
+    """The signatures' method name."""
     plan: Callable[[SignatureDef], Plan]
-    """Checks a signature; raises the real server's error."""
+    """Checks a signature; raises tensorflow_model_server's error."""
     result: Callable[[dict[str, Array], int], Result]
-    """Makes the result of outputs by alias, for a number of Examples."""
+    """Makes the result from outputs by alias, for a number of Examples."""
 
 
 def find_signature(session: Runner, name: str) -> SignatureDef:
@@ -80,7 +80,7 @@ def _feed(signature: SignatureDef, kind: str) -> str:
 
 
 def serialized_examples(given: input_pb2.Input) -> Array:
-    """Return the Examples as a string tensor, each after the context, whose features it may override."""
+    """Return the Examples as a string tensor, each merged with the context, over which it has precedence."""
     kind = given.WhichOneof("kind")
     examples, context = [], b""
     if kind == "example_list":

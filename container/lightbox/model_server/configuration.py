@@ -1,4 +1,4 @@
-"""From flags and the files that they name to the options of each part; every error is found before loading."""
+"""Converts flags and their files to the options of each part; finds every error before loading."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ METRICS_PATH = "/monitoring/prometheus/metrics"
 
 
 def check(options: Options) -> None:
-    """Raise INVALID_ARGUMENT for flags that do not go together; log those that have no effect."""
+    """Raise INVALID_ARGUMENT for contradictory flags; log those without effect."""
     if not options.model_base_path and not options.model_config_file:
         raise invalid("Both server_options.model_base_path and server_options.model_config_file are empty!")
     if not options.port and not options.grpc_socket_path:
@@ -46,14 +46,14 @@ def check(options: Options) -> None:
 
 
 def models(options: Options) -> model_config.ModelServerConfig:
-    """Return what is to be served at first."""
+    """Return the first configuration of models."""
     if options.model_config_file:
         return model_config.read_config(options.model_config_file)
     return model_config.single_model(options.model_name, options.model_base_path)
 
 
 def load_policy(options: Options) -> LoadPolicy:
-    """Return how loads are repeated."""
+    """Return the policy for repeated loads."""
     return LoadPolicy(
         options.num_load_threads,
         options.num_unload_threads,
@@ -80,7 +80,7 @@ def session_config(options: Options) -> bytes:
 
 
 def engine_options(options: Options) -> dict[str, str]:
-    """Return what holds for the engines of all models; raise INVALID_ARGUMENT."""
+    """Return the engine options for all models; raise INVALID_ARGUMENT."""
     try:
         return checked_options(json.loads(options.engine_options), "--engine_options")
     except ValueError as error:
@@ -88,7 +88,7 @@ def engine_options(options: Options) -> dict[str, str]:
 
 
 def engine(options: Options, tags: tuple[str, ...]) -> Opener:
-    """Return what opens models; one thread of an operation means as many calls at once as there are cores."""
+    """Return the opener of models; with one intra-op thread, as many calls run at once as there are cores."""
     count = cores()
     for_one_call = options.tensorflow_intra_op_parallelism or options.tensorflow_session_parallelism or 1
     streams = max(1, count // for_one_call)
@@ -98,7 +98,7 @@ def engine(options: Options, tags: tuple[str, ...]) -> Opener:
 
 
 def batching(options: Options) -> tuple[BatchingOptions, Callable[[str], BatchingOptions | None]] | None:
-    """Return the options of the thread pool and, for a SavedModel's folder, of its queues; None for no batching."""
+    """Return the options of the thread pool and, for a SavedModel's folder, of its queues; None without batching."""
     if not options.enable_batching or options.platform_config_file:
         return None
     common = batching_options.read_options(options.batching_parameters_file)

@@ -1,4 +1,4 @@
-"""The server without its two transports: configuration, labels, polling, and finding a model for a call."""
+"""The server without its transports: configuration, labels, polling, and finding a model for a call."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ log = logging.getLogger(__name__)
 
 
 class ServerCore:
-    """Keeps the manager in step with the configuration and the disk."""
+    """Keeps the manager up to date with the configuration and the disk."""
 
     def __init__(
         self, manager: Manager, allow_labels_for_unavailable: bool = False, as_tensorflow_serving: bool = False
     ) -> None:
-        """``as_tensorflow_serving``: wait where the real server waits, and block where it blocks.
+        """``as_tensorflow_serving``: wait and block in the same cases as tensorflow_model_server.
 
-        New models are loaded by the next ``poll`` and not at once, a reload waits for them whatever comes, and while
-        one base path is missing no model gets a version.
+        New models are loaded by the next ``poll`` instead of at once, a reload waits for them without a limit, and
+        while one base path is missing no model gets a version.
         """
         self.manager = manager
         self._as_tensorflow_serving = as_tensorflow_serving
@@ -65,21 +65,21 @@ class ServerCore:
             return added
 
     def with_versions(self) -> list[str]:
-        """Return the names of the models that had versions on disk at the last look."""
+        """Return the names of the models that had versions on disk at the last poll."""
         return [name for name in self._models if name not in self._without_versions]
 
     def reload(self, config: ModelServerConfig, seconds: float | None) -> None:
         """Apply ``config`` and wait until each new model has one version available, if it has any on disk.
 
         One at a time. Raises UNKNOWN if a new version has failed, DEADLINE_EXCEEDED after ``seconds``; the other models
-        are loaded all the same. As TensorFlow Serving it waits for every model, heeds no deadline, and is blind to what
-        was before: a version of an earlier load that ends meanwhile is taken for a failure.
+        are loaded anyway. As TensorFlow Serving it waits for every model, ignores deadlines, and treats a version of an
+        earlier load that ends meanwhile as a failure.
         """
         if self._as_tensorflow_serving:
             seconds = None
         end = None if seconds is None else time.monotonic() + seconds
         if not self._reload_lock.acquire(timeout=-1 if seconds is None else max(0.0, seconds)):
-            raise _late()
+            raise _still_loading()
         try:
             since = moment()
             names = [name for name in self.apply(config) if not self._is_given_up(name)]
@@ -95,7 +95,7 @@ class ServerCore:
         with self.manager.changed:
             left = None if end is None else end - time.monotonic()
             if not self.manager.changed.wait_for(lambda: all(map(decided, names)), left):
-                raise _late()
+                raise _still_loading()
 
     def _settled(self, name: str, since: int) -> Servable | None:
         return self.manager.first_settled(name, since, only_wanted=not self._as_tensorflow_serving)
@@ -127,7 +127,7 @@ class ServerCore:
             raise StatusError(Code.FAILED_PRECONDITION, text)
 
     def settled(self, names: list[str], timeout: float | None) -> bool:
-        """Wait until every load of these models has ended, so or so; return whether it has."""
+        """Wait until every load of these models has ended, with or without success; return whether it has."""
         return self.manager.wait_until_settled(names, timeout)
 
     def check_loaded(self, names: list[str]) -> None:
@@ -139,14 +139,14 @@ class ServerCore:
     # ----------------------------------------------------------------- polling
 
     def poll(self) -> list[str]:
-        """Look at every base path once; return the names of the models that have versions there."""
+        """Read every base path once; return the names of the models with versions."""
         with self._config_lock:
             self._aspire_what_is_on_disk()
             return self.with_versions()
 
     def _aspire_what_is_on_disk(self) -> None:
         found = {name: self._look(model) for name, model in self._models.items()}
-        if self._as_tensorflow_serving and None in found.values():  # a look that fails in one place was for nothing
+        if self._as_tensorflow_serving and None in found.values():  # a poll that fails in one place changes nothing
             found.clear()
         for name, wanted in found.items():
             if wanted is not None:
@@ -155,9 +155,9 @@ class ServerCore:
             self.manager.changed.notify_all()
 
     def _look(self, model: ModelConfig) -> dict[int, str] | None:
-        """Return the wanted versions that are on disk, None if the base path is not there."""
+        """Return the wanted versions on disk, None without the base path."""
         wanted = _wanted_on_disk(model)
-        # Only now: a reload that waits looks here at any time, without the lock.
+        # Only now: a waiting reload reads this at any time, without the lock.
         if wanted:
             self._without_versions.discard(model.name)
         else:
@@ -167,14 +167,14 @@ class ServerCore:
     # ------------------------------------------------------------------ asking
 
     def enter(self, spec: model_pb2.ModelSpec) -> tuple[Servable, Runner]:
-        """Return the version that a call asks for and its session; the caller calls ``servable.leave()``."""
+        """Return the version of a call and its session; the caller calls ``servable.leave()``."""
         if not spec.name:
             raise invalid("ModelSpec has no name specified.")
         return self.manager.enter(spec.name, self._version(spec))
 
     @contextmanager
     def acquire(self, spec: model_pb2.ModelSpec) -> Iterator[tuple[Servable, Runner]]:
-        """Do the same for the length of a block."""
+        """Enter the version of a call for the length of a block."""
         servable, session = self.enter(spec)
         try:
             yield servable, session
@@ -193,7 +193,7 @@ class ServerCore:
         return None
 
     def status(self, spec: model_pb2.ModelSpec) -> list[Servable]:
-        """Return the versions that a status call asks for (labels are passed over, as in the real server)."""
+        """Return the versions of a status call (labels are ignored, as in tensorflow_model_server)."""
         states = self.manager.states(spec.name)
         if spec.WhichOneof("version_choice") == "version":
             version = int(spec.version.value)
@@ -221,11 +221,11 @@ def _wanted_on_disk(model: ModelConfig) -> dict[int, str] | None:
 
 
 def _not_available(ended: list[Servable], what: str) -> StatusError:
-    """Return the error about versions that ended; one that was unloaded has no reason to tell."""
+    """Return the error about ended versions; an unloaded one has no reason."""
     reasons = [f" due to error: {servable.error}" if servable.error is not None else "" for servable in ended]
     texts = "".join(f"{{{servable}{reason}}}, " for servable, reason in zip(ended, reasons, strict=True))
     return StatusError(Code.UNKNOWN, f"{len(ended)} {what}(s) did not become available: {{{texts}}}")
 
 
-def _late() -> StatusError:
+def _still_loading() -> StatusError:
     return StatusError(Code.DEADLINE_EXCEEDED, "Models are still being loaded")

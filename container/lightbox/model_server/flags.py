@@ -1,4 +1,4 @@
-"""The command line of tensorflow_model_server: every flag, read by the real server's rules."""
+"""The command line of tensorflow_model_server: every flag, parsed by its rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CPUS = os.cpu_count() or 1
 
 @dataclass(frozen=True)
 class Flag:
-    """One flag; ``kind`` is int32, int64, bool, float or string; ``works``: has an effect here."""
+    """One flag; ``kind`` is int32, int64, bool, float or string; ``works`` is false for a flag without effect."""
 
     name: str
     kind: str
@@ -24,7 +24,7 @@ class Flag:
     works: bool = True
 
     def shown(self) -> str:
-        """Return the flag with its default as ``--help`` prints it."""
+        """Return the flag with its default as in ``--help``."""
         value = {
             "bool": lambda: str(self.default).lower(),
             "string": lambda: f'"{self.default}"',
@@ -123,31 +123,35 @@ FLAGS = [
         "Predict answers over gRPC use tensor_content.",
     ),
 ]
-"""The real server's."""
+"""The flags of tensorflow_model_server."""
 
 OWN_FLAGS = [
     Flag("engine", "string", DEFAULT, f"{', '.join(ENGINES)}, or auto: the one that suits a model best."),
-    Flag("engine_options", "string", "{}", "engine and precision, in JSON; each wins over a model's own."),
-    Flag("engine_cache_dir", "string", "", "Folder for what was found out about engines and models."),
-    Flag("engine_report_dir", "string", "", "Folder in which each loaded version's engines are told as JSON."),
-    Flag("local_socket_path", "string", "", "UNIX socket for the wire local: Predict without gRPC."),
-    Flag("rank_guard", "bool", True, "Refuse ranks that would end the process, as they end the real server's."),
-    Flag("as_tensorflow_serving", "bool", False, "Wait, block and end where the real server does: for tests."),
+    Flag("engine_options", "string", "{}", "engine and precision, in JSON; they override a model's own."),
+    Flag("engine_cache_dir", "string", "", "Cache folder for facts about engines and models."),
+    Flag("engine_report_dir", "string", "", "Folder for JSON reports on each loaded version's engines."),
+    Flag("local_socket_path", "string", "", "UNIX socket for the transport local: Predict without gRPC."),
+    Flag(
+        "rank_guard", "bool", True, "Refuse ranks that would crash the process, as they crash tensorflow_model_server."
+    ),
+    Flag(
+        "as_tensorflow_serving", "bool", False, "Wait, block and crash where tensorflow_model_server does, for tests."
+    ),
     Flag("host", "string", "127.0.0.1", "Address of the TCP ports; 0.0.0.0 for all interfaces."),
 ]
-"""Those that the real server does not have."""
+"""Flags that tensorflow_model_server does not have."""
 
 _ALL = [*FLAGS, *OWN_FLAGS]
 _BY_NAME = {flag.name: flag for flag in _ALL}
 
 
 class FlagError(ValueError):
-    """A command line on which the server does not start."""
+    """A command line with which the server does not start."""
 
 
 @dataclass
 class Options:
-    """The command line: values by flag name, what was not understood, and what was given."""
+    """The parsed command line: values by flag name, unknown arguments, and the names of given flags."""
 
     values: dict[str, Any] = field(default_factory=lambda: {flag.name: flag.default for flag in _ALL})
     unknown: list[str] = field(default_factory=list)
@@ -160,7 +164,7 @@ class Options:
             raise AttributeError(name) from None
 
     def without_effect(self) -> list[str]:
-        """Return the flags that were given although they do nothing here."""
+        """Return the given flags that have no effect."""
         return [flag.name for flag in FLAGS if flag.name in self.given and not flag.works]
 
 
@@ -171,10 +175,10 @@ def usage(program: str) -> str:
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Read ``--name=value`` arguments (a bool may stand alone).
+    """Parse ``--name=value`` arguments (a bool may stand alone).
 
-    What is not a flag ends up in ``unknown`` and does not stop the server; raises FlagError for a value
-    that cannot be read ("Couldn't interpret value ...") and, with an empty text, for ``--help``.
+    Arguments that are not flags are in ``unknown`` and do not stop the server. Raises FlagError for an invalid value
+    ("Couldn't interpret value ...") and, with an empty text, for ``--help``.
     """
     options = Options()
     for argument in arguments:

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 _LARGEST_PORT = 65535
 _WAITING_CALLS = 8
-# Larger HTTP/2 frames and windows were measured and gain nothing on the loopback interface.
+# Larger HTTP/2 frames and windows were measured: no gain on the loopback interface.
 _OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", 2**31 - 1),
     ("grpc.max_send_message_length", -1),
@@ -25,7 +25,7 @@ _OPTIONS: list[tuple[str, int]] = [
 
 
 def channel_arguments(text: str) -> list[tuple[str, int | str]]:
-    """Return the pairs in "name=value,..."; whole numbers become int, what has no "=" is passed over."""
+    """Return the pairs in "name=value,..."; whole numbers become int, text without "=" is ignored."""
     pairs: list[tuple[str, int | str]] = []
     for item in filter(None, text.split(",")):
         name, equals, value = item.partition("=")
@@ -35,15 +35,15 @@ def channel_arguments(text: str) -> list[tuple[str, int | str]]:
 
 
 def most_calls(threads: int) -> int:
-    """Return how many calls may be under way or wait where ``threads`` may run at once."""
+    """Return how many calls may run or wait with ``threads`` threads."""
     return max(1, threads) + max(_WAITING_CALLS, threads)
 
 
 def create(handlers: list[grpc.GenericRpcHandler], threads: int, arguments: list[tuple[str, int | str]]) -> grpc.Server:
-    """Return a server that has no port yet and runs ``threads`` calls at once.
+    """Return a server without a port that runs ``threads`` calls at once.
 
-    A few more may wait; beyond them calls are RESOURCE_EXHAUSTED. (The real server refuses at once. Here
-    a call counts until its client has the answer, so that as many clients as threads need some room.)
+    A few more may wait; further calls get RESOURCE_EXHAUSTED. (tensorflow_model_server refuses at once. Here a call
+    counts until its client has the answer, so that as many clients as threads need some room.)
     """
     return grpc.server(
         ThreadPoolExecutor(max(1, threads), "grpc"),
@@ -56,7 +56,7 @@ def create(handlers: list[grpc.GenericRpcHandler], threads: int, arguments: list
 def bind(
     server: grpc.Server, host: str, port: int, socket_path: str, credentials: grpc.ServerCredentials | None
 ) -> None:
-    """Listen on the port of ``host`` and the socket; raise StatusError if an address cannot be had."""
+    """Listen on the port of ``host`` and the socket; raise StatusError for an unavailable address."""
 
     def add(address: str) -> bool:
         try:
@@ -77,7 +77,7 @@ def bind(
 
 
 def start_error() -> StatusError:
-    """Return the one text that the real server has for every failure to listen."""
+    """Return tensorflow_model_server's single text for a failure to listen."""
     return invalid("Failed to BuildAndStart gRPC server")
 
 

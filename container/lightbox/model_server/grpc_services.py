@@ -1,4 +1,4 @@
-"""The gRPC services: method names and messages; what a call does is in ``core`` and ``predict``."""
+"""The gRPC services: method names and messages; ``core`` and ``predict`` implement the calls."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ MODEL_SERVICE = "tensorflow.serving.ModelService"
 
 _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _LONGEST_DETAILS = 4096
-"""gRPC carries the text in a header, whose size clients bound (8 KB by default)."""
+"""gRPC carries the text in a header, whose size clients limit (8 KB by default)."""
 _FOR_EVER_SECONDS = 1e9
 _NO_MEMORY = "Out of memory"
 _SIGNATURE_DEF = "signature_def"
-"""The only metadata that there is."""
+"""The only supported metadata field."""
 
 Call = Callable[[Any, float | None], Message | bytes]
-"""Takes a request and the seconds that its client still waits."""
+"""Takes a request and its remaining seconds."""
 
 
 class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -80,7 +80,7 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._handlers = {f"/{name}": _handler(kind, call) for name, (kind, call) in methods.items()}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        """Return what answers a method, or None for UNIMPLEMENTED."""
+        """Return the handler of a method, or None for UNIMPLEMENTED."""
         return self._handlers.get(handler_call_details.method)
 
     def predict(
@@ -89,16 +89,16 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         seconds: float | None,
         contents: Mapping[str, memoryview] = NOTHING_LEFT_OUT,
     ) -> bytes:
-        """PredictionService.Predict; ``contents`` are those of inputs that the request leaves out."""
+        """PredictionService.Predict; ``contents`` are the inputs' contents that the request omits."""
         _check_spec(request)
         with self._calls.counted(request.model_spec.name, "Predict", GRPC):
             found = self._calls.predict(request, run_options(seconds), contents)
         return predict_response.serialize(found.outputs, found.spec.SerializeToString(), self._as_content)
 
     def predict_bytes(self, request: memoryview, seconds: float) -> bytes:
-        """Answer a serialized PredictRequest; every failure is a StatusError, as gRPC would tell it.
+        """Answer a serialized PredictRequest; every failure is a StatusError, as over gRPC.
 
-        Tensors are read where they are: the memory must not change before this returns.
+        Tensors are views of the request: its memory must not change before this returns.
         """
         try:
             message, contents = read_predict_request(request)
@@ -159,7 +159,7 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
     def reload(
         self, request: model_management_pb2.ReloadConfigRequest, seconds: float | None
     ) -> model_management_pb2.ReloadConfigResponse:
-        """ModelService.HandleReloadConfigRequest: returns when each new model has a version that is available."""
+        """ModelService.HandleReloadConfigRequest: returns when each new model has an available version."""
         if request.config.WhichOneof("config") != "model_config_list":
             text = "ServerModelConfig type not supported by HandleReloadConfigRequest."
             raise invalid(f"{text} Only ModelConfigList is currently supported")
@@ -183,7 +183,7 @@ def _serialize(response: Message | bytes) -> bytes:
 
 
 def _seconds_left(context: grpc.ServicerContext) -> float | None:
-    """Return how long the client waits; gRPC says some hundred years for one that waits for ever."""
+    """Return the client's remaining seconds; gRPC reports some hundred years without a deadline."""
     seconds = context.time_remaining()
     return None if seconds is None or seconds > _FOR_EVER_SECONDS else float(seconds)
 

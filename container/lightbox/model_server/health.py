@@ -1,4 +1,4 @@
-"""``grpc.health.v1``: two messages of one field each, written by hand instead of one more dependency."""
+"""``grpc.health.v1``: two messages with one field each, encoded by hand to avoid a dependency."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import grpc
 from lightbox.tfs_wire.protobuf import read_fields
 
 SERVICES = {b"", b"PredictionService", b"ModelService"}
-"""The names that the real server registers: not the full names."""
+"""The service names of tensorflow_model_server, which are not the full names."""
 
 _SERVING = b"\x08\x01"
 _METHOD = "/grpc.health.v1.Health/Check"

@@ -1,4 +1,4 @@
-"""HTTP/1.1 requests from bytes that arrive in any pieces, with bounds on all that a client can make grow."""
+"""Parses HTTP/1.1 requests from bytes in any pieces, with limits for everything that a client can enlarge."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 
 MAX_HEAD_BYTES = 1 << 16
 MAX_BODY_BYTES = 1 << 29
-"""A longer body is refused when its length is declared, before any of it is kept."""
+"""A longer body is refused by its declared length, before any of it is stored."""
 
 _MAX_CHUNK_LINE = 1 << 10
 _PIECE = 1 << 16
 _LENGTH = re.compile("[0-9]{1,64}", re.ASCII)
-"""Python refuses to read numbers of thousands of digits, in an error of its own."""
+"""Python refuses numbers of thousands of digits with an error of its own."""
 _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]+")
 _METHODS = {"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"}
 
 
 class HttpError(Exception):
-    """A request that is answered with an HTML page, as libevent does it, and whose connection is closed."""
+    """A request that gets an HTML page, as from libevent, and a closed connection."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -28,7 +28,7 @@ class HttpError(Exception):
 
 @dataclass
 class Request:
-    """One request; header names are in lower case, ``target`` is as it was sent."""
+    """One request; header names are in lower case, ``target`` is unchanged."""
 
     method: str
     target: str
@@ -38,7 +38,7 @@ class Request:
 
     @property
     def keep_alive(self) -> bool:
-        """Whether the connection stays open after the answer."""
+        """Whether the connection stays open after the response."""
         connection = self.headers.get("connection", "").lower()
         if self.minor_version == 0:
             return "keep-alive" in connection
@@ -46,7 +46,7 @@ class Request:
 
 
 class RequestParser:
-    """Takes bytes with ``feed``, which returns a request once a whole one has arrived."""
+    """Takes bytes with ``feed``, which returns a request once it is complete."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -56,23 +56,23 @@ class RequestParser:
 
     @property
     def idle(self) -> bool:
-        """Whether no part of a request has arrived."""
+        """Whether no byte of a request has arrived."""
         return not self._begun and not self._pending
 
     def feed(self, data: bytes | memoryview) -> Request | None:
-        """Add bytes; return the request that they complete. Raises HttpError for no HTTP, or too much."""
+        """Add bytes; return the request that they complete. Raises HttpError for invalid HTTP, or too much."""
         self._pending += data
         return next(self._requests)
 
     def _read(self) -> Iterator[Request | None]:
-        """Yield each request, and None where more bytes are needed."""
+        """Yield each request, and None when more bytes are needed."""
         while True:
             while (start := bytes(self._pending[:2])) in (b"", b"\r", b"\r\n"):  # empty lines between requests
                 if len(start) == 2:
                     del self._pending[:2]
                 else:
                     yield None
-            yield (yield from self._request())  # in no variable: a body must not stay until the next request
+            yield (yield from self._request())  # not in a variable: a body must not stay until the next request
 
     def _request(self) -> Generator[None, None, Request]:
         head = yield from self._until(b"\r\n\r\n", MAX_HEAD_BYTES, 413)
@@ -91,7 +91,7 @@ class RequestParser:
         return request
 
     def _until(self, mark: bytes, most: int, status: int) -> Generator[None, None, bytes]:
-        """Take what goes before ``mark``; raise HttpError with ``status`` where that is more than ``most`` bytes."""
+        """Consume the bytes before ``mark``; raise HttpError with ``status`` beyond ``most`` bytes."""
         searched = 0
         while (end := self._pending.find(mark, searched)) < 0 and len(self._pending) <= most:
             searched = max(0, len(self._pending) - len(mark) + 1)
@@ -103,12 +103,12 @@ class RequestParser:
         return found
 
     def _take(self, size: int) -> Generator[None, None, bytearray]:
-        """Take ``size`` bytes, and copy what is shorter: these, or what is behind them."""
+        """Consume ``size`` bytes; copies the shorter part of the buffer."""
         while len(self._pending) < size:
             yield None
         if 2 * size < len(self._pending):
             taken = self._pending[:size]
-            del self._pending[:size]  # moves nothing: requests that came in one piece cost no more than one by one
+            del self._pending[:size]  # moves nothing: many requests in one piece cost no more than one by one
         else:
             taken, self._pending = self._pending, self._pending[size:]
             del taken[size:]
@@ -118,21 +118,21 @@ class RequestParser:
         size = -1
         while size:
             line = yield from self._until(b"\r\n", _MAX_CHUNK_LINE, 400)
-            if not line:  # behind a chunk
+            if not line:  # after a chunk
                 continue
             digits = line.partition(b";")[0].rstrip(b" \t")
             if not _CHUNK_SIZE.fullmatch(digits):
                 raise HttpError(400)
             size = int(digits, 16)
             _check_room(request, size)
-            for start in range(0, size, _PIECE):  # not at once: a long chunk is there once
+            for start in range(0, size, _PIECE):  # in pieces: a long chunk is in memory only once
                 request.body += yield from self._take(min(_PIECE, size - start))
         while (yield from self._until(b"\r\n", _MAX_CHUNK_LINE, 400)):
             pass  # the trailer
 
 
 def _check_room(request: Request, size: int) -> None:
-    """Raise HttpError where a body would become too long by ``size`` bytes."""
+    """Raise HttpError if ``size`` more bytes exceed the limit of a body."""
     if len(request.body) + size > MAX_BODY_BYTES:
         raise HttpError(413)
 

@@ -13,7 +13,7 @@ DEFAULT_CONTENT_TYPE = "text/html; charset=ISO-8859-1"
 
 @dataclass
 class Response:
-    """An answer; ``close`` ends the connection after it."""
+    """A response; ``close`` closes the connection after it."""
 
     status: int
     body: bytes = b""
@@ -23,14 +23,14 @@ class Response:
 
 
 def html_error(status: int) -> Response:
-    """Return the page that libevent sends for what never reaches the API."""
+    """Return libevent's HTML page for requests that do not reach the API."""
     phrase = _phrase(status)
     page = f"<HTML><HEAD>\n<TITLE>{status} {phrase}</TITLE>\n</HEAD><BODY>\n<H1>{phrase}</H1>\n</BODY></HTML>\n"
     return Response(status, page.encode(), "text/html", close=True)
 
 
 def serialize(request: Request | None, response: Response) -> tuple[list[bytes], bool]:
-    """Return the head and the body of an answer, and whether the connection stays open."""
+    """Return head and body of a response, and whether the connection stays open."""
     keep = request is not None and request.keep_alive and not response.close
     minor = request.minor_version if request is not None else 1
     lines = [f"HTTP/1.{minor} {response.status} {_phrase(response.status)}"]
@@ -50,5 +50,5 @@ def serialize(request: Request | None, response: Response) -> tuple[list[bytes],
 
 
 def _phrase(status: int) -> str:
-    """Return what a status is called; 499, of a call that was cancelled, has no name in HTTP."""
+    """Return a status's phrase; 499, for a cancelled call, has none in HTTP."""
     return HTTPStatus(status).phrase if status in set(HTTPStatus) else "Client Closed Request"

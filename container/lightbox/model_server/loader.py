@@ -1,4 +1,4 @@
-"""From a folder to a session that answers: checks, loading, warm-up."""
+"""From a folder to a running session: checks, loading, warm-up."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Loader:
-    """How every model of this server is loaded."""
+    """Loads all models of this server."""
 
     engine: Callable[[str, Sequence[int]], Opened]
-    """Opens the model in a folder, ready for calls of these numbers of rows, and tells why so."""
+    """Opens the model in a folder for calls with these numbers of rows, and reports the engines."""
     metrics: Metrics
     report_dir: str = ""
-    """Where each version's engines are told, as NAME/VERSION.json; empty for nowhere."""
+    """Folder of each version's engine report, as NAME/VERSION.json; empty for none."""
     warm_up: Callable[[Servable, Runner], None] | None = None
     batching: Callable[[str], BatchingOptions | None] | None = None
     scheduler: BatchScheduler | None = None
 
     def check(self, servable: Servable) -> None:
-        """Raise StatusError for what no second attempt can help."""
+        """Raise StatusError for errors that a retry cannot fix."""
         if not Path(servable.path).is_dir():
             text = f"Error while attempting to reserve resources to load servable {servable}: {servable.path}"
             raise StatusError(Code.FAILED_PRECONDITION, f"{text}; Not a directory")
 
     def load(self, servable: Servable) -> Runner:
-        """Return a running session for the version's folder; raise StatusError if it cannot be had."""
+        """Return a running session for the version's folder; raise StatusError on failure."""
         if not holds_model(Path(servable.path)):
             text = "Specified file path does not appear to contain a SavedModel bundle (should have a file"
             raise StatusError(Code.NOT_FOUND, f"{text} called `saved_model.pb`)\nSpecified file path: {servable.path}")
@@ -82,7 +82,7 @@ class Loader:
         return opened
 
     def _batch_sizes(self, path: str) -> Sequence[int]:
-        """Return the numbers of rows that calls of this model will have most often."""
+        """Return the most common numbers of rows of this model's calls."""
         options = self.batching(path) if self.batching is not None else None
         return (1,) if options is None else options.usual_sizes()
 
@@ -100,20 +100,20 @@ class Loader:
             self.metrics.warmup_latency.observe(spent, servable.path, status)
 
     def _batched(self, servable: Servable, session: Runner) -> Runner:
-        """Put a batcher in front of the session if there are parameters for this model."""
+        """Wrap the session in a batcher if there are parameters for this model."""
         options = self.batching(servable.path) if self.batching is not None else None
         if options is None or self.scheduler is None:
             return session
         if model_file(Path(servable.path)) and not _takes_batches(session, options):
-            log.info("%s: calls are not joined, as a tensor's first dimension is fixed", servable)
+            log.info("%s: calls are not batched, as a tensor's first dimension is fixed", servable)
             return session
         return BatchingSession(session, options, self.scheduler, self.metrics.queued)
 
 
 def _takes_batches(session: Runner, options: BatchingOptions) -> bool:
-    """Whether all tensors have a first dimension that is open, or as long as a batch may be padded to.
+    """Return whether the first dimension of all tensors is open, or equal to the only batch size.
 
-    Most exporters fix it, where SavedModels have it open: calls that were joined would all fail.
+    Most exporters of other formats fix it, while SavedModels leave it open: batched calls would all fail.
     """
     tensors = [info for item in session.signatures.values() for info in (*item.inputs.values(), *item.outputs.values())]
     shapes = [info.tensor_shape for info in tensors if not info.tensor_shape.unknown_rank]

@@ -1,4 +1,4 @@
-"""Predict over the local wire: a unix socket with a thread for each connection."""
+"""Predict over the local transport: a unix socket with a thread for each connection."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from lightbox.tfs_wire.local import ASK, GREETING, MAX_REQUEST_BYTES, TOLD, receive, shared
+from lightbox.tfs_wire.local import GREETING, MAX_REQUEST_BYTES, REQUEST_HEADER, RESPONSE_HEADER, receive, shared
 from lightbox.tfs_wire.status import Code, StatusError
 
 log = logging.getLogger(__name__)
 
 Predict = Callable[[memoryview, float], bytes]
-"""Takes a PredictRequest and the seconds that its client waits; returns a PredictResponse or raises StatusError."""
+"""Takes a PredictRequest and its remaining seconds; returns a PredictResponse or raises StatusError."""
 
 
 class LocalServer:
-    """Serves ``predict`` at a socket, to at most ``most`` connections; others are closed without a greeting."""
+    """Serves ``predict`` at a socket, to at most ``most`` connections; further ones are closed without a greeting."""
 
     def __init__(self, path: str, most: int, predict: Predict) -> None:
-        """Bind the socket, in place of one that an earlier server has left; raise OSError if that cannot be done."""
+        """Bind the socket, replacing that of an earlier server; raise OSError on failure."""
         self._predict = predict
         self._most = most
         self._changed = threading.Condition()
@@ -43,20 +43,20 @@ class LocalServer:
         threading.Thread(target=self._accept, name="local-accept", daemon=True).start()
 
     def stop(self, seconds: float) -> None:
-        """Accept nothing more, and let the calls that have arrived end, for so long at most."""
+        """Accept no more connections, and let the received calls end within ``seconds``."""
         with self._changed:
             self._stopping = True
             for connection in self._connections:
                 with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RD)  # what has arrived is still read
+                    connection.shutdown(socket.SHUT_RD)  # received bytes can still be read
         with suppress(OSError):  # stopped before
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts, which close would not
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the accepting thread, which close would not
         self._listener.close()
         with self._changed:
             self._changed.wait_for(lambda: not self._connections, seconds)
 
     def connections(self) -> int:
-        """Return how many connections there are."""
+        """Return the number of connections."""
         return len(self._connections)
 
     def _accept(self) -> None:
@@ -65,7 +65,7 @@ class LocalServer:
                 connection, _ = self._listener.accept()
             except OSError as error:
                 if not self._stopping:
-                    log.error("the local wire cannot accept a connection: %s", error)
+                    log.error("the local transport cannot accept a connection: %s", error)
                     time.sleep(0.1)
                 continue
             if not self._add(connection):
@@ -78,7 +78,7 @@ class LocalServer:
             self._connections.add(connection)
         try:
             threading.Thread(target=self._serve, args=(connection,), name="local", daemon=True).start()
-        except RuntimeError:  # no thread can be had
+        except RuntimeError:  # no thread is available
             self._remove(connection)
         return True
 
@@ -93,18 +93,18 @@ class LocalServer:
             connection.sendall(GREETING)
             memory = shared(connection)
             while True:
-                start, size, seconds = ASK.unpack(receive(connection, ASK.size))
+                start, size, seconds = REQUEST_HEADER.unpack(receive(connection, REQUEST_HEADER.size))
                 if size > MAX_REQUEST_BYTES:
-                    log.error("the local wire: expected at most %d bytes, got %d", MAX_REQUEST_BYTES, size)
+                    log.error("the local transport: expected at most %d bytes, got %d", MAX_REQUEST_BYTES, size)
                     return
                 is_shared = start + size <= len(memory)
                 request = memory[start : start + size] if is_shared else memoryview(receive(connection, size))
                 code, answer = self._answer(request, seconds)
-                connection.sendall(TOLD.pack(code, len(answer)) + answer)
+                connection.sendall(RESPONSE_HEADER.pack(code, len(answer)) + answer)
         except (EOFError, OSError):
             pass  # the client has closed the connection
         except MemoryError:
-            log.error("the local wire: no memory for a request")
+            log.error("the local transport: no memory for a request")
         finally:
             self._remove(connection)
 

@@ -1,4 +1,4 @@
-"""Start point: the command line of tensorflow_model_server, and its exit codes."""
+"""Entry point: the command line of tensorflow_model_server, and its exit codes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _versions() -> str:
 
 
 def _serve(options: Options) -> int:
-    # Only a command line that makes sense pays for gRPC, protobuf and the TensorFlow runtime.
-    gc.disable()  # what is imported stays: looking it through takes time of the start
+    # Only a valid command line pays for importing gRPC, protobuf and the TensorFlow runtime.
+    gc.disable()  # imported modules stay: scanning them would slow the start
     from lightbox.model_server.server import Server
 
     gc.enable()

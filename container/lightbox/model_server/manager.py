@@ -1,4 +1,4 @@
-"""Loads and unloads versions so that what is aspired becomes available, and nothing is lost in between."""
+"""Loads and unloads versions until the aspired ones are available, without gaps in between."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lightbox.tfs_wire.status import Code, StatusError
 log = logging.getLogger(__name__)
 
 STEP_SECONDS = 0.1
-"""The real server's pause before each step, with ``--as_tensorflow_serving``. A version is LOADING or ends that
-much after it was asked for, and meanwhile an unwanted one still answers: clients have to live with both."""
+"""tensorflow_model_server's pause before each step, for ``--as_tensorflow_serving``. A version is LOADING or ends this
+long after the request, and meanwhile an unwanted one still answers: clients must cope with both."""
 
 _SETTLED = (State.AVAILABLE, State.END)
 _MOST_PENDING_LOADS = 64
@@ -35,12 +35,11 @@ class LoadPolicy:
 
 
 class Manager:
-    """Owns every version of every model; the states that it shows are those of the real server, in their order.
+    """Owns every version of every model; their states are tensorflow_model_server's, in its order.
 
-    What is aspired is brought about by a thread, step by step: each step begins one unload or else, if a
-    thread is free for it, one load, the newest version first. A version that is no longer aspired is
-    unloaded only when another one serves in its place or nothing at all is aspired any more, and only
-    after the calls under way in it have ended.
+    A thread works towards the aspired versions step by step: each step starts one unload or, with a free thread, one
+    load, the newest version first. A version that is no longer aspired is unloaded only when another one serves in its
+    place or no version is aspired any more, and only after its calls in progress have ended.
     """
 
     def __init__(self, loader: Loader, policy: LoadPolicy) -> None:
@@ -49,20 +48,20 @@ class Manager:
         self._loader = loader
         self._policy = policy
         self._models: dict[str, dict[int, Servable]] = {}
-        # A load that waits for its next attempt must not keep others from theirs: the number of loads at
-        # a time is bounded by this count, not by the threads.
+        # A load that waits for its next attempt must not block others: this count limits concurrent loads instead of
+        # the number of threads.
         self._loads = ThreadPoolExecutor(_MOST_PENDING_LOADS, "load")
         self._loading = 0
         self._unloads = ThreadPoolExecutor(max(1, policy.unload_threads), "unload")
         self._stopping = False
-        # Not ``changed``: calls that end notify it.
+        # Not ``changed``: every ending call notifies it.
         self._awake = threading.Event()
         threading.Thread(target=self._run, name="manager", daemon=True).start()
 
     # ------------------------------------------------------------ what is wanted
 
     def aspire(self, name: str, versions: dict[int, str]) -> None:
-        """Make ``versions`` (number to path) what model ``name`` should serve; return before it does."""
+        """Make ``versions`` (number to path) the aspired ones of model ``name``; return at once."""
         with self.changed:
             if name not in self._models and not versions:
                 return
@@ -80,7 +79,7 @@ class Manager:
         current = servables.get(version)
         if current is None:
             servables[version] = Servable(name, version, path, self.changed)
-        # A version is known by its number alone: another base path for it changes nothing while it is aspired.
+        # A version is identified by its number alone: a new base path changes nothing while it is aspired.
         elif not current.aspired:
             stays = current.state < State.UNLOADING and path == current.path and not current.leaving
             current.aspired, current.comes_back = True, None if stays else path
@@ -98,11 +97,11 @@ class Manager:
                 self._awake.set()
 
     def _step(self) -> bool:
-        """Do one thing; return whether there was one to do."""
+        """Do one step; return whether there was one."""
         with self.changed:
             if self._stopping:
                 return False
-            if self._begin_anew():
+            if self._restart_returned():
                 return True
             for servable in self._to_unload():
                 servable.move(State.UNLOADING)
@@ -115,8 +114,8 @@ class Manager:
                 return True
         return False
 
-    def _begin_anew(self) -> bool:
-        """End what need not be loaded any more, or else begin with the models that came back and have ended."""
+    def _restart_returned(self) -> bool:
+        """End versions that need not be loaded any more, or else restart returned models whose versions have ended."""
         servables = [servable for versions in self._models.values() for servable in versions.values()]
         early = [servable for servable in servables if servable.state == State.START and _is_unwanted(servable)]
         for servable in early:
@@ -177,7 +176,7 @@ class Manager:
         raise AssertionError("unreachable")
 
     def _wait_to_retry(self, servable: Servable, error: StatusError) -> bool:
-        """Let others load during the pause; return whether another attempt is still wanted after it."""
+        """Let others load during the pause; return whether another attempt is still wanted afterwards."""
         log.error("Loading servable: %s failed: %s", servable, error)
 
         def given_up() -> bool:
@@ -204,9 +203,9 @@ class Manager:
     # ----------------------------------------------------------------- asking
 
     def enter(self, name: str, version: int | None) -> tuple[Servable, Runner]:
-        """Return the version (the largest available one for None) and its session, with a call counted in.
+        """Return the version (the largest available one for None) and its session, and count the call.
 
-        The caller must call ``servable.leave()``. Raises NOT_FOUND as the real server words it.
+        The caller must call ``servable.leave()``. Raises NOT_FOUND with tensorflow_model_server's text.
         """
         with self.changed:
             servable = self._find(name, version)
@@ -241,7 +240,7 @@ class Manager:
     def first_settled(self, name: str, since: int, only_wanted: bool = False) -> Servable | None:
         """Return the newest version that has become available or ended after the moment ``since``.
 
-        ``only_wanted``: pass over those that are being unloaded, for good or to be loaded again.
+        ``only_wanted`` skips versions that are being unloaded, for good or to be loaded again.
         """
         moved = [servable for servable in self.states(name) if servable.moved > since]
         settled = [servable for servable in moved if servable.state in _SETTLED]
@@ -268,12 +267,12 @@ class Manager:
 
 
 def _is_unwanted(servable: Servable) -> bool:
-    """Tell whether a version has to end, be it for good or to be loaded again."""
+    """Return whether a version must end, for good or to be loaded again."""
     return not servable.aspired or servable.comes_back is not None
 
 
 def _is_due(servable: Servable) -> bool:
-    """Tell whether a step has to bring a version on."""
+    """Return whether a version needs a step."""
     if servable.state == State.END:
         return servable.comes_back is not None
     return servable.state == State.START or _is_unwanted(servable)

@@ -1,4 +1,4 @@
-"""Counters and histograms under the real server's names, as a Prometheus page."""
+"""Counters and histograms with tensorflow_model_server's names, as a Prometheus page."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 MAX_LABEL_SETS = 1000
-"""Clients choose some labels (a model's name): further ones are counted under "other"."""
+"""Clients choose some label values (a model's name): further ones count as "other"."""
 
 
 class Metric:
-    """What the two kinds share: a name such as ":tensorflow:serving:request_count", and labels."""
+    """The common part of both kinds: a name such as ":tensorflow:serving:request_count", and labels."""
 
     kind = ""
 
@@ -97,7 +97,7 @@ _MICROSECONDS = 1e6
 
 
 class Metrics:
-    """Everything that this server counts; latencies are in microseconds, as in the real server."""
+    """All metrics of this server; latencies are in microseconds, as in tensorflow_model_server."""
 
     def __init__(self) -> None:
         serving, saved_model = ":tensorflow:serving:", ":tensorflow:cc:saved_model:"
@@ -125,7 +125,7 @@ class Metrics:
 
     @contextmanager
     def running(self, model: str, api: str) -> Iterator[None]:
-        """Measure the time that a call spends in the TensorFlow runtime."""
+        """Measure a call's time in the TensorFlow runtime."""
         start = time.perf_counter()
         yield
         spent = (time.perf_counter() - start) * _MICROSECONDS
@@ -134,7 +134,7 @@ class Metrics:
         self.graph_run_time.add(int(spent))
 
     def request(self, model: str, api: str, entrypoint: str, status: str, seconds: float) -> None:
-        """Count one call; only what succeeded has a latency, as in the real server."""
+        """Count one call; only successful ones have a latency, as in tensorflow_model_server."""
         self.request_count.add(1, model, status)
         if status == "OK":
             self.request_latency.observe(seconds * _MICROSECONDS, model, api, entrypoint)
@@ -145,5 +145,5 @@ class Metrics:
         self.example_count_total.add(count, model)
 
     def queued(self, seconds: float) -> None:
-        """Count how long a call has waited to be joined with others."""
+        """Count a call's time in the batching queue."""
         self.queuing_latency.observe(seconds * _MICROSECONDS, "")

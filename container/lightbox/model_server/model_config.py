@@ -1,4 +1,4 @@
-"""``ModelServerConfig``: reading the file, and the checks that every configuration must pass."""
+"""``ModelServerConfig``: reading the file, and the checks of every configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLATFORM = "tensorflow"
 
 
 def read_text_proto(path: str, message: MessageType) -> MessageType:
-    """Fill ``message`` from a text file; raise StatusError with the real server's texts."""
+    """Fill ``message`` from a text file; raise StatusError with tensorflow_model_server's texts."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -45,7 +45,7 @@ def read_config(path: str) -> ModelServerConfig:
 
 
 def single_model(name: str, base_path: str) -> ModelServerConfig:
-    """Return the configuration that ``--model_name`` and ``--model_base_path`` stand for."""
+    """Return the configuration of ``--model_name`` and ``--model_base_path``."""
     config = ModelServerConfig()
     config.model_config_list.config.add(name=name, base_path=base_path, model_platform=PLATFORM)
     return config

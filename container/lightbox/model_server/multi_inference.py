@@ -20,7 +20,7 @@ def multi_inference(
     options: bytes,
     model_spec: Callable[[str], model_pb2.ModelSpec],
 ) -> inference_pb2.MultiInferenceResponse:
-    """Answer every task; ``model_spec`` says, for a signature's name, where an answer came from."""
+    """Answer every task; ``model_spec`` returns the model and version of an answer by its signature's name."""
     plans = _plans(session, request)
     examples = classify.serialized_examples(request.input)
     fetches = sorted({name for plan in plans for name in plan.fetches.values()})

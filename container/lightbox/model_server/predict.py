@@ -1,4 +1,4 @@
-"""Predict: from named arrays to named arrays, with the checks and texts of the real server."""
+"""Predict: from named arrays to named arrays, with tensorflow_model_server's checks and texts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_signature(session: Runner, name: str) -> SignatureDef:
 
 
 def names(keys: Iterable[str]) -> str:
-    """Return keys as the real server lists them."""
+    """Return keys in tensorflow_model_server's form of a list."""
     return ",".join(sorted(keys))
 
 
@@ -52,7 +52,7 @@ def decode_inputs(
 ) -> dict[str, Array]:
     """Return the arrays of a request by tensor name; raise INVALID_ARGUMENT if they do not fit.
 
-    ``contents`` are those of inputs that the request leaves out.
+    ``contents`` are the inputs' contents that the request omits.
     """
     _check_size(signature, request.inputs)
     feeds = {}
@@ -105,9 +105,9 @@ def predict(
     options: bytes,
     contents: Mapping[str, memoryview] = NOTHING_LEFT_OUT,
 ) -> dict[str, Array]:
-    """Answer a gRPC request with a signature of the model's; return the outputs by alias.
+    """Answer a gRPC request with one of the model's signatures; return the outputs by alias.
 
-    ``contents`` are those of inputs that the request leaves out.
+    ``contents`` are the inputs' contents that the request omits.
     """
     feeds = decode_inputs(signature, request, contents)
     return run(session, feeds, choose_outputs(signature, request.output_filter), options)

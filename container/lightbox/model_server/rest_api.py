@@ -1,4 +1,4 @@
-"""The REST API: paths, methods and status codes; what a call does is in ``core`` and ``predict``."""
+"""The REST API: paths, methods and status codes; ``core`` and ``predict`` implement the calls."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _CORS = {
 
 
 class _EarlyError(Exception):
-    """An error that the real server answers with an empty body."""
+    """An error for which tensorflow_model_server sends an empty body."""
 
 
 class _Target(NamedTuple):
@@ -95,7 +95,7 @@ class RestApi:
         }
 
     def handle(self, request: Request) -> Response:
-        """Return the answer to one request; never raises for what a client can send."""
+        """Return the response to one request; never raises for a client's mistake."""
         path = _path_and_query(request.target)
         if path is None:
             return html_error(400)
@@ -172,7 +172,7 @@ def _version_status(servable: Servable) -> dict[str, Any]:
 
 
 def _path_and_query(target: str) -> str | None:
-    """Return what the paths are matched against: no scheme and host, but query and fragment."""
+    """Return the text that paths are matched against: without scheme and host, with query and fragment."""
     if any(ord(letter) <= 32 for letter in target):
         return None
     try:
@@ -200,7 +200,7 @@ def _target(pattern: re.Pattern[str], path: str) -> _Target | None:
 
 
 def _decoded(text: str) -> str:
-    """Undo percent-encoding; what is not UTF-8 then cannot be the name of anything."""
+    """Decode percent-encoding; text that is not UTF-8 matches no name."""
     return unquote_to_bytes(text.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
 
 
@@ -211,7 +211,7 @@ def _content(request: Request) -> bytes | bytearray:
 
 
 def _decompressed(body: bytearray) -> bytes:
-    """Return the uncompressed body, empty if it is no gzip or too long (the real server does the same)."""
+    """Return the uncompressed body, empty for invalid gzip or a too long one, as in tensorflow_model_server."""
     decompressor = zlib.decompressobj(16 + zlib.MAX_WBITS)
     try:
         data = decompressor.decompress(body, MAX_UNCOMPRESSED_BYTES)

@@ -1,6 +1,6 @@
-"""Answers of REST as JSON: TensorFlow Serving's keys and values, its errors, and no white space.
+"""REST responses as JSON: TensorFlow Serving's keys, values and errors, without white space.
 
-orjson writes arrays, with the fewest digits that read back as the same number.
+orjson writes arrays with the fewest digits that restore each number.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from lightbox.tfs_wire.status import invalid
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BYTES_SUFFIX = "_bytes"
-"""String outputs whose name ends like this are written as ``{"b64": ...}``."""
+"""Suffix of string outputs that are written as ``{"b64": ...}``."""
 
 _WRITTEN = quick.DTYPES | {dtypes.DT_BOOL}
 
 
 def write_predict(outputs: Mapping[str, Array], by_row: bool) -> bytes:
-    """Return ``{"predictions": [...]}`` (``by_row``) or ``{"outputs": ...}`` as TensorFlow Serving has them.
+    """Return ``{"predictions": [...]}`` (``by_row``) or ``{"outputs": ...}`` as in TensorFlow Serving.
 
-    Row form needs the same first dimension in every output, at least 1. Raises INVALID_ARGUMENT if the
-    outputs cannot be written so, or hold a type that JSON answers do not carry (half, complex64, ...).
+    Rows need the same first dimension, at least 1, in every output. Raises INVALID_ARGUMENT for other outputs, and for
+    dtypes that JSON responses do not carry (half, complex64, ...).
     """
     if not outputs:
         raise invalid("Cannot convert empty tensor map to JSON")
@@ -64,12 +64,12 @@ def write_regressions(result: regression_pb2.RegressionResult) -> bytes:
 
 
 def error_body(message: str) -> bytes:
-    """Return the body of an answer that tells of an error."""
+    """Return the body of an error response."""
     return _dumped({"error": written(message)})
 
 
 def written(text: str) -> str:
-    """Return a text with question marks in the place of bytes that are not UTF-8."""
+    """Return a text with question marks in place of bytes that are not UTF-8."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -95,7 +95,7 @@ def _float32(values: Sequence[float]) -> Any:
 
 
 def _values(array: Array, as_base64: bool) -> Any:
-    """Return what orjson writes of an array: itself, lists where it holds what orjson does not write, or a scalar."""
+    """Return orjson's input for an array: itself, lists if orjson cannot write its elements, or a scalar."""
     number = dtypes.number_of(array.dtype)
     if not array.size:
         return array.tolist()
@@ -118,13 +118,13 @@ def _nested(values: list[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _without_denormals(values: Array) -> Array:
-    """Return denormal numbers as zeros, as TensorFlow Serving does."""
+    """Return denormal numbers as zeros, as in TensorFlow Serving."""
     small = np.abs(values) < np.finfo(values.dtype).tiny
     return np.where(small, np.copysign(values.dtype.type(0), values), values) if small.any() else values
 
 
 def _named(value: Any) -> Any:
-    """Return NaN and infinities as the names that orjson does not write."""
+    """Return names for NaN and infinities, which orjson does not write."""
     return value if np.isfinite(value) else orjson.Fragment(json.dumps(float(value)))
 
 
@@ -133,6 +133,6 @@ def _text(value: bytes, as_base64: bool) -> Any:
         return {"b64": base64.b64encode(value).decode()}
     try:
         return value.decode()
-    except UnicodeDecodeError:  # its bytes go out as they are
+    except UnicodeDecodeError:  # its bytes are sent unchanged
         text = json.dumps(value.decode("utf-8", "surrogateescape"), ensure_ascii=False)
         return orjson.Fragment(text.encode("utf-8", "surrogateescape"))

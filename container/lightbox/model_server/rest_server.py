@@ -1,6 +1,6 @@
-"""HTTP for the REST API: one thread reads every connection, a pool of threads answers.
+"""HTTP for the REST API: one thread reads all connections, a pool of threads answers.
 
-A client that sends or reads slowly costs a buffer, never a thread.
+A slow client takes a buffer, but no thread.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 MAX_CONNECTIONS = 1024
 MAX_UNSENT_BYTES = 1 << 29
-"""Of all answers that wait for slow readers; beyond it those that began first are given up."""
+"""Limit of all responses that wait for slow readers; beyond it the oldest ones are dropped."""
 IDLE_SECONDS = 60.0
-"""A connection on which a request or its answer does not move on for so long is closed; between requests
-it may rest as long as there is room for others."""
+"""Seconds after which a connection is closed whose request or response makes no progress. Between requests it may
+stay idle as long as there is room for others."""
 
 _READ_BYTES = 1 << 20
 _STOP_SECONDS = 2.0
@@ -34,7 +34,7 @@ _PAUSE_SECONDS = 0.05
 
 
 class Connection:
-    """One client: what it is asking, and what it has not taken of the answer."""
+    """One client: its request, and the unsent rest of its response."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -44,15 +44,15 @@ class Connection:
         self.answering = False
         self.moved = time.monotonic()
         self.answered = self.moved
-        """When the answer that is being sent was ready."""
+        """When the current response was ready."""
 
     @property
     def held(self) -> int:
-        """Bytes of the answer that are not sent."""
+        """Unsent bytes of the response."""
         return sum(map(len, self.unsent))
 
     def send(self) -> None:
-        """Give the socket as much as it takes now; OSError, BlockingIOError among them, as it raises it."""
+        """Send as much as the socket takes now; raises its OSError, including BlockingIOError."""
         sent, left = self.sock.sendmsg(self.unsent), list[memoryview]()
         for part in self.unsent:
             if sent < len(part):
@@ -72,7 +72,7 @@ class RestServer:
         self._epoll = select.epoll()
         self._connections: dict[int, Connection] = {}
         self._received = memoryview(bytearray(_READ_BYTES))  # the I/O thread's
-        # Others need descriptors too: the gRPC server, and TensorFlow for the files of models.
+        # Others need descriptors too: the gRPC server, and TensorFlow for models' files.
         self._most = min(MAX_CONNECTIONS, max(8, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
         self._workers = ThreadPoolExecutor(max(1, threads), "rest")
         self._wake, self._woken = socket.socketpair()
@@ -88,7 +88,7 @@ class RestServer:
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Accept nothing more, let calls under way end (for so long at most), close all connections."""
+        """Accept no more connections, let calls in progress end within ``seconds``, close all connections."""
         self._stopping = True
         self._wake.close()
         self._drained.wait(seconds)
@@ -108,7 +108,7 @@ class RestServer:
                 elif descriptor in self._connections:
                     self._advance(self._connections[descriptor], events)
             if self._stopping and not ready:
-                # Existing connections are served; from now on new ones are refused.
+                # Existing connections are served; new ones are refused from now on.
                 self._close_listeners(listening)
                 if not any(map(self._is_busy, list(self._connections.values()))):
                     break
@@ -122,7 +122,7 @@ class RestServer:
         self._drained.set()
 
     def _is_busy(self, connection: Connection) -> bool:
-        """Whether a response is being sent, or a request with a time limit is incomplete."""
+        """Return whether a response is being sent, or a request with a time limit is incomplete."""
         if connection.answering or connection.unsent:
             return True
         return not connection.parser.idle and time.monotonic() - connection.moved < _STOP_SECONDS
@@ -138,7 +138,7 @@ class RestServer:
         try:
             sock, _ = listener.accept()
         except OSError as error:
-            # Without a descriptor left the listener stays ready: unless there is one soon, wait instead of spinning.
+            # Without a free descriptor the listener stays ready: wait instead of spinning.
             if error.errno in (errno.EMFILE, errno.ENFILE) and not self._make_room():
                 time.sleep(_PAUSE_SECONDS)
             return
@@ -151,7 +151,7 @@ class RestServer:
         self._epoll.register(sock.fileno(), select.EPOLLIN | select.EPOLLONESHOT)
 
     def _make_room(self) -> bool:
-        """Close the connection that has rested between requests the longest."""
+        """Close the connection that has been idle the longest."""
         resting = [item for item in self._connections.values() if item.parser.idle and not item.answering]
         if not resting:
             return False
@@ -183,7 +183,7 @@ class RestServer:
                 self._receive(connection)
         except OSError:
             self._drop(connection)
-        except Exception:  # whatever one client can do, the others are served
+        except Exception:  # one client's failure does not affect the others
             log.exception("a connection failed")
             self._drop(connection)
 
@@ -201,7 +201,7 @@ class RestServer:
                 return
 
     def _feed(self, connection: Connection, data: bytes | memoryview) -> bool:
-        """Return whether the connection waits for an answer now."""
+        """Return whether the connection waits for a response now."""
         try:
             request = connection.parser.feed(data)
         except HttpError as error:
@@ -245,7 +245,7 @@ class RestServer:
             self._drop(connection)
 
     def _send(self, connection: Connection) -> None:
-        """Send what the socket takes; the rest goes out when it is ready for more."""
+        """Send as much as the socket takes; the rest follows when it is ready for more."""
         while connection.unsent:
             try:
                 connection.send()

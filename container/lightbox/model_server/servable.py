@@ -1,4 +1,4 @@
-"""One version of a model: its state, its session, and the calls that are under way in it."""
+"""One version of a model: its state, its session, and its calls in progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _moves = itertools.count()
 
 
 def moment() -> int:
-    """Return a number that is larger than that of every change of a state before it (``Servable.moved``)."""
+    """Return a number larger than that of every earlier change of state (``Servable.moved``)."""
     return next(_moves)
 
 
@@ -28,11 +28,11 @@ class State(IntEnum):
 
 
 class Servable:
-    """A version on its way from START to END; ``changed`` guards every field and wakes who waits.
+    """A version on its way from START to END; ``changed`` guards every field and wakes waiting threads.
 
-    ``leaving``: nothing is aspired in its place, so it is unloaded even if it is aspired again meanwhile.
-    ``comes_back`` is the path to load it from again once it has ended, when it was aspired again before that.
-    ``moved`` is the moment at which it entered its state.
+    ``leaving``: no version is aspired in its place, so it is unloaded even if it is aspired again meanwhile.
+    ``comes_back`` is the path for loading it again after it has ended, if it was aspired again before that. ``moved``
+    is the moment at which it entered its state.
     """
 
     def __init__(self, name: str, version: int, path: str, changed: threading.Condition) -> None:
@@ -53,7 +53,7 @@ class Servable:
         return f"{{name: {self.name} version: {self.version}}}"
 
     def move(self, state: State, error: StatusError | None = None) -> None:
-        """Enter ``state``; ``error`` says why a load ended."""
+        """Enter ``state``; ``error`` is the reason for the end of a load."""
         with self._changed:
             self.state = state
             self.error = error
@@ -61,19 +61,19 @@ class Servable:
             self._changed.notify_all()
 
     def enter(self) -> Runner:
-        """Count a call in and return the session; the caller holds ``changed`` and calls ``leave`` later."""
+        """Count a call and return the session; the caller holds ``changed`` and calls ``leave`` later."""
         assert self.session is not None
         self._calls += 1
         return self.session
 
     def leave(self) -> None:
-        """Count a call out."""
+        """Stop counting a call."""
         with self._changed:
             self._calls -= 1
             if not self._calls:
                 self._changed.notify_all()
 
     def drain(self) -> None:
-        """Wait until no call is under way."""
+        """Wait until no call is in progress."""
         with self._changed:
             self._changed.wait_for(lambda: self._calls == 0)

@@ -1,4 +1,4 @@
-"""Wires the parts together: starts them in order, polls, and stops without losing a call."""
+"""Connects the parts: starts them in order, polls, and stops without losing a call."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Server:
     """One model server process."""
 
     def __init__(self, options: Options) -> None:
-        """Check what can be checked before a model is loaded; raise StatusError if it is wrong."""
+        """Check everything that can be checked before a model is loaded; raise StatusError for errors."""
         logging.basicConfig(format="%(asctime)s %(levelname).1s %(message)s", level=logging.INFO)
         keep_freed_memory()
         self._options = options
@@ -78,7 +78,7 @@ class Server:
     # ------------------------------------------------------------------- start
 
     def start(self) -> None:
-        """Load the first models, then open the ports; raise StatusError if there is nothing to serve."""
+        """Load the first models, then open the ports; raise StatusError without a model to serve."""
         if not self._options.as_tensorflow_serving:
             self._catch_signals()
         self._load_first_models()
@@ -88,8 +88,8 @@ class Server:
             self._manager.step_seconds = STEP_SECONDS
         self._start_grpc()
         self._start_rest()
-        # What is alive now stays alive: keep it out of the collector's way; and let a body of 50,000
-        # small lists be read without the collector looking at them all several times.
+        # Objects alive now stay alive: exclude them from collection; and parse a body of 50,000 small lists without
+        # several collections of all of them.
         gc.collect()
         gc.freeze()
         gc.set_threshold(1_000_000, 10, 10)
@@ -134,7 +134,7 @@ class Server:
         try:
             self._local = LocalServer(path, most, services.predict_bytes)
         except OSError as error:
-            log.error("no local wire at %s: %s", path, error)
+            log.error("no local transport at %s: %s", path, error)
             return
         self._local.start()
 
@@ -189,10 +189,10 @@ class Server:
             log.error("Failed to apply ModelServerConfig file: %s", error)
 
     def _catch_signals(self) -> None:
-        """Have a thread wait for them on a pipe that the interpreter's C handler writes to.
+        """Let a thread wait for signals on a pipe, to which the interpreter's C handler writes.
 
-        A Python handler would run in the main thread only when that wakes, and a signal that another
-        thread (of gRPC, say) has received does not wake it.
+        A Python handler would run only when the main thread wakes, and a signal received by another thread, such as
+        gRPC's, does not wake it.
         """
         reader, writer = socket.socketpair()
         writer.setblocking(False)
@@ -207,7 +207,7 @@ class Server:
         threading.Thread(target=wait_for_one, args=(writer,), name="signals", daemon=True).start()
 
     def wait(self) -> None:
-        """Serve until SIGTERM or SIGINT, let calls under way end, then die of that signal."""
+        """Serve until SIGTERM or SIGINT, let calls in progress end, then exit by that signal."""
         self._stopping.wait()
         grpc_ended = self._grpc.stop(DRAIN_SECONDS) if self._grpc is not None else None
         if self._local is not None:

@@ -1,4 +1,4 @@
-"""Which versions of a model lie under its base path, and which of them a policy asks for."""
+"""The versions of a model below its base path, and those that its policy selects."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _INT64 = 1 << 63
 
 
 def versions_on_disk(name: str, base_path: str) -> dict[int, str]:
-    """Return version number to path for every entry of ``base_path`` that is named by a number.
+    """Return version number to path for every entry of ``base_path`` whose name is a number.
 
-    Plain files count too (their load fails), other names are passed over. Raises StatusError with
-    NOT_FOUND if there is no such folder.
+    Plain files count too (their load fails); other names are ignored. Raises StatusError with NOT_FOUND for a missing
+    folder.
     """
     folder = Path(base_path)
     try:
@@ -30,10 +30,10 @@ def versions_on_disk(name: str, base_path: str) -> dict[int, str]:
 
 
 def choose(versions: dict[int, str], config: model_server_config_pb2.ModelConfig) -> dict[int, str]:
-    """Return the part of ``versions`` that the model's version policy wants to be served.
+    """Return the ``versions`` that the model's version policy selects.
 
-    ``latest`` (the default, one version) counts from the largest number down; ``specific`` passes
-    over what is not on disk.
+    ``latest`` (the default, one version) counts from the largest number down; ``specific`` ignores versions that are
+    not on disk.
     """
     policy = config.model_version_policy
     kind = policy.WhichOneof("policy_choice")

@@ -1,4 +1,4 @@
-"""Warm-up: the requests that a SavedModel brings along are answered before it is made available."""
+"""Warm-up: a SavedModel's recorded requests run before it becomes available."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXAMPLES = {"classify_log": classify.CLASSIFY, "regress_log": classify.REGRESS}
 
 
 def warm_up(servable: Servable, session: Runner, iterations: int = 1) -> None:
-    """Answer every recorded request ``iterations`` times; raise StatusError if one cannot be read or answered."""
+    """Run every recorded request ``iterations`` times; raise StatusError for an unreadable or failing one."""
     path = Path(servable.path) / WARM_UP_FILE
     if not path.is_file():
         log.info("No warmup data file found at %s", path)

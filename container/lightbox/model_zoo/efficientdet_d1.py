@@ -1,7 +1,7 @@
 """EfficientDet-D1's network: EfficientNet-B1, four BiFPN layers of 88 channels, class and box heads.
 
 Built as it is deployed: batch normalisation folded into the convolutions' biases. Weights are seeded random
-numbers, so that detections cost what real ones cost and mean nothing; the published model is in published.py.
+numbers: detections are meaningless, their latency is realistic. The published model is in published.py.
 Architecture: Tan, Pang, Le, "EfficientDet: Scalable and Efficient Object Detection", 2020.
 """
 

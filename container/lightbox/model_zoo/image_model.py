@@ -1,4 +1,4 @@
-"""The currency of the zoo: a network on prepared pixels, with what is needed to put any input before it."""
+"""The central type of the zoo: a network on prepared pixels, and the parameters of its input forms."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class ImageModel:
 
     `predict` maps such a tensor to outputs by name, inside a tf.function. `keep` is what the SavedModel
     must hold for it: tf.Variables, or a loaded SavedModel. `batch` is None where any batch size goes.
-    `weights` says in one clause where the weights are from; `random` is True when predictions mean nothing.
+    `weights` says in one clause where the weights are from; `random` is True for random weights.
     `labels` are the names of its classes, if they are known.
     """
 

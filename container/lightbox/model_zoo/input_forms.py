@@ -14,7 +14,7 @@ from lightbox.model_zoo.image_model import ImageModel, InputForm, Scaling
 
 
 def left_to_caller(scaling: Scaling, form: InputForm) -> Scaling:
-    """Return the scaling that whoever prepares the tensor must apply: none where the graph does it."""
+    """Return the scaling for prepared tensors: none if the graph scales."""
     return scaling if form == "float32" else "none"
 
 

@@ -13,7 +13,7 @@ LABELS = SETTINGS.with_name("labels.txt")
 
 
 class Refused(Exception):
-    """The export would harm or contradict what is there; the text says what to do."""
+    """The export would damage or contradict existing files; the text says what to do."""
 
 
 def versions(root: Path) -> list[int]:

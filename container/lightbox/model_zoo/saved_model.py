@@ -47,12 +47,12 @@ def save(model: ImageModel, form: InputForm, directory: Path) -> None:
     shutil.rmtree(directory / "assets", ignore_errors=True)
     note = directory / WEIGHTS_NOTE
     note.parent.mkdir()
-    note.write_text(model.weights + (": the answers mean nothing" if model.random else "") + "\n")
+    note.write_text(model.weights + (": the predictions are meaningless" if model.random else "") + "\n")
 
 
 def warn_of_random_weights(name: str, weights: str, remedy: str) -> None:
-    """Say loudly that this model's predictions mean nothing, and how to get others."""
+    """Warn that this model's predictions are meaningless, and say how to get real weights."""
     say.warning(
-        f"{name} has {weights}: its answers cost what real ones cost, and MEAN NOTHING.",
+        f"{name} has {weights}: its predictions are meaningless, its latency is realistic.",
         remedy,
     )

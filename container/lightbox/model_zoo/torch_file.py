@@ -23,7 +23,7 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
                 raise Refused(f"{path}: expected {MAGIC:#x}, with which PyTorch's checkpoints begin, got {magic!r:.40}")
             _, _, tensors = _Tensors(file).load(), _Tensors(file).load(), (reader := _Tensors(file)).load()
             for key in _Tensors(file).load():
-                file.read(8)  # the number of values, which the tensors told
+                file.read(8)  # the number of values, which the tensors have too
                 file.readinto(reader.storages[key].data)
         except (pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError) as error:
             raise Refused(f"{path}: expected a checkpoint of tensors: {error}") from error

@@ -8,4 +8,4 @@ from __future__ import annotations
 from pathlib import Path
 
 LIBRARY = Path(__file__).with_name("liblightbox.so.1")
-"""Python takes what ends with .so for a module of its own."""
+"""Python would import a file that ends with .so as a module."""

@@ -1,4 +1,4 @@
-"""Long lists of numbers, from JSON and to it, by the compiled library; None for what is left to Python."""
+"""Long lists of numbers from and to JSON, by the compiled library; None for texts that Python must read."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class NativeNumbers:
     def read(self, text: memoryview, code: str, most_dimensions: int) -> Array | None:
         """Return the regular list, nested or not, that JSON ``text`` is; None for any other text.
 
-        ``code`` is numpy's letter of what is read: ``f``, ``d``, ``q`` or ``Q``. Each number becomes the nearest
-        float64, and a float32 by way of that. None too where one does not fit, or where Python must read it: with 20
-        digits or more, or an exponent beyond 27.
+        ``code`` is numpy's type code: ``f``, ``d``, ``q`` or ``Q``. Each number becomes the nearest float64, and a
+        float32 from that. Also None if a number does not fit, or Python must read it: with 20 digits or more, or an
+        exponent beyond 27.
         """
         octets = np.frombuffer(text, np.uint8)
         values = np.empty(np.count_nonzero(octets == _COMMA) + 1, code)

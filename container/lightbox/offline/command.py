@@ -56,7 +56,7 @@ class ConcurrencyType(click.ParamType[Concurrency]):
 @click.option("--part-rows", type=click.IntRange(1), default=PART_ROWS, show_default=True, help="Most rows of a part.")
 @click.option("--again", is_flag=True, help="Answer pictures that failed before again.")
 @click.option("--ray", metavar="auto|ADDRESS", help="A cluster of Ray answers, with this machine's model.")
-@click.option("--url", help=f"An endpoint answers, in place of a model in this process: {LOCAL}.")
+@click.option("--url", help=f"An endpoint answers, instead of a model in this process: {LOCAL}.")
 @click.option("--endpoint-name", help="An endpoint of SageMaker answers, with the environment's credentials.")
 @click.option("--region", help="Its region, where the environment names none.")
 @click.option("--protocol", type=click.Choice(["http", "boto3", "open-inference"]), default="http", show_default=True)

@@ -74,7 +74,7 @@ class Endpoint:
             failed = (DeadlineExceeded if outcome.is_late else Unavailable)(outcome.failure)
             return Answer(failed, self.name, None)
         model, _, version = answer.answered_by.partition("/")
-        content = unwrapped(answer.response) if answer.status == 200 else _Refused(answer.code, answer.error)
+        content = unwrapped(answer.response) if answer.status == 200 else EndpointError(answer.code, answer.error)
         return Answer(content, model or self.name, int(version) if version.isdecimal() else None)
 
 
@@ -83,8 +83,8 @@ def _gone(unreached: list[tuple[str, Answer]]) -> EndpointGone:
     return EndpointGone(f"no response for {count} picture{'s'[: count > 1]} in a row; the last error: {last}")
 
 
-class _Refused(LightboxError):
-    """What the endpoint answers in place of a prediction."""
+class EndpointError(LightboxError):
+    """An endpoint's error, with its code and sentence."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

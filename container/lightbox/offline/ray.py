@@ -30,7 +30,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from lightbox.core.errors import StartError
 from lightbox.core.request_context import RequestContext
-from lightbox.engines.kept import private
+from lightbox.engines.disk_cache import private_folder
 from lightbox.machine.shared_files import held
 from lightbox.model.archives import unpack
 from lightbox.offline.endpoint import EndpointGone
@@ -170,7 +170,7 @@ def _on_this_node(model: str | ray.ObjectRef[Any]) -> Path:
 
 def _once(digest: str, fetch: Callable[[Path], None]) -> Path:
     """Return the folder of this node for what has a digest; the first process that asks fetches, the others wait."""
-    kept = private(Path(tempfile.gettempdir(), f"lightbox-models-{os.geteuid()}"))
+    kept = private_folder(Path(tempfile.gettempdir(), f"lightbox-models-{os.geteuid()}"))
     folder = kept / digest
     with held(kept / f"{digest}.lock"):
         if not folder.exists():

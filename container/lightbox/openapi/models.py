@@ -15,10 +15,10 @@ LARGEST_EXAMPLE = 100
 
 @dataclass(frozen=True)
 class DescribedModel:
-    """A model; ``has_default`` tells that the first of ``signatures`` answers requests that name none.
+    """A model; with ``has_default`` the first of ``signatures`` is the default one.
 
-    ``reads_any_body`` and ``writes_any_body`` tell that user code reads bodies of /invocations, and writes responses,
-    whatever they are.
+    With ``reads_any_body`` user code reads bodies of /invocations, and with ``writes_any_body`` it writes responses, of
+    any form.
     """
 
     name: str
@@ -50,10 +50,10 @@ class DescribedModel:
 
 
 def zeros(signature: SignatureSpec) -> dict[str, Array] | None:
-    """Return the inputs of an example, open dimensions being 1; None where there is no short one."""
+    """Return the inputs of an example, with open dimensions of 1; None if there is no short one."""
     found = {}
     for name, spec in signature.inputs.items():
-        if spec.is_string:  # nothing tells what strings a model understands
+        if spec.is_string:  # the strings that a model accepts are unknown
             return None
         shape = [1 if size is None else size for size in spec.shape or (1,)]
         found[name] = np.zeros(shape, bool if spec.dtype == "bool" else int)

@@ -1,4 +1,4 @@
-"""How routes are described: by what decorates their views, and by what features add to SageMaker's.
+"""Descriptions of routes: the decorators of their views, and the features' additions to SageMaker's.
 
 The docstring of a view is the summary of its operation, the name of its endpoint the id, that of its blueprint the tag.
 """
@@ -62,14 +62,14 @@ class Description:
     responses: Mapping[str, Sequence[Schema]] = field(default_factory=dict)
     """Forms of their responses beside those of the codecs, by media type."""
     security: Mapping[str, Schema] = field(default_factory=dict)
-    """Ways to tell who asks, by name, any one of which will do; without one nobody is asked."""
+    """Ways to authenticate, by name; any one is enough. Without one no caller is authenticated."""
     without_body: str = ""
-    """What a request to them without a body asks for; "" where there is no such request."""
+    """The meaning of a request without a body; "" if there is none."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """What this start serves: the models that can be asked for now, the default one first."""
+    """The content of this start: the models that answer now, the default one first."""
 
     settings: Settings
     models: Sequence[DescribedModel]
@@ -79,7 +79,7 @@ class Served:
 
     @property
     def any_model(self) -> bool:
-        """Whether models that nobody knows yet may come."""
+        """Whether further models may be loaded."""
         return not self.settings.has_fixed_models
 
     @property
@@ -103,7 +103,7 @@ Describe = Callable[[Served, DescribedModel | None], Operation]
 
 
 class Described(NamedTuple):
-    """What is told of a view. ``describe`` returns its operation without summary, id, tag and parts of the path.
+    """A view's description. ``describe`` returns its operation without summary, id, tag and parts of the path.
 
     With ``by_model`` there is a path for each model in place of ``<model>``, and in multi-model mode one with it, too.
     With fixed models a route that ``changes_models`` refuses every request, and is not in the document.
@@ -118,11 +118,11 @@ class Described(NamedTuple):
 def described(
     describe: Describe, summary: str = "", by_model: bool = False, changes_models: bool = False
 ) -> Callable[[View], View]:
-    """Return what decorates a view; ``summary`` stands for its docstring."""
+    """Return a decorator for a view; ``summary`` replaces its docstring."""
 
     def decorate(view: View) -> View:
-        told = (summary or view.__doc__ or "").rstrip(".")
-        vars(view)["described"] = Described(describe, told, by_model, changes_models)
+        sentence = (summary or view.__doc__ or "").rstrip(".")
+        vars(view)["described"] = Described(describe, sentence, by_model, changes_models)
         return view
 
     return decorate
@@ -135,7 +135,7 @@ def answers(
     is_body_required: bool = True,
     parameters: Sequence[Any] = (),
 ) -> Describe:
-    """Return what describes a route that answers JSON and maybe takes JSON; a text is the name of a schema."""
+    """Return the description of a route that returns JSON and may take JSON; a text is the name of a schema."""
     found: Operation = {
         "parameters": [*parameters, *REQUEST_IDS],
         "responses": {"200": response("The answer.", {JSON: _schema(schema)}), **errors(codes)},

@@ -1,4 +1,4 @@
-"""Parts of a document: schemas of tensors, and what other schemas are made of."""
+"""Parts of the document: schemas of tensors, and building blocks of schemas."""
 
 from __future__ import annotations
 

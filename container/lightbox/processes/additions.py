@@ -1,4 +1,4 @@
-"""What features add to a start: the supervisor knows these, and no feature."""
+"""The features' additions to a start. The supervisor knows these types only, and not the features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightbox.telemetry.metrics import Metric
 
 @dataclass(frozen=True)
 class Port:
-    """A port of nginx's on all interfaces: the variable that names it, its number, and what callers find there."""
+    """A port of nginx on all interfaces: its variable, its number and its purpose."""
 
     variable: str
     number: int
@@ -23,8 +23,8 @@ class Port:
 
 @dataclass(frozen=True)
 class ServedModels:
-    """The models that a model server is to have: ``names`` are those of all, ``models`` returns those that can be
-    loaded now, and forgets the others. ``note`` is how they come, for the log: "models are loaded by ..."."""
+    """The models of a model server: ``names`` are all of them, ``models`` returns those that can be loaded now and
+    drops the others. ``note`` tells the log how models come: "models are loaded by ..."."""
 
     names: Callable[[], Iterable[str]]
     models: Callable[[], Iterable[PlannedModel]]
@@ -35,10 +35,10 @@ class ServedModels:
 class ChildSpec:
     """A process that serves callers beside gunicorn: ``python -m lightbox.front MODULE PLAN ARGUMENTS``.
 
-    The supervisor keeps it running, and stops it before nginx; where it answers ``behind`` nginx, after. It listens at
-    ``address``, ``unix:/path`` or ``host:port``; /ping is 200 only while it does. ``title`` names it in a sentence. It
-    gets the signal ``renew`` when nginx replaces its workers, in time to end the connections that they carry; one
-    ``behind`` nginx gets it while nginx stops, too.
+    The supervisor keeps it running and stops it before nginx, or after nginx if it is ``behind`` it. It listens at
+    ``address``, ``unix:/path`` or ``host:port``; without it /ping is not 200. ``title`` names it in messages. It gets
+    the signal ``renew`` when nginx replaces its workers, in time to end the connections of the old ones; ``behind``
+    nginx also while nginx stops.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ChildSpec:
 
 
 Probe = Callable[[bool], Mapping[str, bool]]
-"""Returns what a path answers, given whether requests can be served: with 503 if they cannot and any of it is false."""
+"""Returns the fields of a probe's answer, given readiness; the status is 503 if not ready or any field is false."""
 
 
 Measured = float | Mapping[str, float]
@@ -59,10 +59,10 @@ Measured = float | Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request that nginx asks about before it reads the body. ``headers`` are the caller's, as ``headers_of`` tells.
+class IncomingRequest:
+    """A request before its body is read. ``headers`` are the caller's, in the form of ``headers_of``.
 
-    ``path`` is as nginx reads it: decoded, without dots and doubled slashes; "" where it has control characters.
+    ``path`` is nginx's normalized path: decoded, without dots and double slashes; "" if it has control characters.
     """
 
     method: str
@@ -70,14 +70,14 @@ class Asked:
     headers: Mapping[str, str]
 
     def header(self, name: str) -> str | None:
-        """Return a header, whatever its name's case; None for one that did not come."""
+        """Return a header by its name in any case; None if absent."""
         return self.headers.get(name.lower())
 
 
 def headers_of(head: bytes) -> dict[str, str]:
-    """Return the headers of an HTTP message by their names in lower case, of several of one name the first.
+    """Return the headers of an HTTP message by lower-case name; the first one of each name counts.
 
-    A caller may send a thousand of them with each request: email's parser would take milliseconds.
+    A caller may send a thousand headers with each request: email's parser would take milliseconds.
     """
     found: dict[str, str] = {}
     for line in head.decode("latin-1").split("\r\n")[1:]:
@@ -86,17 +86,17 @@ def headers_of(head: bytes) -> dict[str, str]:
     return found
 
 
-Gate = Callable[[Asked], Awaitable[str]]
-"""Returns the name of a caller who may come in, "" for none; raises LightboxError to refuse."""
+Authenticator = Callable[[IncomingRequest], Awaitable[str]]
+"""Returns the caller's name, "" for none; raises LightboxError to refuse the request."""
 
 
 @dataclass(frozen=True)
 class NginxParts:
-    """What nginx.conf gets: ``http`` in its http block, ``server`` in its server block.
+    """Additions to nginx.conf: ``http`` for its http block, ``server`` for its server block.
 
-    Both may have the placeholders of the file, and those of ``places``: paths and the like, in double quotes.
-    ``listens`` are addresses in ``server`` for callers inside, ``unix:/path`` or ``host:port``: the supervisor opens
-    them. With ``asks_always`` nginx asks the supervisor about every request, not only about those with large bodies.
+    Both may contain the placeholders of nginx.conf and those of ``places``: paths and other values, in double quotes.
+    ``listens`` are internal addresses of ``server``, ``unix:/path`` or ``host:port``, which the supervisor opens. With
+    ``asks_always`` nginx consults the supervisor about every request, and not only about large bodies.
     """
 
     http: str = ""
@@ -107,19 +107,19 @@ class NginxParts:
 
     @classmethod
     def of(cls, folder: Path, **places: str) -> NginxParts:
-        """Return what a feature's folder has: ``http.conf`` and ``server.conf``, or one of them."""
+        """Return the parts in a feature's folder: ``http.conf``, ``server.conf`` or both."""
         files = [folder / "http.conf", folder / "server.conf"]
         http, server = (file.read_text() if file.exists() else "" for file in files)
         return cls(http, server, places)
 
 
 @dataclass(frozen=True)
-class Wants:
-    """What features want of a start, told by the settings alone.
+class StartNeeds:
+    """The features' requirements of a start, derived from the settings.
 
-    ``ports`` are open to callers. ``why_rest_port`` is why the model server's REST port is open, None if no feature
-    needs it. Each of ``checks`` raises StartError where what a feature needs cannot be had. ``nginx`` are the variables
-    that are set and mean nothing without nginx.
+    ``ports`` are open to callers. ``why_rest_port`` is the reason for the model server's REST port, None if no feature
+    needs it. Each of ``checks`` raises StartError if a requirement of a feature is missing. ``nginx`` are the variables
+    that are set and have no effect without nginx.
     """
 
     ports: Sequence[Port] = ()
@@ -128,18 +128,18 @@ class Wants:
     nginx: Sequence[str] = ()
 
 
-NOTHING_WANTED = Wants()
+NO_NEEDS = StartNeeds()
 
 
 @dataclass(frozen=True)
 class Additions:
-    """What features add to the supervisor's work.
+    """The features' additions to the supervisor's work.
 
-    ``workers`` is how many of the ``children`` answer requests as gunicorn does. ``tasks`` run beside the children.
-    ``probes`` are what the supervisor itself answers beside /ping, by path: at once, and while no worker can.
-    ``served`` are the models of a model server that is about to start. ``shown`` is what a person opens, by name.
-    ``measure`` returns values for /metrics, of which ``counters`` are those that only grow. ``gate`` decides who may
-    come in; None lets everybody in. ``callers`` says in words whom it lets in.
+    ``workers`` is the number of ``children`` that answer requests as gunicorn does. ``tasks`` run in the supervisor.
+    ``probes`` are paths beside /ping that the supervisor answers by itself, also without workers. ``served`` are the
+    models of a starting model server. ``shown`` are the paths of pages for people, by name.
+    ``measure`` returns values for /metrics, of which ``counters`` are those that only grow. ``authenticator`` checks
+    each request; None admits all. ``callers`` describes the admitted callers.
     """
 
     ports: Sequence[Port]
@@ -152,5 +152,5 @@ class Additions:
     shown: Mapping[str, str]
     measure: Callable[[], Mapping[Metric, Measured]]
     counters: Collection[Metric]
-    gate: Gate | None = None
+    authenticator: Authenticator | None = None
     callers: str | None = None

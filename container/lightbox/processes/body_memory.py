@@ -1,7 +1,7 @@
-"""How much of request bodies nginx holds.
+"""Accounting of the request bodies that nginx holds.
 
-nginx asks for room for each large body, by its declared length before any of it is read, and logs a line when it is
-done with the request. The supervisor counts for all of nginx's workers: nginx itself can count requests, not bytes.
+Before nginx reads a large body it reserves its declared length here, and it logs a line when the request has ended.
+The supervisor counts for all workers of nginx, as nginx itself can limit requests but not bytes.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from lightbox.machine.memory import available_bytes
 from lightbox.machine.temporary_storage import free_bytes
 
 ROOM = "/room/"
-"""How the path of nginx's question begins. The worker's process id, the request's id and the body's bytes follow."""
+"""Path prefix of nginx's reservation. The worker's process id, the request's id and the number of bytes follow."""
 FAILURE = "/refusal/507"
-"""What nginx asks for where it was told that there is no storage, and where it has failed itself at a request."""
+"""Path that nginx requests when there is no storage, and after a failure of its own."""
 
 LENGTH_HEADER = "x-lightbox-length"
-"""Where nginx's questions have the length of the caller's body, empty where it declared none."""
+"""Header of a reservation with the length of the caller's body; empty if undeclared."""
 
 COUNTED_BYTES = 1_000_000
-"""Smaller bodies are not asked for: nginx bounds their number."""
+"""Smaller bodies are not counted: nginx limits their number."""
 
 SMALL_BYTES = 2 << 20
-"""What a body of unknown length counts, and may have, where the largest finds no room: nginx keeps it in its buffer."""
+"""Reserved for a body of unknown length if the largest one does not fit; nginx keeps such a body in its buffer."""
 
 VERY_LARGE_BYTES = 10_000_000
-"""Larger bodies share half of the room, so that a few of them keep no photo out."""
+"""Larger bodies share half of the room, so that a few of them cannot block photos."""
 
 _DIGITS = re.compile("[0-9]{1,18}")
 
 
 def room_for_bodies(settings: Settings) -> int:
-    """Return the bytes that large bodies may hold together: as memory is set or free now, and TMPDIR has room."""
+    """Return the most bytes of large bodies together, from the memory settings or free memory, and TMPDIR's space."""
     room = free_bytes() // 2
     if "request_memory_mb" in settings.model_fields_set:
         room = min(room, settings.request_memory_mb << 20)
@@ -43,9 +43,9 @@ def room_for_bodies(settings: Settings) -> int:
 
 
 def missing_storage(length: str, target: str) -> str | None:
-    """Return what does not fit into TMPDIR of a body of ``length`` bytes, None where all does, or nothing is known.
+    """Return the part of a body of ``length`` bytes that does not fit into TMPDIR; None if it fits, or is unknown.
 
-    nginx keeps SMALL_BYTES in memory. A body that declares no length is let in, and told of when it did not fit.
+    nginx keeps SMALL_BYTES in memory. A body without a declared length is admitted, and fails when TMPDIR is full.
     """
     if _DIGITS.fullmatch(length):
         size = int(length)
@@ -55,7 +55,7 @@ def missing_storage(length: str, target: str) -> str | None:
 
 
 class BodyAccount:
-    """What each request of each nginx worker holds. ``most`` bytes together; ``largest`` is the largest body's."""
+    """The bytes of each request of each nginx worker: at most ``most`` together, and ``largest`` for one body."""
 
     def __init__(self, most: int, largest: int) -> None:
         self._most = most
@@ -63,10 +63,10 @@ class BodyAccount:
         self._held: dict[tuple[str, str], int] = {}
 
     def instead(self, target: str, length: str) -> str | None:
-        """Take room for ``/room/WORKER/REQUEST/BYTES``, or say what comes instead of an answer.
+        """Reserve room for ``/room/WORKER/REQUEST/BYTES``; return None, or the name of nginx's response.
 
-        No bytes need no room. Else that is "small" where a body of unknown length may have SMALL_BYTES, which are
-        taken; 507 for a ``length`` for which there is no storage; nothing where there is no room.
+        Zero bytes need no room. Responses: "small" for a body of unknown length, with SMALL_BYTES reserved; 507 without
+        storage for ``length``; "" without room.
         """
         if missing_storage(length, target):
             return "507"
@@ -76,7 +76,7 @@ class BodyAccount:
         return "small" if not length and self.take(worker, request, SMALL_BYTES) else ""
 
     def take(self, worker: str, request: str, size: int) -> bool:
-        """Note a body of ``size`` bytes; return False, and note nothing, where there is no room for it."""
+        """Reserve ``size`` bytes for a body; return False, without a reservation, if there is no room."""
         held = sum(self._held.values())
         very_large = sum(bytes_ for bytes_ in self._held.values() if bytes_ > VERY_LARGE_BYTES)
         if held + size > self._most or (size > VERY_LARGE_BYTES and very_large + size > self._most_very_large):
@@ -85,13 +85,13 @@ class BodyAccount:
         return True
 
     def give_back(self, worker: str, request: str) -> None:
-        """Note that nginx is done with a request, whether its body was counted or not."""
+        """Release the reservation of a request, if it has one."""
         self._held.pop((worker, request), None)
 
     def lost_worker(self, worker: str) -> None:
-        """Note that a worker of nginx is gone, with all that it held."""
+        """Release all reservations of a worker that has died."""
         self._held = {key: size for key, size in self._held.items() if key[0] != worker}
 
     def clear(self) -> None:
-        """Note that nginx is gone."""
+        """Release all reservations, as nginx has ended."""
         self._held.clear()

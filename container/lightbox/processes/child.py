@@ -1,4 +1,4 @@
-"""One child process: started in a group of its own, its output passed on line by line, stopped for sure."""
+"""One child process in a process group of its own: output forwarded line by line, and a reliable stop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lightbox.telemetry.logs import log
 LAST_LINES = 20
 LINE_LIMIT = 1 << 16
 LAST_OUTPUT_SECONDS = 0.5
-"""How long an ended process's output is waited for; its orphans may hold the pipe open for longer."""
+"""Seconds to wait for the rest of an ended process's output; its orphans may keep the pipe open longer."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -25,10 +25,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Child:
     """A command that runs until it ends or is stopped.
 
-    It leads a process group of its own, so that Ctrl-C in a terminal reaches only the supervisor, which
-    stops its children in order. Should the supervisor be killed, the kernel sends the child SIGTERM. Lines
-    of its output are logged as ``edit`` returns them; for None they are not. ``on_end`` hears of an end at once, also
-    where orphans still hold its pipe.
+    It leads its own process group: Ctrl-C in a terminal reaches only the supervisor, which stops its children in order.
+    If the supervisor is killed, the kernel sends the child SIGTERM. ``edit`` maps each line of output to a log line, or
+    to None. ``on_end`` is called at the process's end, even while orphans keep its pipe open.
     """
 
     def __init__(
@@ -56,17 +55,17 @@ class Child:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     async def run(self) -> int:
-        """Start the process, pass its output on until it ends, return its exit code. Once stopped, start nothing."""
+        """Start the process, forward its output until it ends, return its exit code. Does not start after ``stop``."""
         if self._stopped:
             return -self.stop_signal
         self.last_lines.clear()
         self._groups = {group for group in self._groups if _signal_group(group, 0)}
         receive, send = os.pipe()
-        # Not asyncio's own subprocess: its wait() waits for the pipe too, which orphans may hold open.
+        # asyncio's own subprocess also waits for the pipe, which orphans may keep open.
         self._process = subprocess.Popen(  # noqa: S603 - our own command; one system call, no lock
             self.argv,
             env=self.environ,
@@ -83,19 +82,19 @@ class Child:
         pump = asyncio.create_task(self._pump(receive))
         code = await asyncio.to_thread(self._process.wait)
         self.on_end()
-        # Workers whose master was killed still hold its sockets. Let them finish what they have, and go.
+        # Workers of a killed master still hold its sockets. They finish their requests and end.
         _signal_group(self._process.pid, self.stop_signal)
         await asyncio.wait([pump], timeout=LAST_OUTPUT_SECONDS)
         pump.cancel()
         return code
 
     def send(self, number: signal.Signals) -> None:
-        """Send the process a signal; none when it is not there."""
+        """Send the process a signal, if it is running."""
         if self.running and self._process is not None:
             self._process.send_signal(number)
 
     async def stop(self, patience: float) -> None:
-        """Ask the process to stop, wait ``patience`` seconds for it, then kill what is left of its group."""
+        """Send SIGTERM, wait ``patience`` seconds, then kill the rest of the process group."""
         self._stopped = True
         if self.running and self._process is not None:
             self._process.send_signal(self.stop_signal)
@@ -106,7 +105,7 @@ class Child:
         self.kill()
 
     def kill(self) -> None:
-        """Kill the process and all that it started, what is left of earlier runs included."""
+        """Kill the process and all its descendants, also those of earlier runs."""
         for group in self._groups:
             _signal_group(group, signal.SIGKILL)
 
@@ -124,7 +123,7 @@ class Child:
 
 
 async def _read_line(stream: asyncio.StreamReader) -> bytes:
-    """Return the next line; nothing at the end."""
+    """Return the next line, empty at the end."""
     try:
         return await stream.readline()
     except ValueError:
@@ -132,7 +131,7 @@ async def _read_line(stream: asyncio.StreamReader) -> bytes:
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """Send a signal to a process group; tell whether there was one."""
+    """Send a signal to a process group; return whether it exists."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:
@@ -141,10 +140,10 @@ def _signal_group(group: int, number: int) -> bool:
 
 
 def die_with_parent() -> None:
-    """Have the kernel send this process SIGTERM when the thread that started it ends."""
+    """Let the kernel send this process SIGTERM when its parent thread ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def describe_exit(code: int) -> str:
-    """Return how a process ended, in words."""
+    """Return a description of a process's end."""
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -1,7 +1,7 @@
-"""Makes the user's code ready before workers start: installs what it requires, then tries to import it.
+"""Prepare the user's code before workers start: install its requirements, then try to import it.
 
-The import is tried in a process of its own with a worker's environment, so that code which ends its process or
-hangs harms nobody, and the supervisor can refuse the start with one sentence.
+The import runs in a process of its own with a worker's environment. So code that exits or hangs does no harm, and the
+supervisor refuses the start with one sentence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lightbox.model.plan import ServingPlan
 from lightbox.processes.child import Child
-from lightbox.processes.code_trial import IMPORT_SECONDS, judge, trial_command
+from lightbox.processes.code_trial import IMPORT_SECONDS, check_result, trial_command
 from lightbox.processes.run_dir import RunDir
 from lightbox.telemetry.logs import log
 from lightbox.user_code.paths import FILE_NAME, UserCodeError, find_inference, find_requirements, has_lib
@@ -24,7 +24,7 @@ LOOPBACK = "localhost,127.0.0.1"
 
 
 class CodeSetup:
-    """Prepares the code of one plan; its children are stopped with the others."""
+    """Prepares the code of one plan; its child processes stop with the others."""
 
     def __init__(self, plan: ServingPlan, plan_file: Path, run_dir: RunDir, environ: Mapping[str, str]) -> None:
         folders = list(dict.fromkeys(folder for dirs in plan.all_code_dirs for folder in dirs))
@@ -46,28 +46,28 @@ class CodeSetup:
         self.children = [self._pip, self._pip_of_needed, self._check]
 
     async def run(self, import_seconds: float = IMPORT_SECONDS) -> None:
-        """Install and check; raise UserCodeError with one sentence when the code cannot be used."""
+        """Install and check; raise UserCodeError with one sentence if the code cannot be used."""
         if self._requirements:
             await self._install()
         if any(find_inference(dirs) for dirs in self._plan.all_code_dirs):
             await self._try_import(import_seconds)
         else:
             searched = f" in {' or '.join(map(str, self._searched))}" if self._searched else ""
-            log(f"no {FILE_NAME}{searched}: the built-in handling answers")
+            log(f"using the built-in request handling (no {FILE_NAME}{searched})")
 
     async def _install(self) -> None:
-        """Install everything; what has a ``lib/`` beside it need not succeed, which without a network it cannot."""
+        """Install all requirements. With a ``lib/`` beside them a failure is accepted, as without a network."""
         _make_environment(self._packages)
         failure = await self._run_pip(self._pip, self._requirements)
-        spared = [str(file) for file in self._requirements if file not in self._needed]
-        if failure and spared:
-            log(f"{failure} Continuing without {', '.join(spared)}, with the lib/ beside it")
+        optional = [str(file) for file in self._requirements if file not in self._needed]
+        if failure and optional:
+            log(f"{failure} Continuing without {', '.join(optional)}, with the lib/ beside it")
             failure = await self._run_pip(self._pip_of_needed, self._needed) if self._needed else ""
         if failure:
             raise UserCodeError(failure)
 
     async def _run_pip(self, pip: Child, files: Sequence[Path]) -> str:
-        """Install what the files name; return a sentence where that fails."""
+        """Install the files' requirements; return a sentence on failure."""
         names = ", ".join(map(str, files))
         log(f"installing {names}")
         code = await pip.run()
@@ -83,17 +83,17 @@ class CodeSetup:
         if not done:
             self._check.kill()
         replaced = f"; {', '.join(map(str, self._requirements))} may have replaced what Lightbox needs"
-        judge(self._result, await run, None if done else seconds, replaced if self._requirements else "")
+        check_result(self._result, await run, None if done else seconds, replaced if self._requirements else "")
 
     def _worker_environ(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return a worker's environment: what was installed is on the path; loopback needs no proxy."""
+        """Return a worker's environment with the installed packages on the path and no proxy for loopback."""
         worker = dict(environ)
         if self._requirements:
             ours, *rest = environ.get("PYTHONPATH", "").split(os.pathsep)
             worker["PYTHONPATH"] = os.pathsep.join([ours, str(site_packages(self._packages)), *rest])
         for name in ("no_proxy", "NO_PROXY"):
             worker[name] = ",".join(filter(None, [environ.get(name), LOOPBACK]))
-        return worker | _told_to_handlers(self._plan)
+        return worker | _handler_environ(self._plan)
 
     def _pip_child(self, requirements: Sequence[Path], environ: Mapping[str, str]) -> Child:
         files = [part for file in requirements for part in ("-r", str(file))]
@@ -105,24 +105,24 @@ class CodeSetup:
         return Child("requirements", command, _pip_environ(environ), cwd=start)
 
 
-def _told_to_handlers(plan: ServingPlan) -> dict[str, str]:
-    """Return the variables that AWS's container has in the environment of handlers."""
+def _handler_environ(plan: ServingPlan) -> dict[str, str]:
+    """Return the environment variables that handlers have in AWS's container."""
     return {
-        "TFS_DEFAULT_MODEL_NAME": str(plan.default_model),  # "None" in multi-model mode, as there
+        "TFS_DEFAULT_MODEL_NAME": str(plan.default_model),  # "None" in multi-model mode, as in AWS's container
         "TFS_GRPC_PORTS": ",".join(str(server.grpc_port) for server in plan.model_servers if server.grpc_port),
         "TFS_REST_PORTS": ",".join(str(server.rest_port) for server in plan.model_servers if server.rest_port),
     }
 
 
 def site_packages(environment: Path) -> Path:
-    """Return the folder of a virtual environment that packages are installed into."""
+    """Return the folder of a virtual environment in which packages are installed."""
     return Path(sysconfig.get_path("purelib", "venv", {"base": str(environment), "platbase": str(environment)}))
 
 
 def _make_environment(folder: Path) -> None:
-    """Make a virtual environment that lies over ours: what is here counts as installed and is never touched.
+    """Make a virtual environment on top of ours: our packages count as installed and stay unchanged.
 
-    The standard library's venv does the same in a process of its own and with more files.
+    The standard library's venv would do the same with another process and more files.
     """
     packages = site_packages(folder)
     packages.mkdir(parents=True)
@@ -138,5 +138,5 @@ def _make_environment(folder: Path) -> None:
 
 
 def _pip_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return pip's environment: the user's, where it gives up on an unreachable index within a minute."""
+    """Return the user's environment for pip, with a limit of a minute for an unreachable index."""
     return {"PIP_RETRIES": "1", **environ}

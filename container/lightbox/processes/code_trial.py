@@ -1,7 +1,7 @@
-"""Trying the user's code in a process of its own: how that is started, what it does, and what its end says.
+"""Import the user's code in a process of its own, and report the result.
 
-Code which ends its process, crashes or hangs when it is imported harms nobody there. The process is
-``python -m lightbox.code_trial PLAN RESULT``: it imports the code as a worker would, and writes down what came of it.
+Code that exits, crashes or hangs on import does no harm there. The process is
+``python -m lightbox.code_trial PLAN RESULT``: it imports the code as a worker would, and writes the result to a file.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from lightbox.user_code.loader import environ_without_code
 from lightbox.user_code.paths import FILE_NAME, UserCodeError
 
 IMPORT_SECONDS = 45.0
-"""How long an import of users' code may take: a start, or a load, that cannot succeed ends within a minute."""
+"""Time limit of an import in seconds, so that a start or load that cannot succeed ends within a minute."""
 
 
 def trial_command(plan_file: Path, result: Path) -> list[str]:
-    """Return the command that imports the code of a plan and writes down what came of it."""
+    """Return the command that imports the code of a plan and writes the result."""
     return [*PYTHON, "lightbox.code_trial", str(plan_file), str(result)]
 
 
-def judge(result: Path, code: int, late_after: float | None, replaced: str = "") -> None:
-    """Raise UserCodeError with one sentence unless the process has imported all.
+def check_result(result: Path, code: int, late_after: float | None, replaced: str = "") -> None:
+    """Raise UserCodeError with one sentence unless the process has imported everything.
 
-    ``code`` is its exit code; ``late_after`` are the seconds after which it was ended, None where it ended by itself.
-    ``replaced`` is what may keep our own code from being imported.
+    ``code`` is its exit code. ``late_after`` are the seconds after which it was killed, None if it ended by itself.
+    ``replaced`` names requirements that may have replaced Lightbox's own.
     """
     found = json.loads(result.read_text()) if result.exists() else {}
     if code == 0 and found.get("done"):
@@ -48,13 +48,13 @@ def judge(result: Path, code: int, late_after: float | None, replaced: str = "")
 
 
 def try_code(model: PlannedModel, run_dir: Path, seconds: float = IMPORT_SECONDS) -> None:
-    """Try a model's code while serving, in this process's environment; raise UserCodeError when it is no use."""
+    """Import a model's code while serving, in this environment; raise UserCodeError if it cannot be used."""
     with TemporaryDirectory(prefix="code_check-", dir=run_dir) as folder:
         plan_file, result = Path(folder) / "plan.json", Path(folder) / "result.json"
         ServingPlan(models={model.name: model}, default_model=None, model_servers=()).write(plan_file)
         late_after: float | None = None
         try:
-            # In our process group: should we be killed meanwhile, the supervisor ends it with the rest of that.
+            # In our process group: if we are killed meanwhile, the supervisor kills the whole group.
             tried = subprocess.run(  # noqa: S603 - our own command
                 trial_command(plan_file, result),
                 env=environ_without_code(),
@@ -66,4 +66,4 @@ def try_code(model: PlannedModel, run_dir: Path, seconds: float = IMPORT_SECONDS
             code = tried.returncode
         except subprocess.TimeoutExpired:
             code, late_after = -signal.SIGKILL, seconds
-        judge(result, code, late_after)
+        check_result(result, code, late_after)

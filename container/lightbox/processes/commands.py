@@ -14,7 +14,7 @@ from typing import Any
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
-from lightbox.engines import default, kept
+from lightbox.engines import default, disk_cache
 from lightbox.machine.environment import environment, variable
 from lightbox.machine.shared_files import replace_file
 from lightbox.model import engine_report
@@ -26,24 +26,24 @@ from lightbox.processes.run_dir import RunDir
 BINARY = "tensorflow_model_server"
 MODEL_CONFIG, BATCHING_PARAMETERS, ENGINE_CACHE = "models.config", "batching.config", "engine"
 PYTHON = (sys.executable, "-P", "-m")
-"""Runs a module; without -P, files in the folder that serve.sh was started from would shadow others."""
+"""Runs a module; without -P, files in the working directory would shadow modules."""
 WORKER_MEMORY = {
-    # glibc gives each thread a heap of its own, and image buffers leave holes in every one of them.
+    # glibc gives each thread its own heap, and image buffers fragment each of them.
     "MALLOC_ARENA_MAX": "1",
-    # What one request frees the next one needs: given back to the kernel it returns a page fault at a time.
+    # The next request needs the freed memory: returned to the kernel, it comes back one page fault at a time.
     "MALLOC_TRIM_THRESHOLD_": str(8 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
 }
-"""How workers handle memory, where the environment says nothing else; docs/benchmarks/hot_path.md has the gain."""
+"""Memory settings of workers, unless the environment has others; docs/benchmarks/hot_path.md has the gain."""
 LOADS_AT_ONCE = 2
-"""Models that a model server loads side by side: a load is mostly one thread's work, and one more takes memory."""
+"""Parallel loads of a model server: a load is mostly single-threaded, and each takes memory."""
 GRPC_THREADS_EACH = 4
-"""gRPC threads of the model server for each request that may be in progress."""
+"""gRPC threads of the model server for each request in progress."""
 CONTAINER_DIR = Path(__file__).resolve().parents[2]
 VISIBLE, INJECTED = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"
-"""The variables of CUDA, and of the container runtime that hands GPUs out."""
+"""The variables of CUDA and of the container runtime that select GPUs."""
 DRIVER = Path("/proc/driver/nvidia/gpus")
-"""A folder for each GPU, where the driver is."""
+"""The driver's folder of GPUs."""
 SECONDS = 20.0
 """How long nvidia-smi may take; it waits for GPUs that sleep."""
 
@@ -66,15 +66,15 @@ def model_server_program(settings: Settings) -> tuple[str, list[str]]:
 
 
 def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir: Path, in_progress: int) -> list[str]:
-    """Return the flags of tensorflow_model_server for so many calls at once; the embedded one takes the same."""
+    """Return the flags of tensorflow_model_server for this many calls at once; the embedded server takes them too."""
     flags = [
         f"--port={address.grpc_port or 0}",
         f"--model_config_file={run_dir / MODEL_CONFIG}",
-        # A model that cannot be loaded is reported now, not after five attempts a minute apart. Versions are shown to
-        # the model server when they are whole.
+        # A model that cannot be loaded is reported now, and not after five attempts a minute apart. The model server
+        # sees only complete versions.
         "--max_num_load_retries=0",
-        # More calls than threads are answered RESOURCE_EXHAUSTED. Threads are made when needed, so allow plenty: for
-        # all that workers can send at once, and for calls that run on after their request was answered with 504.
+        # More calls than threads get RESOURCE_EXHAUSTED. Threads are created on demand, so allow enough for all
+        # requests of the workers, and for calls that outlive a request answered with 504.
         f"--grpc_max_threads={GRPC_THREADS_EACH * in_progress + 8}",
         f"--rest_api_num_threads={max(in_progress + 8, 16)}",
         f"--rest_api_timeout_in_ms={int(settings.handler_seconds * 1000) + 1000}",
@@ -97,7 +97,7 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
 
 
 def engine_flags(settings: Settings, run_dir: Path, cache: Path) -> list[str]:
-    """Return the flags that only the embedded server has. ``cache`` is for what it keeps of models."""
+    """Return the flags of the embedded server only. ``cache`` is the folder of its cached facts of models."""
     chosen = _engine_options(settings)
     return [
         f"--engine={settings.engine or default()}",
@@ -110,26 +110,26 @@ def engine_flags(settings: Settings, run_dir: Path, cache: Path) -> list[str]:
 
 def _real_binary() -> str | None:
     folders = variable("PATH", os.defpath).split(os.pathsep)
-    return shutil.which(BINARY, path=os.pathsep.join(filter(None, folders)))  # an empty one would be where we are
+    return shutil.which(BINARY, path=os.pathsep.join(filter(None, folders)))  # an empty one is the working directory
 
 
 def _engine_options(settings: Settings) -> dict[str, Any]:
-    """Return the options of all models that ask for the embedded server."""
+    """Return the options of all models that need the embedded server."""
     overrides = settings.of(OptionSettings).overrides()
     return {key: overrides[key] for key in ("engine", "precision") if key in overrides}
 
 
 def kept_engine_cache() -> Path | None:
-    """Return the folder for what is kept of models from one start to the next, None where XDG_CACHE_HOME is empty.
+    """Return the cache folder that outlives a run, None if XDG_CACHE_HOME is empty.
 
-    Raises OSError where it cannot be this user's alone.
+    Raises OSError if it cannot be private to this user.
     """
     folder = variable("XDG_CACHE_HOME", str(Path(variable("HOME") or "/", ".cache")))
-    return kept.private(Path(folder).absolute() / "lightbox") if folder else None
+    return disk_cache.private_folder(Path(folder).absolute() / "lightbox") if folder else None
 
 
 def engine_cache(run_dir: Path) -> tuple[Path, str]:
-    """Return the folder for what a model server keeps of models, and why it goes with the run where it has to."""
+    """Return the model server's cache folder, and the reason if it cannot outlive the run."""
     try:
         return kept_engine_cache() or run_dir / ENGINE_CACHE, ""
     except OSError as error:
@@ -147,7 +147,7 @@ def batching_parameters(settings: Settings) -> str:
 
 
 def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: RunDir) -> list[str]:
-    """Return gunicorn's command: threads, no preload (gunicorn_hooks tells what is shared), timeouts within nginx's."""
+    """Return gunicorn's command: threads, no preload (gunicorn_hooks shares modules), timeouts below nginx's."""
     return [
         *PYTHON,
         "gunicorn",
@@ -161,7 +161,7 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
         f"--timeout={settings.gunicorn_timeout}",
         f"--graceful-timeout={max(1, int(settings.drain_seconds))}",
         "--keep-alive=75",
-        # nginx has bounded them already, and its refusals are JSON where gunicorn's are HTML.
+        # nginx has applied these limits already, with JSON errors instead of gunicorn's HTML.
         "--limit-request-line=0",
         "--limit-request-fields=32768",
         "--limit-request-field_size=65536",
@@ -176,7 +176,7 @@ _UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} d
 
 
 def unloadable(said: str, models: Mapping[str, PlannedModel]) -> str | None:
-    """Return a sentence about that of ``models`` which a model server says it cannot load, None where it names none."""
+    """Return a sentence about the model that a model server reports as unloadable, None if it names none."""
     found = _UNLOADABLE.search(said)
     if found is None or found["name"] not in models:
         return None
@@ -189,7 +189,7 @@ def unloadable(said: str, models: Mapping[str, PlannedModel]) -> str | None:
 
 
 def worker_class_line(settings: Settings) -> str | None:
-    """Return the log line for a worker class other than the one that runs."""
+    """Return a log line if the configured worker class is not the one that runs."""
     if settings.worker_class == "gthread":
         return None
     line = f"SAGEMAKER_GUNICORN_WORKER_CLASS={settings.worker_class}: workers with threads take its place; "
@@ -204,41 +204,41 @@ def worker_class_line(settings: Settings) -> str | None:
 def with_sources(environ: Mapping[str, str]) -> dict[str, str]:
     """Return an environment with this source root on Python's path.
 
-    Where Lightbox is installed, Python finds it by itself: before the standard library, as PYTHONPATH is, what else is
-    installed there would shadow modules of that.
+    An installed Lightbox needs no entry: PYTHONPATH comes before the standard library, so other packages in the same
+    folder could shadow its modules.
     """
     root = "" if CONTAINER_DIR.name in ("site-packages", "dist-packages") else str(CONTAINER_DIR)
     return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, environ.get("PYTHONPATH")]))}
 
 
 def child_environ() -> dict[str, str]:
-    """Return the environment of the children: ours, with this source root on the path."""
+    """Return the children's environment: ours, with this source root on the path."""
     environ = with_sources(environment())
-    # glibc gives each thread a heap of its own, and image buffers leave holes in every one of them.
+    # glibc gives each thread its own heap, and image buffers fragment each of them.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
     return environ | {"PYTHONUNBUFFERED": "1"}
 
 
 def worker_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the processes that decode images: ``environ`` with their memory settings."""
+    """Return ``environ`` with the memory settings, for processes that decode images."""
     return dict(environ) | {name: value for name, value in WORKER_MEMORY.items() if not variable(name)}
 
 
 def gpu_names(environ: Mapping[str, str], driver: Path = DRIVER) -> list[str]:
-    """Return what CUDA calls the GPUs of this machine or container: numbers, or the names of CUDA_VISIBLE_DEVICES."""
+    """Return CUDA's names of the GPUs of this machine or container: numbers, or entries of CUDA_VISIBLE_DEVICES."""
     visible = environ.get(VISIBLE)
     if visible is not None:
         return _until_no_device(visible)
     injected = environ.get(INJECTED, "all").strip()
     if injected in ("", "none", "void"):
         return []
-    # CUDA numbers what it finds: in a container that was given 2 and 3, these are 0 and 1.
+    # CUDA numbers the visible GPUs: in a container with GPUs 2 and 3, they are 0 and 1.
     count = _count(environ, driver) if injected == "all" else len(_names(injected))
     return [str(number) for number in range(count)]
 
 
 def gpu_environ(index: int, gpus: list[str]) -> dict[str, str]:
-    """Return what tells model server ``index`` its GPU; nothing where there are not several."""
+    """Return the variable that assigns model server ``index`` its GPU; empty unless there are several."""
     return {VISIBLE: gpus[index % len(gpus)]} if len(gpus) > 1 else {}
 
 
@@ -247,7 +247,7 @@ def _names(value: str) -> list[str]:
 
 
 def _until_no_device(visible: str) -> list[str]:
-    """CUDA itself reads the list up to the first number that no device has."""
+    """Return the entries up to the first number without a device, as CUDA does."""
     names = _names(visible)
     ends = [at for at, name in enumerate(names) if name.startswith("-") or name == "NoDevFiles"]
     return names[: ends[0]] if ends else names
@@ -269,12 +269,12 @@ def _count(environ: Mapping[str, str], driver: Path) -> int:
 
 
 def write_model_config(models: Iterable[PlannedModel], run_dir: Path) -> None:
-    """Write the file for a server that is about to start: it would wait in vain for what is not on the disk."""
+    """Write the configuration of a starting server; it would wait forever for folders that do not exist."""
     replace_file(run_dir / MODEL_CONFIG, model_config(models).encode())
 
 
 def model_config(models: Iterable[PlannedModel]) -> str:
-    """Return the text: every version in a model's base path is served, new ones as they appear."""
+    """Return the configuration: all versions in a model's base path are served, new ones as they appear."""
     entries = "".join(
         "  config {\n"
         f'    name: "{model.name}"\n'

@@ -1,4 +1,4 @@
-"""The processes that serve callers beside gunicorn: whether they listen."""
+"""The processes that serve callers beside gunicorn, and whether they listen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWri
 
 
 class FrontWatch:
-    """Knows whether a front listens, from each of its starts on."""
+    """Follows a front: whether it listens, after each of its starts."""
 
     def __init__(self, spec: ChildSpec) -> None:
         self._title = spec.title
@@ -27,11 +27,11 @@ class FrontWatch:
         self.problem: str | None = f"{self._title} is starting"
 
     def ended(self) -> None:
-        """Note that the front is gone."""
+        """Note that the front has ended."""
         self.problem = f"{self._title} has ended and is started again"
 
     async def follow(self) -> None:
-        """Note that the front listens, once after each of its starts, for ever."""
+        """Note when the front listens, once after each of its starts, forever."""
         while True:
             if self.problem is not None:
                 with suppress(OSError):

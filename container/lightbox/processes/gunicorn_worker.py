@@ -1,4 +1,4 @@
-"""gunicorn's worker with threads, whose own refusals come in our form: by default they are pages of HTML."""
+"""gunicorn's threaded worker, with our JSON errors in place of its HTML pages."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from lightbox.core.errors import BadRequest, LightboxError
 _OURS = (InvalidResponseHeader, InvalidResponseHeaderName)
 _STATUSES = {LimitRequestHeaders: 431, LimitRequestLine: 414}
 LINGER_MS = 10
-"""How long a thread waits for the next request, in milliseconds: longer than a busy client of a busy machine needs."""
+"""Milliseconds that a thread waits for the next request of a connection; enough for a busy client."""
 
 
 class JsonWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
-    """Answers requests that it cannot read, or that fail outside the app, with ``{"error", "code", "request_id"}``."""
+    """Answers unreadable requests, and failures outside the app, with ``{"error", "code", "request_id"}``."""
 
     @override
     def handle_error(self, req: Any, client: Any, addr: Any, exc: Exception) -> None:
-        # Nothing has been answered yet, and the connection ends after this.
+        # There is no response yet, and the connection ends after this one.
         if isinstance(exc, ParseException) and not isinstance(exc, _OURS):
             error: LightboxError = BadRequest(f"the request cannot be read: {exc}", _STATUSES.get(type(exc)))
             self.log.warning("%s", error.message)
@@ -47,41 +47,41 @@ class JsonWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
         try:
             write_nonblock(client, http_bytes(*response))
         except OSError:
-            self.log.debug("the caller has hung up")
+            self.log.debug("the caller has disconnected")
 
 
 class LingeringWorker(JsonWorker):
-    """Answers request after request of a busy connection in one thread."""
+    """Keeps a thread on a busy connection for several requests."""
 
     def handle(self, conn: Any) -> Any:
-        """Answer the requests of a connection until it pauses; returns what gthread's ``handle`` does."""
+        """Answer the requests of a connection until it pauses; return the result of gthread's ``handle``."""
         kept = super().handle(conn)
-        while kept is True and self._threads_are_enough() and _next_is_here(conn):
+        while kept is True and self._threads_are_enough() and _next_request_arrived(conn):
             kept = super().handle(conn)
         return kept
 
     def notify(self) -> None:
-        """Give a sign of life, as every second; end at a stop when nothing is left but what has been answered."""
+        """Send the heartbeat; at a stop, end as soon as only requests are left that were answered with 504."""
         super().notify()
         late = self._overdue()
-        if late and not self.alive and self.nr_conns - self._resting() <= late:
+        if late and not self.alive and self.nr_conns - self._idle_connections() <= late:
             self.log.warning("stopping with %d requests that were answered with 504 and are still in progress", late)
             logging.shutdown()
-            os._exit(0)  # a thread cannot be ended, and the interpreter would wait for it
+            os._exit(0)  # Python cannot end a thread, and the interpreter would wait for it
 
     def _overdue(self) -> int:
-        edge = getattr(getattr(self, "wsgi", None), "wsgi_app", None)  # none while the app is loaded
+        edge = getattr(getattr(self, "wsgi", None), "wsgi_app", None)  # absent while the app is loading
         return edge.requests.overdue() if isinstance(edge, Edge) else 0
 
-    def _resting(self) -> int:
+    def _idle_connections(self) -> int:
         return len(self.keepalived_conns) + len(self.pending_conns)
 
     def _threads_are_enough(self) -> bool:
-        """Tell whether no connection waits for a thread: who lingers must not keep another from its turn."""
-        return bool(self.alive and self.nr_conns - self._resting() <= self.cfg.threads)
+        """Return whether no connection waits for a thread: lingering must not delay others."""
+        return bool(self.alive and self.nr_conns - self._idle_connections() <= self.cfg.threads)
 
 
-def _next_is_here(conn: Any) -> bool:
+def _next_request_arrived(conn: Any) -> bool:
     poller = select.poll()
     poller.register(conn.sock, select.POLLIN)
     return bool(poller.poll(LINGER_MS))

@@ -1,7 +1,7 @@
-"""Readiness: what ``/ping`` answers.
+"""Readiness: the answer of ``/ping``.
 
-It is answered here, beside the processes that it speaks of, not by a gunicorn worker: it is right at
-once when the model server dies, and is never held up by requests in progress.
+The supervisor answers it instead of a gunicorn worker. So it is correct at once when the model server dies, and
+requests in progress never delay it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lightbox.core.error_bodies import Headers, error_response, http_bytes
 from lightbox.core.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, PermissionDenied, Unavailable
 from lightbox.core.request_context import CALLER_HEADER
 from lightbox.processes import body_memory, refusals
-from lightbox.processes.additions import Asked, ChildSpec, Gate, Probe, headers_of
+from lightbox.processes.additions import Authenticator, ChildSpec, IncomingRequest, Probe, headers_of
 from lightbox.processes.fronts import FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.processes.nginx import QUEUE
@@ -40,8 +40,8 @@ async def get(address: str, path: str) -> tuple[int, bytes]:
     return int(head.split(b" ", 2)[1]) if b" " in head else 0, body
 
 
-def told_in(body: bytes) -> str:
-    """Return the sentence in the body of an error."""
+def error_text(body: bytes) -> str:
+    """Return the message in an error body."""
     try:
         return str(orjson.loads(body)["error"])
     except (ValueError, KeyError, TypeError):
@@ -49,28 +49,28 @@ def told_in(body: bytes) -> str:
 
 
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
-"""Between two looks at what is well, and at what is not."""
+"""Seconds between two checks of a ready and of a failing process."""
 LAST_SECONDS = 5.0
-"""nginx may take so long to read a refusal."""
+"""Seconds that nginx has to read a refusal."""
 GLANCE_SECONDS = 0.02
-"""Between two looks at whether the sidecar may be tried."""
+"""Seconds between two checks whether the sidecar may be probed."""
 STALE_SECONDS = 10.0
-"""A busy model server may answer its status late; for so long its last word counts."""
+"""Seconds for which the last state counts while a busy model server does not answer."""
 
 INSTEAD_HEADER = "X-Lightbox-Instead"
-"""Of a 403 to nginx: what comes instead of an answer, as nginx.conf knows it."""
+"""Header of a 403 to nginx: the name of the response to send, as in nginx.conf."""
 METHOD_HEADER, PATH_HEADER = "x-lightbox-method", "x-lightbox-path"
-"""Of nginx's question: the request's method, and its path as nginx reads it."""
+"""Headers of nginx's request: the caller's method, and its path as normalized by nginx."""
 _HEAD_BYTES = 1 << 19
-"""More than nginx takes of a caller's headers."""
+"""Larger than nginx's limit of a caller's headers."""
 _EMPTY = ("Content-Length", "0")
 _METRICS_REQUESTS = (b"GET /metrics ", b"GET /metrics?")
 
 
 class ServerWatch:
-    """Follows one model server: whether the default model is AVAILABLE in it.
+    """Follows one model server: whether the default model is AVAILABLE.
 
-    Without a default model, in multi-model mode, a server that answers is enough.
+    In multi-model mode, without a default model, an answering server is enough.
     """
 
     def __init__(self, model: str | None, status: ModelStatus) -> None:
@@ -86,13 +86,13 @@ class ServerWatch:
         return time.monotonic() < self._available_until
 
     def lost(self, problem: str) -> None:
-        """Note that requests cannot be served."""
+        """Note that requests cannot be served, and why."""
         self._available_until = 0.0
         self.problem = problem
         self.on_loss()
 
     async def follow(self) -> None:
-        """Poll the model server for the model's state forever."""
+        """Poll the model's state in the model server, forever."""
         while True:
             await self._ask()
             await asyncio.sleep(POLL_SECONDS if self.available else IMPATIENT_SECONDS)
@@ -114,9 +114,10 @@ class ServerWatch:
 
 
 class SidecarWatch:
-    """Follows gunicorn: whether it gets an answer of the default model, tried once after each start of either.
+    """Follows gunicorn: whether it gets a prediction of the default model, probed once after each start of either.
 
-    When a model server is back, an answer that a caller got proves as much, and does not wait behind other callers'.
+    After a restart of the model server, a caller's successful request counts as a probe, and does not wait in the
+    queue.
     """
 
     def __init__(self, model: str | None, address: str, servers: Sequence[ServerWatch], response: LastResponse) -> None:
@@ -128,17 +129,17 @@ class SidecarWatch:
         self._has_failed = False
         self._server_is_back_since: float | None = None
         self._is_known = True
-        self.problem: str | None = "the model has not been tried yet"
-        for server in servers:  # one may be back before the next look
+        self.problem: str | None = "the model has not been probed yet"
+        for server in servers:  # one may be back before the next check
             server.on_loss = self._look_for_server
 
     def ended(self) -> None:
-        """Note that gunicorn is gone. Its workers may answer still: only a try tells of the next one."""
+        """Note that gunicorn has ended. Its workers may still answer: only a probe shows that the next one does."""
         self._is_known = False
-        self._conclude("the sidecar has ended and is started again")
+        self._set_problem("the sidecar has ended and is started again")
 
     async def follow(self) -> None:
-        """Probe the model whenever that is needed, forever."""
+        """Probe the model when necessary, forever."""
         while True:
             if self._look_for_server() and self.problem is not None:
                 self._look()
@@ -151,21 +152,21 @@ class SidecarWatch:
         found = any(server.available for server in self._servers)
         if not found:
             self._server_is_back_since, self._has_failed = None, False
-            self._conclude("the model has not been tried since its server started")
+            self._set_problem("the model has not been probed since its server started")
         return found
 
     def _look(self) -> None:
-        if self._server_is_back_since is None:  # an answer that is noted before is one of the server that is gone
+        if self._server_is_back_since is None:  # an answer noted earlier is from the server that has ended
             self._server_is_back_since = time.monotonic()
         if self._is_known and self._answer.at > self._server_is_back_since:
-            self._conclude(None)
+            self._set_problem(None)
         elif self._trial is None:
             if not self._has_failed:
                 self._trial = asyncio.create_task(self._try())
         elif self._trial.done():
-            self._conclude(self._trial.result())
+            self._set_problem(self._trial.result())
 
-    def _conclude(self, problem: str | None) -> None:
+    def _set_problem(self, problem: str | None) -> None:
         self.problem = problem
         self._is_known = self._is_known or problem is None
         if self._trial is not None:
@@ -173,7 +174,7 @@ class SidecarWatch:
             self._trial = None
 
     async def _try(self) -> str | None:
-        """Return why the sidecar cannot get an answer of the default model, None when it can."""
+        """Return why the sidecar gets no prediction of the default model, None if it does."""
         path = "/internal/probe" if self._model is not None else "/internal/none"
         try:
             status, body = await get(self._address, path)
@@ -181,15 +182,15 @@ class SidecarWatch:
             return "the sidecar is starting"
         if self._model is None or status == 200:
             return None
-        problem = f"the model {self._model!r} does not answer: {told_in(body)}"
-        if status == STATUS_OF_CODE["model_failed"].http:  # it will do so until it is loaded again
+        problem = f"the model {self._model!r} does not answer: {error_text(body)}"
+        if status == STATUS_OF_CODE["model_failed"].http:  # this stays so until the model is loaded again
             self._has_failed = True
             log(f"not ready: {problem}")
         return problem
 
 
 class Health:
-    """Knows whether requests can be served; answers /ping with 200 or 503, and /metrics if there is such a page."""
+    """Knows whether requests can be served; answers /ping with 200 or 503, and /metrics if enabled."""
 
     def __init__(
         self, model: str | None, statuses: Sequence[ModelStatus], sidecar: str, run_dir: Path, slots: int
@@ -199,18 +200,18 @@ class Health:
         self.bodies: body_memory.BodyAccount | None = None
         self.refuse: Callable[[str, Mapping[str, str]], bytes] | None = None
         self.probes: Mapping[str, Probe] = {}
-        self.gate: Gate | None = None
+        self.authenticator: Authenticator | None = None
         self.servers = [ServerWatch(model, status) for status in statuses]
         self.sidecar = SidecarWatch(model, sidecar, self.servers, LastResponse(run_dir))
         self.fronts: dict[str, FrontWatch] = {}
         self.draining = False
 
-    def expect_front(self, spec: ChildSpec) -> None:
-        """Take a front into account: /ping is 200 only while it listens."""
+    def watch_front(self, spec: ChildSpec) -> None:
+        """Make /ping depend on a front: it must listen."""
         self.fronts[spec.name] = FrontWatch(spec)
 
     def problem(self) -> str | None:
-        """Return why requests cannot be served now, or None when they can."""
+        """Return why requests cannot be served now, None if they can."""
         if self.draining:
             return "stopping"
         if not any(server.available for server in self.servers):
@@ -218,15 +219,15 @@ class Health:
         return self.sidecar.problem or next((front.problem for front in self.fronts.values() if front.problem), None)
 
     async def follow(self) -> None:
-        """Watch gunicorn, the fronts and every model server forever."""
+        """Watch gunicorn, the fronts and every model server, forever."""
         fronts = (front.follow() for front in self.fronts.values())
         servers = (server.follow() for server in self.servers)
         await asyncio.gather(self.sidecar.follow(), self.saturation.follow(), *fronts, *servers)
 
     async def serve(self, address: str) -> asyncio.Server:
-        """Listen at ``unix:/path`` or ``host:port``; answer the probes, /metrics, and all else as /ping.
+        """Listen at ``unix:/path`` or ``host:port``; answer the probes, /metrics, and every other path as /ping.
 
-        nginx alone gets answers about room for bodies, and refusals: it lets no such path in.
+        Only nginx gets answers about room for bodies and refusals; it does not forward such paths.
         """
         if address.startswith("unix:"):
             path = address.removeprefix("unix:")
@@ -242,7 +243,7 @@ class Health:
                 writer.write(await self._admit(self.bodies, target, headers_of(head)))
             elif self.refuse and target.startswith(refusals.PATH):
                 writer.write(self.refuse(target, headers_of(head)))
-                await _pass_over(reader, writer)
+                await _drain(reader, writer)
             elif self.metrics and head.startswith(_METRICS_REQUESTS):
                 writer.write(_page(await self.metrics.render(self.problem() is None, self.saturation)))
             else:
@@ -251,20 +252,20 @@ class Health:
         writer.close()
 
     async def _admit(self, bodies: body_memory.BodyAccount, target: str, sent: Mapping[str, str]) -> bytes:
-        """Answer nginx, who asks before it reads a body: whether the caller may come in, and whether there is room."""
-        told: Headers = []
-        if self.gate is not None:
-            asked = Asked(sent.get(METHOD_HEADER, ""), sent.get(PATH_HEADER, ""), sent)
+        """Answer nginx before it reads a body: whether the caller is admitted, and whether there is room."""
+        answer_headers: Headers = []
+        if self.authenticator is not None:
+            asked = IncomingRequest(sent.get(METHOD_HEADER, ""), sent.get(PATH_HEADER, ""), sent)
             try:
-                told = [(CALLER_HEADER, await self.gate(asked))]
+                answer_headers = [(CALLER_HEADER, await self.authenticator(asked))]
             except LightboxError as error:
-                told = [(INSTEAD_HEADER, refusals.DENIED), (refusals.ERROR_HEADER, refusals.written(error))]
-                told.append((CALLER_HEADER, error.caller if isinstance(error, PermissionDenied) else ""))
-                return http_bytes(403, [*told, _EMPTY], b"")
+                answer_headers = [(INSTEAD_HEADER, refusals.DENIED), (refusals.ERROR_HEADER, refusals.written(error))]
+                answer_headers.append((CALLER_HEADER, error.caller if isinstance(error, PermissionDenied) else ""))
+                return http_bytes(403, [*answer_headers, _EMPTY], b"")
         instead = bodies.instead(target, sent.get(body_memory.LENGTH_HEADER, ""))
         if instead is None:
-            return http_bytes(204, told, b"")
-        return http_bytes(403, [*told, (INSTEAD_HEADER, instead), _EMPTY], b"")
+            return http_bytes(204, answer_headers, b"")
+        return http_bytes(403, [*answer_headers, (INSTEAD_HEADER, instead), _EMPTY], b"")
 
     def _reply(self, head: bytes) -> bytes:
         method, target = head.decode("latin-1").split(" ", 2)[:2]
@@ -277,14 +278,16 @@ class Health:
             if problem is None or all(states.values()):
                 return _good(states)
             return _failed(_not_ready(problem), head, [], **states)
-        told = [(SATURATION_HEADER, f"{self.saturation.value:.3f}")]
+        answer_headers = [(SATURATION_HEADER, f"{self.saturation.value:.3f}")]
         if problem is None:
-            return http_bytes(200, [("Content-Type", "application/json"), ("Content-Length", "0"), *told], b"")
-        return _failed(_not_ready(problem), head, told)
+            return http_bytes(
+                200, [("Content-Type", "application/json"), ("Content-Length", "0"), *answer_headers], b""
+            )
+        return _failed(_not_ready(problem), head, answer_headers)
 
 
-async def _pass_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read what nginx sends of a caller's body until it has read the answer: it would lose one whose sender is gone."""
+async def _drain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Read the rest of a caller's body until nginx has read the answer, which it would lose on a closed connection."""
     writer.write_eof()
     with suppress(TimeoutError):
         async with asyncio.timeout(LAST_SECONDS):
@@ -306,7 +309,7 @@ def _not_ready(problem: str) -> Unavailable:
     return Unavailable(f"not ready: {problem}")
 
 
-def _failed(error: LightboxError, head: bytes, told: Headers, **more: Any) -> bytes:
+def _failed(error: LightboxError, head: bytes, answer_headers: Headers, **more: Any) -> bytes:
     sent = headers_of(head)
     status, headers, body = error_response(error, choose_request_id(lambda name: sent.get(name.lower())), **more)
-    return http_bytes(status, headers + told, body)
+    return http_bytes(status, headers + answer_headers, body)

@@ -1,4 +1,4 @@
-"""The text that /metrics answers: what the workers counted, and what the supervisor knows."""
+"""The text of /metrics: the counts of the workers and the state of the supervisor."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATE_SECONDS = 1.0
-"""How long a model server may take to say its models' states; then they are missing from the page."""
+"""Seconds that a model server has to report its models' states; later they are missing from the page."""
 MOST_MODELS = 100
 
 
 @dataclass
 class ProcessFacts:
-    """What the supervisor knows. ``versions`` counts by (model, server, state), ``refused``, nginx's, by reason."""
+    """The supervisor's state. ``versions`` counts by (model, server, state), ``refused`` nginx's refusals by reason."""
 
     ready: bool
     restarts: Mapping[str, int]
@@ -46,19 +46,19 @@ class ProcessFacts:
     refused: Mapping[str, int] = field(default_factory=dict)
     not_served: Sequence[tuple[str, ...]] = ()
     engines: Sequence[tuple[str, ...]] = ()
-    """By the labels of the metric, as ``not_served``."""
+    """By the labels of the metric ``not_served``."""
     saturation: float = 0.0
     in_progress: int = 0
     blocked_reloads: Mapping[str, int] = field(default_factory=dict)
-    """By process, as ``restarts``."""
+    """By process, as in ``restarts``."""
     gauges: Mapping[Metric, Measured] = field(default_factory=dict)
-    """Those of the features, as are the counters."""
+    """The gauges and counters of the features."""
     counters: Mapping[Metric, Measured] = field(default_factory=dict)
 
 
 def exposition(folder: Path, facts: ProcessFacts) -> bytes:
     """Return the page in Prometheus's text format."""
-    # Late: a supervisor that nobody asks for metrics stays as small as it is.
+    # Late import: a supervisor without requests for metrics stays small.
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.multiprocess import MultiProcessCollector
 
@@ -71,7 +71,7 @@ def exposition(folder: Path, facts: ProcessFacts) -> bytes:
 
 
 class _Workers:
-    """A collector of what the workers counted, with nginx's refusals among theirs: to a caller they are the same."""
+    """Collects the counts of the workers, with nginx's refusals added: callers see no difference."""
 
     def __init__(self, workers: Any, refused: Mapping[str, int]) -> None:
         self._workers = workers
@@ -93,7 +93,7 @@ class _Workers:
 
 
 class _Facts:
-    """A collector, as prometheus-client calls it."""
+    """A collector in prometheus-client's form."""
 
     def __init__(self, facts: ProcessFacts) -> None:
         self._facts = facts
@@ -127,7 +127,7 @@ class _Facts:
 
 
 class MetricsPage:
-    """Makes the page for each caller."""
+    """Writes the page for each request."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class MetricsPage:
         measure: Callable[[], Mapping[Metric, Measured]] = dict,
         counters: Collection[Metric] = (),
     ) -> None:
-        """``measure`` returns the values of the features, of which ``counters`` are those that only grow."""
+        """``measure`` returns the values of the features; ``counters`` are those that only grow."""
         self._run_dir = run_dir
         self._folder = run_dir / METRICS_FOLDER
         self._statuses = statuses
@@ -172,7 +172,7 @@ class MetricsPage:
         return await asyncio.to_thread(exposition, self._folder, facts)
 
     async def _versions(self) -> dict[tuple[str, ...], int]:
-        """Ask every model server for the states of its models, one model after another."""
+        """Request the states of all models from every model server, one model after another."""
         names = sorted(self._models())[:MOST_MODELS]
         counts: Counter[tuple[str, ...]] = Counter()
 

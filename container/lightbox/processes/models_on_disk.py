@@ -1,4 +1,4 @@
-"""The models that a start finds, and where their code may lie."""
+"""The models of a start, and the folders of their code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def found_models(settings: Settings) -> list[ModelOnDisk]:
 
 
 def _model_at(path: Path, name: str) -> ModelOnDisk:
-    """Return the one model at a path under the name that it is to have, whatever the path is called."""
+    """Return the one model at a path under the given name, whatever the path's name."""
     if not is_model_name(name):
         raise ModelLayoutError(f"LIGHTBOX_MODELS: {name!r} cannot be a model's name: expected {NAME_EXPECTED}")
     try:
@@ -60,9 +60,9 @@ def plan_models(settings: Settings) -> tuple[dict[str, ModelOnDisk], str]:
 
 @contextmanager
 def unpacked(settings: Settings) -> Iterator[Settings]:
-    """Give settings that name folders in place of models' archives; what is unpacked goes with the block.
+    """Yield settings with folders in place of models' archives; the unpacked files are removed after the block.
 
-    Raises BrokenArchive and RunDirError, and what the block raises as StartError with the archives' names.
+    Raises BrokenArchive and RunDirError. A StartError of the block names the archives.
     """
     named = {"LIGHTBOX_MODEL_DIR": settings.model_dir} if settings.has_fixed_models and not settings.models else {}
     archives = [(f"LIGHTBOX_MODELS: {name}", path) for name, path in settings.models.items()] + list(named.items())
@@ -86,7 +86,7 @@ def unpacked(settings: Settings) -> Iterator[Settings]:
 
 
 def _unpack(archive: Path, folder: Path, variable: str) -> Path:
-    """Unpack an archive into a new folder, and return the folder in it that has the archive's name."""
+    """Unpack an archive into a new folder, and return its subfolder with the archive's name."""
     root = folder / archive.name.removesuffix(".tgz").removesuffix(".tar.gz")
     log(f"unpacking {archive}")
     try:
@@ -97,12 +97,12 @@ def _unpack(archive: Path, folder: Path, variable: str) -> Path:
 
 
 def shared_code_dirs(settings: Settings) -> tuple[Path, ...]:
-    """Return where code for all models may lie; SageMaker has a folder of its own for it in multi-model mode."""
+    """Return the folders of code for all models; SageMaker has one of its own in multi-model mode."""
     beside_models = () if settings.model_dir.is_file() else (settings.model_dir / "code",)
     return beside_models if settings.has_fixed_models else (settings.code_dir, *beside_models)
 
 
 def code_dirs(model: ModelOnDisk, shared: Iterable[Path]) -> list[Path]:
-    """Return where a model's user code may lie: in its own folder, if it has one, then in those for all models."""
+    """Return the folders of a model's code: its own, if it has one, then those for all models."""
     own = [] if model.base_path.is_file() else [model.base_path / "code"]
     return list(dict.fromkeys([*own, *shared]))

@@ -1,4 +1,4 @@
-"""nginx.conf filled in: what nginx bounds besides the sidecar's queue, and what it answers to an overload."""
+"""nginx.conf filled in: nginx's limits, and its answers to an overload."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from lightbox.processes.refusals import UNAVAILABLE
 from lightbox.processes.startup import PortTaken
 
 _TIMES_IN_PROGRESS = 4
-"""Bodies of 0.1 to 1 MB that may be arriving or in progress, for each request that the sidecar takes, at least."""
+"""Minimum number of bodies of 0.1 to 1 MB in progress for each request of the sidecar."""
 TEMPLATE = Path(__file__).with_name("nginx.conf")
 REQUEST_ID = "$lightbox_request_id"
-"""nginx's variable with a request's id, as nginx.conf makes it."""
+"""nginx's variable with a request's id, as in nginx.conf."""
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
 _PROBE_LINE = re.compile(r".*@PROBE@.*\n")
-"""A line of the template that comes once for each probe."""
+"""A line of the template that is repeated for each probe."""
 QUEUE = 4096
 RENEWAL_SECONDS = 2.0
-"""So long after nginx was told to replace its workers, the old ones are taken to accept no more connections."""
+"""Seconds after which the old workers of a reloaded nginx accept no more connections."""
 INHERIT_VARIABLE = "NGINX"
-"""Where nginx is told the sockets that it finds open; it is how a new binary takes over from an old one."""
+"""nginx's variable with inherited sockets, by which a new binary takes over from an old one."""
 
 
 class NginxMissing(StartError):
@@ -51,11 +51,11 @@ INSTALLS = {
     "alpine": "apk add nginx",
     "darwin": "brew install nginx",
 }
-"""The line that installs nginx, by the system's name in /etc/os-release, or the kernel's."""
+"""The command that installs nginx, by the system's name in /etc/os-release, or the kernel's."""
 
 
 def find_nginx() -> str:
-    """Return nginx's path; Debian and Homebrew put it where an ordinary user's PATH does not look."""
+    """Return nginx's path; Debian and Homebrew use folders outside of an ordinary user's PATH."""
     more = "/usr/sbin:/usr/local/sbin:/sbin:/opt/homebrew/bin"
     path = shutil.which("nginx", path=f"{variable('PATH')}:{more}")
     if path is None:
@@ -66,7 +66,7 @@ def find_nginx() -> str:
 
 
 def how_to_install() -> str:
-    """Return the line that installs nginx on this system, or on each that is known where this one is not."""
+    """Return the command that installs nginx on this system, or those of all known systems."""
     try:
         release = platform.freedesktop_os_release()
     except OSError:
@@ -88,9 +88,9 @@ def render(
 ) -> str:
     """Return nginx.conf with every placeholder filled in; an unknown one raises KeyError.
 
-    ``addresses`` are those of SIDECAR and HEALTH, ``room`` is how many bytes large bodies may hold together; another
-    ``generation`` makes nginx begin to count from nothing. ``parts`` are those of the features, and
-    ``probes`` are the paths that the supervisor answers beside /ping.
+    ``addresses`` are those of SIDECAR and HEALTH. ``room`` is the limit of all large bodies in bytes. A new
+    ``generation`` restarts nginx's counters. ``parts`` are those of the features, and ``probes`` are the paths that the
+    supervisor answers beside /ping.
     """
     values = {
         "USER": _user_directive(),
@@ -109,7 +109,7 @@ def render(
         "MIDDLING_BODIES": str(max(_TIMES_IN_PROGRESS * settings.most_requests, room >> 21)),
         "GZIP_TYPES": " ".join(COMPRESSIBLE_TYPES),
         "MAX_REQUESTS": str(settings.most_requests),
-        # Without metrics the sidecar answers that there is no such route.
+        # Without metrics the sidecar answers 404.
         "METRICS": "health" if settings.metrics else "sidecar",
         "PORT": str(settings.port),
         "TLS": "ssl http2" if settings.tls_cert else "",
@@ -133,17 +133,17 @@ def render(
 
 
 def _quotable(text: str) -> str:
-    """Escape what would end a quoted string of nginx's configuration."""
+    """Escape the characters that end a quoted string of nginx's configuration."""
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _user_directive() -> str:
-    """As root, nginx would run its workers as an account that cannot reach the run directory."""
+    """Return the user directive for root: nginx's default account cannot read the run directory."""
     return f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
 
 
 def _overload_bodies(room: int) -> dict[str, str]:
-    """Return what nginx answers to an overload, quoted for single-quoted strings of its configuration."""
+    """Return nginx's answers to an overload, escaped for single-quoted strings of its configuration."""
     unavailable = Unavailable(UNAVAILABLE)
     no_room = Unavailable(
         f"try again: all request bodies together may hold {room >> 20} MiB "
@@ -159,14 +159,14 @@ def _overload_bodies(room: int) -> dict[str, str]:
 
 
 def listen(address: str) -> socket.socket:
-    """Return a listening socket for nginx, not blocking, at ``unix:/path``, ``host:port`` or ``[::]:port``, which takes
-    IPv4 too. Raises OSError."""
+    """Return a non-blocking listening socket for nginx at ``unix:/path``, ``host:port`` or ``[::]:port``, which
+    includes IPv4. Raises OSError."""
     path, (host, _, port) = address.removeprefix("unix:"), address.rpartition(":")
     family = socket.AF_UNIX if path != address else socket.AF_INET6 if "[" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if family == socket.AF_UNIX:
-        Path(path).unlink(missing_ok=True)  # of a process that was killed
+        Path(path).unlink(missing_ok=True)  # left by a killed process
     if family == socket.AF_INET6:
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     try:
@@ -180,7 +180,7 @@ def listen(address: str) -> socket.socket:
 
 
 def listen_for_callers(variable: str, address: str) -> socket.socket:
-    """Return a listening socket at the port that a variable names. Raises PortTaken."""
+    """Return a listening socket at a variable's port. Raises PortTaken."""
     try:
         return listen(address)
     except OSError as error:
@@ -189,19 +189,19 @@ def listen_for_callers(variable: str, address: str) -> socket.socket:
 
 
 def on_all_interfaces(port: int) -> str:
-    """Return the address of a port of all interfaces, of IPv6 and IPv4 where there are both."""
+    """Return the address of a port on all interfaces, for IPv6 and IPv4 where available."""
     return f"[::]:{port}" if socket.has_dualstack_ipv6() else f"0.0.0.0:{port}"
 
 
 def inherited(listeners: Sequence[socket.socket]) -> dict[str, str]:
-    """Return the environment in which nginx finds the sockets; the descriptors must be left open for it."""
+    """Return the environment that passes the sockets to nginx; their descriptors must stay open for it."""
     return {INHERIT_VARIABLE: "".join(f"{listener.fileno()};" for listener in listeners)}
 
 
 def http2_warning() -> str | None:
-    """Return a sentence where the nginx here may lack the mend of HTTP/2 rapid reset, CVE-2023-44487.
+    """Return a warning if the installed nginx may lack the fix of HTTP/2 rapid reset, CVE-2023-44487.
 
-    None where it has it, and where there is no dpkg that tells.
+    None if it has the fix, and without dpkg.
     """
     if shutil.which("dpkg-query") is None:
         return None
@@ -210,13 +210,13 @@ def http2_warning() -> str | None:
     if not version or resists_rapid_reset(version):
         return None
     return (
-        f"nginx {version} may lack the mend of HTTP/2 rapid reset (CVE-2023-44487), by which one caller takes the time "
-        "of the processors: expected Debian 12's 1.22.1-9+deb12u11, or 1.25.3, or later"
+        f"nginx {version} may lack the fix of HTTP/2 rapid reset (CVE-2023-44487), with which one caller can use up "
+        "the processors: expected Debian 12's 1.22.1-9+deb12u11, or 1.25.3, or later"
     )
 
 
 def resists_rapid_reset(version: str) -> bool:
-    """Tell whether a version of Debian's package has the mend: from 1.25.3 on, in Debian 12 from its 11th update on."""
+    """Return whether a version of Debian's package has the fix: 1.25.3, or Debian 12's update 11, or later."""
     found = re.match(r"(\d+)\.(\d+)\.(\d+)(?:-9\+deb12u(\d+))?", version)
     if found is None:
         return False

@@ -1,4 +1,4 @@
-"""Lines of nginx's log: requests that it answered itself, bodies that it is done with, workers that it lost."""
+"""Lines of nginx's log: requests that nginx answered itself, released bodies, lost workers."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 
 LEVELS = ("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg")
 _LEAST_SAID = "error"
-"""nginx says at least this much, whatever the operator wants to read: refusals and lost workers are told so."""
+"""nginx's least verbose level; at this level it still reports refusals and lost workers."""
 
 _LINE = re.compile(rf"\S+ \S+ \[(?P<level>{'|'.join(LEVELS)})\] \d+#\d+: (\*\d+ )?(?P<said>.*)")
-"""Date, time, level, process and connection. Matched from its beginning: a caller's words come later in a line."""
+"""Date, time, level, process and connection. Anchored at the beginning: a caller's text comes later in a line."""
 
 _REFUSED = "no live upstreams while connecting to upstream"
-"""nginx refuses a request because the sidecar has as many as it takes: the request's own line says so too."""
+"""nginx refuses a request because the sidecar is full. The request's own line reports it too."""
 
 ANSWERED = "lightbox-answered "
-"""What the line of a request that nginx itself answered begins with, as nginx.conf has it; JSON follows."""
+"""First word of the line about a request that nginx answered itself, as in nginx.conf; JSON follows."""
 
 FINISHED = "lightbox-finished "
-"""What the line of a request with a counted body begins with, once nginx is done with it: worker and request follow."""
+"""First word of the line about a request with a counted body at its end; worker and request follow."""
 
 _LOST_WORKER = re.compile(r"worker process (\d+) exited (on signal|with fatal code)")
-_DIGITS = re.compile("[0-9]{1,18}")  # a caller's own Content-Length, which may be why it was refused
+_DIGITS = re.compile("[0-9]{1,18}")  # a caller's own Content-Length, which may be the reason for the refusal
 
 
 def level_to_log(wanted: str) -> str:
-    """Return the level that nginx is to log at when an operator wants to read ``wanted``."""
+    """Return nginx's log level for the operator's level ``wanted``."""
     return min(wanted, _LEAST_SAID, key=LEVELS.index)
 
 
 class NginxLog:
-    """Hears every line; calls ``answered`` with what is told of a request that nginx answered itself, ``finished``
-    with the worker and the request whose counted body is gone, and ``lost_worker`` when a worker died."""
+    """Parses nginx's log. Calls ``answered`` with the JSON of a request that nginx answered itself, ``finished`` with
+    worker and request of a released body, and ``lost_worker`` when a worker has died."""
 
     def __init__(
         self,
@@ -54,62 +54,62 @@ class NginxLog:
         self._lost_worker = lost_worker
 
     def edit(self, line: str) -> str | None:
-        """Return a line that is to be logged, None for others; note what they tell."""
-        return None if self.swallows(line) else line
+        """Return a line for the log, None if it is dropped."""
+        return None if self.consumes(line) else line
 
-    def swallows(self, line: str) -> bool:
-        """Act upon a line, and tell whether nobody is to read it as it is."""
+    def consumes(self, line: str) -> bool:
+        """Handle a line; return whether to drop it from the log."""
         if line.startswith(ANSWERED):
             try:
                 self._answered(line.removeprefix(ANSWERED))
-            except ValueError:  # not as it was written: better shown than lost, with all that comes after it
+            except ValueError:  # in another form: better shown than lost
                 return False
             return True
         if line.startswith(FINISHED):
             worker, _, request = line.removeprefix(FINISHED).partition(" ")
             self._finished(worker, request)
             return True
-        told = _LINE.match(line)
-        if told is None:
+        entry = _LINE.match(line)
+        if entry is None:
             return False
-        if told["said"].startswith(_REFUSED):
+        if entry["said"].startswith(_REFUSED):
             return True
-        if lost := _LOST_WORKER.match(told["said"]):
+        if lost := _LOST_WORKER.match(entry["said"]):
             self._lost_worker(lost[1])
-        return LEVELS.index(told["level"]) < self._wanted
+        return LEVELS.index(entry["level"]) < self._wanted
 
 
 class RefusedRequests:
-    """Logs and counts each."""
+    """Logs and counts the requests that nginx refused."""
 
     def __init__(self, log: Observer) -> None:
         self._log = log
         self.reasons: Counter[str] = Counter()
-        """How many there were of each error code, for ``/metrics``."""
+        """The number of refusals by error code, for ``/metrics``."""
 
-    def answered(self, told: str) -> None:
-        """Log and count a request by what nginx tells of it, JSON as nginx.conf has it."""
-        fields = orjson.loads(told)
+    def answered(self, line: str) -> None:
+        """Log and count a request from nginx's JSON about it."""
+        fields = orjson.loads(line)
         self.reasons[fields["code"]] += 1
         self._log.responded(_read(fields))
 
 
-def _read(told: dict[str, Any]) -> FinishedRequest:
-    # The first line as it came: where it is no HTTP, it has neither method nor path.
-    method, _, rest = told["request"].partition(" ")
+def _read(fields: dict[str, Any]) -> FinishedRequest:
+    # The raw request line: if it is not HTTP, it has neither method nor path.
+    method, _, rest = fields["request"].partition(" ")
     well_formed = method.isascii() and method.isalpha() and rest.startswith("/")
     context = RequestContext(0)
-    context.started -= told["seconds"]
-    if caller := told.get("caller"):
+    context.started -= fields["seconds"]
+    if caller := fields.get("caller"):
         context.note(caller=caller)
     return FinishedRequest(
-        request_id=told["request_id"],
+        request_id=fields["request_id"],
         method=method if well_formed else "-",
         path=rest.partition(" ")[0].partition("?")[0] if well_formed else "-",
         route=UNMATCHED,
-        status=int(told["status"]),
-        bytes_in=int(told["bytes_in"]) if _DIGITS.fullmatch(told["bytes_in"]) else 0,
-        bytes_out=told["bytes_out"],
-        error_code=told["code"],
+        status=int(fields["status"]),
+        bytes_in=int(fields["bytes_in"]) if _DIGITS.fullmatch(fields["bytes_in"]) else 0,
+        bytes_out=fields["bytes_out"],
+        error_code=fields["code"],
         context=context,
     )

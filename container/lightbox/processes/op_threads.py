@@ -1,4 +1,4 @@
-"""How many threads the model server uses for one operation, where the settings leave it open.
+"""The number of intra-op threads of the model server, where the settings leave it open.
 
 docs/adr/078-threads-from-the-graph.md says why.
 """
@@ -21,19 +21,19 @@ from lightbox.processes.commands import BINARY, gpu_names, model_server_program
 MOST_MULTIPLICATIONS = 400_000_000
 """Up to here, one call is as fast with one thread as with two. Above, two threads answer a single client sooner."""
 MEASURED_CORES = 2
-"""With more cores nothing was measured."""
+"""More cores were not measured."""
 
 
 @dataclass(frozen=True)
 class OpThreads:
-    """The number of threads and, in words, why; ``for_server`` is what its flag says, 0 for no flag."""
+    """The number of threads and the reason; ``for_server`` is the value of the flag, 0 for no flag."""
 
     count: int
     why: str
     for_server: int
 
     def __str__(self) -> str:
-        return f"threads for one operation of TensorFlow: {self.count or 'chosen by TensorFlow'} ({self.why})"
+        return f"TensorFlow intra-op threads: {self.count or 'chosen by TensorFlow'} ({self.why})"
 
     def applied(self, settings: Settings) -> Settings:
         """Return the settings with this number."""
@@ -54,13 +54,13 @@ def choose(settings: Settings, models: Iterable[ModelOnDisk]) -> OpThreads:
     is_light, why = _judge(settings, models, cores)
     if is_light:
         return OpThreads(1, why, 1)
-    # TensorFlow counts the cores of the machine, not those of the quota. The embedded server knows the quota itself,
-    # and would take the flag to mean OpenVINO as well.
+    # TensorFlow counts the machine's cores and ignores the quota. The embedded server knows the quota, and would apply
+    # the flag to OpenVINO as well.
     return OpThreads(cores, why, cores if is_binary else 0)
 
 
 def _judge(settings: Settings, models: Iterable[ModelOnDisk], cores: int) -> tuple[bool, str]:
-    """Return whether calls are too short to be divided, and why."""
+    """Return whether calls are too short to be divided among threads, and why."""
     if cores > MEASURED_CORES:
         return False, f"one for each of {cores} cores"
     if not settings.has_fixed_models:
@@ -74,17 +74,17 @@ def _judge(settings: Settings, models: Iterable[ModelOnDisk], cores: int) -> tup
     for model in models:
         work = _work(model)
         if work is None:
-            return False, f"one for each of {cores} cores: the graph of {model.name} does not tell how much it computes"
+            return False, f"one for each of {cores} cores: the graph of {model.name} does not show its multiplications"
         heaviest, largest = max((heaviest, largest), (model.name, work * rows), key=lambda item: item[1])
-    figure = f"a {call} of {heaviest} takes {largest / 1e6:,.0f} million multiplications"
-    most = f"{MOST_MULTIPLICATIONS / 1e6:,.0f} million"
+    amount = f"{largest / 1e6:,.0f}" if largest >= 1e6 else "fewer than 1"
+    figure = f"{amount} million multiplications per {call}, the limit is {MOST_MULTIPLICATIONS / 1e6:,.0f} million"
     if largest > MOST_MULTIPLICATIONS:
-        return False, f"one for each of {cores} cores: {figure}, more than {most}"
-    return True, f"{figure}, at most {most}"
+        return False, f"one for each of {cores} cores: {heaviest} is large, {figure}"
+    return True, f"{heaviest} is small: {figure}"
 
 
 def _work(model: ModelOnDisk) -> int | None:
-    """Return the multiplications of the newest version's call, None where they cannot be told."""
+    """Return the multiplications of a call of the newest version, None if unknown."""
     try:
         return multiplications(newest_folder(model))
     except StartError:

@@ -1,4 +1,4 @@
-"""What the newest version of a model cannot follow of its options: outputs, scaling and labels that do not fit it."""
+"""Options that the newest version of a model cannot follow: outputs, scaling and labels that do not fit it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lightbox.user_code.paths import find_code
 
 
 def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[tuple[bool, str]]:
-    """Yield what a model's newest version cannot follow, and whether it is its own lightbox.json that asks for it.
+    """Yield the options that a model's newest version cannot follow, and whether they are from its own lightbox.json.
 
-    Raises ModelOptionsError and UserCodeError for what cannot be read in ``code_dirs``.
+    Raises ModelOptionsError and UserCodeError for unreadable files in ``code_dirs``.
     """
     options = load_options(code_dirs, settings)
     return misfits(model.name, newest_signatures(model), options, code_dirs, settings)
@@ -31,8 +31,8 @@ def misfits(
     code_dirs: Sequence[Path],
     settings: Settings,
 ) -> Iterator[tuple[bool, str]]:
-    """Yield what a version with these signatures cannot follow, as ``option_problems`` does of these ``options``."""
-    # Code of a user's may scale and name classes by itself.
+    """Yield which of these ``options`` a version with these signatures cannot follow, as ``option_problems`` does."""
+    # The user's code may scale and name classes by itself.
     signature = signatures.get(DEFAULT_SIGNATURE) if find_code(code_dirs) is None else None
     found = {"outputs": _misfit_of_outputs(model, signatures, options)}
     if wanted := image_input(signature.with_layout(options.layout)) if signature else None:
@@ -49,7 +49,7 @@ def misfits(
 
 
 def _misfit_of_outputs(model: str, signatures: Mapping[str, SignatureSpec], options: ModelOptions) -> str | None:
-    """Return what is wrong with the outputs that are asked for, None where the signatures give them all."""
+    """Return the problem with the wanted outputs, None if the signatures have them all."""
     known = {name for signature in signatures.values() for name in signature.outputs}
     unknown = [name for name in options.outputs or () if known and name not in known]
     if not unknown:

@@ -1,6 +1,6 @@
-"""What nginx refuses for another reason than an overload: the supervisor writes it, in the form that the caller reads.
+"""nginx's refusals other than overload, written by the supervisor in the form of the caller's protocol.
 
-nginx asks for ``/refusal/.../STATUS``, which it lets no caller reach, and tells of the request by headers of its own.
+nginx requests ``/refusal/.../STATUS``, an internal path, and describes the caller's request in headers of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import quote, unquote
 
 from lightbox.core.edge import choose_request_id
-from lightbox.core.error_bodies import error_response, grpc_ending, http_bytes
+from lightbox.core.error_bodies import error_response, grpc_trailers, http_bytes
 from lightbox.core.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -26,49 +26,48 @@ from lightbox.machine.temporary_storage import storage_full
 from lightbox.processes.body_memory import FAILURE, LENGTH_HEADER, missing_storage
 
 PATH = "/refusal/"
-"""How the path begins with which nginx asks; the status that nginx has for the request ends it."""
+"""Path prefix of nginx's internal request; the status that nginx chose ends the path."""
 REQUEST_HEADER = "x-lightbox-request"
-"""Where nginx tells the caller's request line, as it came, cut after 300 characters."""
+"""Header with the caller's raw request line, cut after 300 characters."""
 FORM_HEADER = "x-lightbox-form"
-"""Where nginx tells the form: ``json``, ``model_error`` as SageMaker's clients read it, or ``grpc``."""
+"""Header with the form: ``json``, ``model_error`` for SageMaker's clients, or ``grpc``."""
 ERROR_HEADER = "x-lightbox-error"
-"""Where nginx tells the error of who was not let in, as ``written``."""
+"""Header with the error of a rejected caller, as ``written`` returns it."""
 DENIED = "denied"
-"""What ends the path for it, in place of a status."""
+"""End of the path for a rejected caller, in place of a status."""
 CODE_HEADER = "X-Lightbox-Code"
-"""Of an answer: the error's code, for nginx's log; nginx hides it from the caller."""
+"""Response header with the error's code for nginx's log; nginx hides it from the caller."""
 UNAVAILABLE = (
     "try again: as many requests as are allowed are in progress and waiting, "
     "or the sidecar is starting, restarting or stopping"
 )
-"""What a caller is told of an overload, and where nginx itself has failed for a reason that nobody knows."""
+"""Message for an overload, and for an unknown failure of nginx."""
 
 _DENIALS = {kind.code: kind for kind in (Unauthenticated, PermissionDenied, Unavailable)}
 _ALLOWED = ("GET", "HEAD", "POST", "DELETE")
 
 
 def refusal(settings: Settings, target: str, sent: Mapping[str, str]) -> bytes:
-    """Return the whole response to nginx's question for ``target``, whose headers are ``sent``, by name in lower
-    case."""
+    """Return the whole response to nginx's request for ``target`` with the headers ``sent``, by lower-case name."""
     error = _error(settings, target, sent)
     request_id, form = choose_request_id(lambda name: sent.get(name.lower())), sent.get(FORM_HEADER)
     code = (CODE_HEADER, error.code)
     if form == "grpc":
-        headers = [("content-type", "application/grpc"), ("content-length", "0"), *grpc_ending(error, request_id)]
+        headers = [("content-type", "application/grpc"), ("content-length", "0"), *grpc_trailers(error, request_id)]
         return http_bytes(200, [*headers, code], b"")
-    # A request that nginx cannot read is told so in one form, whatever its path.
+    # A request that nginx cannot read has one form, whatever its path.
     path = "/endpoints/" if form == "model_error" and not isinstance(error, BadRequest) else ""
     status, headers, body = error_response(error, request_id, path)
     return http_bytes(status, [*headers, code], body)
 
 
 def written(error: LightboxError) -> str:
-    """Return code and message as a header has them."""
+    """Return code and message as a header value."""
     return f"{error.code} {quote(error.message)}"
 
 
-def _denial(told: str) -> LightboxError:
-    code, _, message = told.partition(" ")
+def _denial(text: str) -> LightboxError:
+    code, _, message = text.partition(" ")
     return _DENIALS[code](unquote(message))
 
 

@@ -1,7 +1,7 @@
-"""Sees a model server that changes its models no more: what it serves is answered as ever, and nothing else shows it.
+"""Detects a model server that no longer changes its models: it still answers, and shows no other sign.
 
-tensorflow_model_server loads nothing while one folder of its configuration is missing, and takes no other configuration
-while it waits for what it was told to load. Only its end helps.
+tensorflow_model_server loads nothing while a folder of its configuration is missing, and accepts no other configuration
+while it waits for a load. Only a restart helps.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from pathlib import Path
 
 from lightbox.telemetry.logs import log
 from lightbox.transports.model_status import ModelStatus
-from lightbox.transports.standing_reload import StandingReload, standing
+from lightbox.transports.pending_reload import PendingReload, find_pending
 
 LOOK_SECONDS = 1.0
 MOST_LOADING = 10
-"""A server that is loading is left alone, so many times as long as a load may take: its end is one of all models."""
+"""Number of load times that a loading server gets: its end interrupts all models."""
 _WORKING = ("START", "LOADING")
 
 
 @dataclass
-class _Seen:
-    """A reload that stands: since when, and since when its server has loaded nothing, in seconds."""
+class _ObservedReload:
+    """A pending reload: the times since it is pending, and since its server is idle, in seconds."""
 
-    reload: StandingReload
+    reload: PendingReload
     since: float
     idle_since: float
 
 
 class ReloadWatch:
-    """Follows the reloads of all model servers. ``seconds`` is what a load may take; ``end`` ends a server."""
+    """Follows the reloads of all model servers. ``seconds`` is the limit of a load; ``end`` ends a server."""
 
     def __init__(
         self, run_dir: Path, statuses: Sequence[ModelStatus], seconds: float, end: Callable[[int], object]
@@ -40,31 +40,31 @@ class ReloadWatch:
         self._statuses = statuses
         self._seconds = seconds
         self._end = end
-        self._seen: dict[int, _Seen] = {}
+        self._seen: dict[int, _ObservedReload] = {}
 
     async def follow(self) -> None:
-        """Look at all servers for ever."""
+        """Check all servers, forever."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self.look(asyncio.get_running_loop().time())
 
     async def look(self, now: float) -> None:
-        """Look at each server once, and end those in which a reload stands for too long."""
+        """Check each server once, and end those with a reload that is pending for too long."""
         for server, status in enumerate(self._statuses):
-            reload = standing(self._run_dir, server)
-            versions = await status.told(reload.model) if reload else None
-            if reload is None or versions is None:  # a server that is away or starts has its time before it
+            reload = find_pending(self._run_dir, server)
+            versions = await status.versions_in_time(reload.model) if reload else None
+            if reload is None or versions is None:  # a server that is away or starting is not charged
                 self._seen.pop(server, None)
                 continue
             seen = self._seen.get(server)
             if seen is None or seen.reload != reload:
-                seen = self._seen[server] = _Seen(reload, now, now)
+                seen = self._seen[server] = _ObservedReload(reload, now, now)
             if any(version.state in _WORKING for version in versions.values()):
                 seen.idle_since = now
             if now - seen.idle_since >= self._seconds or now - seen.since >= MOST_LOADING * self._seconds:
                 del self._seen[server]
                 log(
                     f"model server {server} has not done the {reload.change} of the model {reload.model!r} in "
-                    f"{now - seen.since:.0f} s and does no other: it is ended, and is started again with what is loaded"
+                    f"{now - seen.since:.0f} s and accepts no other: it is restarted with the loaded models"
                 )
                 self._end(server)

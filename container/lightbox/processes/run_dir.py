@@ -14,21 +14,21 @@ from lightbox.machine.shared_files import hold, hold_new
 from lightbox.machine.temporary_storage import is_full, temporary_folder
 
 SOCKET_PATH_LIMIT = 100
-"""A unix socket's path has 108 bytes on Linux; some are left for what programs append."""
+"""A unix socket's path has 108 bytes on Linux; some are reserved for suffixes."""
 
 
 PREFIX, LOCK = "lightbox-", "lock"
-"""Of a folder's name, and of the file in it whose lock its process holds as long as it lives."""
+"""Prefix of a folder's name, and the name of its lock file; the process holds the lock as long as it lives."""
 LONGEST_SOCKET = "model_server_63.sock"
-"""Where this fits all sockets fit."""
+"""A socket name as long as the longest one."""
 
 
 MEMORY_FOLDER = "/dev/shm"  # noqa: S108 - each run has a folder of its own there
-"""Files there are memory, and no disk sees them."""
+"""Files in this folder are in memory, and never on a disk."""
 SHORT_FOLDERS = ("/tmp", MEMORY_FOLDER)  # noqa: S108 - each run has a folder of its own there
-"""Where sockets are when the run directory's path is too long for them."""
+"""Folders for sockets when the run directory's path is too long."""
 START_BYTES = 1 << 20
-"""Space for what a start writes: configurations, the plan, what children leave for each other."""
+"""Bytes that a start writes: configurations, the plan, files of the children."""
 
 
 class RunDirError(StartError):
@@ -36,7 +36,7 @@ class RunDirError(StartError):
 
 
 class RunDir:
-    """A fresh folder under TMPDIR, removed by ``remove``; one whose process was killed is removed by the next."""
+    """A new folder under TMPDIR, removed by ``remove``; the next start removes that of a killed process."""
 
     def __init__(self) -> None:
         self._claims: list[socket.socket] = []
@@ -56,7 +56,7 @@ class RunDir:
         self._sockets = self._find_sockets()
 
     def _find_room(self, parent: str) -> None:
-        """Write what a start may write, and remove it."""
+        """Write as many bytes as a start needs, and remove them."""
         try:
             (self.path / "room").write_bytes(bytes(START_BYTES))
             (self.path / "room").unlink()
@@ -79,20 +79,20 @@ class RunDir:
         )
 
     def _add(self, parent: str) -> Path:
-        """Make a folder somewhere else that goes with this one."""
+        """Make a folder elsewhere that is removed with this one."""
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         self._more.append((folder, hold_new(folder / LOCK)))
         _remove_abandoned(folder.parent)
         return folder
 
     def socket_path(self, name: str) -> Path:
-        """Return where to put a unix socket."""
+        """Return the path for a unix socket."""
         return self._sockets / f"{name}.sock"
 
     def make_folder_in_memory(self, name: str, size: int) -> Path:
-        """Make a folder, in memory if there are ``size`` bytes free; return where it is. It can be called once.
+        """Make a folder, in memory if ``size`` bytes are free there; return its path. May be called once.
 
-        In the run directory it is a folder or a link of that name. It goes with the run directory.
+        The run directory has a folder or link of that name. It is removed with the run directory.
         """
         link = self.path / name
         with suppress(OSError):
@@ -104,10 +104,10 @@ class RunDir:
         return link
 
     def claim(self, port: int) -> bool:
-        """Take a port that nobody listens on, so that no other Lightbox that starts at this moment takes it too."""
+        """Reserve a free port, so that no other starting Lightbox takes it."""
         if not port_is_free(port):
             return False
-        # A name in Linux's abstract namespace: known to the whole machine, no file, gone with this process.
+        # A name in Linux's abstract namespace: visible to the whole machine, no file, freed with the process.
         claim = socket.socket(socket.AF_UNIX)
         try:
             claim.bind(f"\0lightbox-port-{port}")
@@ -124,7 +124,7 @@ class RunDir:
         self.remove()
 
     def remove(self) -> None:
-        """Remove the folder and all in it, and give up what was claimed."""
+        """Remove the folder and its content, and release the reserved ports."""
         while self._claims:
             self._claims.pop().close()
         for folder, lock in [(self.path, self._lock), *self._more]:
@@ -138,16 +138,16 @@ def _too_full(folder: str) -> str:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove the run directories whose process was killed: the lock in them is nobody's."""
+    """Remove the run directories of killed processes, whose locks are free."""
     for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
-        with suppress(OSError):  # another user's, or gone by now
+        with suppress(OSError):  # another user's, or removed meanwhile
             if (descriptor := hold(lock, flags=os.O_RDWR | os.O_NOFOLLOW)) is not None:
                 shutil.rmtree(lock.parent, ignore_errors=True)
                 os.close(descriptor)
 
 
 def port_is_free(port: int) -> bool:
-    """Tell whether a server could listen on a port of all interfaces."""
+    """Return whether a server could listen on a port of all interfaces."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

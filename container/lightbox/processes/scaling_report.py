@@ -1,6 +1,6 @@
-"""What is said at start about the pixels of a model: which scaling they get, and what its files tell about it.
+"""The start's report on the pixels of a model: their scaling, and what the model's files show about it.
 
-A scaling that is not the one of the training makes no error: the model answers with other scores.
+A wrong scaling raises no error: the model answers with wrong scores.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ PIXELS = {
     "torch": "less the mean of ImageNet, by its deviation: about -2..2",
     "caffe": "in the order BGR, less the mean of ImageNet: -124..152",
 }
-"""What pixels are after each scaling."""
+"""The range of pixels after each scaling."""
 KERAS_METADATA = "keras_metadata.pb"
 KERAS_CONFIGURATIONS = ("config.json", "keras_config.json", "metadata.json")
-"""Where Keras's description of the layers may lie, in the version's folder or the model's."""
+"""Files of Keras's description of the layers, in the version's folder or the model's."""
 _MOST_BYTES = 64 << 20
 _NORMALIZED = 20.0
-"""A range that models are trained on is smaller: what makes such a one of 0..255 wants these."""
+"""Largest usual range of training pixels: a graph that maps 0..255 into it expects 0..255."""
 
 
-class _Expects(Enum):
-    """What the graph says of the pixels that it wants."""
+class _PixelRange(Enum):
+    """The range of pixels that the graph expects."""
 
     WHOLE = "0..255"
     SMALL = "about 0..1"
@@ -53,7 +53,7 @@ class _Expects(Enum):
 
 @dataclass(frozen=True)
 class ScalingLine:
-    """One line about a model's pixels; ``wrong`` where it should be looked at."""
+    """One line about a model's pixels; ``wrong`` if it needs attention."""
 
     text: str
     wrong: bool
@@ -63,16 +63,16 @@ class ScalingLine:
 
 
 def scaled_input(model: ModelOnDisk, layout: str | None = None) -> ImageInput | None:
-    """Return the input of a model that takes pixels as floating-point numbers, None for every other model."""
+    """Return the input for pixels as floating-point numbers, None for a model without one."""
     signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
     wanted = image_input(signature.with_layout(layout)) if signature else None
     return wanted if wanted is not None and not wanted.encoded and "float" in wanted.dtype else None
 
 
 def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ScalingLine | None:
-    """Return the line about a model, None for one that takes no pixels as floating-point numbers.
+    """Return the line about a model, None without an input for pixels as floating-point numbers.
 
-    Raises ModelOptionsError and UserCodeError for what cannot be read in ``code_dirs``.
+    Raises ModelOptionsError and UserCodeError for unreadable files in ``code_dirs``.
     """
     options, code = load_options(code_dirs, settings), find_code(code_dirs)
     wanted = scaled_input(model, options.layout)
@@ -90,7 +90,7 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settin
 
 
 def _place(options: ModelOptions, code_dirs: Sequence[Path], settings: Settings) -> str:
-    """Return what says the scaling."""
+    """Return the source of the scaling: a file or a variable."""
     if variable := settings.of(OptionSettings).variable("scaling"):
         return variable
     if options.preset and PRESETS[options.preset]["scaling"] == options.scaling:
@@ -105,7 +105,7 @@ def _pixels(options: ModelOptions) -> str:
 
 
 def scaling_lines(models: Iterable[tuple[ModelOnDisk, Sequence[Path]]], settings: Settings) -> list[ScalingLine]:
-    """Return the lines about models with the folders of their code; none about what cannot be read."""
+    """Return the lines about models with the folders of their code; unreadable models have none."""
     lines = []
     for model, code_dirs in models:
         with suppress(StartError):
@@ -114,39 +114,39 @@ def scaling_lines(models: Iterable[tuple[ModelOnDisk, Sequence[Path]]], settings
     return lines
 
 
-def _advice(expects: _Expects, scaling: str, given: bool) -> str:
-    if expects is _Expects.WHOLE and scaling != "none":
+def _advice(expects: _PixelRange, scaling: str, given: bool) -> str:
+    if expects is _PixelRange.WHOLE and scaling != "none":
         return "pixels are scaled twice, the graph wants 0..255; set scaling to none"
-    if expects is _Expects.SMALL and scaling in ("none", "caffe"):
+    if expects is _PixelRange.SMALL and scaling in ("none", "caffe"):
         return "this suits pixels 0..1; set scaling to unit"
-    if expects is _Expects.NOT_FOUND and not given:
+    if expects is _PixelRange.NOT_FOUND and not given:
         return "few models are trained on 0..255; set scaling to that of the training, or to none if it was 0..255"
     return ""
 
 
-def _look(folder: Path, name: str) -> tuple[_Expects, str]:
-    """Return what a version's files tell of the pixels that it wants, and a clause that says so."""
+def _look(folder: Path, name: str) -> tuple[_PixelRange, str]:
+    """Return the range of pixels that a version's files show, and a clause about it."""
     if file := model_file(folder):
-        return _Expects.UNKNOWN, f"what {file.path.name} does with them is not read"
+        return _PixelRange.UNKNOWN, f"what {file.path.name} does with them is not read"
     layer = _keras_layer(folder)
     said = f"; {layer}" if layer else ""
     try:
         found = input_rescaling(folder, DEFAULT_SIGNATURE, name)
     except ModelFileError:
-        return _Expects.UNKNOWN, f"what {FILE} does with them cannot be read{said}"
+        return _PixelRange.UNKNOWN, f"what {FILE} does with them cannot be read{said}"
     expects, clause = _read(found)
-    if layer and expects is _Expects.NOT_FOUND:  # before the graph or in it: the two do not agree
-        expects = _Expects.UNKNOWN
+    if layer and expects is _PixelRange.NOT_FOUND:  # before the graph or inside it: the two disagree
+        expects = _PixelRange.UNKNOWN
     return expects, f"{clause}{said}"
 
 
-def _read(found: Rescaling) -> tuple[_Expects, str]:
+def _read(found: Rescaling) -> tuple[_PixelRange, str]:
     if found.unknown and found.changes_nothing:
         why = f"its first operation is {found.unknown}, with values that are not in it or more than one path"
-        return _Expects.UNKNOWN, f"cannot tell whether {FILE} rescales, as {why}"
+        return _PixelRange.UNKNOWN, f"cannot tell whether {FILE} rescales, as {why}"
     if found.changes_nothing:
         followed = f", the image goes to {found.followed_by}" if found.followed_by else ""
-        return _Expects.NOT_FOUND, f"no rescaling layer was found in {FILE}{followed}"
+        return _PixelRange.NOT_FOUND, f"no rescaling layer was found in {FILE}{followed}"
     low, high = found.limits(0, 255)
     after = f", and {found.unknown} may change that" if found.unknown else ""
     clause = f"{FILE} itself makes {low:.4g}..{high:.4g} of 0..255{after}"
@@ -154,22 +154,22 @@ def _read(found: Rescaling) -> tuple[_Expects, str]:
     if max(factors) * 255 <= _NORMALIZED or (
         all(abs(factor - 1) < 1e-3 for factor in factors) and max(map(abs, found.offset)) > 5
     ):
-        return _Expects.WHOLE, clause
+        return _PixelRange.WHOLE, clause
     if min(factors) >= 0.5 and max(factors) < 10 and max(map(abs, found.offset)) < 5:
-        return _Expects.SMALL, clause
-    return _Expects.UNKNOWN, f"{clause}, which tells nothing of the pixels that it wants"
+        return _PixelRange.SMALL, clause
+    return _PixelRange.UNKNOWN, f"{clause}, which does not show the range of pixels"
 
 
 def _keras_layer(folder: Path) -> str:
-    """Return a clause about the first layer of Keras's description that rescales, "" where there is none."""
+    """Return a clause about the first rescaling layer in Keras's description, "" if there is none."""
     for path, text in _descriptions(folder):
         with suppress(ValueError, RecursionError):
             for layer in _layers(json.loads(text)):
                 config = layer.get("config") or {}
-                told = ", ".join(
+                descriptions = ", ".join(
                     f"{key}={config[key]}" for key in ("scale", "offset", "mean", "variance") if key in config
                 )
-                return f"{path} names a layer {layer['class_name']}({told[:80]})"
+                return f"{path} names a layer {layer['class_name']}({descriptions[:80]})"
     return ""
 
 
@@ -188,7 +188,7 @@ def _descriptions(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _layers(description: Any) -> Iterator[dict[str, Any]]:
-    """Yield the descriptions of rescaling layers, in their order."""
+    """Yield the descriptions of rescaling layers in order."""
     if isinstance(description, list):
         for item in description:
             yield from _layers(item)

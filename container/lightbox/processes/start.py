@@ -1,4 +1,4 @@
-"""What is decided when the first process is about to be started."""
+"""The decisions of a start, made before the first process runs."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class Start:
     plan: ServingPlan
     run_dir: RunDir
     features: Sequence[str] = ()
-    """The names of those that the settings turn on."""
+    """The names of the enabled features."""
 
     @property
     def plan_file(self) -> Path:
-        """Where workers find the plan."""
+        """Path of the plan for workers."""
         return self.run_dir.path / "plan.json"
 
     def address(self, name: str) -> str:
-        """Return where a process of ours listens: ``unix:/path``, or loopback's ``host:port`` of the sidecar alone."""
+        """Return the address of one of our processes: ``unix:/path``, or ``host:port`` for a sidecar alone."""
         if name == "sidecar" and not self.settings.nginx:
             return f"127.0.0.1:{self.settings.port}"
         return f"unix:{self.run_dir.socket_path(name)}"
 
     @cached_property
     def room(self) -> int:
-        """Bytes that large request bodies may hold together."""
+        """Limit of all large request bodies together, in bytes."""
         return room_for_bodies(self.settings)

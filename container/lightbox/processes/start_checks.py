@@ -1,4 +1,4 @@
-"""All that a start is refused for before it makes anything: ``serve`` and ``check`` ask here."""
+"""All checks of a start that change nothing; ``serve`` and ``check`` run them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.formats import model_file
 from lightbox.model.checks import newest_folder, unusable_versions
-from lightbox.model.foreign_files import MLFLOW, told_of_folder
+from lightbox.model.foreign_files import MLFLOW, describe_foreign_folder
 from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
 from lightbox.processes import tls
-from lightbox.processes.additions import NOTHING_WANTED, Wants
+from lightbox.processes.additions import NO_NEEDS, StartNeeds
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.processes.nginx import find_nginx, http2_warning
@@ -22,54 +22,54 @@ from lightbox.processes.scaling_report import ScalingLine, scaling_lines
 from lightbox.processes.startup import check_added_ports, check_port, check_port_range
 
 _OF_MODELS = {*variable_names("model_dir"), *variable_names("models"), "SAGEMAKER_MULTI_MODEL"}
-"""Variables that say which models are served."""
+"""Variables that choose the models."""
 
 
-def find_problems(settings: Settings, wrong: Collection[str] = (), wants: Wants = NOTHING_WANTED) -> list[str]:
-    """Return a sentence for each thing that a start with these settings would stumble over.
+def find_problems(settings: Settings, wrong: Collection[str] = (), wants: StartNeeds = NO_NEEDS) -> list[str]:
+    """Return a sentence for each problem of a start with these settings.
 
-    ``wrong`` names the variables whose values were refused; what hangs on them is not judged. ``wants`` are those of
-    the features.
+    ``wrong`` names variables whose values are invalid already; checks that depend on them are skipped. ``wants`` are
+    the features' requirements.
     """
     problems: list[str] = []
     if not set(wrong).intersection(variable_names("port")):
-        with _noted_in(problems):
+        with _collecting_into(problems):
             check_port(settings)
-    with _noted_in(problems):
+    with _collecting_into(problems):
         check_added_ports(wants.ports)
-    with _noted_in(problems):
+    with _collecting_into(problems):
         check_port_range(settings, wants)
     return list(dict.fromkeys(problems + find_lasting_problems(settings, wrong, wants)))
 
 
-def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants: Wants = NOTHING_WANTED) -> list[str]:
-    """Return what ``find_problems`` does, without ports: who looks at a running Lightbox finds these taken."""
+def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants: StartNeeds = NO_NEEDS) -> list[str]:
+    """Return the problems of ``find_problems`` except for ports, which a running Lightbox has taken itself."""
     problems: list[str] = []
-    with _noted_in(problems):
+    with _collecting_into(problems):
         model_server_program(settings)
     if settings.nginx:
-        with _noted_in(problems):
+        with _collecting_into(problems):
             find_nginx()
     elif needing := [*tls.variables(settings), *wants.nginx]:
         problems.append(f"LIGHTBOX_NGINX: expected true, which {', '.join(needing)} needs; got false")
-    with _noted_in(problems):
+    with _collecting_into(problems):
         tls.identify(settings)
     for check in wants.checks:
-        with _noted_in(problems):
+        with _collecting_into(problems):
             check()
     if settings.has_fixed_models and not _OF_MODELS & set(wrong):
-        with _noted_in(problems):
+        with _collecting_into(problems):
             models, default = plan_models(settings)
             problems += _problems_of(models.values(), default, settings)
     return list(dict.fromkeys(problems))
 
 
-def find_warnings(settings: Settings, wants: Wants = NOTHING_WANTED) -> list[str]:
-    """Return a sentence for each folder that is no model, each model of random weights, each setting one cannot follow,
-    and for what is wrong with TLS or HTTP/2 and stops no start.
+def find_warnings(settings: Settings, wants: StartNeeds = NO_NEEDS) -> list[str]:
+    """Return a sentence for each folder without a model, each model with random weights, each setting that a model
+    cannot follow, and each problem of TLS or HTTP/2 that does not stop a start.
 
-    The default model follows them all, or the start is refused. A variable is for all models and may be meant for some:
-    requests to the others say so themselves.
+    The default model must follow all settings, else the start fails. A variable applies to all models and may be meant
+    for some: requests to the others report it.
     """
     of_http2 = http2_warning() if settings.nginx and (settings.tls_cert or wants.ports) else None
     passed = tls.warnings(settings) + ([of_http2] if of_http2 else [])
@@ -77,7 +77,7 @@ def find_warnings(settings: Settings, wants: Wants = NOTHING_WANTED) -> list[str
         return passed
     models, default = plan_models(settings)
     passed += [
-        f"LIGHTBOX_MODEL_DIR: {folder} is not a model that can be served{_why_not(folder)}"
+        f"LIGHTBOX_MODEL_DIR: {folder} is not a model that can be served{_missing_model_reason(folder)}"
         for folder in ([] if settings.models else folders_without_model(settings.model_dir))
     ]
     notes = ((name, weights_note(newest_folder(model))) for name, model in models.items())
@@ -87,32 +87,36 @@ def find_warnings(settings: Settings, wants: Wants = NOTHING_WANTED) -> list[str
 
 
 def find_scaling_lines(settings: Settings) -> list[ScalingLine]:
-    """Return a line for each model that takes pixels as floating-point numbers; of later models none."""
+    """Return a line for each model that takes pixels as floating-point numbers; none for models loaded later."""
     if not settings.has_fixed_models:
         return []
     shared = shared_code_dirs(settings)
     return scaling_lines(((model, code_dirs(model, shared)) for model in plan_models(settings)[0].values()), settings)
 
 
-def _why_not(folder: Path) -> str:
-    return told_of_folder(folder) if (folder / MLFLOW).is_file() else ": none of its numbered folders contains a model"
+def _missing_model_reason(folder: Path) -> str:
+    return (
+        describe_foreign_folder(folder)
+        if (folder / MLFLOW).is_file()
+        else ": none of its numbered folders contains a model"
+    )
 
 
 def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings) -> list[str]:
     problems: list[str] = []
     for model in models:
         problems += [f"LIGHTBOX_MODEL_DIR: {problem}" for problem in unusable_versions(model)]
-        if settings.universal_bucket:  # what is downloaded later may complete a model's own code
+        if settings.universal_bucket:  # a later download may complete a model's own code
             continue
-        with _noted_in(problems):
+        with _collecting_into(problems):
             problems += _engine_problem(model, settings)
-        with _noted_in(problems):
+        with _collecting_into(problems):
             problems += [misfit for own, misfit in _misfits(model, settings) if own or model.name == default]
     return problems
 
 
 def _engine_problem(model: ModelOnDisk, settings: Settings) -> Iterator[str]:
-    """Yield what is wrong where the newest version of a model is a file that the model server does not open."""
+    """Yield the problem if the newest version of a model is a file that the model server cannot open."""
     file = model_file(newest_folder(model))
     if file is not None and model_server_program(settings)[0] == BINARY:
         why = f"is {file.format.title}, which {BINARY} does not open; set LIGHTBOX_MODEL_SERVER=embedded"
@@ -124,7 +128,7 @@ def _misfits(model: ModelOnDisk, settings: Settings) -> Iterator[tuple[bool, str
 
 
 @contextmanager
-def _noted_in(problems: list[str]) -> Iterator[None]:
+def _collecting_into(problems: list[str]) -> Iterator[None]:
     try:
         yield
     except StartError as error:

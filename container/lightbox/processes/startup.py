@@ -1,4 +1,4 @@
-"""What is decided and written before the first child starts: wires, addresses, the plan."""
+"""The decisions of a start before the first child: transports, addresses, the plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightbox.model.checks import show_versions
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
 from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
-from lightbox.processes.additions import NOTHING_WANTED, Port, Wants
+from lightbox.processes.additions import NO_NEEDS, Port, StartNeeds
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.processes.run_dir import RunDir, port_is_free
@@ -25,10 +25,9 @@ from lightbox.user_code.s3 import download_universal_code
 def listening(
     settings: Settings, wires: Wires, ports: Sequence[tuple[int | None, int | None]], added: Iterable[Port]
 ) -> list[str]:
-    """Return a line for each thing that listens: where, what for and, for the model servers' ports, why.
+    """Return a line for each listening socket: its address, purpose and, for the model servers' ports, reason.
 
-    ``ports`` are each model server's for gRPC and for REST; those that are not open do not count. ``added`` are those
-    of the features.
+    ``ports`` are each model server's for gRPC and REST; closed ones are skipped. ``added`` are those of the features.
     """
     lines = [f"port {settings.port} on all interfaces: {'HTTPS' if settings.tls_cert else 'HTTP'} for callers"]
     if not settings.nginx:
@@ -43,20 +42,20 @@ def listening(
     return [*lines, "unix sockets: gRPC of the model server, the sidecar, /ping"]
 
 
-def callers_line(settings: Settings, added: Iterable[Port], told: str | None) -> str:
-    """Return who may call; ``told`` is what a feature says of it. ``added`` are the ports of the features."""
-    if told:
-        return f"callers: {told}"
+def callers_line(settings: Settings, added: Iterable[Port], sentence: str | None) -> str:
+    """Return who may call; ``sentence`` is a feature's answer. ``added`` are the ports of the features."""
+    if sentence:
+        return f"callers: {sentence}"
     ports = " or ".join(str(number) for number in (settings.port, *(port.number for port in added)))
     if not settings.nginx:
-        return f"no keys are set: whoever is on this machine may use port {ports}"
-    who = "whoever has a client certificate and" if settings.tls_client_ca else "whoever"
+        return f"no keys are set: every user of this machine may use port {ports}"
+    who = "every holder of a client certificate who" if settings.tls_client_ca else "everyone who"
     return f"no keys are set: {who} reaches port {ports} may use it (docs/keys.md)"
 
 
 GRPC_PORT, REST_PORT = 9000, 8501
 EPHEMERAL = 32768
-"""From here on Linux gives ports to outgoing connections, at any time."""
+"""First port that Linux may give to outgoing connections at any time."""
 """The first model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
 
 
@@ -64,7 +63,7 @@ class PortTaken(StartError):
     """A port that the settings name is in use; the message names setting and port."""
 
 
-def make_plan(settings: Settings, run_dir: RunDir, wants: Wants = NOTHING_WANTED) -> ServingPlan:
+def make_plan(settings: Settings, run_dir: RunDir, wants: StartNeeds = NO_NEEDS) -> ServingPlan:
     """Find the models, read their options, choose addresses.
 
     Raises ModelLayoutError, ModelOptionsError and UserCodeError, each with one sentence.
@@ -101,13 +100,13 @@ def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: It
 def choose_addresses(
     settings: Settings, run_dir: RunDir, wires: Wires, added: Iterable[Port] = ()
 ) -> tuple[ModelServerAddress, ...]:
-    """Return where each model server is to listen, and nobody else does; ``added`` are the features' ports."""
+    """Return addresses for each model server that no other process uses; ``added`` are the features' ports."""
     taken = set(_for_callers(settings, added))
 
     def choose(usual: int) -> int:
         if settings.safe_port_range:
             return usual
-        # Another service on the usual port is no reason not to start: nothing outside relies on it.
+        # A service on the usual port does not stop the start: no caller relies on it.
         return next(port for port in range(usual, EPHEMERAL) if port not in taken and run_dir.claim(port))
 
     return tuple(
@@ -122,7 +121,7 @@ def choose_addresses(
 
 
 def usual_ports(settings: Settings) -> list[tuple[int, int]]:
-    """Return the ports for gRPC and REST that each model server takes, where it needs them and they are free."""
+    """Return the ports for gRPC and REST of each model server, if it needs them and they are free."""
     grpc_port, rest_port = (GRPC_PORT, REST_PORT)
     if settings.safe_port_range is not None:
         low, _ = settings.safe_port_range
@@ -130,8 +129,8 @@ def usual_ports(settings: Settings) -> list[tuple[int, int]]:
     return [(grpc_port + 2 * index, rest_port + 2 * index) for index in range(settings.instance_count)]
 
 
-def check_port_range(settings: Settings, wants: Wants) -> None:
-    """Raise PortTaken, with a sentence for each port, when a model server could not listen where it is told to."""
+def check_port_range(settings: Settings, wants: StartNeeds) -> None:
+    """Raise PortTaken, with a sentence for each port, if a model server could not listen on its port."""
     if settings.safe_port_range is None:
         return
     wires, callers = wires_to_come(settings, wants.why_rest_port), _for_callers(settings, wants.ports)
@@ -156,12 +155,12 @@ def _for_callers(settings: Settings, added: Iterable[Port]) -> dict[int, str]:
 
 
 def check_port(settings: Settings) -> None:
-    """Raise PortTaken when nginx could not listen."""
+    """Raise PortTaken if nginx could not listen."""
     _check_bindable(settings.variable("port"), settings.port)
 
 
 def check_added_ports(ports: Iterable[Port]) -> None:
-    """Raise PortTaken when a feature could not listen."""
+    """Raise PortTaken if a feature could not listen."""
     for port in ports:
         _check_bindable(port.variable, port.number)
 

@@ -48,23 +48,23 @@ from lightbox.user_code.paths import UserCodeError
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.1, 5.0
 LOOK_SECONDS = 0.2
-"""Between two words to what holds streams behind nginx, while nginx stops."""
+"""Seconds between two signals to fronts behind nginx, while nginx stops."""
 STEADY_SECONDS = 30.0
-"""A child that has lived so long is taken to be well: its earlier ends no longer count."""
+"""A child that has run this many seconds counts as stable: its earlier failures are forgotten."""
 WITHOUT_NGINX = (
     "without nginx, for a first try: no limit for slow clients, no TLS, no keys, no page, no streams, no gRPC port, "
     "no /metrics"
 )
 MOST_ENDS = 8
-"""After so many ends in a row without a steady life between them, all stops, and the platform starts it again."""
+"""After this many failures in a row everything stops, and the platform starts the container again."""
 
 
-class GaveUp(StartError):
+class ChildFailed(StartError):
     """A child cannot stay up; the message says why."""
 
 
 class Supervisor:
-    """Runs one plan, and what the features add to it, from start to stop."""
+    """Runs one plan, and the features' additions, from start to stop."""
 
     def __init__(self, start: Start, added: Additions) -> None:
         self._start = start
@@ -75,7 +75,7 @@ class Supervisor:
         sidecar, self._health_address = start.address("sidecar"), start.address("health")
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
         self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
-        self._health.probes, self._health.gate = added.probes, added.gate
+        self._health.probes, self._health.authenticator = added.probes, added.authenticator
         self._health.bodies = self._bodies = BodyAccount(start.room, settings.max_body_mb << 20)
         self._health.refuse = partial(refusal, settings)
         self._reloads = ReloadWatch(run_dir.path, self._statuses, settings.load_seconds, self._end_blocked)
@@ -109,7 +109,7 @@ class Supervisor:
         for spec in added.children:
             front = [*commands.PYTHON, "lightbox.front", spec.module, str(start.plan_file), *spec.arguments]
             self._children.append(self._worker_child(spec.name, front, run_dir))
-            self._health.expect_front(spec)
+            self._health.watch_front(spec)
         self._children.append(self._worker_child("gunicorn", gunicorn, run_dir))
         self._watches: dict[str, ServerWatch] = {}
         self._gpus = commands.gpu_names(environ)
@@ -125,13 +125,13 @@ class Supervisor:
             self._watches[name] = watch
 
     def _listen(self) -> list[socket.socket]:
-        """Return nginx's sockets: those for callers, and those of features."""
+        """Return nginx's sockets: those for callers and those of features."""
         listeners = [listen_for_callers(self._settings.variable("port"), f"0.0.0.0:{self._settings.port}")]
         listeners += [listen_for_callers(one.variable, on_all_interfaces(one.number)) for one in self._added.ports]
         return listeners + [listen(address) for part in self._added.nginx for address in part.listens]
 
     def _end_blocked(self, server: int) -> None:
-        """End a model server that takes no loads and unloads; ``_keep_running`` starts it again."""
+        """End a model server that accepts no loads and unloads; ``_keep_running`` starts it again."""
         name = list(self._watches)[server]
         if self._health.metrics:
             self._health.metrics.blocked_reloads[name] += 1
@@ -150,34 +150,34 @@ class Supervisor:
         )
 
     def _renew_nginx(self, lost_worker: str) -> None:
-        """Have nginx start new counts: what a dead worker had in progress stays in the counts that all share.
+        """Restart nginx's counters: the requests of a dead worker stay in the shared ones.
 
-        A zone of another name is a new one; the old workers finish what they have with theirs.
+        A zone with a new name starts at zero; the old workers finish their requests with the old one.
         """
         self._bodies.lost_worker(lost_worker)
         self._nginx_generation += 1
         self._reload_nginx()
 
     def _reload_nginx(self) -> None:
-        """Have nginx replace its workers by ones with the present configuration."""
+        """Let nginx replace its workers by ones with the current configuration."""
         if not self._stopping.is_set():
             self._write_nginx_conf()
             self._child("nginx").send(signal.SIGHUP)
             self._renew_fronts()
 
     def _renew_fronts(self) -> None:
-        """Have fronts end connections in their way: nginx's old workers would cut them at the end of their drain."""
+        """Let fronts close their connections gracefully: nginx's old workers would cut them at their end."""
         for spec in self._added.children:
             if spec.renew is not None:
                 asyncio.get_running_loop().call_later(RENEWAL_SECONDS, self._child(spec.name).send, spec.renew)
 
     def _worker_child(self, name: str, command: Sequence[str], run_dir: RunDir) -> Child:
-        log = os.dup(2)  # the workers' request lines are complete: they need no detour through this process
+        log = os.dup(2)  # the workers' log lines are complete: they bypass this process
         return Child(
             name,
             command,
             commands.worker_environ(self._code.environ) | {logs.DESCRIPTOR_VARIABLE: str(log)},
-            # gunicorn puts the folder that it runs in on sys.path; it is to be one with no modules in it.
+            # gunicorn puts its working directory on sys.path: use one without modules
             cwd=run_dir.path,
             keep_descriptors=(log,),
         )
@@ -202,9 +202,9 @@ class Supervisor:
         return path
 
     async def run(self) -> int:
-        """Serve until a signal or a child that cannot stay up; return the exit code."""
+        """Serve until a signal, or until a child cannot stay up; return the exit code."""
         loop = asyncio.get_running_loop()
-        for number in STOP_SIGNALS:  # not the loop's own handlers: it gives the defaults back when it is closed
+        for number in STOP_SIGNALS:  # not the loop's own handlers: closing the loop would restore the defaults
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._on_signal))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         self._announce()
@@ -227,13 +227,13 @@ class Supervisor:
                 task.cancel()
             await asyncio.gather(*children, *others, return_exceptions=True)
             await asyncio.gather(*(status.close() for status in self._statuses))
-        # What is left takes no time and must not be cut short. Blocking the signals would leave them to gRPC's threads.
+        # The rest is short and must not be interrupted. Blocked signals would be delivered to gRPC's threads.
         for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         if failure is None:
             log("stopped")
             return 0
-        if not isinstance(failure, GaveUp):
+        if not isinstance(failure, ChildFailed):
             raise failure
         log(str(failure))
         return 1
@@ -254,7 +254,7 @@ class Supervisor:
         workers = f"workers: {self._settings.workers} x {self._settings.threads} threads"
         log(f"model server: {self._server_kind}; wires: {', '.join(self._plan.wires.names)}; {workers}")
         if self._not_kept and self._server_kind == "embedded" and self._settings.engine not in (None, DEFAULT):
-            log(f"what is found out about models is kept for this run alone: {self._not_kept}")
+            log(f"facts about models are cached for this run only: {self._not_kept}")
         if len(self._gpus) > 1:
             log(f"GPUs: {', '.join(self._gpus)}; the model servers take them in turn, one each")
         if line := commands.worker_class_line(self._settings):
@@ -268,13 +268,13 @@ class Supervisor:
             log(f"{WITHOUT_NGINX}; {how_to_install()}")
 
     async def _serve(self) -> None:
-        """Report when requests can be served, or give up; then follow the versions of the models for ever."""
+        """Log readiness, or give up; then follow the versions of the models, forever."""
         started = time.monotonic()
         while self._health.problem() is not None:
             await asyncio.sleep(0.05)
-            await self._versions.show_again()
+            await self._versions.show_recovered()
             if self._settings.wait_seconds and time.monotonic() - started > self._settings.wait_seconds:
-                raise GaveUp(
+                raise ChildFailed(
                     f"SAGEMAKER_TFS_WAIT_TIME_SECONDS: not ready after {self._settings.wait_seconds:g} s: "
                     f"{self._health.problem()}"
                 )
@@ -286,7 +286,7 @@ class Supervisor:
         await self._versions.follow()
 
     async def _keep_running(self, child: Child) -> None:
-        """Run a child, again and again with growing pauses, until all stops; raise GaveUp when it is no use."""
+        """Run a child repeatedly, with growing pauses, until the stop; raise ChildFailed if it cannot run."""
         if child.name == "gunicorn":
             await self._prepare_code()
             self._code_ready.set()
@@ -310,14 +310,14 @@ class Supervisor:
             if time.monotonic() - started > STEADY_SECONDS:
                 pause, ends = FIRST_BACKOFF, 0
             ends += 1
-            if ends >= MOST_ENDS or self._hopeless(child, code):
-                raise GaveUp(self._last_words(child, code))
+            if ends >= MOST_ENDS or self._refused_to_start(child, code):
+                raise ChildFailed(self._failure_text(child, code))
             log(f"{child.name} ended with {describe_exit(code)} and is started again in {pause:g} s")
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_BACKOFF)
 
     async def try_code(self) -> None:
-        """Do with the user's code what ``run`` does, and nothing else of it; raise GaveUp when it cannot be used."""
+        """Prepare the user's code as ``run`` does, without serving; raise ChildFailed if it cannot be used."""
         try:
             await self._prepare_code()
         finally:
@@ -327,11 +327,11 @@ class Supervisor:
             await asyncio.gather(*(status.close() for status in self._statuses))
 
     async def _prepare_code(self) -> None:
-        """Make the user's code ready, while the model server loads; raise GaveUp when it cannot be used."""
+        """Prepare the user's code while the model server loads; raise ChildFailed if it cannot be used."""
         try:
             await self._code.run()
         except UserCodeError as error:
-            raise GaveUp(str(error)) from error
+            raise ChildFailed(str(error)) from error
 
     def _note_end(self, child: Child) -> None:
         if child.name in self._watches:
@@ -343,19 +343,19 @@ class Supervisor:
         elif child.name in self._health.fronts:
             self._health.fronts[child.name].ended()
 
-    def _hopeless(self, child: Child, code: int) -> bool:
-        """Tell whether a child refused to start, rather than failed once it had run: then trying again is no use."""
+    def _refused_to_start(self, child: Child, code: int) -> bool:
+        """Return whether a child refused to start, instead of failing later: then another try is useless."""
         return child.name in self._watches and not self._server_was_up and code > 0
 
-    def _last_words(self, child: Child, code: int) -> str:
+    def _failure_text(self, child: Child, code: int) -> str:
         text = "\n".join(child.last_lines)
-        ended = f"{child.name} cannot stay up, it ended with {describe_exit(code)}; its last lines:\n{text}"
+        ended = f"{child.name} cannot stay up: it ended with {describe_exit(code)}; its last lines:\n{text}"
         return commands.unloadable(text, self._plan.models) or ended
 
     async def _stop_children(self) -> None:
-        """Stop what lets requests in, then the workers, then the model servers, each a moment before the next."""
+        """Stop in order: the processes that admit requests, the workers, the model servers."""
         self._health.draining = True
-        self._close_listeners()  # with nginx's own gone too, new callers are refused at once
+        self._close_listeners()  # once nginx's own are closed, new callers are refused at once
         log("stopping: accepted requests finish first")
         groups = [[child] for child in self._code.children]
         before = [spec.name for spec in self._added.children if not spec.behind]
@@ -370,7 +370,7 @@ class Supervisor:
             renewing.cancel()
 
     async def _renew_behind(self) -> None:
-        """Have streams end that nginx would wait for, those too that were opened a moment ago."""
+        """Let the streams that nginx would wait for end, also those that were opened a moment ago."""
         while True:
             for spec in self._added.children:
                 if spec.behind and spec.renew is not None:

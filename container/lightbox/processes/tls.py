@@ -1,6 +1,6 @@
-"""TLS of nginx's ports: a certificate and its key, which are judged before nginx gets them, and followed while it runs.
+"""TLS of nginx's ports: the certificate and its key are checked before nginx gets them, and followed while it runs.
 
-nginx has copies in the run directory, so that it never sees half of a change.
+nginx reads copies in the run directory, so that it never sees a partial change.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 import ssl
 import time
-from _ssl import _test_decode_cert  # type: ignore[attr-defined]  # nothing public tells what a certificate says
+from _ssl import _test_decode_cert  #  type: ignore[attr-defined]  # no public function reads a certificate
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ from lightbox.telemetry.logs import log
 
 CERT, KEY, CLIENT_CA = "LIGHTBOX_TLS_CERT", "LIGHTBOX_TLS_KEY", "LIGHTBOX_TLS_CLIENT_CA"
 FILES = {CERT: "tls.crt", KEY: "tls.key", CLIENT_CA: "ca.crt"}
-"""Their names in a folder, which are those in Kubernetes' secrets and in our copy."""
+"""File names in a folder, as in Kubernetes' secrets and in our copy."""
 LOOK_SECONDS = 2.0
-"""Between two looks at the files. What is the same at two looks is no longer being written."""
+"""Seconds between two checks. Files that are equal in two checks are complete."""
 _KEY_BEGINS = re.compile(rb"-----BEGIN ([A-Z]+ )*PRIVATE KEY-----")
 _ENCRYPTED = re.compile(rb"-----BEGIN ENCRYPTED |^Proc-Type: 4,ENCRYPTED", re.M)
 
@@ -40,13 +40,13 @@ CIPHERS = ":".join(
 
 
 class TlsError(StartError):
-    """Files of TLS that cannot be used; the message has a line for each problem, which names the variable."""
+    """Unusable TLS files; the message has a line for each problem, which names the variable."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What nginx shows callers, and whom it trusts. ``files`` are those of the variables, PEM; ``expires`` is in
-    seconds since 1970."""
+    """nginx's certificate, and the authorities that it trusts. ``files`` are the PEM contents by variable; ``expires``
+    is in seconds since 1970."""
 
     files: Mapping[str, bytes]
     subject: str
@@ -54,11 +54,11 @@ class Identity:
 
     def __str__(self) -> str:
         until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.expires))
-        clients = "required" if CLIENT_CA in self.files else "not asked for"
+        clients = "required" if CLIENT_CA in self.files else "not requested"
         return f"TLS: the certificate of {self.subject}, until {until}; client certificates: {clients}"
 
     def nginx(self, folder: Path) -> NginxParts:
-        """Write the files below ``folder``, and return the part of nginx.conf that names them. Raises OSError."""
+        """Write the files below ``folder``, and return the part of nginx.conf that uses them. Raises OSError."""
         content = b"".join(self.files.values())
         copy = folder / f"tls-{hashlib.sha256(content).hexdigest()[:16]}"
         copy.mkdir(0o700, exist_ok=True)
@@ -68,63 +68,65 @@ class Identity:
         conf = Path(__file__).with_name("tls.conf").read_text()
         if CLIENT_CA in self.files:
             conf += Path(__file__).with_name("tls_clients.conf").read_text()
-        # A session that is resumed shows no certificate: it would outlive the authority, and the client's certificate.
+        # A resumed session shows no certificate: it would outlive the authority and the client's certificate.
         sessions = "off" if CLIENT_CA in self.files else "shared:tls:10m"
         conf = conf.replace("@TLS_CIPHERS@", CIPHERS).replace("@TLS_SESSIONS@", sessions)
         return NginxParts(conf, places=places)
 
 
 def identify(settings: Settings) -> Identity | None:
-    """Return what the files hold, None where TLS is off. Raises TlsError."""
+    """Return the content of the files, None if TLS is off. Raises TlsError."""
     return _judge(settings, _contents(settings))
 
 
 def variables(settings: Settings) -> list[str]:
-    """Return the variables of TLS that are set."""
+    """Return the TLS variables that are set."""
     given = ((CERT, settings.tls_cert), (KEY, settings.tls_key), (CLIENT_CA, settings.tls_client_ca))
     return [variable for variable, path in given if path is not None]
 
 
 def warnings(settings: Settings) -> list[str]:
-    """Return sentences for what stops no start: a certificate that has expired, which clients may accept, and one of
-    several for clients that has expired or is no authority's."""
+    """Return warnings that do not stop a start: an expired certificate, which some clients accept, and an expired or
+    unsuitable certificate among the authorities of clients."""
     found = identify(settings)
     if found is None:
         return []
-    told = []
+    fields = []
     if found.expires <= time.time():
-        told.append(f"{CERT}: the certificate of {found.subject} has expired; most clients refuse it")
+        fields.append(f"{CERT}: the certificate of {found.subject} has expired; most clients refuse it")
     if CLIENT_CA in found.files:
         trusted = _trusted(found.files[CLIENT_CA])
         authorities = trusted.get_ca_certs()
-        told += [
+        fields += [
             f"{CLIENT_CA}: the certificate of {_subject(one)} has expired; what it has signed is refused"
             for one in authorities
             if ssl.cert_time_to_seconds(str(one["notAfter"])) <= time.time()
         ]
         if others := trusted.cert_store_stats()["x509"] - len(authorities):
-            told.append(f"{CLIENT_CA}: expected certificates of authorities, which sign others; got {others} of others")
-    return told
+            fields.append(
+                f"{CLIENT_CA}: expected certificates of authorities, which sign others; got {others} of others"
+            )
+    return fields
 
 
 class TlsWatch:
-    """Follows the files. ``identity`` is what nginx is to have, ``renew`` has it load that."""
+    """Follows the files. ``identity`` is nginx's current identity; ``renew`` makes nginx load it."""
 
     def __init__(self, settings: Settings, renew: Callable[[], object]) -> None:
-        """Raise TlsError where the files cannot be used."""
+        """Raise TlsError if the files cannot be used."""
         self._settings = settings
         self._renew = renew
         self._seen = self._judged = _contents(settings)
         self.identity = _judge(settings, self._seen)
 
     async def follow(self) -> None:
-        """Look at the files for ever."""
+        """Check the files, forever."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             self.look()
 
     def look(self) -> None:
-        """Have nginx load the files where they are others, the same as at the last look, and can be used."""
+        """Let nginx load the files if they have changed, are equal in two checks, and are usable."""
         now = _contents(self._settings)
         settled, self._seen = now == self._seen, now
         if now == self._judged or not settled:
@@ -134,7 +136,7 @@ class TlsWatch:
             self.identity = _judge(self._settings, now)
             self._renew()
         except TlsError as error:
-            log(f"TLS: the files have changed and cannot be used, nginx keeps what it has:\n{error}")
+            log(f"TLS: the files have changed and cannot be used, nginx keeps the old ones:\n{error}")
         except OSError as error:  # TMPDIR is full, say
             self._judged = {}
             log(f"TLS: the files have changed and cannot be copied, which is tried again: {error}")
@@ -143,7 +145,7 @@ class TlsWatch:
 
 
 def _paths(settings: Settings) -> dict[str, Path]:
-    """Return the file of each variable that is set; the key may be where the certificate is."""
+    """Return the file of each variable that is set; the key may be in the certificate's file."""
     given = {CERT: settings.tls_cert, KEY: settings.tls_key or settings.tls_cert, CLIENT_CA: settings.tls_client_ca}
     return {name: _in_folder(path, FILES[name]) for name, path in given.items() if path}
 
@@ -151,18 +153,18 @@ def _paths(settings: Settings) -> dict[str, Path]:
 def _in_folder(path: Path, name: str) -> Path:
     try:
         return path / name if path.is_dir() else path
-    except PermissionError:  # it is told where the file is read
+    except PermissionError:  # reading the file reports it
         return path
 
 
 def _contents(settings: Settings) -> dict[str, bytes | str]:
-    """Return what the file of each variable holds; a text says why it cannot be read."""
+    """Return the content of each variable's file; a str says why it cannot be read."""
     found: dict[str, bytes | str] = {}
     for variable, path in _paths(settings).items():
         try:
             found[variable] = path.read_bytes()
         except PermissionError:
-            user = f"the user {os.geteuid()}, as whom Lightbox runs"
+            user = f"the user {os.geteuid()}, who runs Lightbox"
             found[variable] = f"{variable}: {path} cannot be read by {user}: let that user read it"
         except OSError as error:
             found[variable] = f"{variable}: expected a file in PEM, {path} cannot be read: {error.strerror}"
@@ -170,14 +172,14 @@ def _contents(settings: Settings) -> dict[str, bytes | str]:
 
 
 def _judge(settings: Settings, contents: Mapping[str, bytes | str]) -> Identity | None:
-    """Return what the files hold, None where TLS is off; raise TlsError with all that is wrong."""
+    """Return the content of the files, None if TLS is off; raise TlsError with all problems."""
     if not settings.tls_cert:
         given = {KEY: settings.tls_key, CLIENT_CA: settings.tls_client_ca}
         if beside := next((f"{name}={path}" for name, path in given.items() if path), None):
             raise TlsError(f"{CERT}: expected the certificate of this port beside {beside}, got none")
         return None
     paths = _paths(settings)
-    apart = paths[KEY] != paths[CERT]  # what is wrong with a file that is both is told once
+    apart = paths[KEY] != paths[CERT]  # a problem of a shared file is reported once
     problems = [text for name, text in contents.items() if isinstance(text, str) and (apart or name != KEY)]
     files = {variable: content for variable, content in contents.items() if isinstance(content, bytes)}
     for variable in (CERT, CLIENT_CA):
@@ -195,11 +197,11 @@ def _judge(settings: Settings, contents: Mapping[str, bytes | str]) -> Identity 
                 raise TlsError(
                     f"{KEY}: expected the key of the certificate in {paths[CERT]}, got another one in {paths[KEY]}"
                 ) from None
-            # OpenSSL says of both whether they are too weak, and of the certificate nothing else by now.
+            # For both, OpenSSL reports only a too weak key or signature at this point.
             variable = CERT if str(error.reason).startswith(("EE_", "CA_")) else KEY
             raise TlsError(f"{variable}: OpenSSL cannot use {paths[variable]}: {error.reason or error}") from None
-        told = _test_decode_cert(cert)
-    return Identity(files, _subject(told), ssl.cert_time_to_seconds(str(told["notAfter"])))
+        fields = _test_decode_cert(cert)
+    return Identity(files, _subject(fields), ssl.cert_time_to_seconds(str(fields["notAfter"])))
 
 
 def _problem_of_certificates(content: bytes) -> str | None:
@@ -213,7 +215,7 @@ def _problem_of_certificates(content: bytes) -> str | None:
 
 
 def _trusted(content: bytes) -> ssl.SSLContext:
-    """Return what trusts all certificates of a file: a chain, or several authorities. Raises ssl.SSLError."""
+    """Return a context that trusts all certificates of a file: a chain, or several authorities. Raises ssl.SSLError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=content.decode("ascii", "ignore"))
     return context
@@ -227,16 +229,16 @@ def _problem_of_key(content: bytes) -> str | None:
     return None
 
 
-def _subject(told: Mapping[str, Any]) -> str:
-    """Return whom a certificate names: its subject, and the names for which clients accept it."""
-    subject = ", ".join(f"{name}={value}" for part in told.get("subject", ()) for name, value in part)
-    names = ", ".join(value for _, value in told.get("subjectAltName", ()))
+def _subject(fields: Mapping[str, Any]) -> str:
+    """Return a certificate's subject and the names for which clients accept it."""
+    subject = ", ".join(f"{name}={value}" for part in fields.get("subject", ()) for name, value in part)
+    names = ", ".join(value for _, value in fields.get("subjectAltName", ()))
     return " for ".join(filter(None, (subject, names))) or "nobody"
 
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """Yield a path, which OpenSSL wants, of a file that is nowhere but in memory."""
+    """Yield the path of an in-memory file, as OpenSSL needs one."""
     with os.fdopen(os.memfd_create("tls"), "wb", buffering=0) as file:
         file.write(content)
         yield f"/proc/self/fd/{file.fileno()}"

@@ -1,5 +1,5 @@
-"""The versions of one fixed model: folders on disk, links to them that the model servers see, and what these and the
-sidecar say of them.
+"""The versions of one fixed model: folders on disk, the model servers' links to them, and their states in the model
+servers and the sidecar.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from lightbox.model.changes import change_problem
 from lightbox.model.checks import signatures_of, version_problem
 from lightbox.model.layout import LARGEST_VERSION, is_version
 from lightbox.model.spec import SignatureSpec
-from lightbox.processes.health import get, told_in
+from lightbox.processes.health import error_text, get
 from lightbox.processes.option_checks import misfits
 from lightbox.telemetry.logs import log
 from lightbox.transports.model_status import ModelStatus, ServerState
 
 PROBE_MARGIN_SECONDS = 5.0
 MOST_LATE_PROBES = 3
-"""After so many answers that came too late a version is refused: it is not the load that makes it slow."""
+"""After this many late answers a version is refused: then the load is not the reason."""
 
 
 class Files(NamedTuple):
-    """A version's files as they can be compared: device and inode of the folder; name, size, mtime of all in it."""
+    """A version's files for comparison: device and inode of the folder; name, size and mtime of its files."""
 
     folder: tuple[int, int]
     entries: frozenset[tuple[str, int, int]]
 
 
 class VersionLinks:
-    """The versions of a model, which are numbers. ``publish`` is told which of them may answer, the best first.
+    """The versions of a model, by number. ``publish`` gets those that may answer, the best first.
 
-    What a version takes and gives is remembered: the files of the one that answers may be gone. The options are those
-    of the start, which requests are answered with.
+    Signatures of a version are cached: the answering version's files may be removed. The options are those of the
+    start, with which requests are answered.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class VersionLinks:
         sidecar: str,
         publish: Callable[[Sequence[int]], None],
     ) -> None:
-        """``source`` has the folders, the model's base path the links; ``sidecar`` is an address."""
+        """``source`` is the models' folder, the model's base path holds the links; ``sidecar`` is an address."""
         self._model = model
         self._shown = model.base_path
         self._source = source
@@ -69,30 +69,30 @@ class VersionLinks:
         self._held = ExitStack()
         self._signatures: dict[int, Mapping[str, SignatureSpec]] = {}
         for version, folder in self._folders().items():
-            with suppress(StartError):  # changed since the start looked at it
+            with suppress(StartError):  # changed since the start checked it
                 self._signatures[version] = signatures_of(folder, model.name, version)
 
     def server_ended(self) -> None:
-        """Hide versions whose folders are gone until these are back: a model server waits for a model without versions,
-        and does not start where one cannot be loaded."""
+        """Hide versions whose folders are missing until they are back: a model server waits for a model without
+        versions, and does not start with a version that cannot be loaded."""
         for link in self._shown.iterdir():
             if is_version(link.name) and not link.exists():
                 self._away.add(int(link.name))
                 link.unlink(missing_ok=True)
 
-    async def show_again(self) -> None:
-        """Show what ``server_ended`` has hidden and is back; ``found`` does so too."""
+    async def show_recovered(self) -> None:
+        """Show the versions that ``server_ended`` has hidden and whose folders are back; ``found`` does so too."""
         if self._away:
-            with suppress(OSError):  # it is away still
+            with suppress(OSError):  # still missing
                 await self.found()
 
     def _folders(self) -> dict[int, Path]:
-        """Return the folders on disk that are named by a version. Raises OSError."""
+        """Return the folders on disk whose names are versions. Raises OSError."""
         entries = sorted(entry for entry in self._source.iterdir() if is_version(entry.name) and entry.is_dir())
         return {number: entry for entry in entries if (number := int(entry.name)) <= LARGEST_VERSION}
 
     async def found(self) -> Mapping[int, Files]:
-        """Return what is on disk. Raises OSError when that cannot be told."""
+        """Return the versions on disk. Raises OSError if the disk cannot be read."""
         return await asyncio.to_thread(self._found)
 
     def _found(self) -> dict[int, Files]:
@@ -102,10 +102,10 @@ class VersionLinks:
         return found
 
     def files(self) -> dict[int, Files]:
-        """Return what is on disk. Raises OSError.
+        """Return the versions on disk. Raises OSError.
 
-        Each folder is held open until the next call: an inode in use is not given to a new folder, so a folder that was
-        removed and made again is a different one, however fast that went.
+        Each folder stays open until the next call: the file system does not reuse an open inode, so a folder that was
+        removed and created again is always a different one.
         """
         found = {}
         with ExitStack() as held:
@@ -119,13 +119,13 @@ class VersionLinks:
         return found
 
     async def problem(self, version: int) -> str | None:
-        """Return why a version cannot be served, judged by its files; None where it is whole."""
+        """Return why a version's files cannot be served, None if they are complete."""
         return await self._judged(version_problem, self._folder(version), self._model.name, version)
 
     async def misfit(self, version: int, answering: int | None) -> str | None:
-        """Return why a whole version must not take the place of the answering one; None where it may.
+        """Return why a complete version must not replace the answering one, None if it may.
 
-        The signatures of a version in text form cannot be read and fit.
+        A version in text form has no readable signatures and always fits.
         """
         return await self._judged(self._misfit, version, answering)
 
@@ -148,7 +148,7 @@ class VersionLinks:
         try:
             return await asyncio.to_thread(look, *about)
         finally:
-            self._trim()  # of the graphs that were looked at
+            self._trim()  # of the graphs that were read
 
     def _folder(self, version: int) -> Path:
         with suppress(OSError):
@@ -156,25 +156,24 @@ class VersionLinks:
         return self._source / str(version)
 
     def show(self, version: int) -> None:
-        """Let the model servers see a version."""
+        """Make a version visible to the model servers."""
         self.hide(version)
         self._away.discard(version)
         (self._shown / str(version)).symlink_to(self._folder(version), target_is_directory=True)
 
     def hide(self, version: int) -> None:
-        """Take a version from the model servers' sight."""
+        """Hide a version from the model servers."""
         self._late_probes.pop(version, None)
         (self._shown / str(version)).unlink(missing_ok=True)
 
     async def states(self) -> Sequence[ServerState]:
         """Return each model server's versions."""
-        return await asyncio.gather(*(status.told(self._model.name) for status in self._statuses))
+        return await asyncio.gather(*(status.versions_in_time(self._model.name) for status in self._statuses))
 
     async def probe(self, version: int) -> str | None:
-        """Have the sidecar make a version predict, as a worker does for a caller; return why it must not answer, None
-        where it may.
+        """Let the sidecar predict with a version, as for a caller; return why it must not answer, None if it may.
 
-        Raises Unavailable when nobody had the time to tell.
+        Raises Unavailable when the sidecar or the model server is busy.
         """
         try:
             async with asyncio.timeout(self._settings.deadline_seconds + PROBE_MARGIN_SECONDS):
@@ -182,23 +181,23 @@ class VersionLinks:
         except TimeoutError:
             status, body = 504, b""
         except (OSError, ValueError) as error:
-            raise Unavailable("the sidecar cannot be asked") from error
+            raise Unavailable("the sidecar cannot be reached") from error
         if status == 200:
             return None
         if status == 504:
             self._late_probes[version] = self._late_probes.get(version, 0) + 1
             if self._late_probes[version] >= MOST_LATE_PROBES:
                 return f"{MOST_LATE_PROBES} requests got no answer in time"
-        if status in (0, 404, 503, 504):  # the sidecar or a model server starts, or has no time
-            raise Unavailable(told_in(body))
-        return told_in(body) or f"status {status}"
+        if status in (0, 404, 503, 504):  # the sidecar or a model server starts, or is busy
+            raise Unavailable(error_text(body))
+        return error_text(body) or f"status {status}"
 
     def log(self, version: int, text: str) -> None:
         """Log a sentence about a version."""
         log(f"version {version} of the model {self._model.name!r} {self.with_source(text)}")
 
     def with_source(self, text: str) -> str:
-        """Return a model server's text with the folder that a user knows in the place of the links'."""
+        """Return a model server's text with the user's folder in place of the links'."""
         return text.replace(str(self._shown), str(self._source))
 
 

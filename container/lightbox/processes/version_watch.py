@@ -1,4 +1,4 @@
-"""Follows the versions of all fixed models, and names models that come."""
+"""Follows the versions of all fixed models, and reports new models."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class VersionWatch:
         self._answering[model] = versions
         self._file.write(self._answering)
 
-    async def show_again(self) -> None:
-        """Show what ``server_ended`` has hidden and is back; ``follow`` does so too."""
+    async def show_recovered(self) -> None:
+        """Show the versions that ``server_ended`` has hidden and whose folders are back; ``follow`` does so too."""
         for versions in self._followed.values():
-            await versions.links.show_again()
+            await versions.links.show_recovered()
 
     async def follow(self) -> None:
-        """Follow all models for ever, and name new ones in the log."""
+        """Follow all models and log new ones, forever."""
         await asyncio.gather(self._tell_new_models(), *(_follow(*item) for item in self._followed.items()))
 
     async def _tell_new_models(self) -> None:
@@ -57,16 +57,16 @@ class VersionWatch:
                 log(f"the model {model.name!r} in {model.base_path} is new and is not served: it needs a restart")
 
     def _new_models(self) -> list[ModelOnDisk]:
-        """Return the models in folders that have come since the last look."""
+        """Return the models in folders that are new since the last check."""
         new: list[ModelOnDisk] = []
         for folder in _folders(self._model_dir) - self._known:
-            with suppress(StartError):  # it holds no model, or none yet
+            with suppress(StartError):  # it holds no model, or no complete one
                 new += find_models(folder)
                 self._known.add(folder)
         return new
 
     def not_served(self) -> list[tuple[str, str, str]]:
-        """Return model, version and reason of each version that is on disk and not served."""
+        """Return model, version and reason for each version on disk that is not served."""
         return [
             (name, str(number), versions.links.with_source(why))
             for name, versions in self._followed.items()
@@ -80,19 +80,19 @@ class VersionWatch:
 
 
 def _folders(root: Path) -> set[Path]:
-    """Return the folders in which models beside those of ``root`` itself may lie."""
-    with suppress(OSError):  # of a share that is away nothing is known
+    """Return the folders that may hold models other than those of ``root`` itself."""
+    with suppress(OSError):  # an unreachable share
         found = (entry for entry in root.iterdir() if entry.is_dir() and not is_version(entry.name))
         return {entry for entry in found if entry.name != "code" and not entry.name.startswith(".")}
     return set()
 
 
 async def _follow(name: str, versions: ModelVersions) -> None:
-    loop, told = asyncio.get_running_loop(), ""
+    loop, reported = asyncio.get_running_loop(), ""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         try:
             await versions.look(loop.time())
-        except Exception as error:  # whatever is wrong with a version, the others answer on
-            if told != (told := repr(error)):
-                log(f"the versions of the model {name!r} cannot be followed: {told}")
+        except Exception as error:  # one broken version does not affect the others
+            if reported != (reported := repr(error)):
+                log(f"the versions of the model {name!r} cannot be followed: {reported}")

@@ -1,8 +1,7 @@
-"""Which versions of a fixed model the model servers see, and which answer, while versions come and go on disk.
+"""Which versions of a fixed model are visible to the model servers, and which answer, as versions come and go on disk.
 
-A version is shown to the model servers once it is whole, has not changed between two looks and fits the version that
-answers, and answers requests that name no version once it has answered a probe. What happens is decided here;
-``VersionLinks`` does it.
+A version becomes visible once it is complete, unchanged in two checks, and fits the answering version. It answers
+requests without a version once it has answered a probe. This module decides; ``VersionLinks`` acts.
 """
 
 from __future__ import annotations
@@ -17,52 +16,52 @@ from lightbox.transports.model_status import Load, ServerState, VersionStatus
 
 LOOK_SECONDS = 1.0
 LEAVING_SECONDS = 2.0
-"""How long a version that answers no longer stays in the model servers, for requests that were checked against it."""
+"""Seconds that a replaced version stays in the model servers, for requests that were checked against it."""
 HIDDEN_SECONDS = 3.0
-"""How long a version is hidden at least: the model servers look each second, and load nothing again that they have not
-missed."""
+"""Minimum seconds that a version is hidden: the model servers check each second, and load a version again only after
+they have missed it."""
 STALE_SECONDS = 5.0
-"""After so long a state END is that of this load: until then it may be an earlier one's."""
+"""Seconds after which a state END belongs to this load; before, it may be an earlier one's."""
 QUIET_SECONDS = 10.0
-"""What has not changed for so long is not being copied any more: then the log says why it is not served."""
+"""Seconds without a change after which a copy counts as finished: then the log reports why it is not served."""
 MOST_ENDS = 2
-"""A version is not tried again when so many ends of a model server came while it was loaded."""
+"""A version is given up after this many ends of a model server during its load."""
 
 
 _GONE = VersionStatus("END")
-"""What a version is in a server that does not know it."""
+"""The state of a version that a server does not know."""
 
 
 class Phase(Enum):
-    """Where a version is on its way."""
+    """The phase of a version's life."""
 
     WAITING = auto()
-    """On disk, or a moment ago; the model servers do not see it."""
+    """On disk, or removed a moment ago; hidden from the model servers."""
     LOADING = auto()
-    """The model servers see it."""
+    """Visible to the model servers."""
     ANSWERING = auto()
-    """It has answered a probe, or was there at the start."""
+    """Has answered a probe, or was there at the start."""
     LEAVING = auto()
-    """The model servers see it, requests go to others."""
+    """Visible to the model servers; requests go to others."""
 
 
 @dataclass
 class _Version:
     files: Files | None
     since: float
-    """When its files or its phase changed last."""
+    """Time of the last change of its files or phase."""
     phase: Phase = Phase.WAITING
     is_new: bool = False
-    """Whether it has appeared since the last look."""
+    """Whether it has appeared since the last check."""
     problem: str | None = None
-    """Why it is not shown, by these files; empty where it may be, None until they were the same in two looks."""
+    """Why these files are not visible; empty if they may be, None until they were equal in two checks."""
     beside: list[int] | None = None
-    """The answering version, if any, that ``problem`` comes from a comparison with; None where nothing was compared."""
-    told: bool = False
+    """The answering version with which ``problem`` was found; None without a comparison."""
+    reported: bool = False
     ends: int = 0
     hidden_at: float | None = None
     load: Load | None = None
-    """Its way into the model servers, since it is shown."""
+    """Its load in the model servers, while visible."""
 
 
 class ModelVersions:
@@ -79,15 +78,15 @@ class ModelVersions:
         return sorted(self._in(Phase.ANSWERING), reverse=True)
 
     def not_served(self) -> dict[int, str]:
-        """Return the versions of which the log says that they are not served, each with the reason."""
+        """Return the versions that the log reports as not served, each with the reason."""
         waiting = self._in(Phase.WAITING).items()
-        return {number: version.problem for number, version in waiting if version.problem and version.told}
+        return {number: version.problem for number, version in waiting if version.problem and version.reported}
 
     async def look(self, now: float) -> None:
-        """Compare what is with what was, and take each version one step further; ``now`` is in seconds."""
+        """Compare the disk with the last check, and advance each version by one phase; ``now`` is in seconds."""
         try:
             found = await self.links.found()
-        except OSError:  # of a share that is away nothing is known, and what is loaded answers on
+        except OSError:  # an unreachable share: loaded versions go on answering
             return
         self._now = now
         for number in sorted(self._versions.keys() | found.keys()):
@@ -101,7 +100,7 @@ class ModelVersions:
         await self._follow(servers)
 
     def server_ended(self) -> None:
-        """Note that a model server has ended: what it was loading may be why, and is not there when it starts again."""
+        """Note that a model server has ended: the version that it was loading may be the reason."""
         for number, version in self._in(Phase.LOADING).items():
             version.ends += 1
             if version.ends >= MOST_ENDS:
@@ -138,8 +137,8 @@ class ModelVersions:
             version.phase, version.since = Phase.LEAVING, self._now
             self.links.publish(self.answering())
             self.links.log(number, f"was removed; version {self.answering()[0]} answers")
-        elif files != version.files and not version.told:
-            version.told = True
+        elif files != version.files and not version.reported:
+            version.reported = True
             change = "was removed" if files is None else "has changed on disk"
             self.links.log(number, f"{change}; the files that were loaded stay in use. Give a new version a new number")
 
@@ -148,15 +147,15 @@ class ModelVersions:
             if version.is_new:
                 version.is_new = False
                 if problem := await self.links.problem(number):
-                    self.links.log(number, f"is here and cannot be served yet: {problem}")
+                    self.links.log(number, f"has appeared and cannot be served yet: {problem}")
             if version.problem is None and version.files is not None and version.since < self._now:
                 version.problem = await self.links.problem(number) or ""
-            if version.problem and not version.told and self._now - version.since >= QUIET_SECONDS:
+            if version.problem and not version.reported and self._now - version.since >= QUIET_SECONDS:
                 self._tell(number, version)
             await self._compare_with_answering(number, version)
 
     async def _compare_with_answering(self, number: int, version: _Version) -> None:
-        """Judge a whole version beside the one that answers, and again when that is another one."""
+        """Check a complete version against the answering one, again after each change of that."""
         best = self.answering()[:1]
         is_whole = version.problem == "" or version.beside is not None
         if is_whole and version.beside != best:
@@ -166,11 +165,11 @@ class ModelVersions:
                 self._tell(number, version)
 
     def _tell(self, number: int, version: _Version) -> None:
-        version.told = True
+        version.reported = True
         self.links.log(number, f"is not served: {version.problem}. It is tried again when its files change")
 
     def _judge_start(self, servers: Sequence[ServerState]) -> None:
-        """Drop what no model server could load at the start, where another version answers."""
+        """Drop versions that no model server could load at the start, if another version answers."""
         if self._start_is_judged or None in servers:
             return
         self._start_is_judged = True
@@ -199,7 +198,7 @@ class ModelVersions:
                 continue  # a model server has ended while another version was probed
             if self._now - version.since >= STALE_SECONDS:
                 for server in range(len(servers)):
-                    version.load.begun(server)
+                    version.load.note_started(server)
             if failure := version.load.failure(servers):
                 self._hide(number, f"it cannot be loaded: {failure[1]}")
             elif version.load.is_done(servers):
@@ -215,15 +214,15 @@ class ModelVersions:
         if problem:
             self._hide(number, f"it failed a probe: {problem}")
             return
-        version.phase, version.since, version.told = Phase.ANSWERING, self._now, False
+        version.phase, version.since, version.reported = Phase.ANSWERING, self._now, False
         self.links.publish(self.answering())
         is_best = number == self.answering()[0]
         self.links.log(number, "answers" if is_best else f"is served; version {self.answering()[0]} answers")
 
     def _hide(self, number: int, problem: str | None = None) -> None:
-        """Take a version from the model servers' sight; the next looks find out what it is now.
+        """Hide a version from the model servers; the next checks start over.
 
-        With a ``problem`` it is not tried again until its files change.
+        With a ``problem`` it is retried only after its files change.
         """
         self.links.hide(number)
         version = self._versions[number]

@@ -1,4 +1,4 @@
-"""REST, gRPC or local: which wires lead to the model servers, and why a TCP port is open where one is."""
+"""REST, gRPC or local: the transports to the model servers, and the reason for each open TCP port."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LOCAL, GRPC, REST = TransportName
 
 
 def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], why_rest_port: str | None = None) -> Wires:
-    """Return the wires, and why each of the model server's TCP ports is open.
+    """Return the transports, and the reason for each open TCP port of the model server.
 
-    ``code_places`` are the folders of each model's code; ``why_rest_port`` is why a feature needs that port. Raises
+    ``code_places`` are the folders of each model's code; ``why_rest_port`` is a feature's reason for that port. Raises
     ModelServerMissing and NoLocalWire.
     """
     named, usual = settings.transports, usual_wires(settings)
@@ -49,12 +49,12 @@ def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], why_
 
 
 def usual_wires(settings: Settings) -> tuple[TransportName, ...]:
-    """Return the wires of a start whose settings name none. Raises ModelServerMissing."""
+    """Return the default transports. Raises ModelServerMissing."""
     return (GRPC,) if model_server_program(settings)[0] == BINARY else (LOCAL, GRPC, REST)
 
 
 def _aws_handler(code_places: Iterable[Sequence[Path]]) -> Path | None:
-    """Return the first ``inference.py`` with functions of AWS's API, None where there is none."""
+    """Return the first ``inference.py`` with functions of AWS's API, None if there is none."""
     files = filter(None, (find_inference(folders) for folders in code_places))
     return next((file for file in dict.fromkeys(files) if _is_aws(file)), None)
 
@@ -62,20 +62,20 @@ def _aws_handler(code_places: Iterable[Sequence[Path]]) -> Path | None:
 def _is_aws(file: Path) -> bool:
     try:
         return looks_like_aws(file.read_bytes())
-    except OSError:  # what is wrong with it is said where it is imported
+    except OSError:  # the import reports it
         return False
 
 
 class NoLocalWire(StartError):
-    """The settings name the wire ``local`` where there can be none; the message says why."""
+    """The settings name the transport ``local`` where it is not available; the message says why."""
 
 
 def planned_wires(
     settings: Settings, models: Iterable[ModelOnDisk], shared: Sequence[Path], why_rest_port: str | None
 ) -> Wires:
-    """Return the wires that a start would have, and why ports are open. Raises ModelServerMissing.
+    """Return the transports of a start, and the reasons for open ports. Raises ModelServerMissing.
 
-    In multi-model mode the models that are to be loaded may be there already; their code counts too.
+    In multi-model mode the code of models on disk that may be loaded later counts too.
     """
     own = (code_dirs(model, shared) for model in models)
     if not settings.has_fixed_models:
@@ -84,7 +84,7 @@ def planned_wires(
 
 
 def wires_to_come(settings: Settings, why_rest_port: str | None = None) -> Wires:
-    """Return the wires as far as they can be told before a start, without code from S3. Raises ModelServerMissing."""
+    """Return the transports, as far as they are known without code from S3. Raises ModelServerMissing."""
     models: list[ModelOnDisk] = []
     if settings.has_fixed_models:
         with suppress(ModelLayoutError):

@@ -2,5 +2,5 @@
 
 STREAM_TYPE = "application/vnd.amazon.eventstream"
 STREAM_ACCEPT = "X-Amzn-SageMaker-Accept"
-"""The content type inside the events; Accept itself refers to the stream."""
+"""Content type of the payloads inside the events; Accept refers to the stream itself."""
 STREAM_CONTENT_TYPE = "X-Amzn-SageMaker-Content-Type"

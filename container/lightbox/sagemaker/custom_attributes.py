@@ -15,7 +15,7 @@ from lightbox.model.spec import Method
 CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 CROP = "tfs-crop"
 OUTPUTS = "tfs-outputs"
-"""Its value holds commas."""
+"""A pair whose value holds commas."""
 KNOWN_PAIRS = (
     "tfs-model-name",
     "tfs-model-version",
@@ -25,14 +25,14 @@ KNOWN_PAIRS = (
     CROP,
     OUTPUTS,
 )
-"""The custom attributes that Lightbox reads; those that begin otherwise are for handlers, and for others."""
+"""The custom attributes of Lightbox; pairs with another prefix are for handlers and others."""
 
 
 @dataclass(frozen=True)
 class CustomAttributes:
-    """The pairs of the header; ``text`` is the header as it came, None without one. "" chooses nothing.
+    """The pairs of the header. ``text`` is the raw header, None if absent. An empty value chooses the default.
 
-    What is wrong with a pair is told, with BadRequest, where it is asked for.
+    Each property raises BadRequest if its own pair is malformed.
     """
 
     pairs: Mapping[str, str] = field(default_factory=dict)
@@ -45,65 +45,65 @@ class CustomAttributes:
 
     @property
     def model(self) -> str | None:
-        """The model that is named."""
+        """The chosen model."""
         return self.pairs.get("tfs-model-name") or None
 
     @property
     def version(self) -> int | None:
-        """The version that is named."""
+        """The chosen version."""
         return parse_version(self.pairs.get("tfs-model-version"))
 
     @property
     def method(self) -> Method:
-        """What the model is asked for."""
+        """The chosen method."""
         return parse_method(self.pairs.get("tfs-method"))
 
     @property
     def signature(self) -> str | None:
-        """The signature that is named."""
+        """The chosen signature."""
         return self.pairs.get("tfs-signature-name") or None
 
     @property
     def transport(self) -> str | None:
-        """The wire that is named."""
+        """The chosen transport."""
         return self.pairs.get("tfs-transport") or None
 
     @property
     def crop(self) -> Crop | None:
-        """The part of the image that is meant."""
+        """The chosen part of the image."""
         return parse_crop(self.pairs.get(CROP))
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The outputs that are wanted, each once."""
+        """The chosen outputs, each once."""
         return tuple(dict.fromkeys(self.pairs.get(OUTPUTS, "").replace(",", " ").split()))
 
     def check_names(self) -> None:
-        """Raise BadRequest for a pair that begins with ``tfs-`` and that Lightbox does not read."""
+        """Raise BadRequest for an unknown pair whose name begins with ``tfs-``."""
         for name in self.pairs:
             if name.lower().startswith("tfs-") and name not in KNOWN_PAIRS:
                 close = meant(name)
-                told = f"did you mean {close}?" if close else f"expected one of {', '.join(KNOWN_PAIRS)}"
-                raise BadRequest(f"custom attribute {name[:100]}: there is no such attribute; {told}")
+                hint = f"did you mean {close}?" if close else f"expected one of {', '.join(KNOWN_PAIRS)}"
+                raise BadRequest(f"custom attribute {name[:100]}: there is no such attribute; {hint}")
 
 
 def meant(name: str) -> str | None:
-    """Return the pair of KNOWN_PAIRS that a name is close to."""
+    """Return the known pair with the most similar name."""
     full = "tfs-" + name[:100].lower().replace("_", "-").removeprefix("tfs-")
     return next(iter(difflib.get_close_matches(full, KNOWN_PAIRS, n=1, cutoff=0.7)), None)
 
 
-# A run is looked at once, from its first letter: the time is linear in the header's length.
+# Each run is matched once, from its first letter: the time is linear in the header's length.
 _NAME = re.compile(r"(?<![a-z-])([a-z-]++)=")
 _NUMBER = re.compile(r"\s*[+-]?[0-9.]++\s*")
 _CROP = re.compile(r"([0-9]{1,6}),([0-9]{1,6}),([0-9]{1,6}),([0-9]{1,6})")
 
 
 def parse_custom_attributes(header: str) -> dict[str, str]:
-    """Return the ``name=value`` pairs of a comma-separated header; of several of one name, the last.
+    """Return the ``name=value`` pairs of a comma-separated header; the last one of each name wins.
 
-    As in AWS's container, a pair whose name begins with ``tfs-`` is found anywhere, behind ``trace=1;`` or a blank
-    say, and its value goes on until the next comma; without a value it is none. What is no pair is left to others.
+    As in AWS's container, a pair that begins with ``tfs-`` is found anywhere, such as after ``trace=1;`` or a blank,
+    and its value ends at the next comma. A ``tfs-`` pair without a value is ignored, as is text that is not a pair.
     """
     attributes: dict[str, str] = {}
     parts = header.split(",")
@@ -128,7 +128,7 @@ def _is_name(text: str) -> bool:
 
 
 _LISTS: dict[str, Callable[[str], bool]] = {CROP: _is_number, OUTPUTS: _is_name}
-"""Pairs whose values go on behind a comma, and with what."""
+"""Pairs whose values may contain commas, and the form of each further part."""
 
 
 def _tfs_pair(part: str) -> dict[str, str]:
@@ -141,7 +141,7 @@ def _tfs_pair(part: str) -> dict[str, str]:
 
 
 def parse_version(text: str | None) -> int | None:
-    """Return the number in ``tfs-model-version``, None without one; raise BadRequest for what is none."""
+    """Return the number in ``tfs-model-version``, None if absent; raise BadRequest for another text."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
@@ -150,7 +150,7 @@ def parse_version(text: str | None) -> int | None:
 
 
 def parse_crop(text: str | None) -> Crop | None:
-    """Return the part of an image that ``tfs-crop`` names, None without one; raise BadRequest for what is none."""
+    """Return the part of an image in ``tfs-crop``, None if absent; raise BadRequest for another text."""
     if not text:
         return None
     match = _CROP.fullmatch(text)
@@ -160,7 +160,7 @@ def parse_crop(text: str | None) -> Crop | None:
 
 
 def parse_method(text: str | None) -> Method:
-    """Return what ``tfs-method`` asks for; raise BadRequest for what is none."""
+    """Return the method in ``tfs-method``; raise BadRequest for another text."""
     try:
         return Method(text) if text else Method.PREDICT
     except ValueError:

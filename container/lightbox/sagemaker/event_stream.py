@@ -1,13 +1,13 @@
 """The response stream: ``/endpoints/<name>/invocations-response-stream``.
 
-It is Amazon's event stream encoding, ``application/vnd.amazon.eventstream``, as far as a response in parts needs it
+A subset of Amazon's event stream encoding, ``application/vnd.amazon.eventstream``
 (https://smithy.io/2.0/aws/amazon-eventstream.html):
 
-    total length, length of the headers   4 bytes each, big-endian; the whole message counts
+    total length, length of the headers   4 bytes each, big-endian; of the whole message
     CRC-32 of these 8 bytes               4 bytes
     headers                               each: length of name, name, type, length of value, value
     payload
-    CRC-32 of all before                  4 bytes
+    CRC-32 of all bytes before                  4 bytes
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lightbox.sagemaker import STREAM_ACCEPT, STREAM_CONTENT_TYPE, STREAM_TYPE, 
 from lightbox.sagemaker.invocations import Invocations
 
 MAX_PART = 1 << 20
-"""Bytes of one payload; readers refuse messages beyond 16 to 24 MiB."""
+"""Largest payload in bytes; readers refuse messages beyond 16 to 24 MiB."""
 
 _STRING = 7
 _PRELUDE = struct.Struct(">II")
@@ -43,7 +43,7 @@ def encode_event(event_type: str, payload: bytes) -> bytes:
 
 
 def encode_message(headers: Mapping[str, str], payload: bytes) -> bytes:
-    """Return one message; names may have 255 bytes, values 65535."""
+    """Return one message; names are at most 255 bytes long, values at most 65535."""
     encoded = b"".join(map(_header, headers, headers.values()))
     prelude = _PRELUDE.pack(_PRELUDE.size + _CRC.size + len(encoded) + len(payload) + _CRC.size, len(encoded))
     message = b"".join((prelude, _CRC.pack(zlib.crc32(prelude)), encoded, payload))
@@ -51,7 +51,7 @@ def encode_message(headers: Mapping[str, str], payload: bytes) -> bytes:
 
 
 def parts(body: bytes, by_line: bool) -> Iterator[bytes]:
-    """Cut a body into payloads of at most MAX_PART bytes: a line each, its end included, or as they fall."""
+    """Cut a body into payloads of at most MAX_PART bytes, one for each line with its end, or of any content."""
     pieces = body.splitlines(keepends=True) if by_line else [body]
     for piece in pieces:
         for start in range(0, len(piece), MAX_PART):
@@ -66,8 +66,8 @@ def _header(name: str, value: str) -> bytes:
 def add_response_stream(blueprint: Blueprint, invocations: Invocations) -> None:
     """Add the route.
 
-    Without an Accept of the caller's the answer is JSON lines: one prediction, one event. Whatever fails does so
-    before the stream begins, and is a ModelError.
+    Without an Accept header the answer is JSON lines: one event for each prediction. All errors occur before the stream
+    begins, and are ModelErrors.
     """
 
     @blueprint.post("/endpoints/<name>/invocations-response-stream")
@@ -79,7 +79,7 @@ def add_response_stream(blueprint: Blueprint, invocations: Invocations) -> None:
 
 
 def _as_events(response: HttpResponse) -> HttpResponse:
-    """Put a response into PayloadPart events; its headers stay, but for its type."""
+    """Put a response into PayloadPart events; its headers stay, except for the type."""
     by_line = (response.mimetype or "").startswith(BY_LINE)
     pieces = parts(response.get_data(), by_line)
     response.headers[STREAM_CONTENT_TYPE] = response.headers["Content-Type"]

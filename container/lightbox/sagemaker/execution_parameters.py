@@ -1,4 +1,4 @@
-"""What SageMaker's batch transform asks before a job: ``/execution-parameters``."""
+"""``/execution-parameters``, which SageMaker's batch transform reads before a job."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ USUAL_PAYLOAD_MB = 6
 """SageMaker's own payload if a job sets none: a photo, or thousands of lines."""
 
 SENT_AT_ONCE_MB = 100
-"""SageMaker refuses jobs in which payload times concurrency is more."""
+"""SageMaker refuses jobs whose payload times concurrency is larger."""
 
 
 def add_execution_parameters(blueprint: Blueprint, settings: Settings) -> None:
-    """Add the route ``/execution-parameters``; what a job sets itself counts more for SageMaker."""
+    """Add the route ``/execution-parameters``; the job's own values take precedence in SageMaker."""
     body = json_body(execution_parameters(settings))
 
     @blueprint.get("/execution-parameters", endpoint="execution_parameters")
     @described(answers("ExecutionParameters"))
     def parameters() -> HttpResponse:
-        """What a batch transform job should send at once."""
+        """Recommended concurrency and payload size of a batch transform job."""
         return HttpResponse(body, mimetype="application/json")
 
 
 def execution_parameters(settings: Settings) -> dict[str, Any]:
-    """Return as many concurrent requests as the workers have threads, each with as many records as fit."""
+    """Return as many concurrent requests as there are worker threads, each with the largest payload that fits."""
     least_payload = min(settings.max_body_mb, USUAL_PAYLOAD_MB)
     concurrency = min(settings.slots, SENT_AT_ONCE_MB // least_payload)
     return {

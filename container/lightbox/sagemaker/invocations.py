@@ -18,7 +18,7 @@ from lightbox.core.edge import EXCHANGE, WsgiApp, header_of
 from lightbox.core.errors import BadRequest
 from lightbox.core.http import TARGET_MODEL, check_query, http_response, received_body
 from lightbox.core.pipeline import Pipeline
-from lightbox.core.request import Around, Body, Call
+from lightbox.core.request import Body, Call, Middleware
 from lightbox.core.request_context import Header, RequestContext
 from lightbox.core.services import Services
 from lightbox.model.spec import Method
@@ -32,24 +32,24 @@ PATH = "/invocations"
 
 
 class Invocations:
-    """Answers predictions that come by SageMaker's API."""
+    """Answers predictions of SageMaker's API."""
 
     def __init__(self, services: Services) -> None:
         self._pipeline = services.pipeline
         self._max_body_mb = services.settings.max_body_mb
         self._refused_headers = services.refused_headers
         self._own_types = [name for around in services.around if around.reads_attributes for name in around.media_types]
-        """Bodies of these types are answered before the pipeline, and read their attributes by themselves."""
+        """Media types whose middleware answers by itself and parses the custom attributes."""
         self._answer = self._run
         for around in reversed(services.around):
-            self._answer = partial(_within, around, self._answer)
+            self._answer = partial(_through_middleware, around, self._answer)
 
     def answer(
         self, environ: dict[str, Any], model: str | None = None, loads: bool = False, accept: str | None = None
     ) -> Response:
-        """Answer a request with ``model``, the one that it targets, or the one that its custom attributes name.
+        """Answer a request with ``model``, its target, or the model of its custom attributes.
 
-        With ``loads`` the target is loaded. ``accept`` stands for the request's Accept header.
+        With ``loads`` the target is loaded first. ``accept`` replaces the request's Accept header.
         """
         header, context = header_of(environ), environ[EXCHANGE].context
         if model is None and (target := header(TARGET_MODEL)):
@@ -59,7 +59,7 @@ class Invocations:
             return self._answer(self._call(body, header, model, accept), header, context)
 
     def _call(self, body: bytes, header: Header, model: str | None, accept: str | None) -> Call[Response]:
-        """Return what a request asks. Raises BadRequest."""
+        """Return the call of a request. Raises BadRequest."""
         for name, why in self._refused_headers.items():
             if header(name) is not None:
                 raise BadRequest(f"{name}: {why}")
@@ -73,7 +73,7 @@ class Invocations:
         attributes = CustomAttributes.read(text)
         if any(_is_of_type(content_type, name) for name in self._own_types):
             return Call(content, model, attributes=attributes)
-        return _chosen(content, model, attributes)
+        return _call_of(content, model, attributes)
 
     def _run(self, call: Call[Response], header: Header, context: RequestContext) -> Response:
         content = call.content
@@ -82,10 +82,10 @@ class Invocations:
 
 
 def without_flask(invocations: Invocations, app: WsgiApp, fail: Callable[[HTTPException], NoReturn]) -> WsgiApp:
-    """Return an app that answers predictions at PATH itself: Flask takes a quarter of a millisecond for each.
+    """Return an app that answers predictions at PATH itself: Flask takes 0.25 ms for each.
 
-    Flask has the route too, for whatever is no POST, and for who lists the routes. ``fail`` is what Flask has for
-    Werkzeug's errors: it raises ours.
+    Flask has the route too, for other methods and for the list of routes. ``fail`` maps Werkzeug's errors to ours, as
+    in Flask.
     """
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -93,7 +93,7 @@ def without_flask(invocations: Invocations, app: WsgiApp, fail: Callable[[HTTPEx
             return app(environ, start_response)
         environ[EXCHANGE].route = PATH
         try:
-            response = invocations.answer(environ)  # loads nothing: the platform loads models, by their names
+            response = invocations.answer(environ)  # loads no model: the platform loads models by name
         except HTTPException as error:
             fail(error)
         headers = [("Content-Type", response.content_type), ("Content-Length", str(len(response.body)))]
@@ -103,18 +103,18 @@ def without_flask(invocations: Invocations, app: WsgiApp, fail: Callable[[HTTPEx
     return answer
 
 
-def _chosen(content: Body, model: str | None, attributes: CustomAttributes) -> Call[Response]:
-    """Return a call as its custom attributes ask for it; ``model`` wins over the one that they name."""
+def _call_of(content: Body, model: str | None, attributes: CustomAttributes) -> Call[Response]:
+    """Return the call that the custom attributes describe; ``model`` takes precedence over theirs."""
     content = replace(content, method=attributes.method, crop=attributes.crop)
     version, outputs = attributes.version, attributes.outputs
     if outputs and content.method is not Method.PREDICT:
-        raise BadRequest(f"{OUTPUTS}: expected no such pair with tfs-method={content.method.value}")
+        raise BadRequest(f"{OUTPUTS}: this pair cannot be combined with tfs-method={content.method.value}")
     model = model or attributes.model
     return Call(content, model, version, attributes.signature, attributes.transport, outputs, attributes)
 
 
-def _within(
-    around: Around, answer: _AnswerTo, call: Call[Response], header: Header, context: RequestContext
+def _through_middleware(
+    around: Middleware, answer: _AnswerTo, call: Call[Response], header: Header, context: RequestContext
 ) -> Response:
     content_type = header("Content-Type") or ""
     if not around.media_types or any(_is_of_type(content_type, name) for name in around.media_types):
@@ -130,7 +130,7 @@ def _is_of_type(content_type: str, media_type: str) -> bool:
 
 
 def internal_blueprint(pipeline: Pipeline) -> Blueprint:
-    """Return the routes ``/internal/probe``: 200 once the default model has predicted, or a version of a model."""
+    """Return the routes ``/internal/probe``: 200 once the default model, or a given version, has predicted."""
     blueprint = Blueprint("internal", __name__)
 
     @blueprint.get("/internal/probe")
@@ -147,9 +147,9 @@ def internal_blueprint(pipeline: Pipeline) -> Blueprint:
 
 
 def probes_blueprint(pipeline: Pipeline, probes: Mapping[str, Probe]) -> Blueprint:
-    """Return ``/ping`` and the features' probes, for a start without nginx. With it the supervisor answers them.
+    """Return ``/ping`` and the features' probes for a start without nginx; else the supervisor answers them.
 
-    In multi-model mode there is no default model to try: that a worker answers is enough.
+    Multi-model mode has no default model to probe: there a worker's answer is enough.
     """
     blueprint = Blueprint("probes", __name__)
 
@@ -164,15 +164,13 @@ def probes_blueprint(pipeline: Pipeline, probes: Mapping[str, Probe]) -> Bluepri
 
 
 def sagemaker_blueprint(invocations: Invocations) -> Blueprint:
-    """Return the routes ``/invocations`` and ``/endpoints/<name>/invocations``; the edge makes errors of the latter
-    SageMaker's.
-    """
+    """Return the routes ``/invocations`` and ``/endpoints/<name>/invocations``; the latter returns ModelErrors."""
     blueprint = Blueprint("SageMaker", __name__)
 
     @blueprint.post(PATH)
     @described(operations.invocations)
     def invoke() -> HttpResponse:
-        """Predict with the default model, or with the one that the custom attributes name."""
+        """Predict with the default model, or with the model of the custom attributes."""
         return http_response(invocations.answer(request.environ))
 
     @blueprint.post("/endpoints/<name>/invocations")

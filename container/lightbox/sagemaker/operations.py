@@ -1,4 +1,4 @@
-"""SageMaker's routes in OpenAPI, and what they have from the codecs and the features."""
+"""SageMaker's routes in OpenAPI, with additions from the codecs and the features."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ping(ready: bool) -> dict[str, bool]:
 
 
 def describe(models: Sequence[DescribedModel]) -> Description:
-    """Return what SageMaker's own API adds to its routes."""
+    """Return the headers that SageMaker's own API adds to its routes."""
     about = f"Pairs of name=value, separated by commas. Lightbox reads {', '.join(KNOWN_PAIRS)}."
     named: dict[str, Any] = {"example": f"tfs-model-name={models[0].name}"} if models else {}
     number: Schema = {"type": "integer", "minimum": 1}
@@ -62,9 +62,9 @@ def endpoint(served: Served, model: DescribedModel | None) -> Operation:
 def response_stream(served: Served, model: DescribedModel | None) -> Operation:
     """Return the operation of InvokeEndpointWithResponseStream."""
     ok = response("A stream of PayloadPart events.", {STREAM_TYPE: BINARY})
-    ok["headers"][STREAM_CONTENT_TYPE] = {"description": "Of what is inside the events.", "schema": TEXT}
+    ok["headers"][STREAM_CONTENT_TYPE] = {"description": "Media type of the payloads.", "schema": TEXT}
     found = _invocation(served, ok)
-    inside = "Media type of the response inside the events; without it JSON lines."
+    inside = "Media type of the payloads inside the events; the default is JSON lines."
     found["parameters"].append(header(STREAM_ACCEPT, inside))
     return _as_endpoint(found)
 
@@ -86,8 +86,8 @@ def _invocation(served: Served, ok: Operation) -> Operation:
 
 
 def _as_endpoint(found: Operation) -> Operation:
-    """Return an operation as SageMaker's own route has it: failures of the container are ModelErrors."""
-    found["parameters"].append(path_parameter("name", "The endpoint's name; any."))
+    """Return an operation as on SageMaker's own route: failures of the container are ModelErrors."""
+    found["parameters"].append(path_parameter("name", "The endpoint's name; any name is accepted."))
     found["responses"] = {"200": found["responses"]["200"], **errors((400, 404, 424))}
     return found
 
@@ -124,7 +124,7 @@ def _response_content(served: Served) -> dict[str, Schema]:
 def _with_added(
     forms: Mapping[str, Sequence[Schema]], added: Sequence[Mapping[str, Sequence[Schema]]]
 ) -> dict[str, Schema]:
-    """Return a schema for each media type; one without forms of its own may be anything."""
+    """Return a schema for each media type; an empty schema for types without forms of their own."""
     found = {media_type: [*schemas] for media_type, schemas in forms.items()}
     for more in added:
         for media_type, schemas in more.items():

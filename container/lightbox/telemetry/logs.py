@@ -1,4 +1,4 @@
-"""Log lines of every process in one form, text or JSON, which input cannot break out of."""
+"""Log lines of every process in one form, text or JSON, which no input can forge."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from lightbox.machine.environment import variable
 from lightbox.machine.shared_files import shared_numbers
 
 DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
-"""In a worker's environment: the descriptor of the supervisor's own stderr, for lines that need no prefix."""
+"""Environment variable with the descriptor of the supervisor's own stderr, for lines without a prefix."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 UNMATCHED = "unmatched"
-"""The route of requests that no rule fits."""
+"""The route of requests that match no rule."""
 _PATH_LIMIT = 200
 
 
@@ -39,12 +39,12 @@ class _Form:
 
 
 def use_json(as_json: bool) -> None:
-    """Choose the form of all lines that this process logs from now on."""
+    """Choose the form of all further lines of this process."""
     _Form.as_json = as_json
 
 
 def escape(text: str) -> str:
-    """Write control characters, line ends among them, as ``\\x0a``: a text stays on its line."""
+    """Write control characters, including line ends, as ``\\x0a``: a text stays on its line."""
     return _CONTROL.sub(_escaped, text)
 
 
@@ -70,19 +70,19 @@ def _now() -> str:
 
 
 def json_line(fields: Mapping[str, Any]) -> str:
-    """Return one JSON object that begins with the time in UTC."""
+    """Return a JSON object that begins with the time in UTC."""
     time = _now()
     try:
         text = orjson.dumps({"time": time, **fields}).decode()
-    except TypeError:  # half of a surrogate pair is no text
+    except TypeError:  # half of a surrogate pair is not text
         clean = {key: escape(value) if isinstance(value, str) else value for key, value in fields.items()}
         text = orjson.dumps({"time": time, **clean}).decode()
-    # JSON lets some characters through that end a line elsewhere, or that terminals obey.
+    # JSON allows some characters that end a line elsewhere, or that control terminals.
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class _Turn:
-    """Taken by the thread that writes; a process that is forked meanwhile has one of its own."""
+    """The lock of the writing thread; a forked process gets its own."""
 
     lock = threading.Lock()
 
@@ -96,10 +96,10 @@ os.register_at_fork(after_in_child=_Turn.renew)
 
 @contextmanager
 def _turn(descriptor: int) -> Iterator[None]:
-    """Keep other writers that take turns from writing to a pipe meanwhile.
+    """Serialize writers of this process to a pipe.
 
-    The kernel may split what is longer than a page of it, a traceback say. The lock is each process's own, though all
-    have the same pipe. Files need none: they are written to as a whole.
+    The kernel may split writes beyond a page, such as a traceback. Each process has its own lock, though all share the
+    pipe. Writes to files are never split.
     """
     if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         yield
@@ -113,33 +113,33 @@ def _turn(descriptor: int) -> Iterator[None]:
 
 
 def log(text: str, process: str = "lightbox") -> None:
-    """Log what a process says, a line for each of its lines; no other line comes between them."""
+    """Log a process's output, one line for each of its lines; no other line comes in between."""
     with _turn(2):
         for part in text.split("\n"):
-            # Not print: with PYTHONUNBUFFERED it writes the line's end apart, and a worker's line can come between.
+            # Not print: with PYTHONUNBUFFERED it writes the newline separately, after a worker's line perhaps.
             sys.stderr.write(f"{line(process, part)}\n")
             sys.stderr.flush()
 
 
 def write_line(text: str, descriptor: int) -> None:
-    """Write a record of one or more lines as a whole, so that those of several processes do not mix; a reader that has
-    gone is no reason to fail."""
+    """Write a record of one or more lines as a whole, so that records of several processes do not mix; a closed reader
+    is ignored."""
     with suppress(OSError), _turn(descriptor):
         os.write(descriptor, f"{text}\n".encode("utf-8", "replace"))
 
 
 def worker_descriptor() -> int:
-    """Return where a worker writes lines that are complete: what the supervisor handed down, else stderr."""
+    """Return the descriptor for a worker's complete lines: the supervisor's, else stderr."""
     descriptor = int(variable(DESCRIPTOR_VARIABLE, "2"))
     with suppress(OSError):
-        os.set_inheritable(descriptor, False)  # what a handler starts is not to hold it open
+        os.set_inheritable(descriptor, False)  # a handler's child processes must not keep it open
         return descriptor
     return 2
 
 
 def log_like_others(level: str, as_json: bool, descriptor: int, process: str = "gunicorn") -> None:
-    """Let the logging module of a worker write records in our form to ``descriptor``, warnings and what ends a thread
-    among them."""
+    """Let the logging module of a worker write records in our form to ``descriptor``, including warnings and
+    exceptions that end a thread."""
     use_json(as_json)
     logging.basicConfig(level=level.upper(), handlers=[RecordHandler(descriptor, as_json, process)])
     logging.captureWarnings(True)
@@ -153,7 +153,7 @@ def _log_end_of_thread(ended: threading.ExceptHookArgs) -> None:
 
 
 class TextFormatter(logging.Formatter):
-    """``LEVEL:logger:message``; further lines, a traceback, begin with a bar, as no record does."""
+    """``LEVEL:logger:message``; further lines, such as a traceback, begin with a bar, which records never do."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -165,7 +165,7 @@ class TextFormatter(logging.Formatter):
 
 
 class RecordHandler(logging.Handler):
-    """Writes each record, its traceback inside, at once: a JSON object, or text whose lines begin with the process."""
+    """Writes each record with its traceback at once: a JSON object, or text whose lines begin with the process."""
 
     def __init__(self, descriptor: int, as_json: bool, process: str) -> None:
         super().__init__()
@@ -192,7 +192,7 @@ class RecordHandler(logging.Handler):
 
 @dataclass(frozen=True)
 class FinishedRequest:
-    """What is known of a request when its answer is complete. Sizes are in bytes."""
+    """A finished request, for observers. Sizes are in bytes."""
 
     request_id: str
     method: str
@@ -206,10 +206,10 @@ class FinishedRequest:
 
 
 class Observer(Protocol):
-    """Hears of every request that is answered."""
+    """Is called for each answered request."""
 
     def responded(self, request: FinishedRequest) -> None:
-        """Hear of a request whose answer is complete."""
+        """Observe a request whose response is complete."""
         ...
 
 
@@ -221,12 +221,12 @@ class MakesContexts(Protocol):
 
 
 def context_maker(observers: Iterable[Observer]) -> MakeContext | None:
-    """Return what makes the contexts of requests: an observer's way, such as that of traces, or None."""
+    """Return the function of an observer that makes the contexts of requests, such as that of traces, or None."""
     return next((observer.context for observer in observers if isinstance(observer, MakesContexts)), None)
 
 
 class RequestLog(Observer):
-    """Writes the line of each request to a descriptor, as text or JSON; ``process`` names the process that answered."""
+    """Writes each request's line to a descriptor, as text or JSON; ``process`` names the process."""
 
     def __init__(self, descriptor: int, as_json: bool, process: str = "worker") -> None:
         self._descriptor = descriptor
@@ -247,7 +247,7 @@ def request_line(request: FinishedRequest, as_json: bool, process: str) -> str:
 
 
 def _fields(request: FinishedRequest) -> dict[str, Any]:
-    """Return what is logged, in its order; what is not known of a request is left out."""
+    """Return the logged fields in order, without unknown ones."""
     context = request.context
     fields: dict[str, Any] = {"request_id": request.request_id, "method": request.method, "route": request.route}
     if request.route == UNMATCHED:
@@ -264,12 +264,12 @@ def _fields(request: FinishedRequest) -> dict[str, Any]:
 
 
 def _times(context: RequestContext) -> dict[str, float]:
-    """Return the milliseconds of each stage and of the whole."""
+    """Return the milliseconds of each stage and in total."""
     return {f"{name}_ms": round(seconds * 1000, 3) for name, seconds in context.durations().items()}
 
 
 def _plain(value: Any) -> str:
-    """Return a value that a space inside cannot make two of."""
+    """Return a value in quotes if a space would split it."""
     return value.replace(" ", "%20") if isinstance(value, str) else str(value)
 
 
@@ -277,14 +277,14 @@ FILE = "last_response"
 
 
 class LastResponse(Observer):
-    """Seconds of the monotonic clock, the same in all processes; an observer of the workers' requests."""
+    """Observes the time of the last successful prediction, on the monotonic clock that all processes share."""
 
     def __init__(self, run_dir: Path) -> None:
         self._seconds = shared_numbers(run_dir / FILE, 1, "d")
 
     @property
     def at(self) -> float:
-        """When a model has last answered with 200, in whatever worker; 0 before the first time."""
+        """Time of the last 200 of a model in any worker; 0 before the first one."""
         return float(self._seconds[0])
 
     @override

@@ -1,4 +1,4 @@
-"""Every metric: its name, what it says, its labels. Labels take values of a bounded set only."""
+"""Every metric: name, description, labels. Labels have bounded sets of values."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from lightbox.machine.shared_files import hold, shared_numbers
 from lightbox.telemetry.logs import FinishedRequest, Observer
 
 METRICS_FOLDER = "metrics"
-"""Name of the folder in the run directory that holds the workers' figures."""
+"""The folder in the run directory with the workers' figures."""
 
 QUEUE_FULL = "queue_full"
-"""Why a request was rejected that would have been one too many."""
+"""The reason of a rejection for too many requests."""
 SECONDS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 PIXELS_BUCKETS = (1e4, 5e4, 1e5, 2.5e5, 5e5, 1e6, 2e6, 4e6, 8e6, 16e6, 32e6)
 _KINDS = ("counter", "histogram", "gauge_livesum")
-"""What prometheus-client's files are called that hold these figures."""
+"""The names of prometheus-client's files with these figures."""
 FILE_BYTES = 1 << 18
-"""Of each file at first: enough for a few models. It grows when it is full."""
+"""Initial size of each file: enough for a few models. It grows when full."""
 MOST_MODELS = 100
-"""Models with figures of their own in multi-model mode, where they come and go; the others share one label."""
+"""Models with figures of their own in multi-model mode; further ones share one label."""
 OTHER = "other"
 NONE = ""
 
 
 class Metric(NamedTuple):
-    """The arguments that prometheus-client's classes take first. Counters are shown with ``_total`` at the end."""
+    """The first arguments of prometheus-client's classes. Counters get the suffix ``_total``."""
 
     name: str
     help: str
@@ -49,7 +49,7 @@ REQUESTS = Metric("lightbox_requests", "Requests answered by the sidecar.", ("ro
 REJECTED = Metric("lightbox_rejected", "Requests answered with an error, by its code.", ("reason",))
 SECONDS = Metric(
     "lightbox_request_seconds",
-    "Time from a request's arrival, its wait for a thread included, to its answer.",
+    "Time from a request's arrival to its answer, including its wait for a thread.",
     ("model", "transport"),
 )
 STAGES = Metric("lightbox_stage_seconds", "Time in one stage of a request.", ("stage", "transport"))
@@ -62,11 +62,14 @@ WORKER_STARTS = Metric("lightbox_worker_starts", "Starts of workers, including r
 IN_PROGRESS = Metric("lightbox_requests_in_progress", "Requests in progress in all workers.")
 READY = Metric("lightbox_ready", "1 if /ping is 200.")
 SATURATION = Metric(
-    "lightbox_saturation", "Requests in progress and waiting against those that may be in progress, from 0 to 1."
+    "lightbox_saturation",
+    "Requests in progress and waiting, divided by the requests that may be in progress, from 0 to 1.",
 )
 RESTARTS = Metric("lightbox_child_restarts", "Restarts of a process after it ended.", ("process",))
 BLOCKED_RELOADS = Metric(
-    "lightbox_blocked_reloads", "Loads and unloads that a model server did not take until it was ended.", ("process",)
+    "lightbox_blocked_reloads",
+    "Loads and unloads that a model server did not accept before it was restarted.",
+    ("process",),
 )
 MODEL_VERSIONS = Metric(
     "lightbox_model_versions", "Versions of a model in each state of the model server.", ("model", "server", "state")
@@ -80,13 +83,13 @@ MODEL_ENGINE = Metric(
 
 
 class WorkerMetrics(Observer):
-    """Counts the requests of this process; one for each process. ``models`` are those known from the start."""
+    """Counts the requests of this process. ``models`` are those known from the start."""
 
     def __init__(self, folder: Path, models: Iterable[str]) -> None:
         slot, self._lock = claim_slot(folder)
-        # Read by prometheus-client when it makes a file; a handler's own metrics then come to /metrics too.
+        # prometheus-client reads it when it makes a file; a handler's own metrics then appear in /metrics too.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
-        # Late: only where metrics are on, and after the variable is set.
+        # Late: only with metrics, and after the variable is set.
         from prometheus_client import Counter, Histogram, values
 
         values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call]
@@ -94,7 +97,7 @@ class WorkerMetrics(Observer):
         for kind in _KINDS:
             _allocate(folder / f"{kind}_{slot}.db")
         self._most_models = max(len(self._models), MOST_MODELS)
-        # Caches, because prometheus-client takes a lock to look up labels; they grow as the series do.
+        # Caches, as prometheus-client takes a lock to look up labels; they grow with the series.
         self._requests = cache(Counter(*REQUESTS, registry=None).labels)
         self._rejected = cache(Counter(*REJECTED, registry=None).labels)
         self._seconds = cache(Histogram(*SECONDS, buckets=SECONDS_BUCKETS, registry=None).labels)
@@ -123,7 +126,7 @@ class WorkerMetrics(Observer):
             self._images(image_format).observe(pixels)
 
     def _model(self, name: str | None) -> str:
-        """Return a model's label; names are of the catalogue, and bounded where that changes."""
+        """Return a model's label; names are from the catalogue, and bounded if that changes."""
         if name is None:
             return NONE
         if name not in self._models:
@@ -136,7 +139,7 @@ class WorkerMetrics(Observer):
 def claim_slot(folder: Path) -> tuple[int, int]:
     """Return the lowest number that no living process has in this folder, and the descriptor that holds it.
 
-    The kernel lets go of it when the process ends, however that happens.
+    The kernel releases it at the process's end, in all cases.
     """
     folder.mkdir(exist_ok=True)
     for slot in itertools.count():
@@ -146,7 +149,7 @@ def claim_slot(folder: Path) -> tuple[int, int]:
 
 
 def _allocate(path: Path) -> None:
-    """Take the space of a file of figures before it is mapped: where a disk is full, writing would end the process."""
+    """Allocate the space of a mapped file: on a full disk, a write to it would crash the process."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, FILE_BYTES)
@@ -155,7 +158,7 @@ def _allocate(path: Path) -> None:
 
 
 def _models_counted(folder: Path, slot: int) -> set[str]:
-    """Return the models that the worker before had figures of."""
+    """Return the models with figures of the previous worker."""
     from prometheus_client.mmap_dict import MmapedDict
 
     try:
@@ -172,17 +175,17 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "compute_infer": ("predict", "handler"),
     "compute_output": ("decode_response", "postprocess"),
 }
-"""The stages that Triton's durations are made of; that of a whole request, "success", has the others too."""
+"""The stages of Triton's durations; "success", that of a whole request, includes the others."""
 OUTCOMES = ("success", "fail")
 _COLUMNS = (*(f"{outcome}_{what}" for outcome in OUTCOMES for what in ("count", "ns")), *PARTS, "last_ms")
 _COUNTS_FOLDER, _MAPPED_COUNTS = "counts_of_versions", 128
 
 
 class VersionCounts(Observer):
-    """Counts the predictions of each version of a model, and adds up where their time went; one for each process.
+    """Counts the predictions of each version of a model, and sums the time of their stages.
 
-    Each process adds to a row of its own in the file of a version. A prediction that ended before a version was chosen
-    is not counted here, nor is one whose version nobody tells: a handler's own, TensorFlow Serving's over gRPC.
+    Each process has a row of its own in a version's file. Predictions that ended before a version was chosen are not
+    counted, nor are those with an unknown version: a handler's own, and TensorFlow Serving's over gRPC.
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -203,7 +206,7 @@ class VersionCounts(Observer):
             added = [1, total, 0, 0, *parts]
         else:
             added = [0, 0, 1, total]
-        with suppress(OSError), self._lock:  # a full disk is no reason to fail
+        with suppress(OSError), self._lock:  # a full disk does not fail a request
             row = self._row(context.model, context.version)
             for column, number in enumerate(added):
                 row[column] += number
@@ -216,10 +219,10 @@ class VersionCounts(Observer):
 
 
 def read_counts(run_dir: Path, model: str, version: int) -> dict[str, int]:
-    """Return what all processes counted of a version, those that have ended among them.
+    """Return the counts of a version in all processes, including ended ones.
 
-    The count and the nanoseconds of each of OUTCOMES, as ``success_count`` and ``success_ns``, the nanoseconds of each
-    of PARTS of what succeeded, and ``last_ms``: when the last prediction ended, in milliseconds since 1970, 0 for none.
+    For each of OUTCOMES the count and the nanoseconds, as ``success_count`` and ``success_ns``; for each of PARTS the
+    nanoseconds of successes; and ``last_ms``, the end of the last prediction in milliseconds since 1970, 0 for none.
     """
     content = b""
     with suppress(FileNotFoundError):
@@ -235,11 +238,11 @@ def _counts_file(run_dir: Path, model: str, version: int) -> Path:
 
 _FOLDER, _TABLE = "requests_here", "table"
 ROWS = 256
-"""More rows than processes: at most 64 workers and the gRPC front, twice while they are replaced."""
+"""More rows than processes: at most 64 workers and the gRPC front, twice during a replacement."""
 
 
 class RequestTable:
-    """How many requests each process has, and how many of them are in progress: a table that all processes map."""
+    """The number of requests of each process, and of those in progress: a table that all processes map."""
 
     def __init__(self, run_dir: Path) -> None:
         self._folder = run_dir / _FOLDER
@@ -247,19 +250,19 @@ class RequestTable:
         self._numbers = shared_numbers(self._folder / _TABLE, 3 * ROWS, "q")
 
     def claim(self) -> Callable[[int, int], None]:
-        """Return what writes the row of this process; one for each."""
+        """Return the function that writes this process's row."""
         slot, self._held = claim_slot(self._folder)
         at, numbers = 3 * slot, self._numbers
 
         def tell(here: int, in_progress: int) -> None:
             numbers[at + 1], numbers[at + 2] = here, in_progress
 
-        tell(0, 0)  # those of the process that had the row before are over
+        tell(0, 0)  # clears the row of the previous process
         numbers[at] = os.getpid()
         return tell
 
     def sums(self) -> tuple[int, int]:
-        """Add up the rows. They fill from the first on; what a process had that was killed is over."""
+        """Sum the rows. They fill from the first on; the requests of a killed process are dropped."""
         here = in_progress = 0
         for at in range(0, 3 * ROWS, 3):
             if not self._numbers[at]:

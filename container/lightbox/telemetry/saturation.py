@@ -1,4 +1,4 @@
-"""How full this container is: requests in progress and waiting, against those that may be in progress."""
+"""Saturation of this container: requests in progress and waiting, divided by those that may be in progress."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from lightbox.telemetry.metrics import RequestTable
 
 SAMPLE_SECONDS = 0.1
 SMOOTHING_SECONDS = 5.0
-"""Time constant of the mean: a change shows to 63 % after so long, to 95 % after three times as long."""
+"""Time constant of the mean: a change shows to 63 % after this time, to 95 % after three times as long."""
 SATURATION_HEADER = "X-Lightbox-Saturation"
 
 
 class Saturation:
-    """Follows how full the container is: 0 is idle; at 1 a new request waits for a thread or is refused.
+    """Follows the saturation: 0 is idle; at 1 a new request waits for a thread or is refused.
 
-    A sample is ``min(1, requests / slots)``: ``requests`` are those that all processes have, begun or waiting;
-    ``slots`` is how many may be in progress at once. The value is the exponential mean of the samples.
+    A sample is ``min(1, requests / slots)``: ``requests`` are those of all processes, in progress or waiting; ``slots``
+    is the number that may be in progress. The value is the exponential mean of the samples.
     """
 
     def __init__(self, run_dir: Path, slots: int) -> None:
@@ -35,7 +35,7 @@ class Saturation:
 
     @property
     def in_progress(self) -> int:
-        """How many requests are in progress in all processes."""
+        """The number of requests in progress in all processes."""
         return self._table.sums()[1]
 
     async def follow(self) -> None:
@@ -45,7 +45,7 @@ class Saturation:
             await asyncio.sleep(SAMPLE_SECONDS)
 
     def sample(self, now: float) -> None:
-        """Take what there is at ``now``, in seconds of the monotonic clock, into the mean."""
+        """Add a sample at ``now``, in seconds of the monotonic clock, to the mean."""
         weight = -math.expm1((self._sampled - now) / SMOOTHING_SECONDS)
         self._sampled = now
         self._mean += weight * (min(1.0, self._table.sums()[0] / self._slots) - self._mean)

@@ -1,4 +1,4 @@
-"""What TensorFlow Serving speaks: its messages, and the conversions between ndarrays and its two wires."""
+"""TensorFlow Serving's messages, and the conversions between ndarrays and its gRPC and REST forms."""
 
 RELEASE = "2.21.0"
-"""Of tensorflow-serving-api and of TensorFlow, whose messages ``messages.binpb`` describes."""
+"""Release of tensorflow-serving-api and of TensorFlow whose messages ``messages.binpb`` describes."""

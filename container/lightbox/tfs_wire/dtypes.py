@@ -1,4 +1,4 @@
-"""Dtypes: their names with TensorFlow, numpy and the Open Inference Protocol, and their fields of a TensorProto."""
+"""Dtypes: their names in TensorFlow, numpy and the Open Inference Protocol, and their fields of a TensorProto."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 MAX_DIMENSIONS = 64
-"""Of a tensor that a server takes."""
+"""Most dimensions of a tensor."""
 
 
 class DTypeInfo(NamedTuple):
-    """One row of the table; a name of the Open Inference Protocol is empty where it has none."""
+    """One row of the table; the Open Inference Protocol's name is empty if it has none."""
 
     number: int
     name: str
@@ -28,15 +28,15 @@ class DTypeInfo(NamedTuple):
 FLOAT_VAL, DOUBLE_VAL, INT_VAL, STRING_VAL, SCOMPLEX_VAL, INT64_VAL = 5, 6, 7, 8, 9, 10
 BOOL_VAL, DCOMPLEX_VAL, HALF_VAL, UINT32_VAL, UINT64_VAL, FLOAT8_VAL = 11, 12, 13, 16, 17, 18
 FIXED_WIDTH = {FLOAT_VAL: "<f4", DOUBLE_VAL: "<f8", SCOMPLEX_VAL: "<c8", DCOMPLEX_VAL: "<c16"}
-"""numpy's form of the fields whose numbers are as long as in memory."""
+"""numpy's dtype of the fields whose numbers are as long as in memory."""
 VARINTS = {INT_VAL, INT64_VAL, BOOL_VAL, HALF_VAL, UINT32_VAL, UINT64_VAL}
 """The fields of protobuf's numbers of varying length."""
 
 DT_FLOAT, DT_DOUBLE, DT_INT32, DT_UINT8, DT_INT16, DT_INT8, DT_STRING = 1, 2, 3, 4, 5, 6, 7
 DT_INT64, DT_BOOL, DT_BFLOAT16, DT_UINT16, DT_HALF, DT_UINT32, DT_UINT64 = 9, 10, 14, 17, 19, 22, 23
 
-# Quantized types are records of one field in numpy, as TensorFlow itself has them: the name of the
-# field tells them from the plain integers. Types that numpy lacks come from the ml_dtypes package.
+# Quantized types are records of one field in numpy, as in TensorFlow: the field's name distinguishes them from plain
+# integers. The ml_dtypes package has types that numpy lacks.
 _TABLE = [
     DTypeInfo(1, "float", FLOAT_VAL, "float32", "FP32"),
     DTypeInfo(2, "double", DOUBLE_VAL, "float64", "FP64"),
@@ -73,7 +73,7 @@ LARGEST_FLOAT = {"float16": 65504.0, "float32": 3.4028234663852886e38, "float64"
 
 
 def info(number: int) -> DTypeInfo | None:
-    """Return the row for a ``DataType`` number, or None for a type that cannot travel."""
+    """Return the row for a ``DataType`` number, or None for a type that cannot be sent."""
     return _BY_NUMBER.get(number)
 
 
@@ -88,8 +88,8 @@ def name_of(number: int) -> str:
 
 @cache
 def numpy_dtype(number: int) -> np.dtype[Any]:
-    """Return the numpy dtype; raise KeyError for a type that cannot travel (strings are ``object``)."""
-    import numpy as np  # late: who only wants names stays without it
+    """Return the numpy dtype; raise KeyError for a type that cannot be sent (strings are ``object``)."""
+    import numpy as np  # late: names need no numpy
 
     row = _BY_NUMBER[number]
     if row.numpy == "ml_dtypes":
@@ -116,13 +116,13 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def numpy_name(number: int) -> str:
-    """Return a dtype's name as numpy has it, such as "float32" or "float16"; strings are "string"."""
+    """Return numpy's name of a dtype, such as "float32" or "float16"; strings are "string"."""
     row = _BY_NUMBER.get(number)
     return row.numpy if row is not None and _is_plain(row) else name_of(number)
 
 
 def _is_plain(row: DTypeInfo) -> bool:
-    """Whether numpy has the type itself, and its elements are numbers."""
+    """Return whether numpy has the type itself, with numbers as elements."""
     return row.numpy not in ("ml_dtypes", "object") and not row.numpy.startswith("record:")
 
 

@@ -1,13 +1,13 @@
-"""TensorFlow Serving's official messages, with or without the packages that hold them.
+"""TensorFlow Serving's official messages, with or without the packages that contain them.
 
-Two packages hold them: tensorflow-serving-api has ``tensorflow_serving.apis``, whose modules import their tensors from
-``tensorflow.core``. Each module comes from the installed package where there is one, so that all code of the process
+Two packages contain them: tensorflow-serving-api has ``tensorflow_serving.apis``, whose modules import tensors from
+``tensorflow.core``. Each module comes from the installed package if there is one, so that all code of the process
 shares its classes; else it is made from ``messages.binpb``, which ``make protos`` writes.
 
-Importing ``tensorflow.core`` the plain way runs all of ``tensorflow/__init__.py``: seconds and hundreds of megabytes
-for a handful of message classes. Here an empty package named ``tensorflow``, whose ``__path__`` is that of the
-installed one, stands in while the messages are imported. It is taken away again afterwards, so that a later
-``import tensorflow`` is the real one and shares these message classes.
+A plain import of ``tensorflow.core`` runs all of ``tensorflow/__init__.py``: seconds and hundreds of megabytes for a
+few message classes. So an empty package named ``tensorflow``, with the ``__path__`` of the installed one, is in place
+while the messages are imported. It is removed afterwards, so that a later ``import tensorflow`` is the real one and
+shares these message classes.
 
 Import this module at start, before other threads import TensorFlow.
 """
@@ -25,7 +25,7 @@ from lightbox.tfs_wire.described_modules import DescribedModules
 
 @contextmanager
 def placeholder_tensorflow() -> Iterator[None]:
-    """Let ``import tensorflow.core...`` work without running ``tensorflow/__init__.py``, which need not be there."""
+    """Make ``import tensorflow.core...`` work without running ``tensorflow/__init__.py``, which may be missing."""
     if "tensorflow" in sys.modules:
         yield
         return
@@ -39,7 +39,7 @@ def placeholder_tensorflow() -> Iterator[None]:
         del sys.modules["tensorflow"]
 
 
-sys.meta_path.append(DescribedModules())  # the last one: what is installed is found before
+sys.meta_path.append(DescribedModules())  # the last one: installed packages are found first
 
 with placeholder_tensorflow():
     from tensorflow.core.example import example_pb2

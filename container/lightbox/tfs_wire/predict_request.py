@@ -1,4 +1,4 @@
-"""A serialized PredictRequest, read without a copy of its tensors."""
+"""Parses a serialized PredictRequest without copying its tensors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ _ASKED = predict_pb2.PredictRequest
 
 
 def read_predict_request(data: memoryview) -> tuple[predict_pb2.PredictRequest, dict[str, memoryview]]:
-    """Return a message without the ``tensor_content`` of its inputs, and these by the inputs' names: views of ``data``.
+    """Return a message without its inputs' ``tensor_content``, and these by the inputs' names: views of ``data``.
 
-    A message that is not laid out as usual is read as a whole; then there are no views. Raises DecodeError for bytes
-    that are no such message.
+    A message with an unusual layout is parsed as a whole, without views. Raises DecodeError for malformed bytes.
     """
     with suppress(ValueError, DecodeError):
         return _predict_request(data)
@@ -58,7 +57,7 @@ _WITH_CONTENT = [(_DTYPE, VARINT), (_SHAPE, LENGTH_DELIMITED), (_CONTENT, LENGTH
 def read_predict_head(data: bytes) -> tuple[model_pb2.ModelSpec, dict[str, int]]:
     """Return the model and the rank of each input of a serialized PredictRequest; tensors are not copied.
 
-    A message that is not laid out as usual is read as a whole. Raises ValueError for bytes that are no such message.
+    A message with an unusual layout is parsed as a whole. Raises ValueError for malformed bytes.
     """
     with suppress(ValueError, DecodeError):
         return _predict_head(data)
@@ -70,9 +69,9 @@ def read_predict_head(data: bytes) -> tuple[model_pb2.ModelSpec, dict[str, int]]
 
 
 def _predict_head(data: bytes) -> tuple[model_pb2.ModelSpec, dict[str, int]]:
-    """Return what ``read_predict_head`` does; raise ValueError for names and shapes that are not in their usual places.
+    """Return the same as ``read_predict_head``; raise ValueError for an unusual layout.
 
-    Of a field that is there twice, readers take one or both.
+    Parsers differ for a repeated field: some merge, some take one.
     """
     spec, ranks = model_pb2.ModelSpec(), {}
     for number, kind, value in read_fields(memoryview(data)):
@@ -92,7 +91,7 @@ def _predict_head(data: bytes) -> tuple[model_pb2.ModelSpec, dict[str, int]]:
 def _two(
     found: Iterable[tuple[int, int, memoryview]], first: tuple[int, int], second: tuple[int, int]
 ) -> tuple[memoryview, memoryview]:
-    """Return the values of two fields. Raises ValueError unless these, by number and wire type, are all."""
+    """Return the values of two fields. Raises ValueError unless the message has exactly these."""
     values = list(found)
     if [(number, kind) for number, kind, _ in values] != [first, second]:
         raise ValueError("the fields are not in their usual order")

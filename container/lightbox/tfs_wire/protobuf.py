@@ -1,7 +1,6 @@
-"""Protobuf's wire format: the fields of a message are walked over, and its integers are written.
+"""Protobuf's wire format: parsing the fields of a message, and encoding integers.
 
-Many integers are written at a time with numpy instead of one by one in Python; it is imported there, as whoever only
-reads goes without it.
+numpy encodes many integers at a time; it is imported on use, as parsing does not need it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _GROUP = 7
 
 
 def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Decode a number; return it and the position behind it. Raises ValueError when it is cut or too long."""
+    """Decode a number; return it and the position after it. Raises ValueError for a truncated or too long one."""
     value = shift = 0
     while shift < 70:
         if position >= len(data):
@@ -36,7 +35,7 @@ def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
 def read_fields(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
     """Yield (field number, wire type, value bytes) of one message; the values are views of ``data``.
 
-    A varint's value is its own encoded bytes. Raises ValueError when the message is cut or malformed.
+    A varint's value is its encoded bytes. Raises ValueError for a truncated or malformed message.
     """
     position = 0
     while position < len(data):
@@ -50,7 +49,7 @@ def read_fields(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
             size = 4 if wire_type == FIXED32 else 8
         else:
             raise ValueError(f"protobuf field {number} has the unknown wire type {wire_type}")
-        if number == 0 or tag >> 32 or position + size > len(data):  # of a longer tag readers keep 32 bits, or none
+        if number == 0 or tag >> 32 or position + size > len(data):  # parsers keep 32 bits of a longer tag, or none
             raise ValueError(f"protobuf message ends inside field {number}")
         yield number, wire_type, data[position : position + size]
         position += size
@@ -67,11 +66,11 @@ def varint(value: int) -> bytes:
 
 
 Fragments = list[bytes | memoryview]
-"""Parts of a message: joined once at the end, so that large arrays are copied once."""
+"""Parts of a message, joined once at the end, so that large arrays are copied once."""
 
 
 def head(field: int, length: int) -> bytes:
-    """Return what goes before ``length`` bytes of content of a length-delimited field."""
+    """Return the bytes before ``length`` bytes of content of a length-delimited field."""
     return varint(field << 3 | 2) + varint(length)
 
 
@@ -100,7 +99,7 @@ def varints(values: Array) -> bytes:
 
 
 def _spread(flat: Array, width: int) -> bytes:
-    """Write each number into a row of ``width`` groups, then keep the groups that it needs."""
+    """Write each number into a row of ``width`` groups, then keep the used groups."""
     import numpy as np
 
     shifts = np.arange(width, dtype=np.uint64) * np.uint64(_GROUP)

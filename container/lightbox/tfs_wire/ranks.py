@@ -1,4 +1,4 @@
-"""Operations that end the process of a model server when their input has too low a rank: see docs/adr/087."""
+"""Operations that crash a model server's process when their input has too low a rank: see docs/adr/087."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ HIGHEST = 5
 
 
 def least_rank(operation: str) -> int:
-    """Return the lowest rank with which an operation's kernel does not end the process; 0 where none does.
+    """Return the lowest rank with which an operation's kernel does not crash the process; 0 if none does.
 
-    Kernels that do are those of a convolution, of any kind but its gradients, and of two other operations.
+    Such kernels are those of convolutions, except for gradients, and of two other operations.
     """
     if operation == "FakeQuantWithMinMaxVarsPerChannel":
         return 1

@@ -1,4 +1,4 @@
-"""TFRecord files, and where a SavedModel has one with the requests that warm it up."""
+"""TFRecord files, and the path of a SavedModel's warm-up requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TABLE = _crc_table()
 
 
 def _masked_checksum(data: bytes) -> int:
-    """Return the CRC-32C of a TFRecord part, masked as the format wants it."""
+    """Return the CRC-32C of a TFRecord part, masked as in the format."""
     crc = 0xFFFFFFFF
     for octet in data:
         crc = crc >> 8 ^ _TABLE[(crc ^ octet) & 0xFF]
@@ -37,7 +37,7 @@ def _masked_checksum(data: bytes) -> int:
 
 
 def records(path: Path) -> Iterator[bytes]:
-    """Yield the records of a TFRecord file; raise DATA_LOSS where it is damaged."""
+    """Yield the records of a TFRecord file; raise DATA_LOSS for a damaged one."""
     with path.open("rb") as file:
         offset = 0
         while head := file.read(_LENGTH_BYTES + _CHECKSUM_BYTES):

@@ -1,4 +1,4 @@
-"""TensorFlow Serving's outcome of a call: a canonical code and a sentence.
+"""TensorFlow Serving's status of a call: a canonical code and a sentence.
 
 The codes are those of ``google.rpc.Code``; gRPC uses the same numbers, REST maps them to HTTP.
 """
@@ -31,7 +31,7 @@ class Code(IntEnum):
 
 
 class StatusError(ValueError):
-    """A call that did not succeed: ``code`` says how, ``message`` is TensorFlow Serving's text."""
+    """A failed call: ``code`` is the status, ``message`` is TensorFlow Serving's text."""
 
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)
@@ -43,5 +43,5 @@ class StatusError(ValueError):
 
 
 def invalid(message: str) -> StatusError:
-    """Return the most common error: the request itself is at fault."""
+    """Return the most common error: an invalid request."""
     return StatusError(Code.INVALID_ARGUMENT, message)

@@ -1,4 +1,4 @@
-"""ndarray <-> TensorProto, with TensorFlow's own rules on what a proto may leave out."""
+"""ndarray to TensorProto and back, with TensorFlow's own rules on omitted fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lightbox.tfs_wire.protobuf import Fragments, delimited, read_varint, varint
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MAX_BROADCAST_BYTES = 1 << 28
-"""A proto may declare a large shape and give one value to fill it with; more than this is refused."""
+"""A proto may declare a large shape and fill it with one value; larger ones are refused."""
 
 _DTYPE, _SHAPE, _CONTENT = 1, 2, 4
 
@@ -33,11 +33,11 @@ def _shape(proto: tensor_pb2.TensorProto) -> tuple[int, ...]:
 
 
 def decode(proto: tensor_pb2.TensorProto, content: memoryview | None = None) -> Array:
-    """Return the array that ``proto`` describes; strings come as an object array of bytes.
+    """Return the array of ``proto``; strings become an object array of bytes.
 
-    ``tensor_content``, or ``content`` in its place, wins over the typed fields and is read without a copy (the array is
-    read-only then). Fewer typed values than elements: the last one fills the rest, none at all means zeros.
-    Raises MalformedTensor where TensorFlow answers "tensor parsing error".
+    ``tensor_content``, or ``content`` in its place, has precedence over the typed fields and is read without a copy
+    (the array is then read-only). With fewer typed values than elements the last one fills the rest; none means zeros.
+    Raises MalformedTensor where TensorFlow reports "tensor parsing error".
     """
     if dtypes.info(proto.dtype) is None:
         raise MalformedTensor(f"dtype {proto.dtype}")
@@ -59,7 +59,7 @@ def _from_content(content: bytes | memoryview, number: int, count: int) -> Array
     if len(content) != count * dtype.itemsize:
         raise MalformedTensor(f"{len(content)} bytes for {count} values of {dtype.itemsize}")
     found = np.frombuffer(content, dtype)
-    return found if found.flags.aligned else found.copy()  # as every input but the last of a message in place
+    return found if found.flags.aligned else found.copy()  # only the last input of a message is always aligned
 
 
 def _strings_from_content(content: bytes, count: int) -> Array:
@@ -99,7 +99,7 @@ def _nothing(dtype: np.dtype[Any]) -> Any:
 
 
 def _given_values(proto: tensor_pb2.TensorProto, dtype: np.dtype[Any]) -> Array:
-    """Return what the typed field of the dtype holds."""
+    """Return the values in the dtype's typed field."""
     field = dtypes.info(proto.dtype).field  # type: ignore[union-attr]
     values = getattr(proto, proto.DESCRIPTOR.fields_by_number[field].name)
     read: Callable[[Any, np.dtype[Any]], Array] = _READERS.get(field, np.array)
@@ -107,7 +107,7 @@ def _given_values(proto: tensor_pb2.TensorProto, dtype: np.dtype[Any]) -> Array:
 
 
 def _wrapped(values: Iterable[int], dtype: np.dtype[Any]) -> Array:
-    """Integers travel in wider fields; like C++, keep the low bits of each."""
+    """Convert integers from wider fields; as in C++, keep the low bits of each."""
     wide = np.array(values, np.int64)
     if dtype.names:
         return wide.astype(dtype[0]).view(dtype)
@@ -147,9 +147,9 @@ _READERS: dict[int, Callable[[Any, np.dtype[Any]], Array]] = {
 def encode(array: Array, as_content: bool = False) -> Fragments:
     """Return ``array`` as the fragments of a serialized TensorProto (``b"".join`` them).
 
-    Values go into the typed field, packed, as TensorFlow Serving answers; with ``as_content`` into
-    ``tensor_content``. The bytes are put together here: filling a message value by value costs
-    twenty times as much for a large tensor, and what travels is the same.
+    Values go into the typed field, packed, as in TensorFlow Serving's responses; with ``as_content`` into
+    ``tensor_content``. The bytes are encoded here: filling a message value by value takes twenty times as long for a
+    large tensor, with the same result.
     """
     number = dtypes.number_of(array.dtype)
     head = varint(_DTYPE << 3) + varint(number) + delimited(_SHAPE, _shape_message(array.shape))

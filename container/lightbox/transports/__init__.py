@@ -1,1 +1,1 @@
-"""How Lightbox speaks to the model server: one protocol, a REST and a gRPC implementation, a fake."""
+"""Clients of the model server: one interface, implementations for REST, gRPC and a local socket, and a fake."""

@@ -1,4 +1,4 @@
-"""Several model servers: calls go to them in turn, and to the next one when one is away."""
+"""Several model servers: calls go round-robin, and skip a server that cannot be reached."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from lightbox.core.errors import LightboxError, ModelNotFound, ModelServerAway
+from lightbox.core.errors import LightboxError, ModelNotFound, ModelServerUnreachable
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec
 from lightbox.transports.base import Transport
@@ -20,9 +20,9 @@ Result = TypeVar("Result")
 
 
 class BalancedTransport(Transport):
-    """Spreads calls over transports of one kind, each to a server of its own.
+    """Distributes calls over transports of one kind, one for each server.
 
-    A call that no model has seen goes to the next server; another is not repeated.
+    A call that no server has received goes to the next one; other calls are never repeated.
     """
 
     def __init__(self, transports: Sequence[Transport]) -> None:
@@ -40,15 +40,15 @@ class BalancedTransport(Transport):
         return self._call(lambda transport: transport.predict(call, context))
 
     def _call(self, call: Callable[[Transport], Result]) -> Result:
-        """Return what the first server answers that can be reached and has the model.
+        """Return the result of the first reachable server that has the model.
 
-        A new version is not in all servers at once: one may describe it, and another not have it yet.
+        A new version reaches the servers one after another: one may describe it before another has it.
         """
-        failure: LightboxError = ModelServerAway("no model server can be reached")
+        failure: LightboxError = ModelServerUnreachable("no model server can be reached")
         for index in self._order():
             try:
                 result = call(self._transports[index])
-            except ModelServerAway as error:
+            except ModelServerUnreachable as error:
                 self._away_until[index] = time.monotonic() + AVOID_SECONDS
                 failure = failure if isinstance(failure, ModelNotFound) else error
             except ModelNotFound as error:
@@ -60,7 +60,7 @@ class BalancedTransport(Transport):
         raise failure
 
     def _order(self) -> list[int]:
-        """Return the servers in turn, those that were away a moment ago last."""
+        """Return the servers in turn, unreachable ones last."""
         count = len(self._transports)
         first = next(self._turn) % count
         now = time.monotonic()

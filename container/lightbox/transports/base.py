@@ -1,4 +1,4 @@
-"""What every wire to the model server can do."""
+"""The interface of all transports to the model server."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec
 
 RECONNECT_SECONDS, RECONNECT_PAUSE = 1.0, 0.05
-"""How long a request waits for a model server that is away, and how often it tries: a restarted one is back within
-that, if it is quick."""
+"""Seconds that a request waits for an unreachable model server, and seconds between its attempts: a quick restart
+takes less."""
 _GRAPH_NODE = re.compile(r"\{\{(?:function_)?node ")
 _NO_MEMORY = "OOM when allocating"
 _DECODE_NODE = re.compile(r"\{\{node [^}]*decode_?(?:and_?crop_?)?(?:image|jpe?g|png|gif|bmp|webp)", re.IGNORECASE)
 _PARSE_EXAMPLE_NODE = re.compile(r"\{\{node [^}]*parse_?(?:single_?)?example", re.IGNORECASE)
 _UNINITIALIZED = re.compile(r"uninitialized|not (?:been )?initialized")
-"""What TensorFlow says of a variable or a table that is not there. REST has no status of its own for it."""
+"""TensorFlow's texts for a missing variable or table. REST has no status of its own for it."""
 _SHAPES_DISAGREE = re.compile(r"Incompatible shapes|Matrix size-incompatible")
 
 
@@ -38,7 +38,7 @@ class Transport(Protocol):
     name: str
 
     def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
-        """Return a signature as the model server describes it; without a version that of the newest.
+        """Return a signature as the model server describes it; of the newest version by default.
 
         Raises ModelNotFound for a model or version that is not loaded, UnknownSignature, Unavailable and
         DeadlineExceeded.
@@ -56,8 +56,8 @@ class Transport(Protocol):
 def from_server(code: str, message: str, model: str, version: int | None) -> LightboxError:
     """Return the error for a gRPC status name and the server's message about ``model``.
 
-    RESOURCE_EXHAUSTED is a queue or threads that are full, but also a graph that has no memory for its tensors: that
-    is the model's fault, and trying again does not help.
+    RESOURCE_EXHAUSTED means full queues or threads, but also a graph without memory for its tensors: that is the
+    model's fault, and another attempt does not help.
     """
     message = without_folders(message)
     which = f"model {model!r}" if version is None else f"version {version} of the model {model!r}"
@@ -67,7 +67,7 @@ def from_server(code: str, message: str, model: str, version: int | None) -> Lig
         return ModelNotFound(f"{which} is not loaded in the model server: {message}")
     if code == "DEADLINE_EXCEEDED":
         return DeadlineExceeded(f"the model server did not answer in time for the {which}")
-    if code in ("UNAVAILABLE", "CANCELLED"):  # the message speaks of our own addresses: it is for the log
+    if code in ("UNAVAILABLE", "CANCELLED"):  # the message names internal addresses: it is for the log
         return Unavailable(f"the model server is not available for the {which}")
     if code == "RESOURCE_EXHAUSTED" and not (_GRAPH_NODE.search(message) or _NO_MEMORY in message):
         return Unavailable(f"the model server is busy: {message}")
@@ -80,11 +80,11 @@ def _failed(message: str, which: str) -> ModelFailed:
 
 
 def _invalid_argument(message: str, which: str) -> LightboxError:
-    """Tell the caller's fault from the model's.
+    """Distinguish the caller's fault from the model's.
 
-    The server answers INVALID_ARGUMENT both when it refuses the request and when an operation of the graph
-    fails on it; only the latter names a graph node. What reaches the graph has passed our own check, so a
-    failing operation is the model's fault, unless it says that images, examples or shapes do not fit.
+    The server returns INVALID_ARGUMENT when it refuses the request, and also when an operation of the graph fails; only
+    the latter names a graph node. Inputs of the graph have passed our own check. So a failing operation is the model's
+    fault, unless its message says that images, examples or shapes do not fit.
     """
     if _DECODE_NODE.search(message):
         return ImageUndecodable(f"{which} could not decode the image: {message}")

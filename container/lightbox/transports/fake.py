@@ -1,4 +1,4 @@
-"""A transport without a model server: models are Python functions. For tests of what sits above it."""
+"""A transport without a model server, for tests: models are Python functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Function = Callable[[Mapping[str, Array]], dict[str, Array]]
 
 
 class FakeTransport(Transport):
-    """Serves functions under signatures; keeps the calls in ``calls``, and in ``allowed`` the seconds they had."""
+    """Serves functions as signatures; records calls in ``calls``, and their time limits in seconds in ``allowed``."""
 
     name = "fake"
 

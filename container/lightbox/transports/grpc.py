@@ -1,7 +1,7 @@
-"""The gRPC wire: ``PredictionService/Predict`` with numbers as raw bytes.
+"""The gRPC transport: ``PredictionService/Predict`` with numbers as raw bytes.
 
-One channel per process, made after the fork (gRPC's threads do not survive one). Messages of any
-size pass; the sidecar has its own limits.
+One channel per process, opened after the fork, as gRPC's threads do not survive one. Messages have no size limit; the
+sidecar has limits of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 from typing_extensions import override
 
-from lightbox.core.errors import ModelServerAway, UnknownSignature
+from lightbox.core.errors import ModelServerUnreachable, UnknownSignature
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import SignatureSpec
 from lightbox.tfs_wire.messages import get_model_metadata_pb2
@@ -22,7 +22,7 @@ from lightbox.transports.predict_messages import Pieces, PredictTransport, time_
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
-    # A restarted model server is found again at once; by default the pause grows to two minutes.
+    # A restarted model server is found at once; gRPC's default pause grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 500),
@@ -32,19 +32,19 @@ _SERVICE = "/tensorflow.serving.PredictionService/"
 
 
 def open_channel(target: str) -> grpc.Channel:
-    """Return a channel to ``unix:/path`` or ``host:port``, with message limits lifted."""
+    """Return a channel to ``unix:/path`` or ``host:port`` without message limits."""
     return grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
 
 
 class GrpcTransport(PredictTransport):
-    """Speaks gRPC to one model server at ``unix:/path`` or ``host:port``."""
+    """Calls one model server at ``unix:/path`` or ``host:port`` over gRPC."""
 
     name = "grpc"
 
     def __init__(self, target: str, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
         self._reconnect_seconds = reconnect_seconds
         self.channel = open_channel(target)
-        # Bytes in, bytes out: predict_messages writes and reads the messages itself.
+        # Raw bytes: predict_messages serializes and parses the messages.
         self._predict = self.channel.unary_unary(_SERVICE + "Predict")
         self._metadata = self.channel.unary_unary(
             _SERVICE + "GetModelMetadata",
@@ -82,7 +82,7 @@ class GrpcTransport(PredictTransport):
                 raise from_server(error.code().name, error.details() or "", model, version) from error
 
         if (reply := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
-            raise ModelServerAway(f"no model server can be reached for the model {model!r}")
+            raise ModelServerUnreachable(f"no model server can be reached for the model {model!r}")
         return reply
 
     def close(self) -> None:
@@ -91,10 +91,10 @@ class GrpcTransport(PredictTransport):
 
 
 def outgoing_metadata(context: RequestContext) -> tuple[tuple[str, str], ...] | None:
-    """Return what a call carries for traces."""
+    """Return the metadata of a call for traces."""
     return tuple(context.outgoing.items()) or None
 
 
 def is_unsent(error: grpc.RpcError) -> bool:
-    """Tell whether a call failed before there was a connection to send it on: then it is safe to send it again."""
+    """Return whether a call failed without a connection: then it is safe to send it again."""
     return error.code() is grpc.StatusCode.UNAVAILABLE and "failed to connect" in (error.details() or "")

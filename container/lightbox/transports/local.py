@@ -1,8 +1,8 @@
-"""The wire ``local``: Predict over a unix socket of the embedded model server, the rest over gRPC.
+"""The transport ``local``: Predict over a unix socket of the embedded model server, other calls over gRPC.
 
-It carries the same messages, deadlines and errors as gRPC, for less processor time: docs/adr/081-local-wire.md. A
-connection carries one call at a time and is kept for the next one, with a memory that the server reads the message
-from. Where a request cannot have arrived whole, it goes over gRPC instead, and is told of as a gRPC call.
+It has the messages, deadlines and errors of gRPC for less CPU time: docs/adr/081-local-wire.md. A connection carries
+one call at a time and is kept for the next one, with shared memory from which the server reads the message. A request
+that could not be sent in full goes over gRPC instead, and is reported as a gRPC call.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing_extensions import override
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import SignatureSpec
-from lightbox.tfs_wire.local import ASK, GREETING, MAX_REQUEST_BYTES, TOLD, receive, share
+from lightbox.tfs_wire.local import GREETING, MAX_REQUEST_BYTES, REQUEST_HEADER, RESPONSE_HEADER, receive, share
 from lightbox.tfs_wire.status import Code
 from lightbox.transports.base import RECONNECT_SECONDS, from_server
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.predict_messages import Pieces, time_left
 
 _LEAST_SHARED, MOST_SHARED = 1 << 16, 1 << 21
-"""Bytes of a connection's memory. What is larger is sent: each connection would keep as much."""
+"""Bytes of a connection's shared memory, which it keeps. Larger messages are sent over the socket."""
 _ALIGNED = 64
-"""Where in the memory a tensor begins, as a multiple: numpy copies numbers that lie across their own size."""
+"""Alignment of tensors in the memory: numpy copies numbers that are not aligned."""
 _LEAST_SECONDS = 0.001
-"""A socket's timeout of 0 would mean that it never waits."""
+"""A timeout of 0 would make a socket non-blocking."""
 
 
 class _Connection(NamedTuple):
@@ -43,7 +43,7 @@ class _Connection(NamedTuple):
 
 
 class LocalTransport(GrpcTransport):
-    """Speaks to one embedded model server at a unix socket, and to the same one over gRPC at ``target``."""
+    """Calls one embedded model server at a unix socket, and the same one over gRPC at ``target``."""
 
     name = "local"
 
@@ -54,7 +54,7 @@ class LocalTransport(GrpcTransport):
 
     @override
     def packed(self, pieces: Pieces) -> Pieces:
-        """Return the pieces: each tensor is copied once, to where the server reads it."""
+        """Return the pieces; each tensor is copied once, to the memory that the server reads."""
         return pieces
 
     @override
@@ -82,7 +82,7 @@ class LocalTransport(GrpcTransport):
         super().close()
 
     def _connection(self, seconds: float, room: int) -> _Connection | None:
-        """Return a connection with ``room`` bytes of memory that is ready for a call, None where there can be none.
+        """Return an idle connection with ``room`` bytes of memory, None if none can be made.
 
         Raises TimeoutError.
         """
@@ -113,22 +113,22 @@ class LocalTransport(GrpcTransport):
 
 
 def _has_ended(connection: socket.socket) -> bool:
-    """Tell whether the server has closed a connection on which nothing is under way."""
+    """Return whether the server has closed an idle connection."""
     poller = select.poll()
     poller.register(connection, select.POLLIN | select.POLLRDHUP)
     return bool(poller.poll(0))
 
 
 def _sent(connection: _Connection, request: Pieces, size: int, spec: SignatureSpec, context: RequestContext) -> bool:
-    """Tell whether the server has got the whole request: where not, the model has not seen it."""
+    """Send the request; return False if the server has not received all of it, and so has not run the model."""
     try:
         seconds = time_left(context)
         connection.socket.settimeout(seconds)
-        start = -sum(map(len, request[:-1])) % _ALIGNED  # of an image's request the last piece is the tensor
+        start = -sum(map(len, request[:-1])) % _ALIGNED  # the last piece of an image's request is the tensor
         is_shared = start + size <= len(connection.memory)
         if is_shared:
             _write(connection.memory, start, request)
-        connection.socket.sendall(ASK.pack(start, size, seconds))
+        connection.socket.sendall(REQUEST_HEADER.pack(start, size, seconds))
         for piece in () if is_shared else request:
             connection.socket.sendall(piece)
     except TimeoutError as error:
@@ -150,10 +150,10 @@ def _write(memory: mmap.mmap, position: int, pieces: Sequence[bytes | memoryview
 
 
 def _receive(connection: _Connection, spec: SignatureSpec, context: RequestContext) -> tuple[int, bytearray]:
-    """Return the status code and the message of an answer; the connection is closed where there is none."""
+    """Return status code and message of an answer; close the connection if there is none."""
     try:
         connection.socket.settimeout(max(context.remaining(), _LEAST_SECONDS))
-        code, size = TOLD.unpack(receive(connection.socket, TOLD.size))
+        code, size = RESPONSE_HEADER.unpack(receive(connection.socket, RESPONSE_HEADER.size))
         return code, receive(connection.socket, size)
     except TimeoutError as error:
         connection.close()

@@ -1,4 +1,4 @@
-"""Which models the model servers serve: ``ModelService``'s two calls, each sent to all servers at once."""
+"""The models of the model servers: both calls of ``ModelService``, each sent to all servers at once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.tfs_wire.messages import model_management_pb2
-from lightbox.transports import standing_reload
-from lightbox.transports.model_status import ServerState, not_told, status_method
+from lightbox.transports import pending_reload
+from lightbox.transports.model_status import ServerState, status_method, versions_after_error
 
 
 class ModelManagement:
-    """Speaks to all model servers over their channels. Safe to use from several threads."""
+    """Calls all model servers over their channels. Safe to use from several threads."""
 
     def __init__(self, channels: Sequence[grpc.Channel], run_dir: Path) -> None:
         self._run_dir = run_dir
@@ -34,32 +34,31 @@ class ModelManagement:
         self._statuses = [status_method(channel) for channel in channels]
 
     def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
-        """Ask for exactly the models of a configuration text; return what each server says of it, "" for OK.
+        """Request exactly the models of a configuration text; return each server's message, "" for OK.
 
-        ``model`` is the one that comes or goes. A server answers OK when one version of each new model is AVAILABLE,
-        and with a text when one did not become so, by what it saw: it may be loading all the same. With
-        ``wait_for_server`` one that is away is waited for. Raises Unavailable, DeadlineExceeded, and ModelFailed for a
-        configuration that is refused. After DeadlineExceeded a server may do it still, or never: until it answers, no
-        other reload is sent to it.
+        ``model`` is the one that is added or removed. A server returns OK when one version of each new model is
+        AVAILABLE, and a message when it saw a failure; it may still be loading. ``wait_for_server`` waits for an
+        unreachable server. Raises Unavailable, DeadlineExceeded, and ModelFailed for a refused configuration. After
+        DeadlineExceeded the reload stays pending: the server gets no other one until it answers.
         """
         request = model_management_pb2.ReloadConfigRequest()
         text_format.Parse(config, request.config)
         joins = any(entry.name == model for entry in request.config.model_config_list.config)
         answers = []
         for server, call in enumerate(self._reloads):
-            end = standing_reload.begin(self._run_dir, server, "load" if joins else "unload", model, context)
-            # It has no time limit: the server would not heed one.
+            end = pending_reload.begin(self._run_dir, server, "load" if joins else "unload", model, context)
+            # No deadline: the server would ignore it.
             answers.append(_answer(call.future(request, wait_for_ready=wait_for_server), end, context))
-        return [_complaint(response) for response in [answer() for answer in answers]]
+        return [_error_message(response) for response in [answer() for answer in answers]]
 
     def states(self, model: str, context: RequestContext) -> list[ServerState]:
         """Return each server's versions of a model. Raises DeadlineExceeded."""
         left = max(context.remaining(), 0.001)
-        return [_told(call) for call in [method.future(model, timeout=left) for method in self._statuses]]
+        return [_states_of(call) for call in [method.future(model, timeout=left) for method in self._statuses]]
 
 
 def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> Callable[[], Any]:
-    """Return what waits for a reload's answer, a response or an RpcError; ``end`` is called when it is there."""
+    """Return a function that waits for a reload's answer, a response or an RpcError; the answer calls ``end``."""
     answered = threading.Event()
 
     def note(_: Any) -> None:
@@ -68,24 +67,24 @@ def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> C
 
     def wait() -> Any:
         if not answered.wait(max(context.remaining(), 0)):
-            raise DeadlineExceeded(standing_reload.LATE)
+            raise DeadlineExceeded(pending_reload.LATE)
         return pending.exception() or pending.result()
 
     pending.add_done_callback(note)
     return wait
 
 
-def _told(pending: Any) -> ServerState:
+def _states_of(pending: Any) -> ServerState:
     try:
         error = pending.exception()
-        return pending.result() if error is None else not_told(error)
+        return pending.result() if error is None else versions_after_error(error)
     except TimeoutError as error:
-        raise DeadlineExceeded(standing_reload.LATE) from error
+        raise DeadlineExceeded(pending_reload.LATE) from error
     except OSError:
         return None
 
 
-def _complaint(response: Any) -> str:
+def _error_message(response: Any) -> str:
     if not isinstance(response, grpc.RpcError):
         return str(response.status.error_message) if response.status.error_code else ""
     if response.code() is grpc.StatusCode.UNKNOWN:
@@ -97,5 +96,5 @@ def _translate(code: str, details: str) -> LightboxError:
     if code == "UNAVAILABLE":
         return Unavailable("the model server is not available; try again")
     if code == "DEADLINE_EXCEEDED":
-        return DeadlineExceeded(standing_reload.LATE)
+        return DeadlineExceeded(pending_reload.LATE)
     return ModelFailed(f"the model server refused to change its models: {code}: {without_folders(details)}")

@@ -1,4 +1,4 @@
-"""What model servers tell of a model's versions, and what that says of a load: no call's answer decides."""
+"""The states of a model's versions in the model servers, and the progress of a load, which only states decide."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 _OPTIONS = (
-    # A restarted model server is found again at once; by default the pause grows to two minutes.
+    # A restarted model server is found at once; gRPC's default pause grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 50),
     ("grpc.enable_http_proxy", 0),
 )
 _BUSY = ("DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED")
 STATE_SECONDS = 5.0
-"""How long a model server may take to tell its versions, where nobody has to know."""
+"""Seconds that a model server has to report its versions, if the result is optional."""
 
 
 class VersionStatus(NamedTuple):
-    """One version: START, LOADING, AVAILABLE, UNLOADING or END; ``error``, ``CODE: text``, where its load has failed.
+    """One version: START, LOADING, AVAILABLE, UNLOADING or END; ``error``, ``CODE: text``, if its load has failed.
 
-    A version that has ended stays listed for ever.
+    A version that has ended stays listed forever.
     """
 
     state: str
@@ -29,14 +29,14 @@ class VersionStatus(NamedTuple):
 
 
 ServerState = Mapping[int, VersionStatus] | None
-"""One server's versions of a model by number, those that have ended among them; None for a server that is away."""
+"""One server's versions of a model by number, including ended ones; None for an unreachable server."""
 
 
 class Load:
-    """Versions of a model on their way into model servers, by what each server said before and says now.
+    """The load of versions into model servers, by each server's states before and now.
 
-    ``END`` with an error may be an earlier load's. It is this one's when something else was seen since: another state,
-    another error, or a word of the server, see ``begun``.
+    ``END`` with an error may be from an earlier load. It belongs to this one after any change since: another state,
+    another error, or a call of ``note_started``.
     """
 
     def __init__(self, versions: Collection[int], before: Sequence[ServerState]) -> None:
@@ -44,24 +44,24 @@ class Load:
         self._before = [server or {} for server in before]
         self._begun: list[set[int]] = [set() for _ in before]
 
-    def begun(self, server: int) -> None:
-        """Note that a server has begun with all versions."""
+    def note_started(self, server: int) -> None:
+        """Note that a server has started to load all versions."""
         self._begun[server].update(self._versions)
 
     def failure(self, servers: Sequence[ServerState]) -> tuple[int, str] | None:
-        """Return a version that has failed and its error, None where none has."""
-        for before, begun, now in zip(self._before, self._begun, servers, strict=True):
+        """Return a version that has failed and its error, None without a failure."""
+        for before, note_started, now in zip(self._before, self._begun, servers, strict=True):
             for version, status in sorted((now or {}).items()):
                 if version not in self._versions:
                     continue
                 if status.state != "END" or status != before.get(version):
-                    begun.add(version)
-                if status.state == "END" and status.error and version in begun:
+                    note_started.add(version)
+                if status.state == "END" and status.error and version in note_started:
                     return version, status.error
         return None
 
     def is_done(self, servers: Sequence[ServerState]) -> bool:
-        """Tell whether all servers have all versions: one that was ready may have been started again since."""
+        """Return whether all servers have all versions now; a ready server may have restarted since."""
         return all(
             now is not None and all(version in now and now[version].state == "AVAILABLE" for version in self._versions)
             for now in servers
@@ -69,7 +69,7 @@ class Load:
 
 
 def status_method(channel: Any) -> Any:
-    """Return GetModelStatus on a channel of gRPC, be it ``grpc.aio``'s: of a model's name, it returns its versions."""
+    """Return GetModelStatus on a channel of gRPC or ``grpc.aio``: it returns a model's versions."""
     from lightbox.tfs_wire.messages import error_codes_pb2, get_model_status_pb2
 
     def write(model: str) -> bytes:
@@ -92,10 +92,10 @@ def status_method(channel: Any) -> Any:
     )
 
 
-def not_told(error: Any) -> dict[int, VersionStatus]:
-    """Return the versions that a failed call tells of: none, where the server does not know the model.
+def versions_after_error(error: Any) -> dict[int, VersionStatus]:
+    """Return the versions after a failed call: none, if the server does not know the model.
 
-    Raises TimeoutError for a server that is too busy, OSError for one that is away.
+    Raises TimeoutError for a busy server, OSError for an unreachable one.
     """
     if error.code().name == "NOT_FOUND":
         return {}
@@ -103,7 +103,7 @@ def not_told(error: Any) -> dict[int, VersionStatus]:
 
 
 class ModelStatus:
-    """Asks one model server at ``unix:/path`` or ``host:port`` without blocking: for the process that starts it."""
+    """Queries one model server at ``unix:/path`` or ``host:port`` with asyncio, in the supervisor."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -111,12 +111,12 @@ class ModelStatus:
         self._method: Any = None
 
     async def versions(self, model: str) -> Mapping[int, VersionStatus]:
-        """Return a model's versions by number, none for a model that is not known.
+        """Return a model's versions by number, none for an unknown model.
 
-        Raises OSError when no server answers, TimeoutError when it is too busy.
+        Raises OSError for an unreachable server, TimeoutError for a busy one.
         """
-        # gRPC's handlers of a fork can abort a child before it becomes another program. It looks here when it is
-        # imported, which is therefore late; the environment of the children has been made before.
+        # gRPC's fork handlers can abort a child before it executes another program. They are installed by the import,
+        # which is therefore late: by then the children's environment is made.
         os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
         import grpc.aio
 
@@ -126,11 +126,11 @@ class ModelStatus:
         try:
             found: Mapping[int, VersionStatus] = await self._method(model)
         except grpc.aio.AioRpcError as error:
-            return not_told(error)
+            return versions_after_error(error)
         return found
 
-    async def told(self, model: str) -> ServerState:
-        """Return a model's versions by number, None where the server does not tell them in time."""
+    async def versions_in_time(self, model: str) -> ServerState:
+        """Return a model's versions by number, None if the server does not report them in time."""
         try:
             async with asyncio.timeout(STATE_SECONDS):
                 return await self.versions(model)

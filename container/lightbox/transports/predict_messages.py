@@ -1,10 +1,10 @@
-"""PredictRequest out and PredictResponse in, without a copy or a Python loop over the numbers.
+"""PredictRequest and PredictResponse without a copy or a Python loop over the numbers.
 
-The official messages carry everything but the numbers themselves. Going out, the array's bytes are
-appended by hand as ``TensorProto.tensor_content``: protobuf lets a message be written in pieces, so
-the large field need not pass through a message object. Coming in, the answer is walked field by
-field and float arrays are views of the received bytes: a packed repeated number and a bytes field
-are the same on the wire (https://protobuf.dev/programming-guides/encoding/#packed).
+protobuf's messages carry everything except the numbers. Requests: the array's bytes are appended as
+``TensorProto.tensor_content``; a serialized message may be written in pieces, so the large field need not pass through
+a message object. Responses: the fields are parsed one by one, and float arrays are views of the received bytes, as a
+packed repeated field and a bytes field have the same encoding
+(https://protobuf.dev/programming-guides/encoding/#packed).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from lightbox.transports.base import Transport
 
 Array = npt.NDArray[np.generic]
 Pieces = Sequence[bytes | memoryview]
-"""A message that is sent one piece after the other."""
+"""A message in pieces, sent one after another."""
 
 _TAG_INPUTS = varint(predict_pb2.PredictRequest.INPUTS_FIELD_NUMBER << 3 | LENGTH_DELIMITED)
 _TAG_KEY = varint(1 << 3 | LENGTH_DELIMITED)
@@ -55,7 +55,7 @@ _DTYPE, _SHAPE, _CONTENT, _STRINGS = (
 
 
 def time_left(context: RequestContext) -> float:
-    """Return the seconds that a call may take; raise DeadlineExceeded where there are none."""
+    """Return the seconds that remain for a call; raise DeadlineExceeded if there are none."""
     remaining = context.remaining()
     if remaining <= 0:
         raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s passed before it was sent")
@@ -63,11 +63,11 @@ def time_left(context: RequestContext) -> float:
 
 
 class PredictTransport(Transport):
-    """Sends PredictRequests and reads PredictResponses; a wire carries them."""
+    """Serializes PredictRequests and parses PredictResponses; subclasses send them."""
 
     @override
     def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
-        """Return the wanted outputs, exact; arrays of floats are read-only views of the answer."""
+        """Return the wanted outputs, exact; float arrays are read-only views of the answer."""
         spec = call.signature
         with context.stage("encode"):
             request = self.packed(
@@ -82,12 +82,12 @@ class PredictTransport(Transport):
                 raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
 
     def packed(self, pieces: Pieces) -> Pieces:
-        """Return a PredictRequest as ``send`` wants it."""
+        """Return a PredictRequest in the form for ``send``."""
         return [b"".join(pieces)]
 
     @abstractmethod
     def send(self, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
-        """Return the PredictResponse to a PredictRequest in pieces. Raises as ``predict`` does."""
+        """Send a PredictRequest in pieces, return the PredictResponse. Raises as ``predict`` does."""
 
 
 def write_predict_request(
@@ -108,10 +108,10 @@ def predict_request_pieces(
     version: int | None = None,
     output_filter: Sequence[str] = (),
 ) -> list[bytes | memoryview]:
-    """Return the pieces of a serialized PredictRequest; those of large tensors are their memory, not copied.
+    """Return the pieces of a serialized PredictRequest; large tensors are not copied.
 
-    ``inputs`` are arrays of any shape; string tensors are object arrays of bytes. Numbers travel as
-    ``tensor_content``, little-endian and row-major. Raises ValueError for a dtype TensorFlow lacks.
+    ``inputs`` are arrays of any shape; string tensors are object arrays of bytes. Numbers are ``tensor_content``,
+    little-endian and row-major. Raises ValueError for a dtype without a counterpart in TensorFlow.
     """
     pieces: list[bytes | memoryview] = [_head(model, signature, version, tuple(output_filter))]
     for name, array in inputs.items():
@@ -134,7 +134,7 @@ def _head(model: str, signature: str, version: int | None, output_filter: tuple[
 
 
 def _tensor_pieces(array: Array) -> tuple[bytes, bytes | memoryview]:
-    """Return a TensorProto in two pieces: all up to the content's length, and the content."""
+    """Return a TensorProto in two pieces: everything up to the content's length, and the content."""
     try:
         number = number_of(array.dtype)
     except KeyError:
@@ -175,8 +175,8 @@ def _empty_tensor(number: int, shape: tuple[int, ...]) -> tensor_pb2.TensorProto
 def read_predict_response(data: bytes | memoryview) -> dict[str, Array]:
     """Return the outputs of a serialized PredictResponse by name.
 
-    Float arrays are read-only views of ``data``. bfloat16 is widened to float32; string tensors are
-    object arrays of bytes. Raises ValueError for bytes that are no such message.
+    Float arrays are read-only views of ``data``. bfloat16 is widened to float32; string tensors are object arrays of
+    bytes. Raises ValueError for malformed bytes.
     """
     outputs: dict[str, Array] = {}
     for number, _, value in read_fields(memoryview(data)):
@@ -199,9 +199,9 @@ def _map_entry(entry: memoryview) -> tuple[str, memoryview]:
 def read_tensor(data: memoryview) -> Array:
     """Return the tensor that ``data`` holds; floats and ``tensor_content`` are views of it.
 
-    bfloat16 is widened to float32, strings are an object array of bytes. As in TensorFlow, the last
-    value fills the rest of the shape when fewer are given. Raises ValueError for a malformed message,
-    a dtype numpy lacks, or values that do not fit the shape.
+    bfloat16 is widened to float32, strings are an object array of bytes. As in TensorFlow, the last value fills the
+    rest of the shape. Raises ValueError for a malformed message, a dtype without a counterpart in numpy, or values that
+    do not fit the shape.
     """
     number = 0
     shape: tuple[int, ...] = ()
@@ -251,9 +251,9 @@ def _concatenate(values: list[Array]) -> Array:
 
 
 def decode_varints(data: memoryview) -> npt.NDArray[np.uint64]:
-    """Decode a packed repeated field of varints; negative numbers come as their 64-bit two's complement.
+    """Decode a packed repeated field of varints; negative numbers are their 64-bit two's complement.
 
-    Raises ValueError when the last one is cut or one is longer than 10 bytes.
+    Raises ValueError for a truncated number or one longer than 10 bytes.
     """
     octets = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(octets < 0x80)

@@ -1,9 +1,9 @@
-"""Arrays to the JSON of TensorFlow Serving's predict, and back.
+"""Arrays to the JSON of TensorFlow Serving's predict API, and back.
 
-Two forms: rows (``instances``/``predictions``) and columns (``inputs``/``outputs``). The server puts each number of a
-column on a line of its own, indented, and writes the arrays of rows on one line: half the bytes or less, and less
-time to write and to read. But rows ask that all outputs have the same first dimension, and only a run of the model
-tells that for sure.
+There are two forms: rows (``instances``/``predictions``) and columns (``inputs``/``outputs``). The server writes each
+number of a column on an indented line of its own, and the arrays of rows on one line: at most half the bytes, and less
+time to write and to parse. But rows require that all outputs have the same first dimension, which only a run of the
+model shows for sure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lightbox.core.errors import (
     BadRequest,
     LightboxError,
     ModelFailed,
-    ModelServerAway,
+    ModelServerUnreachable,
     Unavailable,
     UnknownSignature,
 )
@@ -38,10 +38,10 @@ from lightbox.transports.predict_messages import time_left
 
 _NO_ROWS = ("has inconsistent batch size", "has invalid batch size", "has no shape information")
 NOT_OVER_REST = frozenset({"float16", "bfloat16", "uint16", "complex64", "complex128"})
-"""Dtypes for which TensorFlow Serving's REST API has no JSON form."""
+"""Dtypes without a JSON form in TensorFlow Serving's REST API."""
 
 _LOOKED_UP = 10_000
-"""Numbers that take longer to write one by one than to look up."""
+"""Fewest numbers of an array for which a table of texts is faster than writing them one by one."""
 
 CODE_OF_STATUS = {
     400: "INVALID_ARGUMENT",
@@ -53,7 +53,7 @@ CODE_OF_STATUS = {
 
 
 def may_go_by_rows(call: ModelCall) -> bool:
-    """Tell whether a call has rows: one input that has some, and outputs that may all have as many."""
+    """Return whether a call may use rows: it has one input with rows, and outputs that may share their number."""
     arrays = list(call.inputs.values())
     if len(arrays) != 1 or not arrays[0].ndim or not len(arrays[0]):
         return False
@@ -62,12 +62,12 @@ def may_go_by_rows(call: ModelCall) -> bool:
 
 
 def has_no_rows(message: str) -> bool:
-    """Tell whether the server's error says that the outputs of a call have no rows in common."""
+    """Return whether the server's error says that the outputs of a call share no rows."""
     return any(words in message for words in _NO_ROWS)
 
 
 def write_request(call: ModelCall, by_row: bool) -> bytes:
-    """Return the body of a call; ``by_row`` where it may go by rows."""
+    """Return the body of a call, in rows if ``by_row``."""
     pieces: list[bytes | memoryview] = [b'{"signature_name":', to_json(call.signature.name)]
     pieces.append(b',"instances":' if by_row else b',"inputs":{')
     for number, (name, array) in enumerate(call.inputs.items()):
@@ -75,13 +75,13 @@ def write_request(call: ModelCall, by_row: bool) -> bytes:
             pieces.append((b"," if number else b"") + to_json(name) + b":")
         pieces.append(number_text(array) if not array.dtype.hasobject else to_json(_in_base64(array)))
     pieces.append(b"}" if by_row else b"}}")
-    return b"".join(pieces)  # once: images are megabytes of text
+    return b"".join(pieces)  # a single copy: images are megabytes of text
 
 
 def number_text(array: Array) -> bytes | memoryview:
-    """Return the JSON of an array of numbers or bools, with the fewest digits that read back as the same number.
+    """Return the JSON of an array of numbers or bools, with the fewest digits that restore each number.
 
-    A float32 image has 256 levels in each channel: the library looks up their digits, which orjson writes once.
+    A float32 image has 256 levels in each channel: orjson writes their digits once, and the C library looks them up.
     """
     native = numbers.load() if array.dtype == np.float32 and array.size >= _LOOKED_UP else None
     found = native.distinct(np.ascontiguousarray(array, np.float32)) if native else None
@@ -92,7 +92,7 @@ def number_text(array: Array) -> bytes | memoryview:
 
 
 def read_response(body: bytes, call: ModelCall, by_row: bool) -> dict[str, Array]:
-    """Return the wanted outputs of an answer. Raises ValueError, KeyError or TypeError for what is none."""
+    """Return the wanted outputs of an answer. Raises ValueError, KeyError or TypeError for a malformed one."""
     spec, response = call.signature, from_json(body)
     wanted = call.outputs or tuple(spec.outputs)
     if len(spec.outputs) == 1:
@@ -119,14 +119,14 @@ def _read_string(value: Any) -> bytes:
 
 
 def _map(array: Array, convert: Callable[[Any], Any]) -> npt.NDArray[np.object_]:
-    """Convert each element of an object array; the shape stays, that of an array without elements too."""
+    """Convert each element of an object array; the shape stays, even without elements."""
     out = np.empty(array.size, object)
     out[:] = [convert(element) for element in array.ravel().tolist()]
     return out.reshape(array.shape)
 
 
 class RestTransport(Transport):
-    """Speaks REST to one model server at ``base_url``, over kept-alive connections."""
+    """Calls one model server at ``base_url`` over REST, with keep-alive connections."""
 
     name = "rest"
 
@@ -135,7 +135,7 @@ class RestTransport(Transport):
         self._reconnect_seconds = reconnect_seconds
         self._without_rows: set[tuple[str, int, str]] = set()
         self._session = requests.Session()
-        self._session.trust_env = False  # a proxy for the outside world is not for loopback
+        self._session.trust_env = False  # loopback needs no proxy
         self._session.mount("http://", HTTPAdapter(pool_maxsize=connections))
 
     @override
@@ -150,12 +150,12 @@ class RestTransport(Transport):
 
     @override
     def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
-        """Return the wanted outputs. Every output crosses the wire; those not wanted are dropped here."""
+        """Return the wanted outputs. The server sends all outputs; the others are dropped here."""
         spec = call.signature
         signature = (spec.model, spec.version, spec.name)
         by_row = may_go_by_rows(call) and signature not in self._without_rows
         with context.stage("encode"):
-            _refuse_unspeakable(spec)
+            _refuse_dtypes_without_json(spec)
             body = write_request(call, by_row)
         with context.stage("predict"):
             context.transport = self.name
@@ -166,7 +166,7 @@ class RestTransport(Transport):
                 if not by_row or not has_no_rows(error.message):
                     raise
                 reply = None
-        if reply is None:  # The model has run and its answer could not be told so; from now on, it is not asked so.
+        if reply is None:  # The model ran, but its outputs have no rows: from now on it is called with columns.
             self._without_rows = {*self._without_rows, signature} if len(self._without_rows) < 1000 else {signature}
             return self.predict(call, context)
         with context.stage("decode_response"):
@@ -191,7 +191,7 @@ class RestTransport(Transport):
     def _send(
         self, verb: str, path: str, body: bytes | None, model: str, version: int | None, context: RequestContext
     ) -> requests.Response:
-        """Send a request once; if no server listens, wait a moment for one that is coming back."""
+        """Send a request once; if no server listens, wait briefly for one that is restarting."""
 
         def attempt() -> requests.Response | None:
             seconds, url = time_left(context), self._base_url + path
@@ -200,10 +200,10 @@ class RestTransport(Transport):
             except requests.RequestException as error:
                 if _is_unsent(error):
                     return None
-                raise _unanswered(error, model, version) from error
+                raise _no_response(error, model, version) from error
 
         if (reply := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
-            raise ModelServerAway(f"no model server can be reached for the model {model!r}")
+            raise ModelServerUnreachable(f"no model server can be reached for the model {model!r}")
         return reply
 
 
@@ -217,7 +217,7 @@ def _is_unsent(error: requests.RequestException) -> bool:
     )
 
 
-def _unanswered(error: requests.RequestException, model: str, version: int | None) -> LightboxError:
+def _no_response(error: requests.RequestException, model: str, version: int | None) -> LightboxError:
     if isinstance(error, requests.Timeout):
         return from_server("DEADLINE_EXCEEDED", "", model, version)
     return Unavailable(f"the model server ended while it processed a request for the model {model!r}")
@@ -230,8 +230,8 @@ def _error_text(reply: requests.Response) -> str:
         return reply.text
 
 
-def _refuse_unspeakable(spec: SignatureSpec) -> None:
-    """Refuse dtypes that the server could not read, or could run the model for and then not write."""
+def _refuse_dtypes_without_json(spec: SignatureSpec) -> None:
+    """Refuse dtypes that the server cannot read, or cannot write after a run of the model."""
     for tensor in (*spec.inputs.values(), *spec.outputs.values()):
         if tensor.dtype in NOT_OVER_REST:
             raise BadRequest(
@@ -251,7 +251,7 @@ def _signature_spec(model: str, version: int, name: str, signature: dict[str, An
 
 
 def _tensor_spec(name: str, info: dict[str, Any]) -> TensorSpec:
-    """Read one tensor of the metadata: sizes are strings, -1 where unknown; an old graph may have no shape."""
+    """Parse one tensor of the metadata: sizes are strings, -1 if unknown; an old graph may have no shape."""
     dtype = numpy_name(types_pb2.DataType.Value(info["dtype"]))
     shape = info.get("tensor_shape") or {"unknown_rank": False, "dim": ()}
     if shape["unknown_rank"]:

@@ -1,9 +1,8 @@
-"""Signatures as the model server describes them, remembered for a moment.
+"""Signatures as the model server describes them, with a short-lived cache.
 
-A request is checked against the signature of one version and sent to that very version, so that a
-version which appears in between never gets a tensor that was checked against another. Who names no
-version gets the first of those that answer (``Catalogue.versions``) or, where that tells none, the model server's
-newest, and ``FRESH_SECONDS`` is how fast a new one is noticed.
+A request is checked against one version's signature and sent to that version, so a new version never gets a tensor that
+was checked against another one. A request without a version gets the first answering one (``Catalogue.versions``) or,
+if unknown, the model server's newest; a new one is noticed within ``FRESH_SECONDS``.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ MAX_REMEMBERED = 1000
 Result = TypeVar("Result")
 _Key = tuple[str, int | None, str]
 OPEN_SIDE = 32
-"""Height and width of a made-up image where the signature leaves them open."""
+"""Height and width of a probe's image if the signature leaves them open."""
 
 
 class Signatures:
     """Looks signatures up; safe to use from several threads.
 
-    ``versions`` tells which versions of a model answer requests that name none, see Catalogue.versions; ``traits``
-    those of a version's graph; ``layout`` what a model's options say of an image whose shape is open.
+    ``versions`` returns the versions of a model that answer requests without one, see Catalogue.versions; ``traits``
+    those of a version's graph; ``layout`` the model's option for an image input of unknown shape.
     """
 
     def __init__(
@@ -67,10 +66,10 @@ class Signatures:
     def get(
         self, transport: Transport, model: str, version: int | None, name: str | None, context: RequestContext
     ) -> SignatureSpec:
-        """Return a signature, not older than ``FRESH_SECONDS`` for the newest version. Raises as Transport does.
+        """Return a signature, at most ``FRESH_SECONDS`` old for the newest version. Raises as Transport does.
 
-        Without a name it is serving_default, or the model's only one: TF Hub's models call theirs default. Of several
-        versions that answer it is that of the first which the model server has.
+        The default name is serving_default, or the model's only one: TF Hub's models call theirs default. Among several
+        answering versions the first one in the model server counts.
         """
         answering: Sequence[int | None] = [version] if version is not None else self._versions(model)
         first, *others = answering or [None]
@@ -108,10 +107,10 @@ class Signatures:
         return spec
 
     def on_newest(self, model: str, version: int | None, attempt: Callable[[], Result]) -> Result:
-        """Return what ``attempt`` returns.
+        """Return the result of ``attempt``.
 
-        The version that answered may just have been replaced: unless one was named, ModelNotFound makes us look
-        and try once more.
+        The answering version may just have been replaced: unless the request names a version, ModelNotFound refreshes
+        the signature and retries once.
         """
         try:
             return attempt()
@@ -122,29 +121,29 @@ class Signatures:
             return attempt()
 
     def forget(self, model: str) -> None:
-        """Forget a model's signatures: the next request looks them up."""
+        """Drop a model's signatures from the cache."""
         with self._lock:
             for key in [key for key in self._known if key[0] == model]:
                 del self._known[key]
 
 
 def traits_by(catalogue: Catalogue) -> Callable[[str, int], Traits]:
-    """Return what tells the traits of a version of a model."""
+    """Return a function that returns the traits of a version of a model."""
 
     def find(model: str, version: int) -> Traits:
         try:
             return traits(catalogue.find(model).base_path, version)
-        except LightboxError:  # it is not listed, yet the model server may have it
+        except LightboxError:  # not listed, but the model server may have it
             return WORST
 
     return find
 
 
 def layout_by(catalogue: Catalogue) -> Callable[[str], str | None]:
-    """Return what tells the layout that a model's options name."""
+    """Return a function that returns the layout in a model's options."""
 
     def find(model: str) -> str | None:
-        with suppress(LightboxError):  # it is not listed, yet the model server may have it
+        with suppress(LightboxError):  # not listed, but the model server may have it
             return catalogue.find(model).options.layout
         return None
 
@@ -153,12 +152,12 @@ def layout_by(catalogue: Catalogue) -> Callable[[str], str | None]:
 
 @dataclass(frozen=True)
 class RankGuard:
-    """Refuses ranks that may end the model server's process: lower than declared, or than the graph's operations need
-    where none is declared, and the graph has one of a few operations (docs/adr/087). All other shapes are the model
-    server's to judge.
+    """Refuses ranks that may crash the model server's process: ranks below the declared one, or, if none is declared
+    and the graph has one of a few operations, below what these need (docs/adr/087). The model server checks all other
+    shapes.
 
-    One rule for all routes: those that make tensors ask ``check`` and ``predict``, those that send requests on as they
-    came ``known``, ``may_end`` and ``check_ranks``. ``transport`` is asked for signatures.
+    All routes share it: those that make tensors call ``check`` and ``predict``, those that forward requests call
+    ``known``, ``may_end`` and ``check_ranks``. ``transport`` returns the signatures.
     """
 
     signatures: Signatures
@@ -166,17 +165,17 @@ class RankGuard:
     traits: Callable[[str, int], Traits]
 
     def check(self, signature: SignatureSpec, inputs: Mapping[str, Array]) -> None:
-        """Raise InputMismatch for inputs that are not the signature's by name and dtype, and as ``check_ranks``."""
+        """Raise InputMismatch for inputs with other names or dtypes than the signature's, and as ``check_ranks``."""
         signature.check_inputs(inputs)
         self.check_ranks(signature, {name: array.ndim for name, array in inputs.items()})
 
     def check_ranks(self, signature: SignatureSpec, ranks: Mapping[str, int]) -> None:
-        """Raise InputMismatch where inputs of these ranks may end the model server."""
-        if signature.too_low(ranks, HIGHEST) is None:
+        """Raise InputMismatch if inputs of these ranks may crash the model server."""
+        if signature.rank_problem(ranks, HIGHEST) is None:
             return
         least = self.traits(signature.model, signature.version).least_rank
-        if least and (too_low := signature.too_low(ranks, least)):
-            raise InputMismatch(too_low)
+        if least and (rank_problem := signature.rank_problem(ranks, least)):
+            raise InputMismatch(rank_problem)
 
     def predict(self, transport: Transport, call: ModelCall, context: RequestContext) -> dict[str, Array]:
         """Return the outputs; raise as Transport.predict, InputMismatch for a shape that the model does not take."""
@@ -188,7 +187,7 @@ class RankGuard:
             raise InputMismatch(f"{misfit}: {error.message}") from error
 
     def known(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec | None:
-        """Return a signature, ``serving_default`` for "", of a model that need not be listed; None where there is none.
+        """Return a signature, ``serving_default`` for "", also of an unlisted model; None if it does not exist.
 
         Raises Unavailable and DeadlineExceeded.
         """
@@ -196,7 +195,7 @@ class RankGuard:
         return None if isinstance(found, UnknownSignature) else found
 
     def may_end(self, model: str, version: int | None, context: RequestContext) -> bool:
-        """Tell whether too low a rank may end the model server of a version. Raises as ``known`` does."""
+        """Return whether a low rank may crash the model server of a version. Raises as ``known`` does."""
         found = self._asked(model, version, "", context)
         return found is not None and self.traits(model, found.version).least_rank > 0
 
@@ -209,18 +208,18 @@ class RankGuard:
             return error
         except (Unavailable, DeadlineExceeded):
             raise
-        except LightboxError:  # the model server has the words for it
+        except LightboxError:  # the model server returns the error
             return None
 
 
 def probe(model: str, transport: Transport, signatures: Signatures, context: RequestContext) -> None:
-    """Predict once; return when the model server answered for the model, even if the model refused the input.
+    """Predict once; return when the model server has answered for the model, even if the model refused the input.
 
-    Raises Unavailable, DeadlineExceeded or ModelNotFound when it did not, ModelUninitialized when no input would do.
+    Raises Unavailable, DeadlineExceeded or ModelNotFound without an answer, ModelUninitialized if all inputs fail.
     """
     try:
         signature = signatures.get(transport, model, None, None, context)
-        transport.predict(ModelCall(signature, made_up_inputs(signature)), context)
+        transport.predict(ModelCall(signature, probe_inputs(signature)), context)
     except (Unavailable, DeadlineExceeded, ModelNotFound, ModelUninitialized):
         raise
     except LightboxError:
@@ -230,21 +229,21 @@ def probe(model: str, transport: Transport, signatures: Signatures, context: Req
 def probe_version(
     model: str, version: int, transport: Transport, signatures: Signatures, context: RequestContext
 ) -> None:
-    """Have one version predict; return when it can take the place of the version that answers.
+    """Predict once with a version; return if it can replace the answering version.
 
-    Made-up inputs may be refused by a model that is well. So an error counts only where the version that answers has
-    none, and a refusal of the inputs only where both take the same. Raises LightboxError when the version cannot.
+    A working model may refuse made-up inputs. So an error counts only if the answering version has none, and a refused
+    input only if both take the same inputs. Raises LightboxError if the version cannot replace it.
     """
     try:
         signature = None
         signature = signatures.get(transport, model, version, None, context)
-        transport.predict(ModelCall(signature, made_up_inputs(signature)), context)
+        transport.predict(ModelCall(signature, probe_inputs(signature)), context)
     except (Unavailable, DeadlineExceeded, ModelNotFound):
         raise
     except LightboxError as error:
         try:
             answering = signatures.get(transport, model, None, None, context)
-            transport.predict(ModelCall(answering, made_up_inputs(answering)), context)
+            transport.predict(ModelCall(answering, probe_inputs(answering)), context)
         except LightboxError:
             return
         if error.status < 500 and signature is not None and signature.inputs != answering.inputs:
@@ -252,14 +251,14 @@ def probe_version(
         raise
 
 
-def made_up_inputs(signature: SignatureSpec) -> dict[str, Array]:
+def probe_inputs(signature: SignatureSpec) -> dict[str, Array]:
     """Return zeros of the signature's shapes, one for each open dimension; a small image for a string tensor."""
     picture = image_input(signature)
     sides = picture.sides if picture is not None and not picture.encoded else ()
-    return {name: _made_up(spec, sides) for name, spec in signature.inputs.items()}
+    return {name: _probe_input(spec, sides) for name, spec in signature.inputs.items()}
 
 
-def _made_up(spec: TensorSpec, sides: Collection[int]) -> Array:
+def _probe_input(spec: TensorSpec, sides: Collection[int]) -> Array:
     shape = tuple(
         size if size is not None else (OPEN_SIDE if axis in sides else 1)
         for axis, size in enumerate(spec.shape or (1,))

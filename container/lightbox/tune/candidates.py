@@ -117,7 +117,7 @@ def _other_wire_first(settings: Settings) -> list[TransportName]:
 
 
 def _parallelism(present: int) -> list[int]:
-    """Return numbers of threads for TensorFlow, of which 0 stands for all that the process may run on."""
+    """Return numbers of TensorFlow's threads; 0 means all cores of the process."""
     everything = len(os.sched_getaffinity(0))
     cores = available_cores()
     numbers = [1, cores // 2, cores] if present == 0 else [0, 1, cores // 2]

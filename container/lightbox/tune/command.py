@@ -95,14 +95,14 @@ def _run(settings: Settings, name: str | None, file: Path | None, limit: float, 
 def _measure(model: ModelOnDisk, settings: Settings, request: Request, seconds: float, announce: Announce) -> Findings:
     """Search with stacks that serve the one model; raise TuneRefused and TooLittleTime."""
     try:
-        with open_measurer(only(model, settings), request, seconds) as measurer:
+        with open_measurer(environ_of_one_model(model, settings), request, seconds) as measurer:
             return search(measurer, single_changes(_with_threads(settings, model), request.clients), announce)
     except CannotServe as error:
         raise TuneRefused(f"{model.name} cannot be served: {error}") from None
 
 
 def _with_threads(settings: Settings, model: ModelOnDisk) -> Settings:
-    """Return the settings with the threads for an operation that a start chooses, so that others are tried."""
+    """Return the settings with the intra-op threads that a start chooses, so that other numbers are tried."""
     return settings.model_copy(update={"intra_op_parallelism": op_threads.choose(settings, [model]).count})
 
 
@@ -119,7 +119,7 @@ def _find_model(name: str | None, settings: Settings) -> ModelOnDisk:
     return models[name or default]
 
 
-def only(model: ModelOnDisk, settings: Settings) -> dict[str, str]:
+def environ_of_one_model(model: ModelOnDisk, settings: Settings) -> dict[str, str]:
     """Return the environment that serves one model alone: the others need not be loaded."""
     values = {"default_model": model.name, "models": f"{model.name}={model.base_path}", "model_dir": settings.model_dir}
     return {variable_names(field)[0]: str(value) for field, value in values.items()}

@@ -1,4 +1,4 @@
-"""The load: one request again and again over connections that stay open, each client in a thread of its own."""
+"""The load: one request repeated over keep-alive connections, each client in its own thread."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Load:
         self._clients = [Client(port, body, timeout) for _ in range(clients)]
 
     def latency(self, seconds: float) -> float:
-        """Let one client ask for so long; return the median of a request in seconds. Raises LoadFailed."""
+        """Run one client for ``seconds``; return the median of a request in seconds. Raises LoadFailed."""
         end = time.perf_counter() + seconds
         times: list[float] = []
         while len(times) < LEAST_CALLS or time.perf_counter() < end:
@@ -73,7 +73,7 @@ class Load:
         return median(times)
 
     def throughput(self, seconds: float) -> float:
-        """Let all clients ask for so long; return answers per second up to the last one. Raises LoadFailed."""
+        """Run all clients for ``seconds``; return answers per second up to the last one. Raises LoadFailed."""
         ends: list[float] = []
         failures: list[LoadFailed] = []
         began = time.perf_counter()
@@ -138,7 +138,7 @@ class PictureUnreadable(Exception):
 
 
 def picture(path: Path | None) -> tuple[bytes, str]:
-    """Return the bytes of an image and what it is in a few words. Raises PictureUnreadable."""
+    """Return the bytes of an image and a short description. Raises PictureUnreadable."""
     if path is None:
         body = photo_like(WIDTH, HEIGHT)
         return body, f"a made-up JPEG of {WIDTH}x{HEIGHT} pixels, {len(body) / 1000:.0f} kB"

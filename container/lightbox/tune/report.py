@@ -1,4 +1,4 @@
-"""What is told: a line for each trial while it goes on, and in the end the settings as environment lines, or JSON."""
+"""The output: a line for each trial, and at the end the settings as environment lines, or JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OTHER = {Goal.LATENCY: Goal.THROUGHPUT, Goal.THROUGHPUT: Goal.LATENCY}
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What was measured; ``compared_with`` is the baseline in words, ``the defaults`` or ``the present settings``."""
+    """The measured setup; ``compared_with`` is the baseline in words, ``the defaults`` or ``the present settings``."""
 
     model: str
     image: str
@@ -101,7 +101,7 @@ def _recommendation(findings: Findings, goal: Goal, about: Circumstances) -> Ite
 
 
 def _side_effect(findings: Findings, candidate: Candidate, other: Goal) -> Iterator[str]:
-    """Say what becomes of the other goal, as screening saw it."""
+    """Return the change of the other goal in the screening."""
     screen = findings.screen_of(candidate)
     if screen is not None and screen.gain(other):
         candidate_figure, baseline = (
@@ -133,7 +133,7 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
     goals = {
         goal.value: {
             "gain": round(trial.gain(goal), 4),
-            "surely_better": trial.surely_better(goal),
+            "significantly_better": trial.is_significantly_better(goal),
             "rounds": [{"base": part.baseline, "mine": part.candidate} for part in rounds],
         }
         for goal, rounds in trial.rounds.items()

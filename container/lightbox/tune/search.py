@@ -1,7 +1,7 @@
 """The search: screen every single change, then the best together, then confirm the best with fresh rounds.
 
-Time is shared equally within a step. Screening only ranks; what is recommended rests on the confirmation alone, so that
-the luck by which a candidate came out on top does not count for it.
+Time is shared equally within a step. Screening only ranks; recommendations are based on the confirmation alone, so that
+a candidate's luck in the screening does not count.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Findings:
 
 
 def search(measurer: Measurer, singles: Sequence[Candidate], announce: Announce) -> Findings:
-    """Find the best candidate for each goal; ``announce`` is told of each trial. Raises TooLittleTime."""
+    """Find the best candidate for each goal; ``announce`` gets each trial. Raises TooLittleTime."""
     return _Search(measurer, announce, Findings(len(singles))).run(singles)
 
 
@@ -111,7 +111,7 @@ class _Search:
         return max(shared, (candidates + 1) * one + reserve)
 
     def _screen(self, candidate: Candidate, rounds: int, kept: float = 0.0) -> None:
-        """Measure a candidate for both goals, unless that takes the confirmation's time or what is ``kept``."""
+        """Measure a candidate for both goals, unless that takes the confirmation's time or the ``kept`` seconds."""
         if self._measurer.left() - self._measurer.cost(BOTH, rounds) >= self._reserve + kept:
             trial = self._measurer.measure(candidate, BOTH, rounds)
             self._findings.screens.append(trial)
@@ -129,7 +129,7 @@ class _Search:
         return combined([candidate for candidate in self._ranked(goal) if len(candidate.changes) == 1])
 
     def _finalists(self) -> dict[Candidate, list[Goal]]:
-        """Return what is confirmed for which goals: the best of each goal, then its best or next single change."""
+        """Return the candidates to confirm for each goal: the best one, then its best or next single change."""
         finalists: dict[Candidate, list[Goal]] = {}
         ranked = {goal: self._ranked(goal) for goal in BOTH}
         seconds = {goal: [one for one in ranked[goal][1:] if len(one.changes) == 1] for goal in BOTH}
@@ -152,7 +152,7 @@ class _Search:
             self._announce("confirm", trial)
 
     def _fitting(self, seconds: float, goals: Sequence[Goal], least: int, most: int) -> int:
-        """Return how many rounds a trial of so many seconds has."""
+        """Return the number of rounds for a trial of this many seconds."""
         return next((n for n in range(most, least, -1) if self._measurer.cost(goals, n) <= seconds), least)
 
     def _choose(self) -> None:
@@ -161,5 +161,5 @@ class _Search:
         for goal in BOTH:
             for trial in by_size:
                 best = self._findings.best.get(goal)
-                if trial.surely_better(goal, best.gain(goal) if best else 1.0):
+                if trial.is_significantly_better(goal, best.gain(goal) if best else 1.0):
                     self._findings.best[goal] = trial

@@ -1,4 +1,4 @@
-"""The stacks that are measured: as the service will be, but for what only logs, reports and stops."""
+"""The measured stacks: like the service, except for logs, reports and stops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN_SETTINGS = {
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     "TF_CPP_MIN_LOG_LEVEL": "2",
 }
-"""What a stack that is only measured has in its own way; none of it takes part in answering."""
+"""The settings of a measured stack that do not affect its answers."""
 
 UNWANTED = (
     "SAGEMAKER_MULTI_MODEL",

@@ -1,4 +1,4 @@
-"""What measuring a candidate gave: rounds of the baseline and the candidate in turn, and what they tell."""
+"""The result of measuring a candidate: alternating rounds of the baseline and the candidate, and statistics."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lightbox.tune.candidates import Candidate
 CHANCE = 0.025
 """How likely a candidate that is no better may be taken for better; two of them may come this far for each goal."""
 LEAST_GAIN = 1.03
-"""A smaller gain is not worth a setting, nor told from the difference between two starts of the same settings."""
+"""A smaller gain is not worth a setting, and not distinguishable from two starts of the same settings."""
 HOPELESS = 0.75
-"""A candidate whose first round is so much worse for every goal is not measured further."""
+"""A candidate whose first round is this much worse for every goal is not measured further."""
 
 
 class Goal(StrEnum):
@@ -37,7 +37,7 @@ class Round:
 
 @dataclass
 class Trial:
-    """A candidate's rounds for each goal; ``problem`` says in one sentence why there are no more of them."""
+    """A candidate's rounds for each goal; ``problem`` is the reason, in a sentence, for an early end."""
 
     candidate: Candidate
     rounds: dict[Goal, list[Round]] = field(default_factory=dict)
@@ -61,10 +61,10 @@ class Trial:
         """Return in how many rounds the candidate gained more than ``than``."""
         return sum(_gain(goal, part) > than for part in self.rounds[goal])
 
-    def surely_better(self, goal: Goal, than: float = 1.0) -> bool:
+    def is_significantly_better(self, goal: Goal, than: float = 1.0) -> bool:
         """Tell whether more is gained than ``than``, enough to be worth having, and with little doubt left.
 
-        A sign test: of equal settings each would win half of the rounds, so many by chance with CHANCE at most.
+        A sign test: equal settings win half of the rounds each, and this many with a chance of at most CHANCE.
         """
         if self.gain(goal) < than * LEAST_GAIN:
             return False

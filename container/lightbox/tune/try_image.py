@@ -111,8 +111,8 @@ def _run(settings: Settings, name: str | None, image: Path) -> int:
     ways = ways_of(options, wanted)
     log(f"starting {model.name}; {described}, {len(ways)} ways")
     answers = _answers(model, signature, options, ways, bodies)
-    print(f"{model.name}, {described}: {_told(bool(classes))}\n")
-    for line in rights(answers, classes) if classes else side_by_side(answers, labels):
+    print(f"{model.name}, {described}: {_title(bool(classes))}\n")
+    for line in accuracy_table(answers, classes) if classes else side_by_side(answers, labels):
         print(line)
     if said := scaling_line(model, folders, settings):
         print(f"\n{said}")
@@ -153,13 +153,13 @@ def _one(image: Path) -> tuple[list[bytes], str]:
 
 
 def _labelled(folder: Path, labels: Sequence[str]) -> tuple[list[int], list[bytes], str]:
-    """Return the class of each image of a folder with labels, the images, and what they are in a few words."""
+    """Return the class of each image of a folder with labels, the images, and a short description."""
     classes, bodies = [], []
-    for place in _seen(folder.iterdir()):
+    for place in _visible(folder.iterdir()):
         if not place.is_dir() or (place.name not in labels and not place.name.isdecimal()):
             raise TryRefused(f"--image: expected {_LABELLED}; got {place.name!r}")
         number = labels.index(place.name) if place.name in labels else int(place.name)
-        images = _seen(place.iterdir())
+        images = _visible(place.iterdir())
         classes += [number] * len(images)
         bodies += [picture(image)[0] for image in images]
     if not bodies:
@@ -167,12 +167,12 @@ def _labelled(folder: Path, labels: Sequence[str]) -> tuple[list[int], list[byte
     return classes, bodies, f"{len(bodies)} images of {len(set(classes))} classes"
 
 
-def _seen(paths: Iterable[Path]) -> list[Path]:
+def _visible(paths: Iterable[Path]) -> list[Path]:
     """Return paths in order, without hidden ones."""
     return sorted(path for path in paths if not path.name.startswith("."))
 
 
-def _told(labelled: bool) -> str:
+def _title(labelled: bool) -> str:
     if labelled:
         return "how many each way classifies right"
     return f"the best {TOP} of each fit and scaling, as class, label, score"
@@ -194,11 +194,11 @@ def _answers(
         stack = start(own)
         try:
             stack.until_ready()
-            told = time.monotonic()
+            announced = time.monotonic()
             with http_client.Client(stack.port) as client:
                 for number, body in enumerate(bodies):
-                    if time.monotonic() > told + _PROGRESS_SECONDS:
-                        told = time.monotonic()
+                    if time.monotonic() > announced + _PROGRESS_SECONDS:
+                        announced = time.monotonic()
                         log(f"{number} of {len(bodies)} images")
                     for way, its_options in ways.items():
                         answers[way].append(_ask(client, _pixels(codec, body, signature, its_options)))
@@ -211,7 +211,7 @@ def _answers(
 
 
 def _copy(model: ModelOnDisk, folder: Path, options: ModelOptions) -> None:
-    """Make a model of links that answers what its outputs are; labels are put in here."""
+    """Make a model of links that returns its raw outputs; labels are added here."""
     (folder / "code").mkdir(parents=True)
     show_version(newest_folder(model), folder / "1")
     kept = options.model_dump(include={"outputs", "engine", "precision", "layout"}, exclude_none=True)
@@ -250,7 +250,7 @@ def side_by_side(answers: Mapping[Way, Sequence[Any]], labels: Sequence[str]) ->
     return lines[:-1] + ([f"\nEach way gives the same class: {_HARDER}"] if alike else [])
 
 
-def rights(answers: Mapping[Way, Sequence[Any]], classes: Sequence[int]) -> list[str]:
+def accuracy_table(answers: Mapping[Way, Sequence[Any]], classes: Sequence[int]) -> list[str]:
     """Return the table of a folder with labels, the best way first, and a sentence where the best are several."""
     right = {
         way: sum(

@@ -1,4 +1,4 @@
-"""Measures candidates: the baseline is up all the time, a candidate beside it, and both are asked in turn."""
+"""Measures candidates: the baseline runs all the time, a candidate beside it, and both get requests in turn."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ WARM_SECONDS = 0.5
 QUICK_STOP_SECONDS = 1.0
 """What stopping a stack takes; as much is kept for the baseline's own stop."""
 _LEAST_SECONDS = {Goal.LATENCY: 0.3, Goal.THROUGHPUT: 0.5}
-"""How long a stack is asked in one round, where requests are quick."""
+"""Seconds of requests to a stack in one round, for fast requests."""
 _LEAST_CALLS = {Goal.LATENCY: 3, Goal.THROUGHPUT: 1.5}
 """Calls of each client in one round, where requests take long."""
 _MARGIN = 1.1
 """How much longer than planned asking takes: until the last answer is there."""
 _GRACE_SECONDS, _PATIENCE = 4, 5
-"""A candidate whose answer takes so many times as long as the baseline's, and some seconds, is given up."""
+"""A candidate is given up if its answer takes this many times as long as the baseline's, plus some seconds."""
 
 
 class CannotServe(Exception):
@@ -36,7 +36,7 @@ class CannotServe(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked: the body, and by how many clients at once when throughput is measured."""
+    """The request: the body, and the number of concurrent clients for throughput."""
 
     body: bytes
     clients: int
@@ -116,7 +116,7 @@ class StackMeasurer(Measurer):
         return trial
 
     def _round(self, trial: Trial, load: Load, number: int) -> None:
-        """Ask both for each goal. Who comes first alternates, so that a drift of the machine favours neither."""
+        """Measure both for each goal. The order alternates, so that a drift of the machine favours neither."""
         for goal, rounds in trial.rounds.items():
             if self.left() < QUICK_STOP_SECONDS + _MARGIN * 2 * self._slices[goal]:
                 return
@@ -139,7 +139,7 @@ class StackMeasurer(Measurer):
 def _serving(
     environ: Mapping[str, str], request: Request, seconds: float, timeout: float
 ) -> Iterator[tuple[Stack, Load, float]]:
-    """Start a stack that is ready and warm within ``seconds``; yield what its start took too, in seconds.
+    """Start a stack that is ready and warm within ``seconds``; also yield the seconds of its start.
 
     An answer may take ``timeout`` seconds.
     """

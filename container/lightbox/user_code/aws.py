@@ -1,7 +1,7 @@
 """AWS's handler API: ``handler(data, context)``, or ``input_handler`` with ``output_handler``.
 
 The context and the order of its fields are those of release 2.20 (https://github.com/aws/deep-learning-containers);
-before, it had no ``timeout``.
+earlier ones have no ``timeout``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from lightbox.user_code.handlers import as_bytes, call, check_content_type
 from lightbox.user_code.loader import Function
 
 JSON = "application/json"
-"""What a handler sees where the caller named no Content-Type or no Accept; what its body is where it names no type."""
+"""A handler's default for Content-Type and Accept, and for the type of its body."""
 
 
 class Context(NamedTuple):
-    """What AWS's container tells a handler about a request."""
+    """AWS's context of a request for a handler."""
 
     model_name: str
-    """The model that was asked for, or the default one."""
+    """The requested model, or the default one."""
 
     model_version: str | None
     """``tfs-model-version``, or None: the newest."""
@@ -43,25 +43,25 @@ class Context(NamedTuple):
     """A grpc.Channel to the model server, shared by all requests of a worker; messages of any size pass."""
 
     custom_attributes: str | None
-    """The header ``X-Amzn-SageMaker-Custom-Attributes`` as it came."""
+    """The raw header ``X-Amzn-SageMaker-Custom-Attributes``."""
 
     request_content_type: str
-    """The Content-Type as it came; ``application/json`` without one."""
+    """The raw Content-Type; ``application/json`` if absent."""
 
     accept_header: str
-    """The Accept header as it came; ``application/json`` without one."""
+    """The raw Accept header; ``application/json`` if absent."""
 
     content_length: int
     """Bytes of the body."""
 
     timeout: int
-    """Whole seconds that a call of the model server should be given."""
+    """Whole seconds for a call of the model server."""
 
 
 class PortlessContext(Context):
-    """A context without a port for REST or gRPC: reading that field raises an error that says what opens one.
+    """A context without a port for REST or gRPC: reading the field raises an error that says how to open one.
 
-    ``input_handler`` and ``output_handler`` need neither, and ``channel`` works without.
+    ``input_handler`` and ``output_handler`` need neither, and ``channel`` works without them.
     """
 
     __slots__ = ()
@@ -69,20 +69,20 @@ class PortlessContext(Context):
     @property
     @override
     def rest_uri(self) -> str:
-        """The address of the model over REST. Raises HandlerFailed where there is no REST port."""
-        return _promised("rest_uri", self[3])
+        """The model's REST address. Raises HandlerFailed without a REST port."""
+        return _require_port("rest_uri", self[3])
 
     @property
     @override
     def grpc_port(self) -> str:
-        """The model server's port for gRPC. Raises HandlerFailed where there is none."""
-        return _promised("grpc_port", self[4])
+        """The model server's gRPC port. Raises HandlerFailed without one."""
+        return _require_port("grpc_port", self[4])
 
 
-def _promised(field: str, value: str) -> str:
+def _require_port(field: str, value: str) -> str:
     if not value:
         raise HandlerFailed(
-            f"context.{field}: the model server has no such port here: start with LIGHTBOX_TRANSPORT=grpc,rest, "
+            f"context.{field}: the model server has no such port: start with LIGHTBOX_TRANSPORT=grpc,rest, "
             "or use context.channel"
         )
     return value
@@ -97,7 +97,7 @@ class AwsHandlers:
     output_handler: Function | None = None
 
     def answer(self, body: bytes, context: Context) -> Response:
-        """Have ``handler`` answer a request. Raises HandlerFailed and every LightboxError of the user's code."""
+        """Call ``handler`` for a request. Raises HandlerFailed and every LightboxError of the user's code."""
         assert self.handler is not None, "the pair answers"
         return _read_response("handler", call(self.handler, BytesIO(body), context))
 
@@ -107,17 +107,17 @@ class AwsHandlers:
         return _read_body(call(self.input_handler, BytesIO(body), context))
 
     def finish(self, answered: object, context: Context) -> Response:
-        """Have ``output_handler`` make the response of the model's, a ``requests.Response``. Raises as ``answer`` does.
+        """Call ``output_handler`` with the model's response, a ``requests.Response``. Raises as ``answer`` does.
 
-        It is called for the model server's 200 only, as since release 2.20. It got other statuses too before: a
-        handler that did not look at them answered errors with 200.
+        It is called for status 200 only, as since release 2.20. Earlier releases also passed other statuses, and
+        handlers that did not check them turned errors into 200.
         """
         assert self.output_handler is not None, "handler answers"
         return _read_response("output_handler", call(self.output_handler, answered, context))
 
 
 def _read_body(result: Any) -> bytes:
-    """Return what input_handler wants to be sent: text, bytes, or a file of either."""
+    """Return the body that input_handler returns: text, bytes, or a file of either."""
     content = call(result.read) if hasattr(result, "read") else result
     body = as_bytes(content)
     if body is None:

@@ -1,4 +1,4 @@
-"""What AWS's container tells a handler about a request."""
+"""Makes AWS's contexts for handlers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightbox.user_code.aws import JSON, Context, PortlessContext
 
 
 class AwsContexts:
-    """Makes the contexts of one process; each takes the next model server in turn."""
+    """Makes the contexts of one process; each uses the next model server in turn."""
 
     def __init__(
         self,
@@ -22,9 +22,9 @@ class AwsContexts:
         timeout: int,
         respond: Callable[[bytes, str], object],
     ) -> None:
-        """``channels`` are gRPC channels, one to each server; ``timeout`` is what handlers should give their calls.
+        """``channels`` are gRPC channels, one for each server; ``timeout`` is for a handler's calls.
 
-        ``respond`` makes of the model's JSON and the REST address what ``output_handler`` gets.
+        ``respond`` makes the argument of ``output_handler`` from the model's JSON and the REST address.
         """
         self._servers = list(zip(servers, channels, strict=True))
         self._turn = itertools.count()
@@ -41,11 +41,11 @@ class AwsContexts:
         accept: str,
         size: int,
     ) -> Context:
-        """Return the context for a body of ``size`` bytes that asks for a model; a header is "" where there is none."""
+        """Return the context for a body of ``size`` bytes for a model; a header is "" if absent."""
         server, channel = self._servers[next(self._turn) % len(self._servers)]
         of_version = "" if version is None else f"/versions/{version}"
         path = f"/v1/models/{model}{of_version}:{method.value}"
-        # A model that was loaded later may have the first of AWS's handlers; its server keeps the ports that it has.
+        # A model that was loaded later may have the first AWS handler; its server keeps its ports.
         kind = Context if server.rest_port and server.grpc_port else PortlessContext
         return kind(
             model_name=model,
@@ -62,5 +62,5 @@ class AwsContexts:
         )
 
     def response(self, answered: bytes, context: Context) -> object:
-        """Return what ``output_handler`` gets of the model's JSON."""
-        return self._respond(answered, context[3])  # by its place: the field may be one that cannot be read
+        """Return the argument of ``output_handler`` for the model's JSON."""
+        return self._respond(answered, context[3])  # by index: reading the field may raise

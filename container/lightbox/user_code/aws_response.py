@@ -1,4 +1,4 @@
-"""What ``output_handler`` of AWS's API gets of the model's answer."""
+"""The model's response in the form for ``output_handler``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def rest_response(body: bytes, url: str) -> requests.Response:
     """Return the response that a POST to the model server would have given, status 200."""
-    import requests  # handlers of AWS's API alone need it
+    import requests  # only AWS handlers need it
 
     response = requests.Response()
     response.status_code = 200

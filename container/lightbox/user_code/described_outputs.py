@@ -1,4 +1,4 @@
-"""What a request of tensors gets that names no outputs, where user code writes the response."""
+"""The default outputs of a request of tensors, if user code writes the response."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from lightbox.user_code.handlers import ANSWER, LightboxHandlers
 
 @dataclass(frozen=True)
 class DescribedOutputs:
-    """``outputs`` by name, and the functions of user code that give them; none where the model itself does."""
+    """``outputs`` by name, and the functions of user code that return them; empty if the model itself does."""
 
     outputs: Mapping[str, TensorSpec]
     functions: tuple[str, ...] = ()
 
 
 class HandlerOutputs:
-    """Remembers what each model's ``postprocess`` has given last: nothing else tells its names and dtypes."""
+    """Caches the last outputs of each model's ``postprocess``, the only source of their names and dtypes."""
 
     def __init__(self) -> None:
         self._given: dict[str, dict[str, TensorSpec]] = {}
 
     def note(self, model: str, outputs: Mapping[str, Array]) -> None:
-        """Remember the outputs of a response. The ranks are known, the sizes may be others next time."""
+        """Cache the outputs of a response: the ranks, as sizes may change."""
         self._given[model] = {name: _spec(name, array) for name, array in outputs.items()}
 
     def forget(self, model: str) -> None:
-        """Another model, or other code, may come under its name."""
+        """Drop a model's outputs: another model, or other code, may get its name."""
         self._given.pop(model, None)
 
     def describe(self, signature: SignatureSpec, handlers: AwsHandlers | LightboxHandlers) -> DescribedOutputs:
         """Return the outputs of a model; none before the first response of its ``postprocess``."""
         if isinstance(handlers, AwsHandlers):
-            if image_input(signature) is None:  # its user code is asked about encoded images alone
+            if image_input(signature) is None:  # its user code handles only encoded images
                 return DescribedOutputs(signature.outputs)
             pair = ("input_handler", "output_handler")
             answer = {ANSWER: TensorSpec(ANSWER, "string", (None,))}

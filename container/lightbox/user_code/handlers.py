@@ -1,4 +1,4 @@
-"""What a user's code answers: a body and its content type."""
+"""The Lightbox handler API: preprocess and postprocess."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 ANSWER = "answer"
-"""The output that holds the bodies of user code that makes bodies, where a request of tensors is answered."""
+"""The output with the body of user code in the response to a request of tensors."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request, as ``preprocess(request)`` and ``postprocess(outputs, request)`` get it."""
+    """One request, the argument of ``preprocess(request)`` and ``postprocess(outputs, request)``."""
 
     body: bytes
-    """The body as it came."""
+    """The raw body."""
 
     content_type: str
-    """The Content-Type as it came, with its parameters; empty where there was none."""
+    """The raw Content-Type with its parameters; empty if absent."""
 
     accept: str
-    """The Accept header as it came; empty where there was none."""
+    """The raw Accept header; empty if absent."""
 
     custom_attributes: Mapping[str, str]
-    """The pairs of the header ``X-Amzn-SageMaker-Custom-Attributes``, those that Lightbox does not read too.
+    """The pairs of the header ``X-Amzn-SageMaker-Custom-Attributes``, including those that Lightbox ignores.
 
-    Of those that begin with ``tfs-`` only Lightbox's own get here: others are refused before.
+    Unknown pairs that begin with ``tfs-`` are refused earlier.
     """
 
     signature: SignatureSpec
-    """What the model wants and gives: ``inputs`` and ``outputs`` by name, each with dtype and shape."""
+    """The model's signature: ``inputs`` and ``outputs`` by name, each with dtype and shape."""
 
     options: ModelOptions
-    """The model's ``code/lightbox.json`` under the environment: scaling, image_size, outputs, labels, top_k."""
+    """The model's ``code/lightbox.json`` with the environment's overrides: scaling, image_size, outputs, ..."""
 
     original_images: OriginalImages
-    """Where ``images`` and ``image_sizes`` come from."""
+    """The source of ``images`` and ``image_sizes``."""
 
     @property
     def model_name(self) -> str:
@@ -70,28 +70,29 @@ class Request:
     def images(self) -> list[Image]:
         """The request's images: Pillow images, mode RGB, upright, in their own size; decoded on first use.
 
-        Raises ImageUndecodable (400) when the body is no image, TooLarge (413) beyond the limits: several are kept to
-        LIGHTBOX_MAX_IMAGE_PIXELS together, for all are in memory. Raises DeadlineExceeded (504) when time runs out.
+        Raises ImageUndecodable (400) for a body that is not an image, TooLarge (413) beyond the limits: all images
+        together have at most LIGHTBOX_MAX_IMAGE_PIXELS, as all are in memory. Raises DeadlineExceeded (504) at the
+        deadline.
         """
         return self.original_images.images
 
     @property
     def image_sizes(self) -> list[tuple[int, int]]:
-        """(width, height) of each image as it came, upright; no image is kept for it. Raises as one of ``images``."""
+        """(width, height) of each original image, upright; no image is kept for it. Raises as ``images`` for one."""
         return self.original_images.sizes
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The model's class names, from ``labels`` in ``code/lightbox.json``; empty where it has none."""
+        """The model's class names, from ``labels`` in ``code/lightbox.json``; empty if absent."""
         return tuple(self.options.labels or ())
 
     def label(self, index: int) -> str:
-        """Return the name of a class, its index as text where it has no name."""
+        """Return the name of a class, or its index as text."""
         return self.labels[index] if 0 <= index < len(self.labels) else str(index)
 
 
 _LONGEST = 1000
-"""Characters of a content type: beyond nginx's buffer for headers the answer would be lost."""
+"""Longest content type: beyond nginx's header buffer the answer would be lost."""
 _HEADER_VALUE = re.compile(rf"[\x20-\x7e]{{1,{_LONGEST}}}")
 JSON = "application/json"
 ANY_BYTES = "application/octet-stream"
@@ -99,14 +100,14 @@ _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+*-]+(\s*;[\x20-\x7e]*)?", re.ASCII)
 
 
 def as_bytes(value: Any) -> bytes | None:
-    """Return text as UTF-8 and bytes as they are, None for anything else."""
+    """Return text as UTF-8, bytes unchanged, None for others."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
 
 
 def check_content_type(name: str, value: Any) -> str:
-    """Return a content type that can be sent in a header; HandlerFailed for anything else."""
+    """Return a content type that is valid in a header; raise HandlerFailed for others."""
     if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
         raise HandlerFailed(
             f"{name} returned {value!r:.100} as the content type: expected text such as "
@@ -118,8 +119,8 @@ def check_content_type(name: str, value: Any) -> str:
 def call(function: Function, *arguments: Any) -> Any:
     """Return the function's result.
 
-    A LightboxError passes as it was raised, a falcon.HTTPError with its status and text; anything else, SystemExit and
-    KeyboardInterrupt too, becomes HandlerFailed, whose cause holds the traceback.
+    A LightboxError passes unchanged, a falcon.HTTPError with its status and text. Other exceptions, including
+    SystemExit and KeyboardInterrupt, become HandlerFailed, whose cause holds the traceback.
     """
     try:
         return function(*arguments)
@@ -130,17 +131,17 @@ def call(function: Function, *arguments: Any) -> Any:
 
 
 def _http_error(error: BaseException) -> LightboxError | None:
-    """Return what a falcon.HTTPError asks for, None for any other exception.
+    """Return the error for a falcon.HTTPError, None for any other exception.
 
-    AWS's container has falcon, and handlers raise its errors. One is known by what it has, so that falcon need not be
-    here: a status such as "404 Not Found", 404 or HTTPStatus.NOT_FOUND, a title and a description.
+    AWS's container has falcon, and handlers raise its errors. They are recognized by their attributes, without falcon:
+    a status such as "404 Not Found", 404 or HTTPStatus.NOT_FOUND, a title and a description.
     """
     try:
         status, title, description = (getattr(error, name) for name in ("status", "title", "description"))
         found = re.match(r"[45]\d\d(?!\d)", str(getattr(status, "value", status)))
         if found is None:
             return None
-        own = "" if str(title).startswith(found[0]) else title  # without one it is the status line
+        own = "" if str(title).startswith(found[0]) else title  # the status line is the default title
         text = ": ".join(str(part) for part in (own, description) if part) or str(title or status)
     except Exception:
         return None
@@ -158,16 +159,16 @@ def _describe(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class LightboxHandlers:
-    """The user's halves; what is None is left to the built-in handling."""
+    """The user's functions; None means the built-in handling."""
 
     preprocess: Function | None = None
     postprocess: Function | None = None
 
 
 def prepare(preprocess: Function, request: Request) -> dict[str, Array]:
-    """Return the inputs that the user's preprocess gives, in the signature's dtypes.
+    """Return the inputs of the user's preprocess, in the signature's dtypes.
 
-    Raises HandlerFailed when they are no dict of arrays or do not fit the signature, and what the user's code raises.
+    Raises HandlerFailed unless they are a dict of arrays that fits the signature, and as the user's code does.
     """
     result = call(preprocess, request)
     if not isinstance(result, Mapping):
@@ -179,10 +180,10 @@ def prepare(preprocess: Function, request: Request) -> dict[str, Array]:
 
 
 def finish(postprocess: Function, outputs: Mapping[str, Array], request: Request) -> Response:
-    """Return the answer that the user's postprocess gives.
+    """Return the response of the user's postprocess.
 
-    bytes go out as they are; a pair of a body and a content type, too; anything else is written as JSON, arrays as
-    nested lists. Raises HandlerFailed for what cannot be written, and what the user's code raises.
+    bytes are sent unchanged, as is a pair of a body and a content type; other values are written as JSON, arrays as
+    nested lists. Raises HandlerFailed for values that JSON cannot hold, and as the user's code does.
     """
     return _answer(call(postprocess, dict(outputs), request))
 
@@ -204,10 +205,9 @@ def _answer(result: Any) -> Response:
 def finish_tensors(
     postprocess: Function, outputs: Mapping[str, Array], request: Request
 ) -> dict[str, Array] | Response:
-    """Return what the user's postprocess gives, for a protocol whose answers are tensors.
+    """Return the result of the user's postprocess for a protocol of tensors.
 
-    A dict of arrays by name is taken as it is, anything else as the body that ``finish`` makes of it. Raises as
-    ``finish`` does.
+    A dict of arrays by name is taken unchanged, other results as the body of ``finish``. Raises as ``finish`` does.
     """
     result = call(postprocess, dict(outputs), request)
     tensors = _tensors(result) if isinstance(result, Mapping) and result else None
@@ -215,7 +215,7 @@ def finish_tensors(
 
 
 def _tensors(result: Mapping[Any, Any]) -> dict[str, Array] | None:
-    """Return arrays of numbers, text or bytes by name; None where there is anything else."""
+    """Return arrays of numbers, text or bytes by name; None if there are other values."""
     if not all(isinstance(name, str) and isinstance(value, np.ndarray) for name, value in result.items()):
         return None
     found: dict[str, Array] = {}
@@ -243,7 +243,7 @@ def _wanted(signature: SignatureSpec) -> str:
 
 
 def _json(value: Any) -> bytes:
-    """Return JSON; not-a-number and infinities are written as TensorFlow Serving does, whatever holds them."""
+    """Return JSON; NaN and infinities are written as in TensorFlow Serving."""
     try:
         if not _has_odd_number(value):
             return to_json(value)
@@ -256,7 +256,7 @@ def _json(value: Any) -> bytes:
 
 
 def _has_odd_number(value: Any) -> bool:
-    """Tell whether a float outside of arrays is not finite: orjson would write null for it."""
+    """Return whether a float outside of arrays is not finite: orjson would write null for it."""
     if isinstance(value, float | np.floating):
         return not math.isfinite(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Which of the two APIs a user's module implements; everything about it that can be wrong is a sentence.
+"""Detects the API of a user's module; every problem with it is a sentence.
 
 AWS's API is ``handler(data, context)`` or the pair ``input_handler(data, context)`` and
 ``output_handler(response, context)``; ``handler`` wins over the pair, and half a pair is refused, both as in
@@ -22,8 +22,8 @@ from types import ModuleType
 from typing import Any
 
 from lightbox.machine.environment import environment, variable
-from lightbox.user_code.monkey_patches import disarm
-from lightbox.user_code.paths import LIB, UserCodeError, how_to_have
+from lightbox.user_code.monkey_patches import disable_patches
+from lightbox.user_code.paths import LIB, UserCodeError, how_to_install
 
 Function = Callable[..., Any]
 
@@ -34,7 +34,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "preprocess": ("request",),
     "postprocess": ("outputs", "request"),
 }
-"""The functions that Lightbox calls, and what with. Users may name the parameters as they like."""
+"""The functions that Lightbox calls, and their arguments. Users may name the parameters freely."""
 
 AWS_PAIR = ("input_handler", "output_handler")
 LIGHTBOX_API = ("preprocess", "postprocess")
@@ -46,14 +46,14 @@ PYTHONPATH = "PYTHONPATH"
 
 _lock = threading.Lock()
 _folders: set[Path] = set()
-"""Folders of code from which modules are loaded."""
+"""Loaded folders of code."""
 
 
 def choose_functions(namespace: Mapping[str, Any], used: Collection[str]) -> dict[str, Function]:
-    """Return the functions to call by name; raise UserCodeError with what is wrong, without the file's name.
+    """Return the functions to call by name; raise UserCodeError with the problem, without the file's name.
 
-    ``namespace`` is the module's; ``used`` are the names that the module itself reads. A function that the
-    module calls itself is a helper that happens to have one of our names, or nearly, unless nothing else is there.
+    ``namespace`` is the module's; ``used`` are the names that the module itself reads. A function that the module calls
+    itself is a helper with a similar name, unless it defines no other one.
     """
     aws, lightbox = _by_api(namespace)
     if aws and lightbox:
@@ -66,9 +66,9 @@ def choose_functions(namespace: Mapping[str, Any], used: Collection[str]) -> dic
 
 
 def looks_like_aws(source: bytes) -> bool:
-    """Tell, without running a module, whether it has functions of AWS's API, or may get them by a star import.
+    """Return, without running a module, whether it has functions of AWS's API, or may import them with a star.
 
-    A module that cannot be read, or that is refused when it is imported, has none.
+    An unreadable module has none; its import reports the error.
     """
     try:
         bound = set(_names_bound(ast.parse(source)))
@@ -81,7 +81,7 @@ def looks_like_aws(source: bytes) -> bool:
 
 
 def _names_bound(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a module's own statements bind, those in branches too; ``*`` for a star import."""
+    """Yield the names that a module's own statements bind, also in branches; ``*`` for a star import."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield child.name
@@ -101,7 +101,7 @@ def names_used(source: bytes) -> set[str]:
 
 
 def _by_api(names: Container[str]) -> tuple[list[str], list[str]]:
-    """Return which functions of AWS's API and which of Lightbox's are among the names."""
+    """Return the names that are functions of AWS's API, and of Lightbox's."""
     defined = [name for name in PARAMETERS if name in names]
     return [n for n in defined if n not in LIGHTBOX_API], [n for n in defined if n in LIGHTBOX_API]
 
@@ -165,7 +165,7 @@ def _check_parameters(name: str, function: Any) -> None:
         raise UserCodeError(f"{name} must be a plain function that returns its result, not async and without yield")
     try:
         signature = inspect.signature(function)
-    except ValueError:  # compiled code does not tell
+    except ValueError:  # compiled code has no signature
         return
     try:
         signature.bind(*expected)
@@ -178,7 +178,7 @@ def load_functions(file: Path) -> dict[str, Function]:
     """Import a user's file and return the functions to call, by name.
 
     Its folder and that folder's ``lib/`` come first on sys.path, ``lib/`` before all. Raises UserCodeError with one
-    sentence; for code that fails when imported, ``__cause__`` is what it raised.
+    sentence; for code that fails on import, ``__cause__`` is its exception.
     """
     with _lock:
         try:
@@ -187,7 +187,7 @@ def load_functions(file: Path) -> dict[str, Function]:
         except (SyntaxError, ValueError, OSError) as error:
             raise UserCodeError(f"{file} cannot be read as Python: {_sentence(error)}") from error
         _put_on_path(file.parent)
-        disarm()
+        disable_patches()
         module = _new_module(file)
         try:
             exec(code, module.__dict__)  # noqa: S102 - the user's own code is what this is for
@@ -201,7 +201,7 @@ def load_functions(file: Path) -> dict[str, Function]:
 
 
 def _new_module(file: Path) -> ModuleType:
-    """Return an empty module of a name that no other model's file has."""
+    """Return an empty module with a unique name."""
     name = f"inference_{zlib.crc32(str(file).encode()):08x}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None, "a file whose name ends in .py has a loader"
@@ -211,14 +211,14 @@ def _new_module(file: Path) -> ModuleType:
 
 
 def _put_on_path(folder: Path) -> None:
-    """Let imports find this folder's modules first, also where another model has helpers of the same name."""
+    """Put this folder first on the import path, before other models' helpers of the same names."""
     paths = (folder, folder / LIB)
     _forget_namesakes(paths)
     _folders.update(paths)
     _take_off_path(paths)
     ours = [str(folder / LIB), str(folder)]
     sys.path[:0] = ours
-    # As in AWS's container: what a handler starts finds its modules, too.
+    # As in AWS's container: a handler's child processes find its modules, too.
     os.environ[PYTHONPATH] = os.pathsep.join([*ours, *_inherited()])
 
 
@@ -233,16 +233,16 @@ def _inherited() -> list[str]:
 
 
 def environ_without_code() -> dict[str, str]:
-    """Return this process's environment for a process of ours: without the users' modules on its path."""
+    """Return the environment for our own child processes: without the users' modules on its path."""
     with _lock:
         code = {str(folder) for folder in _folders}
         return environment() | {PYTHONPATH: os.pathsep.join(entry for entry in _inherited() if entry not in code)}
 
 
 def forget_folder(folder: Path) -> None:
-    """Drop what was imported from a folder of code, and take it off the path: its files may have changed.
+    """Unload the modules of a folder of code, and remove it from the path: its files may have changed.
 
-    A package with compiled modules stays, as few of them can be loaded twice in one process.
+    Packages with compiled modules stay, as few of them can be loaded twice in one process.
     """
     with _lock:
         found = {name: module for name, module in list(sys.modules.items()) if _lies_in(module, [folder])}
@@ -261,9 +261,9 @@ def forget_folder(folder: Path) -> None:
 def _lies_in(module: ModuleType, folders: Collection[Path]) -> bool:
     file = getattr(module, "__file__", None)
     try:
-        # A package without an __init__.py has no file, and places that may be more than one.
+        # A package without an __init__.py has no file, and may have several folders.
         paths = [file] if file else list(getattr(module, "__path__", ()))
-    except KeyError:  # of such a package whose parent is gone
+    except KeyError:  # of such a package whose parent is unloaded
         return False
     return bool(paths) and all(any(_is_below(str(path), folder) for folder in folders) for path in paths)
 
@@ -277,7 +277,7 @@ def _is_compiled(module: ModuleType) -> bool:
 
 
 def _forget_namesakes(paths: Sequence[Path]) -> None:
-    """Drop what was imported from another model's folder under a name that these places have too."""
+    """Unload other models' modules whose names these folders have too."""
     names = {entry.name.partition(".")[0] for path in paths if path.is_dir() for entry in path.iterdir()}
     namesakes = {name: module for name, module in list(sys.modules.items()) if name.partition(".")[0] in names}
     others = _folders.difference(paths)
@@ -288,7 +288,7 @@ def _forget_namesakes(paths: Sequence[Path]) -> None:
 
 def _why(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
-        return f"{_sentence(error)}; {how_to_have(error.name or '')}"
+        return f"{_sentence(error)}; {how_to_install(error.name or '')}"
     if isinstance(error, SystemExit):
         return f"it calls sys.exit({error.code!r}) when it is imported"
     return _sentence(error)

@@ -1,7 +1,7 @@
-"""gevent's and eventlet's monkey patches, which handlers of AWS's gevent workers apply, change nothing here.
+"""Disables the monkey patches of gevent and eventlet, which handlers for AWS's gevent workers apply.
 
-They replace the threads, locks and sockets of the whole process. A worker that has threads already does not survive
-that: it never begins to serve. Nor does it need them: its threads wait side by side as greenlets would.
+They replace the threads, locks and sockets of the whole process, and a worker with running threads hangs after that.
+The workers do not need them: their threads wait concurrently, as greenlets would.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 log = logging.getLogger("lightbox")
 
 PATCHES = {"gevent.monkey": "patch_", "eventlet.patcher": "monkey_patch"}
-"""Modules whose functions patch the process, and how the names of these begin."""
+"""Modules with functions that patch the process, and the prefixes of their names."""
 
 
-def disarm() -> None:
-    """Have the patches do nothing, in modules that are imported from now on."""
+def disable_patches() -> None:
+    """Disable the patches in modules that are imported from now on."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
 
@@ -32,12 +32,12 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         spec = PathFinder.find_spec(fullname, path, target) if fullname in PATCHES else None
         if spec is not None and spec.loader is not None:
-            spec.loader = _Disarming(spec.loader)
+            spec.loader = _PatchFreeLoader(spec.loader)
         return spec
 
 
-class _Disarming(Loader):
-    """Loads a module as ``loader`` does, and takes its patches away."""
+class _PatchFreeLoader(Loader):
+    """Loads a module with ``loader`` and disables its patches."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -54,7 +54,7 @@ class _Disarming(Loader):
 
 def _nothing(name: str) -> Any:
     def patch(*_: Any, **__: Any) -> None:
-        log.info("%s() changes nothing here: each request has a thread of its own, which may wait", name)
+        log.info("%s() is disabled: each request has a thread of its own, which may wait", name)
 
     return patch
 

@@ -1,4 +1,4 @@
-"""Where ``inference.py`` is looked for, and where it lies when it is in the wrong place."""
+"""The places of ``inference.py``, and hints for a misplaced one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIB = "lib"
 REQUIREMENTS = "requirements.txt"
 BUILD_ARGUMENT = "--build-arg HANDLER_PACKAGES=aws"
 WITH_BUILD_ARGUMENT = {"joblib": "joblib", "pandas": "pandas", "scipy": "scipy", "sklearn": "scikit-learn"}
-"""Modules of requirements/handlers_aws.in and the packages that they come in."""
+"""Modules of requirements/handlers_aws.in and their packages."""
 OTHERS = {
     "Cython": "cython",
     "PIL": "pillow",
@@ -34,7 +34,7 @@ OTHERS = {
     "transformers": "transformers",
     "yaml": "pyyaml",
 }
-"""Other modules that handlers import: those of AWS's container, and packages whose name is not the module's."""
+"""Other common modules of handlers: those of AWS's container, and packages with another name than the module's."""
 
 
 def find_inference(code_dirs: Sequence[Path]) -> Path | None:
@@ -43,7 +43,7 @@ def find_inference(code_dirs: Sequence[Path]) -> Path | None:
 
 
 def find_code(code_dirs: Sequence[Path]) -> Path | None:
-    """Return what ``find_inference`` does; raise UserCodeError where there is only a misplaced file."""
+    """Return the same as ``find_inference``; raise UserCodeError if there is only a misplaced file."""
     file = find_inference(code_dirs)
     if file is None:
         refuse_misplaced(code_dirs)
@@ -57,15 +57,14 @@ def find_requirements(code_dirs: Sequence[Path]) -> list[Path]:
 
 
 def has_lib(requirements: Path) -> bool:
-    """Tell whether a ``lib/`` with packages lies beside a ``requirements.txt``."""
+    """Return whether a ``lib/`` with packages is beside a ``requirements.txt``."""
     return (requirements.parent / LIB).is_dir()
 
 
 def refuse_misplaced(code_dirs: Sequence[Path]) -> None:
-    """Raise UserCodeError for a file that is meant as ``inference.py`` but is not where it is looked for.
+    """Raise UserCodeError for an ``inference.py`` in a wrong place or with a wrong name.
 
-    Looks beside each ``code/`` folder, in the version directories there and in their ``code/``, and for
-    names that are nearly right.
+    Checks the parent of each ``code/`` folder, the version directories there and their ``code/``, and similar names.
     """
     for code in code_dirs:
         for folder in _wrong_places(code):
@@ -79,7 +78,7 @@ def refuse_misplaced(code_dirs: Sequence[Path]) -> None:
 
 
 def _is_there(path: Path) -> bool:
-    """A folder or a broken link of the name is meant too: reading it tells what is wrong, ignoring it does not."""
+    """Return whether a path exists, also as a folder or a broken link, whose error is then reported."""
     return os.path.lexists(path)
 
 
@@ -103,8 +102,8 @@ def _misnamed(code: Path) -> Path | None:
     return scripts[close[0]] if close else None
 
 
-def how_to_have(module: str) -> str:
-    """Return how to have a module that is missing: the package, the image's build argument, the line to add."""
+def how_to_install(module: str) -> str:
+    """Return how to install a missing module: the package, the image's build argument, the line to add."""
     package = WITH_BUILD_ARGUMENT.get(module) or OTHERS.get(module)
     if package is None:
         return f"put the package into code/{REQUIREMENTS} or code/{LIB}/"
@@ -115,4 +114,4 @@ def how_to_have(module: str) -> str:
 
 
 class UserCodeError(StartError):
-    """A whole sentence that names the file and what is wrong with it."""
+    """A sentence that names the file and its problem."""

@@ -1,4 +1,4 @@
-"""The user's code of every model in this process, imported once, and again when a model was loaded again."""
+"""The user's code of all models in this process, imported once, and again after a reload of the model."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ log = logging.getLogger("lightbox")
 Handlers = AwsHandlers | LightboxHandlers
 
 NONE = LightboxHandlers()
-"""No user's code: the built-in handling does both halves."""
+"""No user code: the built-in handling does everything."""
 
 TURN_SECONDS = 30.0
-"""How long a request waits for the import of another model's code."""
+"""Seconds that a request waits for the import of another model's code."""
 
 
 class _Loaded(NamedTuple):
@@ -44,14 +44,14 @@ class UserCode:
         self._forgotten: deque[tuple[str, Path | None]] = deque()
 
     def load(self, models: Iterable[PlannedModel]) -> None:
-        """Import the code of models; raise UserCodeError for the first that cannot be used."""
+        """Import the code of models; raise UserCodeError for the first unusable one."""
         for model in models:
             self._load(model)
 
     def of(self, model: PlannedModel) -> Handlers:
-        """Return a model's handlers, NONE where it has no code; imports the code of a model seen for the first time.
+        """Return a model's handlers, NONE without code; import the code of a new model.
 
-        Raises HandlerFailed when that cannot be used, Unavailable while others' import takes too long.
+        Raises HandlerFailed for unusable code, Unavailable while another import takes too long.
         """
         known = self._of_model.get(model.name)
         if known is not None and known.code_dirs == model.code_dirs:
@@ -62,21 +62,21 @@ class UserCode:
             raise HandlerFailed(str(error)) from error
 
     def is_empty(self) -> bool:
-        """Tell whether no model has code."""
+        """Return whether no model has code."""
         return not self._of_file
 
     def uses(self, file: Path) -> bool:
-        """Tell whether an ``inference.py`` is imported for a model."""
+        """Return whether an ``inference.py`` is imported for a model."""
         return any(loaded.file == file for loaded in list(self._of_model.values()))
 
     def forget(self, model: str) -> None:
-        """Import a model's code again when it is asked for. Does not wait for an import in progress."""
+        """Import a model's code again on its next request. Does not wait for an import in progress."""
         gone = self._of_model.pop(model, None)
         self._forgotten.append((model, gone.file if gone else None))
         self._tidy()
 
     def load_from(self, code_dirs: Sequence[Path]) -> tuple[Path | None, Handlers]:
-        """Import the first ``inference.py`` of ``code_dirs``, if there is one; raise UserCodeError if it is no use."""
+        """Import the first ``inference.py`` of ``code_dirs``, if there is one; raise UserCodeError if unusable."""
         with self._turn():
             return self._import(code_dirs)
 
@@ -94,13 +94,13 @@ class UserCode:
             try:
                 self._of_file[file] = load_handlers(file)
             except UserCodeError:
-                forget_folder(file.parent)  # what it had imported may be mended when it is tried again
+                forget_folder(file.parent)  # its modules may be fixed before the next try
                 raise
         return file, self._of_file[file]
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Import one at a time: sys.path is shared, so another import would find this one's modules."""
+        """Import one at a time: sys.path is shared, so a second import would find the first one's modules."""
         if not self._loading.acquire(timeout=TURN_SECONDS):
             raise Unavailable("the code of another model is being imported; try again")
         try:
@@ -111,7 +111,7 @@ class UserCode:
             self._tidy()
 
     def _tidy(self) -> None:
-        """Drop what was forgotten. While a thread imports, that thread does it afterwards."""
+        """Unload forgotten code; during an import, that thread does it afterwards."""
         while self._forgotten and self._loading.acquire(blocking=False):
             try:
                 self._drop_forgotten()
@@ -121,7 +121,7 @@ class UserCode:
     def _drop_forgotten(self) -> None:
         while self._forgotten:
             model, file = self._forgotten.popleft()
-            late = self._of_model.pop(model, None)  # its import had begun before it was forgotten
+            late = self._of_model.pop(model, None)  # its import began before ``forget``
             for gone in {file, late.file if late else None}:
                 if gone in self._of_file and not self.uses(gone):
                     del self._of_file[gone]
@@ -129,9 +129,9 @@ class UserCode:
 
 
 def load_handlers(file: Path) -> Handlers:
-    """Import one ``inference.py``; raise UserCodeError when it cannot be used."""
+    """Import one ``inference.py``; raise UserCodeError if it cannot be used."""
     functions = load_functions(file)
-    log.debug("loaded %s: %s", file, ", ".join(functions))  # the trial says it for all workers
+    log.debug("loaded %s: %s", file, ", ".join(functions))  # the trial logs it for all workers
     if functions.keys() <= {"preprocess", "postprocess"}:
         return LightboxHandlers(**functions)
     return AwsHandlers(**functions)

@@ -9,7 +9,7 @@ from typing import Any
 from lightbox.user_code.paths import UserCodeError
 
 MOST_FILES, MOST_BYTES = 10_000, 2 << 30
-"""Of code for all models: a prefix that leads to a folder of models or data by mistake does not fill the disk."""
+"""Limits of code for all models: a wrong prefix with models or data must not fill the disk."""
 
 NAMES = "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET and SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX"
 
@@ -17,10 +17,10 @@ NAMES = "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET and SAGEMAKER_MULTI_MODEL_UNIVER
 def download_universal_code(
     bucket: str | None, prefix: str | None, folder: Path, shared: Iterable[Path]
 ) -> Path | None:
-    """Download the code for all models into ``folder`` and return it; None without a bucket and a prefix, or where
+    """Download the code for all models into ``folder`` and return it; None without a bucket and a prefix, or if
     ``shared`` has some.
 
-    Raises UserCodeError when it cannot be had.
+    Raises UserCodeError on failure.
     """
     if not (bucket and prefix) or any(source.exists() for source in shared):
         return None
@@ -33,7 +33,7 @@ def download_universal_code(
     source = f"s3://{bucket}/{prefix}"
     try:
         found = _download(boto3.client("s3"), bucket, prefix, folder)
-    # The last two: names that are no file's, a name that is a folder's as well, a disk that is full.
+    # The last two: names that are not file names, a name that is also a folder, a full disk.
     except (BotoCoreError, Boto3Error, ClientError, OSError, ValueError) as error:
         raise UserCodeError(f"{NAMES}: {source} cannot be downloaded: {error}") from error
     if not found:
@@ -42,7 +42,7 @@ def download_universal_code(
 
 
 def _download(client: Any, bucket: str, prefix: str, folder: Path) -> int:
-    """Return how many files there were; those whose names lead out of ``folder`` are left out."""
+    """Return the number of files; names that lead outside ``folder`` are skipped."""
     found, size = 0, 0
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
         for entry in page.get("Contents", []):

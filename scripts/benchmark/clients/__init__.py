@@ -123,7 +123,7 @@ async def drive(call: Call, load: Load) -> Sample:
         turns = iter(range(load.requests))
 
         async def one_client() -> None:
-            for _ in turns:  # shared: whoever is free takes the next
+            for _ in turns:  # shared: the next free client takes the next turn
                 started = time.perf_counter()
                 if started - began > load.most_seconds:
                     return

@@ -14,7 +14,7 @@ SIDE = 224
 
 
 def session(name: str, threads: int) -> onnxruntime.InferenceSession:
-    """Return a session of a network that benchmark/networks.py wrote, with so many threads in an operation."""
+    """Return a session of a network written by benchmark/networks.py, with this many intra-op threads."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -22,7 +22,7 @@ def session(name: str, threads: int) -> onnxruntime.InferenceSession:
 
 
 def threads_of(workers: int) -> int:
-    """Return the threads of each of so many workers, which share the cores."""
+    """Return the threads of each of this many workers, which share the cores."""
     return max(1, len(os.sched_getaffinity(0)) // workers)
 
 

@@ -64,7 +64,7 @@ def test_it_answers_where_it_is_asked_for(version: Path, engine: str, caplog: py
     assert verdicts[SERVING].engine == OPENVINO
     assert verdicts[SERVING].reason == "INT8: calibrated with 3 images"
     said = (
-        f"signature {SERVING} of {version}: OpenVINO's answers may not be TensorFlow's: INT8: calibrated with 3 images"
+        f"signature {SERVING} of {version}: OpenVINO's results may differ from TensorFlow's: {verdicts[SERVING].reason}"
     )
     assert said in caplog.messages
     plain.close()

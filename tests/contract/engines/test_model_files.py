@@ -22,11 +22,11 @@ def test_the_file_tells_the_signature(tmp_path: Path) -> None:
     with server(tmp_path / "server", tmp_path / "m", "--engine=openvino") as running:
         running.wait_ready()
         status, body = running.rest("GET", "/v1/models/m/metadata")
-        (name, told), *others = json.loads(body)["metadata"]["signature_def"]["signature_def"].items()
+        (name, reply), *others = json.loads(body)["metadata"]["signature_def"]["signature_def"].items()
         assert (status, name, others) == (200, "serving_default", [])
-        assert told["method_name"] == "tensorflow/serving/predict"
-        assert told["inputs"]["x"]["dtype"] == told["outputs"]["y"]["dtype"] == "DT_FLOAT"
-        assert [dim["size"] for dim in told["inputs"]["x"]["tensor_shape"]["dim"]] == ["-1", "4"]
+        assert reply["method_name"] == "tensorflow/serving/predict"
+        assert reply["inputs"]["x"]["dtype"] == reply["outputs"]["y"]["dtype"] == "DT_FLOAT"
+        assert [dim["size"] for dim in reply["inputs"]["x"]["tensor_shape"]["dim"]] == ["-1", "4"]
         for rows in (1, 3):
             given = np.linspace(-1, 1, 4 * rows, dtype=np.float32).reshape(rows, 4)
             status, answer = running.predict("m", instances=given.tolist())

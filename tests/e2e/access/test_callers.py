@@ -197,11 +197,11 @@ def test_a_url_decides(tmp_path: Path) -> None:
     with serving(Decider) as url:
         environ = {"LIGHTBOX_AUTH_URL": f"{url}/check", "LIGHTBOX_STREAMS": "true"}
         with running(tmp_path / "models", tmp_path / "run", **environ) as stack:
-            told = [
+            reply = [
                 described(stack, Authorization=f"Bearer {token}").status_code
                 for token in ("good", "other", "broken", "none")
             ]
-            assert told == [200, 403, 503, 401]
+            assert reply == [200, 403, 503, 401]
             asked = len(Decider.asked)
             assert described(stack, Authorization="Bearer good").status_code == 200
             odd = requests.get(f"{stack.url}/v2/%0a", headers={"Authorization": "Bearer good"}, timeout=PATIENCE)
@@ -226,6 +226,6 @@ def test_a_url_decides(tmp_path: Path) -> None:
 
 @pytest.mark.extended
 def test_a_start_says_whether_keys_are_asked_for(keyed: Stack, stack: Stack) -> None:
-    open_to_all = "no keys are set: whoever reaches port"
+    open_to_all = "no keys are set: everyone who reaches port"
     assert (open_to_all in keyed.log, stack.log.count(open_to_all)) == (False, 1)
-    assert f"callers: who has a key; {len(KEYS)} are in " in keyed.log
+    assert f"callers: holders of a key; {len(KEYS)} are in " in keyed.log

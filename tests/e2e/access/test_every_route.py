@@ -91,8 +91,8 @@ def test_every_route_asks_for_a_key_of_its_role(keyed: Stack, routes: list[tuple
         for sent in ({"X_API_Key": "wrong"}, {"Authorization": basic("ci", key("boss"))}):
             assert refusal(keyed, method, path, **sent) == (401, "unauthenticated"), (method, path)
         for other in one_of.keys() - {needed}:
-            told = refusal(keyed, method, path, **bearer(one_of[other]))
-            assert told == (403, "permission_denied"), (method, path, other)
+            reply = refusal(keyed, method, path, **bearer(one_of[other]))
+            assert reply == (403, "permission_denied"), (method, path, other)
     assert seen == {"infer", "metrics", "manage"}
 
 

@@ -10,7 +10,7 @@ import requests
 
 from lightbox.features.open_inference import grpc_messages
 from support.grpc_front import framed, infer
-from support.h2_caller import H2Caller, Told
+from support.h2_caller import H2Caller, Response
 from support.keys import basic, bearer, key
 from support.patience import PATIENCE
 from support.stack import Stack
@@ -37,16 +37,16 @@ SPELLED = [
 ]
 
 
-def called(stack: Stack, path: str, more: Mapping[str, str] | None = None, message: bool = False) -> Told:
+def called(stack: Stack, path: str, more: Mapping[str, str] | None = None, message: bool = False) -> Response:
     """Call a method, without a message unless it is to have an empty one; return what came."""
     sent = {name.lower().replace("_", "-"): value for name, value in (more or {}).items()}
     with H2Caller(int(stack.environ[GRPC_PORT])) as caller:
         stream = caller.open({**infer(), ":path": path, **sent})
         if message:
             caller.send(stream, framed(b""), end=True)
-        told = caller.answer(stream)
-        assert told.headers[":status"] == "200"
-        return told
+        reply = caller.answer(stream)
+        assert reply.headers[":status"] == "200"
+        return reply
 
 
 def refused(stack: Stack, path: str, more: Mapping[str, str] | None = None) -> str | None:
@@ -77,15 +77,17 @@ def test_another_spelling_is_no_way_in(keyed: Stack, spelled: str) -> None:
 
 
 def test_a_key_of_the_role_lets_in(keyed: Stack) -> None:
-    told = called(keyed, f"{INFERENCE}ServerReady", {"X_API_Key": key("ci"), "x-amzn-requestid": "by-ci"}, message=True)
-    assert told.word("grpc-status") == "0"
-    told = called(keyed, f"{INFERENCE}ModelStatistics", bearer("ci"), message=True)
-    assert (told.word("grpc-status"), str(told.word("grpc-message"))[:6]) == (INVALID_ARGUMENT, "name: "), "no list"
+    reply = called(
+        keyed, f"{INFERENCE}ServerReady", {"X_API_Key": key("ci"), "x-amzn-requestid": "by-ci"}, message=True
+    )
+    assert reply.word("grpc-status") == "0"
+    reply = called(keyed, f"{INFERENCE}ModelStatistics", bearer("ci"), message=True)
+    assert (reply.word("grpc-status"), str(reply.word("grpc-message"))[:6]) == (INVALID_ARGUMENT, "name: "), "no list"
     assert requests.get(f"{keyed.url}/v2/models/stats", headers=bearer("ci"), timeout=PATIENCE).status_code == 404
     one = requests.get(f"{keyed.url}/v2/models/image_mean/stats", headers=bearer("ci"), timeout=PATIENCE)
     assert [found["name"] for found in one.json()["model_stats"]] == ["image_mean"]
-    told = called(keyed, f"{INFERENCE}RepositoryIndex", {**bearer("loader"), "x-amzn-requestid": "by-loader"}, True)
-    assert (told.word("grpc-status"), told.word("x-amzn-requestid")) == ("0", "by-loader")
+    reply = called(keyed, f"{INFERENCE}RepositoryIndex", {**bearer("loader"), "x-amzn-requestid": "by-loader"}, True)
+    assert (reply.word("grpc-status"), reply.word("x-amzn-requestid")) == ("0", "by-loader")
     keyed.wait_until(lambda: bool(re.search(r"request_id=by-loader .*caller=loader", keyed.log)))
     page = requests.get(f"{keyed.url}/metrics", headers=bearer("grafana"), timeout=PATIENCE).text
     assert 'lightbox_caller_requests_total{caller="loader"}' in page
@@ -98,9 +100,9 @@ def test_the_name_of_a_caller_cannot_be_forged(keyed: Stack) -> None:
 
 
 def test_a_refusal_tells_why_and_is_logged(keyed: Stack) -> None:
-    told = called(keyed, f"{INFERENCE}ModelInfer", {"x-amzn-requestid": "nobody"})
-    assert str(told.word("grpc-message")).startswith("expected a key: ")
-    assert (told.word("lightbox-code"), told.word("x-amzn-requestid")) == ("unauthenticated", "nobody")
+    reply = called(keyed, f"{INFERENCE}ModelInfer", {"x-amzn-requestid": "nobody"})
+    assert str(reply.word("grpc-message")).startswith("expected a key: ")
+    assert (reply.word("lightbox-code"), reply.word("x-amzn-requestid")) == ("unauthenticated", "nobody")
     keyed.wait_until(lambda: bool(re.search(r"request_id=nobody .*error=unauthenticated", keyed.log)))
 
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from lightbox.features.access import Access
 from lightbox.features.access.keys import parse
-from lightbox.processes.additions import Asked
+from lightbox.processes.additions import IncomingRequest
 from lightbox.settings_loading import load_settings
 from support.http_server import serving
 from support.keys import outcome_of
@@ -126,11 +126,11 @@ def jwt_service(issuer: Issuer) -> Iterator[str]:
 
 @pytest.mark.extended
 def test_the_service_for_jwts_lets_in_whom_the_issuer_names(issuer: Issuer, jwt_service: str) -> None:
-    gate = Access().gate(load_settings({"LIGHTBOX_AUTH_URL": jwt_service}))
-    assert gate is not None
+    authenticator = Access().authenticator(load_settings({"LIGHTBOX_AUTH_URL": jwt_service}))
+    assert authenticator is not None
 
     def outcome(token: str, path: str = "/invocations") -> str:
-        return outcome_of(gate, Asked("GET", path, {"authorization": f"Bearer {token}"}))
+        return outcome_of(authenticator, IncomingRequest("GET", path, {"authorization": f"Bearer {token}"}))
 
     other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     assert outcome(issuer.token()) == "ann"

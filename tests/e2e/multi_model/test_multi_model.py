@@ -89,8 +89,8 @@ def test_a_model_comes_serves_and_goes(multi_model_stack: Stack, root: Path, wir
     assert invoke(multi_model_stack, "one", wire=wire).json() == {"predictions": [1.0]}
     assert requests.get(f"{multi_model_stack.url}/models", timeout=PATIENCE).json() == {"models": [entry]}
     version = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-    told = requests.get(f"{multi_model_stack.url}/models/one", timeout=PATIENCE).json()
-    assert told == entry | {"model": {"model_version_status": [version]}}
+    reply = requests.get(f"{multi_model_stack.url}/models/one", timeout=PATIENCE).json()
+    assert reply == entry | {"model": {"model_version_status": [version]}}
     assert unload(multi_model_stack, "one").status_code == 200
     assert invoke(multi_model_stack, "one", wire=wire).status_code == 404
     assert unload(multi_model_stack, "one").status_code == 404
@@ -235,10 +235,10 @@ def test_no_spelling_of_a_path_leads_out_of_the_models_directory(
     multi_model_stack: Stack, root: Path, url: str, status: int
 ) -> None:
     url = url.format(outside=next(root.parent.glob("outside*")).name, root=root)
-    told = load(multi_model_stack, "a", url)
-    assert told.status_code == status, told.text
-    assert told.json()["code"] == ("bad_request" if status == 400 else "model_not_found")
-    assert told.json()["error"].startswith("url: ")
+    reply = load(multi_model_stack, "a", url)
+    assert reply.status_code == status, reply.text
+    assert reply.json()["code"] == ("bad_request" if status == 400 else "model_not_found")
+    assert reply.json()["error"].startswith("url: ")
     if "\0" not in url:  # a header has no zero byte
         target = {"X_Amzn_SageMaker_Target_Model": url}
         assert multi_model_stack.invoke(IMAGE, **target).status_code == 404
@@ -250,8 +250,8 @@ def test_no_spelling_of_a_path_leads_out_of_the_models_directory(
 def test_what_is_nested_deep_is_no_name_and_no_path(multi_model_stack: Stack, field: str) -> None:
     for depth in (500, 1000, 1020, 30_000):  # 1024 can be read, and Python writes fewer
         body = b'{"model_name":"a","url":"one","%b":%b}' % (field.encode(), b"[" * depth + b"]" * depth)
-        told = requests.post(f"{multi_model_stack.url}/models", body, timeout=PATIENCE)
-        assert (told.status_code, told.json()["error"].partition(":")[0]) == (
+        reply = requests.post(f"{multi_model_stack.url}/models", body, timeout=PATIENCE)
+        assert (reply.status_code, reply.json()["error"].partition(":")[0]) == (
             400,
             field if depth < 1024 else "the body",
         )
@@ -277,9 +277,9 @@ def test_what_is_nested_deep_is_no_name_and_no_path(multi_model_stack: Stack, fi
     ],
 )
 def test_a_name_that_could_be_a_path_is_refused(multi_model_stack: Stack, name: object) -> None:
-    told = load(multi_model_stack, name, "one")
-    assert (told.status_code, told.json()["code"]) == (400, "bad_request")
-    assert told.json()["error"].startswith("model_name: expected a name of letters, digits")
+    reply = load(multi_model_stack, name, "one")
+    assert (reply.status_code, reply.json()["code"]) == (400, "bad_request")
+    assert reply.json()["error"].startswith("model_name: expected a name of letters, digits")
 
 
 WAYS_UP = {
@@ -309,9 +309,9 @@ def test_a_path_with_a_way_up_reaches_no_model(multi_model_stack: Stack, root: P
         connection = http.client.HTTPConnection("127.0.0.1", multi_model_stack.port, timeout=PATIENCE)
         try:
             connection.request(method, path, IMAGE, {"Content-Type": "image/png"})
-            told = connection.getresponse()
-            assert told.status == status or (method, told.status) == ("DELETE", 405), path
-            assert json.loads(told.read()).keys() == {"error", "code", "request_id"}
+            reply = connection.getresponse()
+            assert reply.status == status or (method, reply.status) == ("DELETE", 405), path
+            assert json.loads(reply.read()).keys() == {"error", "code", "request_id"}
         finally:
             connection.close()
     assert invoke(multi_model_stack, "one").json() == {"predictions": [1.0]}

@@ -125,8 +125,8 @@ def test_code_for_all_models_may_lie_in_sagemakers_folder(tmp_path: Path) -> Non
     with running(tmp_path / "models", tmp_path / "run", **settings) as code_stack:
         assert load(code_stack, name).status_code == 200
         assert load(code_stack, "own").status_code == 200
-        told = code_stack.invoke(IMAGE, f"/models/{name}/invoke")
-        assert told.json() == [name, "lib", "requirements", "None", True], told.text
+        reply = code_stack.invoke(IMAGE, f"/models/{name}/invoke")
+        assert reply.json() == [name, "lib", "requirements", "None", True], reply.text
         assert code_stack.invoke(IMAGE, "/models/own/invoke").text == "own"
         assert unload(code_stack, name).status_code == 200
 

@@ -37,7 +37,7 @@ if __name__ == "__main__":
     rest_address, grpc_address, picture = sys.argv[1:]
     for name, where in (("rest", rest_address), ("grpc", grpc_address)):
         try:
-            told = str(asyncio.run(ask(name, where, Path(picture).read_bytes())))
+            reply = str(asyncio.run(ask(name, where, Path(picture).read_bytes())))
         except Exception as error:
-            told = repr(error)
-        print(f"{name}: {told}")
+            reply = repr(error)
+        print(f"{name}: {reply}")

@@ -222,10 +222,10 @@ def test_while_the_front_is_away_a_call_is_to_be_made_again(attacked: Stack, ano
             with H2Caller(port(attacked)) as client:
                 stream = client.open(infer(method, **{"x-amzn-requestid": f"away-{method}"}))
                 client.send(stream, framed(REQUEST.SerializeToString()), end=True)
-                told = client.answer(stream)
-                assert told.headers[":status"] == "200"
-                assert (told.word("grpc-status"), told.word("x-amzn-requestid")) == ("14", f"away-{method}")
-                assert str(told.word("grpc-message")).startswith("try again: ")
+                reply = client.answer(stream)
+                assert reply.headers[":status"] == "200"
+                assert (reply.word("grpc-status"), reply.word("x-amzn-requestid")) == ("14", f"away-{method}")
+                assert str(reply.word("grpc-message")).startswith("try again: ")
                 attacked.wait_until(lambda method=method: f"request_id=away-{method} " in attacked.log)  # type: ignore[misc]
     attacked.wait_for_ping(200)
     another()
@@ -248,8 +248,8 @@ def test_while_the_front_is_away_a_call_is_to_be_made_again(attacked: Stack, ano
 )
 def test_what_is_no_call_of_ours_is_refused_in_grpcs_form(attacked: Stack, more: dict[str, str], status: str) -> None:
     with H2Caller(port(attacked)) as client:
-        told = client.answer(client.open({**infer(), **more}, end=True))
-        assert (told.headers[":status"], told.word("grpc-status")) == ("200", status)
+        reply = client.answer(client.open({**infer(), **more}, end=True))
+        assert (reply.headers[":status"], reply.word("grpc-status")) == ("200", status)
 
 
 def headers(fields: dict[str, str]) -> bytes:

@@ -25,7 +25,7 @@ def client_of(form: str, stack: Stack) -> Any:
     return connect(stack) if form == "grpc" else tritonclient.http.InferenceServerClient(f"127.0.0.1:{stack.port}")
 
 
-def told(form: str, stack: Stack, what: str, *names: str) -> Any:
+def described(form: str, stack: Stack, what: str, *names: str) -> Any:
     """Call one of tritonclient's functions; 64-bit numbers, which gRPC's form has as text, are numbers."""
     with client_of(form, stack) as client:
         found = getattr(client, what)(*names, **({"as_json": True} if form == "grpc" else {}))
@@ -36,7 +36,7 @@ def infer(form: str, stack: Stack, **output: Any) -> Any:
     """Ask with a photo, for the model's one output; return its array."""
     module: Any = FORMS[form]
     with client_of(form, stack) as client:
-        config = told(form, stack, "get_model_config", MODEL)
+        config = described(form, stack, "get_model_config", MODEL)
         config = config.get("config", config)
         tensor = module.InferInput(config["input"][0]["name"], [1], "BYTES")
         tensor.set_data_from_numpy(np.array([photo()], object))
@@ -45,15 +45,15 @@ def infer(form: str, stack: Stack, **output: Any) -> Any:
 
 
 def test_the_configuration_is_the_metadata_in_tritons_words(stack: Stack) -> None:
-    config = told("http", stack, "get_model_config", MODEL)
-    metadata = told("http", stack, "get_model_metadata", MODEL)
-    assert config == told("http", stack, "get_model_config", MODEL, "1")
+    config = described("http", stack, "get_model_config", MODEL)
+    metadata = described("http", stack, "get_model_metadata", MODEL)
+    assert config == described("http", stack, "get_model_config", MODEL, "1")
     assert (config["name"], config["platform"], config["max_batch_size"]) == (MODEL, metadata["platform"], 0)
     for mine, theirs in (("input", "inputs"), ("output", "outputs")):
         assert [(t["name"], t["data_type"], t["dims"]) for t in config[mine]] == [
             (t["name"], f"TYPE_{t['datatype']}", t["shape"]) for t in metadata[theirs]
         ]
-    by_grpc = told("grpc", stack, "get_model_config", MODEL)["config"]
+    by_grpc = described("grpc", stack, "get_model_config", MODEL)["config"]
     assert by_grpc == {key: value for key, value in config.items() if value}, "protobuf's JSON leaves out what is 0"
 
 
@@ -68,7 +68,7 @@ def test_the_best_classes_with_the_models_labels(stack: Stack, form: str) -> Non
 
 def test_every_process_tells_of_the_predictions_of_all(stack: Stack) -> None:
     def counts(form: str) -> Any:
-        (found,) = told(form, stack, "get_inference_statistics", MODEL, "1")["model_stats"]
+        (found,) = described(form, stack, "get_inference_statistics", MODEL, "1")["model_stats"]
         return found
 
     def asked(before: Any, after: Any, outcome: str) -> int:
@@ -94,7 +94,7 @@ def test_every_process_tells_of_the_predictions_of_all(stack: Stack) -> None:
     assert min(parts[1:]) > 0
     assert sum(parts) <= durations["success"]["ns"]
     assert after["last_inference"] > before["last_inference"]
-    listed = told("http", stack, "get_inference_statistics")["model_stats"]
+    listed = described("http", stack, "get_inference_statistics")["model_stats"]
     assert MODEL in [entry["name"] for entry in listed]
 
 

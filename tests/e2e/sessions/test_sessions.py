@@ -88,7 +88,7 @@ def test_all_workers_know_a_session_of_boto3(client: Any, session_stack: Stack) 
             np.testing.assert_allclose(mean(answer), colour, atol=1e-3)
             timing = answer["ResponseMetadata"]["HTTPHeaders"]["server-timing"]
             assert "session;dur=" in timing
-            assert "spared;dur=" in timing
+            assert "saved;dur=" in timing
             assert "decode;dur=" not in timing
 
     def again(_: int) -> Any:
@@ -106,11 +106,11 @@ def test_all_workers_know_a_session_of_boto3(client: Any, session_stack: Stack) 
     assert closed["ClosedSessionId"] == session
     with pytest.raises(ClientError) as refused:
         ask(client, session)
-    told = refused.value.response
-    assert told["OriginalStatusCode"] == 400
-    assert json.loads(told["OriginalMessage"])["code"] == "unknown_session"
+    reply = refused.value.response
+    assert reply["OriginalStatusCode"] == 400
+    assert json.loads(reply["OriginalMessage"])["code"] == "unknown_session"
     assert session not in session_stack.log
-    assert "spared_ms=" in session_stack.log
+    assert "saved_ms=" in session_stack.log
 
 
 def test_what_operators_see(client: Any, session_stack: Stack) -> None:
@@ -134,13 +134,13 @@ def test_the_openapi_document_has_what_a_session_sends(session_stack: Stack) -> 
     ok = post["responses"]["200"]
     (header,) = (name for name in names if "Session" in name)
 
-    def post_and_check(session: str, body: Any, told: str) -> str:
+    def post_and_check(session: str, body: Any, reply: str) -> str:
         validator(post["requestBody"]["content"][JSON]["schema"], parts).validate(body)
         answer = requests.post(
             f"{session_stack.url}/invocations", json=body, headers={header: session}, timeout=PATIENCE
         )
         assert answer.status_code == 200, answer.text
-        (declared,) = (name for name in ok["headers"] if told in name)
+        (declared,) = (name for name in ok["headers"] if reply in name)
         assert declared in answer.headers
         validator(ok["content"][JSON]["schema"], parts).validate(answer.json())
         return str(answer.json()["session"])

@@ -65,9 +65,9 @@ def test_a_bad_frame_is_an_error_frame_and_the_stream_goes_on(streams: Stack) ->
         stream.send(b"no image")
         stream.send(frame(1))
         bad, good = received(stream), received(stream)
-    told = streams.invoke(b"no image", Content_Type="application/x-image")
-    assert (bad["frame"], bad["status"]) == (1, told.status_code)
-    assert without_id(bad["answer"]) == without_id(told.json())
+    reply = streams.invoke(b"no image", Content_Type="application/x-image")
+    assert (bad["frame"], bad["status"]) == (1, reply.status_code)
+    assert without_id(bad["answer"]) == without_id(reply.json())
     assert (good["frame"], good["status"]) == (2, 200)
 
 
@@ -184,8 +184,8 @@ def test_the_sample_client_streams_a_folder(streams: Stack, tmp_path: Path, caps
     said = capsys.readouterr().out
     assert re.match(r"5 frames: 4 answered, 1 failed, 0 dropped; [\d.]+ frames/s, latency p50", said)
     assert said.endswith("; 1 file of other kinds skipped\n")
-    told = [json.loads(line) for line in answers.read_text().splitlines()]
-    assert [(each["image"], each["status"]) for each in told] == [
+    reply = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert [(each["image"], each["status"]) for each in reply] == [
         (f"{number}.png", 200 if number else 400) for number in range(5)
     ]
     (frames / "0.png").unlink()

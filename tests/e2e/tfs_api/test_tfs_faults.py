@@ -41,7 +41,7 @@ def test_more_than_can_be_served_is_told_to_come_again(narrow: Stack, door: Door
         others = HTTP_WAYS if way in HTTP_WAYS else [way]
         refused = [WAYS[other](narrow, 0) for other in others]
         assert not taken.done()
-        assert all(told.again for told in refused), refused
+        assert all(reply.again for reply in refused), refused
         door.open()
         assert taken.result().served, taken.result()
     assert any(WAYS[way](narrow, 0).served for _ in poll())
@@ -60,5 +60,5 @@ def test_a_model_server_that_dies_costs_only_what_it_had(narrow: Stack, door: Do
         if meanwhile[-1].served:
             break
     assert meanwhile[-1].served, narrow.log
-    assert all(told.again for told in meanwhile[:-1]), meanwhile
+    assert all(reply.again for reply in meanwhile[:-1]), meanwhile
     narrow.wait_for_ping(200)

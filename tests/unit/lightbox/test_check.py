@@ -77,14 +77,14 @@ def test_check_tells_who_may_call(
     own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_DIR": str(models)}
     keys = tmp_path / "keys"
     keys.write_text(key_line("a", "one") + key_line("a", "two"))
-    for more, told in (
-        ({}, f"no keys are set: whoever reaches port {own['SAGEMAKER_BIND_TO_PORT']} may use it (docs/keys.md)"),
+    for more, reply in (
+        ({}, f"no keys are set: everyone who reaches port {own['SAGEMAKER_BIND_TO_PORT']} may use it (docs/keys.md)"),
         ({"LIGHTBOX_AUTH_URL": "http://auth"}, "callers: whom LIGHTBOX_AUTH_URL lets in"),
-        ({"LIGHTBOX_API_KEYS": str(keys)}, f"callers: who has a key; 2 are in {keys}"),
+        ({"LIGHTBOX_API_KEYS": str(keys)}, f"callers: holders of a key; 2 are in {keys}"),
     ):
         as_if_started(own | more)
         assert cli.main(["check"]) == 0
-        assert f"\n{told}\n" in capsys.readouterr().out
+        assert f"\n{reply}\n" in capsys.readouterr().out
 
 
 def test_check_prints_settings_and_models(
@@ -101,7 +101,7 @@ def test_check_prints_settings_and_models(
     assert said.endswith("\n\nverdict: a start would serve\n")
     assert f"model: image_mean in {models}/image_mean (default)" in said
     assert f"its code: {models}/code/inference.py" in said
-    assert re.search(r"^threads for one operation of TensorFlow: [1-9]\d* \(.+\)$", said, re.MULTILINE)
+    assert re.search(r"^TensorFlow intra-op threads: [1-9]\d* \(.+\)$", said, re.MULTILINE)
     assert "its signature serving_default: image (uint8 [-1,8,8,3]) -> mean (float32 [-1,3])" in said
     assert cli.main(["check", "--all"]) == 0
     everything = capsys.readouterr().out

@@ -14,7 +14,7 @@ import pytest
 from lightbox import __version__
 from lightbox.cli import COMMANDS, main, serve
 from lightbox.cli.options import SettingOption
-from lightbox.cli.starting import stoppable
+from lightbox.cli.starting import interruptible
 from lightbox.core.settings import variable_names
 from lightbox.harness.ports import free_ports
 from lightbox.harness.stack import clean_environ
@@ -173,7 +173,7 @@ def test_a_file_has_no_folder_of_code(plan: Check, tmp_path: Path) -> None:
     write_dense_as(tmp_path / "net.onnx")
     code, said = plan(f"{tmp_path}/net.onnx")
     assert code == 0, said
-    assert "no inference.py: the built-in handling answers" in said
+    assert "using the built-in request handling (no inference.py)" in said
     code, said = plan(f"{tmp_path}/net.onnx", "--labels", "none.txt")
     assert code == 1
     assert "--labels: there is no file none.txt" in said.splitlines()
@@ -219,9 +219,9 @@ def test_signals_that_a_supervisor_ignores_stay_ignored() -> None:
     """Python gives a handler of its own up before it ends, and a late signal would then kill it."""
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
-        with stoppable():
+        with interruptible():
             assert all(signal.getsignal(number) is not handlers[number] for number in STOP_SIGNALS)
-            with stoppable():
+            with interruptible():
                 pass
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN

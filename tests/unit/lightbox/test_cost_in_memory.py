@@ -25,8 +25,8 @@ def peaks() -> dict[str, tuple[int, float]]:
     """Return status and peak of each kind of request, measured in another process: this one has memory to use again."""
     environ = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS.parent / 'container'}", "MALLOC_ARENA_MAX": "1"}
     command = [sys.executable, "-m", "support.peaks", str(SIZE)]
-    told = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
-    lines = (line.rsplit(" ", 2) for line in told.splitlines())
+    reply = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+    lines = (line.rsplit(" ", 2) for line in reply.splitlines())
     return {name.rstrip(":"): (int(status), float(peak)) for name, status, peak in lines}
 
 

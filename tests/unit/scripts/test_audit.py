@@ -42,7 +42,7 @@ def service(vulnerable: str | None) -> AbstractContextManager[str]:
 def test_a_known_vulnerability_is_an_error(lock: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with service("idna") as url:
         assert audit.main(["--osv-url", url, str(lock)]) == 1
-    assert "idna 3.6: PYSEC-2024-60, mended in 3.7" in capsys.readouterr().err
+    assert "idna 3.6: PYSEC-2024-60, fixed in 3.7" in capsys.readouterr().err
 
 
 def test_clean_dependencies(lock: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,14 +72,14 @@ def test_files_that_lock_different_versions_are_audited_too(
     with service("idna") as url:
         assert audit.main(["--osv-url", url, str(lock), str(other), str(same)]) == 1
     said = capsys.readouterr()
-    assert said.err == "vulnerable: idna 3.6: PYSEC-2024-60, mended in 3.7\n"
+    assert said.err == "vulnerable: idna 3.6: PYSEC-2024-60, fixed in 3.7\n"
     assert "3 locked packages, 1 known vulnerabilities" in said.out
 
 
 @pytest.mark.extended
 def test_the_projects_own_files_can_be_audited(closed_port: int) -> None:
     for file in audit.REQUIREMENTS.glob("*.lock"):
-        with pytest.raises(audit.Silent, match=r"127\.0\.0\.1"):  # not refused before anybody was asked
+        with pytest.raises(audit.ServiceSilent, match=r"127\.0\.0\.1"):  # not refused before anybody was asked
             audit.audit(file, ("--vulnerability-service=osv", f"--osv-url=http://127.0.0.1:{closed_port}"))
 
 

@@ -154,15 +154,15 @@ def test_without_a_digest_that_can_be_believed_nothing_is_written(
     before = {name: (root / name).read_text() for name in FILES}
     assert main([], {} if fault == "is not named" else {"REGISTRY": registry.host}, root) == 1
     assert {name: (root / name).read_text() for name in FILES} == before
-    told = capsys.readouterr().err
-    assert told.startswith("pin_base_images: ") and "tensorflow/serving" in told
+    reply = capsys.readouterr().err
+    assert reply.startswith("pin_base_images: ") and "tensorflow/serving" in reply
 
 
 def test_what_has_no_digest_is_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     loose = [found["name"] for name in FILES for found in public_images(root / name) if not found["digest"]]
     assert main(["--check"], {}, root) == (1 if loose else 0)
-    told = capsys.readouterr().out
-    assert all(name in told for name in loose)
+    reply = capsys.readouterr().out
+    assert all(name in reply for name in loose)
 
 
 def test_stand_ins_have_the_tag_alone() -> None:

@@ -296,7 +296,7 @@ def test_keda_s_query_is_for_the_pods_of_this_release_alone(all_rendered: dict[s
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "sentence"),
     [
         ({"models": {"source": "gs://bucket/models"}}, "at '/models/source': 'gs://bucket/models' does not match"),
         ({"cores": 1.5}, "at '/cores': got number, want integer"),
@@ -321,11 +321,11 @@ def test_keda_s_query_is_for_the_pods_of_this_release_alone(all_rendered: dict[s
         ({"tls": {"clientCertificates": True}}, "tls.secret: expected a Secret with tls.crt, tls.key and ca.crt"),
     ],
 )
-def test_wrong_values_are_refused_with_a_sentence(values: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_wrong_values_are_refused_with_a_sentence(values: dict[str, Any], sentence: str, tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
     done = render_chart("--values", str(tmp_path / "values.yaml"))
     assert (done.returncode, done.stdout) == (1, "")
-    assert told in done.stderr
+    assert sentence in done.stderr
 
 
 def test_every_value_is_one_that_the_schema_knows() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.core.request_context import RequestContext
-from lightbox.transports.standing_reload import FILE, begin
+from lightbox.transports.pending_reload import FILE, begin
 from real_server.program import NoServer
 from soak.killer import holder
 from soak.stack import VARIABLE, model_servers

@@ -18,45 +18,47 @@ from lightbox.tfs_wire.status import Code, StatusError, invalid
 
 
 class OnnxRuntime(Engine):
-    """Reads what ONNX can say; the file's answers are its own."""
+    """Runs ONNX files; the results are its own."""
 
     name = package = "onnxruntime"
     keeps_integers = True
 
     def opens(self, folder: Path) -> bool:
-        """Whether it is an ONNX file."""
+        """Return whether it is an ONNX file."""
         file = model_file(folder)
         return file is not None and file.format == ONNX
 
     def open(self, folder: str, options: OpenOptions) -> Opened:
-        """Load the file; raise StatusError where it is damaged, or has operations that are not ONNX's."""
+        """Load the file; raise StatusError if it is damaged, or has operations outside of ONNX."""
         self.check_installed()
         file = model_file(Path(folder))
         if file is None:
             raise invalid(f"{folder} holds no ONNX file, or several")
         session = Session(file, options)
         for count in options.batches:
-            with suppress(StatusError):  # made inputs do not fit every model
+            with suppress(StatusError):  # made-up inputs do not fit every model
                 session.run(batches(session.signatures[SIGNATURE], count)[0], session.outputs)
         return Opened(session, {})
 
 
 class Session:
-    """A loaded file. Any number of threads may call ``run``; a call ends when it is done, also after its deadline."""
+    """A loaded file. Any number of threads may call ``run``; a call runs to its end, even after its deadline."""
 
     def __init__(self, file: ModelFile, options: OpenOptions) -> None:
         import onnxruntime
 
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = max(1, options.hardware.threads // options.hardware.streams)
-        settings.add_session_config_entry("session.intra_op.allow_spinning", "0")  # it would take others' processors
+        settings.add_session_config_entry(
+            "session.intra_op.allow_spinning", "0"
+        )  # spinning would take the processors of others
         settings.log_severity_level = 3
         try:
             self.signatures = {SIGNATURE: signature_def(file.signature())}
             self._session = onnxruntime.InferenceSession(
                 str(file.place()), settings, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # the runtime's errors have no class in common
+        except Exception as error:  # the runtime's errors share no class
             raise invalid(f"{file.path} cannot be read: {_line(error)}") from None
         self.outputs = [info.name for info in self.signatures[SIGNATURE].outputs.values()]
 
@@ -71,12 +73,12 @@ class Session:
             raise StatusError(code, f"ONNX Runtime: {_line(error)}") from None
 
     def close(self) -> None:
-        """Free the file; no call may be under way."""
+        """Free the file; no call may be in progress."""
         del self._session
 
 
 def _strings(array: Array, change: Callable[[Any], Any]) -> Array:
-    """Return an array whose strings are the other side's: the runtime has text, the server bytes."""
+    """Convert the strings of an array: the runtime has text, the server bytes."""
     return np.vectorize(change, otypes=[object])(array) if array.dtype == object and array.size else array
 
 

@@ -1,4 +1,4 @@
-"""OpenVINO: SavedModels as far as its answers are TensorFlow's, by a gate, a comparison and guards; other files."""
+"""OpenVINO: SavedModels where its results match TensorFlow's (graph check, comparison, guards), and other files."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from lightbox.formats import holds_model, model_file
 
 
 class OpenVino(Engine):
-    """Reads the files of other runtimes, without these."""
+    """Runs SavedModels and the files of other runtimes, without these."""
 
     name = package = "openvino"
 
     def opens(self, folder: Path) -> bool:
-        """Whether it is a SavedModel, of which one in the text form is refused, or a file of another format."""
+        """Return whether it is a SavedModel, except for the text form, or a file of another format."""
         return holds_model(folder)
 
     def open(self, folder: str, options: OpenOptions) -> Opened:
-        """Load a file, or what OpenVINO may answer of a SavedModel; raise StatusError with what is refused."""
+        """Load a file, or the allowed signatures of a SavedModel; raise StatusError with the refused ones."""
         self.check_installed()
         if (file := model_file(Path(folder))) is not None:
             from lightbox.engines.openvino.files import open_file
@@ -32,16 +32,16 @@ class OpenVino(Engine):
         return open_readable(folder, read_meta_graph(folder, options.tags), options)
 
     def open_beside(self, folder: str, options: OpenOptions, reference: Callable[[], Runner] | None) -> Opened | None:
-        """Load what is equal, and faster where there is the reference; None where the graph cannot be read."""
+        """Load signatures with equal results, the faster ones beside a reference; None for an unreadable graph."""
         from lightbox.engines.openvino.signatures import open_beside
 
         return open_beside(folder, options, reference)
 
-    def tell(self, folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
+    def choices(self, folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
         """Return the verdict on each signature."""
-        from lightbox.engines.openvino.signatures import tell
+        from lightbox.engines.openvino.signatures import choices
 
-        return tell(folder, options, compares, keeps)
+        return choices(folder, options, compares, keeps)
 
 
 ENGINE = OpenVino()

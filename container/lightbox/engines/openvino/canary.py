@@ -1,6 +1,6 @@
-"""The canary: OpenVINO and TensorFlow answer the same inputs in a child process, which may die of it.
+"""The canary: OpenVINO and TensorFlow run the same inputs in a child process, which may crash.
 
-The child's last word about a signature is one line of JSON; what it said before its end counts.
+The child prints one line of JSON for each signature; lines before a crash count.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from lightbox.tfs_wire.status import StatusError
 log = logging.getLogger("model_server")
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
-"""How far floats may be apart: relative to each value, and to the largest of its output."""
+"""Tolerance of floats: relative to each value, and to the largest value of its output."""
 GAIN, GAIN_SECONDS = 0.1, 2e-5
-"""How much less processor time OpenVINO has to take: a share of TensorFlow's, and at least that much."""
+"""Required saving of CPU time: a share of TensorFlow's, and an absolute minimum."""
 
 _FAULTS = {f"ended by signal {number:d}" for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE)}
 _ROUNDS, _LONGEST_SECONDS = 25, 3.0
@@ -42,7 +42,7 @@ _ROUNDS, _LONGEST_SECONDS = 25, 3.0
 
 @dataclass(frozen=True)
 class Task:
-    """What the child is asked: signatures of one SavedModel."""
+    """The child's work: signatures of one SavedModel."""
 
     folder: str
     tags: tuple[str, ...]
@@ -53,7 +53,7 @@ class Task:
 
 
 def judge(task: Task) -> dict[str, Verdict]:
-    """Return a verdict for each signature of the task; a child that dies costs the signature that it was at."""
+    """Return a verdict for each signature of the task; a crash counts against the current signature."""
     found: dict[str, Verdict] = {}
     while left := tuple(name for name in task.signatures if name not in found):
         log.info("comparing OpenVINO with TensorFlow: %s of %s", ", ".join(left), task.folder)
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _tensorflow(task: Task) -> Runner | None:
-    """Return TensorFlow's session, None where it is not installed."""
+    """Return TensorFlow's session, None if it is not installed."""
     try:
         from lightbox.engines.tensorflow.session import TensorFlowSession
 
@@ -117,15 +117,15 @@ def _judge(task: Task, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, refer
         return Verdict(OPENVINO, "not compared: TensorFlow is not installed", lasts=False)
     inputs = list(_inputs(compiled.signature, reference, fetches, name, task.folder))
     if not inputs:
-        return Verdict(TENSORFLOW, "no input could be made that TensorFlow answers")
+        return Verdict(TENSORFLOW, "TensorFlow refuses all made-up inputs")
     if why := next(filter(None, (_apart(compiled, reference, feeds, fetches) for feeds in inputs)), None):
         return Verdict(TENSORFLOW, why)
     ours, theirs = (partial(runner.run, inputs[0], fetches) for runner in (compiled, reference))
-    return _faster(ours, theirs, f"{len(inputs)} answers are equal")
+    return _faster(ours, theirs, f"OpenVINO matches TensorFlow on {len(inputs)} test inputs")
 
 
 def _apart(compiled: Compiled, reference: Runner, feeds: Mapping[str, Array], fetches: Sequence[str]) -> str | None:
-    """Return how OpenVINO's answer to one input differs from TensorFlow's, None where it does not."""
+    """Return how OpenVINO's result for one input differs from TensorFlow's, None if it does not."""
     try:
         got = compiled.run(feeds, fetches)
     except StatusError as error:
@@ -133,14 +133,14 @@ def _apart(compiled: Compiled, reference: Runner, feeds: Mapping[str, Array], fe
     try:
         expected = reference.run(feeds, fetches)
     except StatusError as error:
-        return f"it answers where TensorFlow does not: {error.message}"
+        return f"it accepts an input that TensorFlow refuses: {error.message}"
     return _difference(compiled.signature, dict(zip(fetches, zip(expected, got, strict=True), strict=True)))
 
 
 def _inputs(
     signature: meta_graph_pb2.SignatureDef, reference: Runner, fetches: Sequence[str], name: str, folder: str
 ) -> Iterator[dict[str, Array]]:
-    """Yield the inputs to compare: made ones that TensorFlow answers, and those of the warm-up records."""
+    """Yield the inputs to compare: made-up ones that TensorFlow accepts, and those of the warm-up records."""
     for side in samples.sides(signature):
         made = [feeds for count in samples.BATCHES for feeds in samples.batches(signature, count, side)]
         if any(_answers(reference, feeds, fetches) for feeds in made):
@@ -158,7 +158,7 @@ def _answers(reference: Runner, feeds: Mapping[str, Array], fetches: Sequence[st
 
 
 def _recorded(signature: meta_graph_pb2.SignatureDef, name: str, folder: str) -> Iterator[dict[str, Array]]:
-    """Yield the inputs of the model's warm-up records; damaged ones are the load's to refuse."""
+    """Yield the inputs of the model's warm-up records; the load refuses damaged ones."""
     path = Path(folder) / WARM_UP_FILE
     if not path.is_file():
         return
@@ -176,7 +176,7 @@ def _recorded(signature: meta_graph_pb2.SignatureDef, name: str, folder: str) ->
 
 
 def _difference(signature: meta_graph_pb2.SignatureDef, answers: Mapping[str, tuple[Array, Array]]) -> str | None:
-    """Return how the first output that is not the same differs, None if all are the same."""
+    """Return how the first different output differs, None if all are equal."""
     for alias, info in sorted(signature.outputs.items()):
         expected, got = answers[info.name]
         if (got.dtype, got.shape) != (expected.dtype, expected.shape):
@@ -199,8 +199,8 @@ def _is_close(expected: Array, got: Array) -> bool:
     return bool(np.allclose(got, expected, rtol=RELATIVE, atol=ABSOLUTE * largest, equal_nan=True))
 
 
-def _faster(openvino: Callable[[], object], tensorflow: Callable[[], object], equal: str) -> Verdict:
-    """Compare the least processor times of calls in turn: what else runs on a machine can only add to them."""
+def _faster(openvino: Callable[[], object], tensorflow: Callable[[], object], matches: str) -> Verdict:
+    """Compare the lowest CPU times of alternating calls: other load can only add to them."""
     times: dict[str, list[float]] = {OPENVINO: [], TENSORFLOW: []}
     end = time.monotonic() + _LONGEST_SECONDS
     for _ in range(_ROUNDS):
@@ -211,9 +211,11 @@ def _faster(openvino: Callable[[], object], tensorflow: Callable[[], object], eq
         if time.monotonic() > end:
             break
     ours, theirs = min(times[OPENVINO]), min(times[TENSORFLOW])
-    figures = f"{equal}; {ours * 1e3:.3g} ms of CPU for an input, TensorFlow {theirs * 1e3:.3g}"
-    is_faster = theirs - ours >= max(GAIN_SECONDS, GAIN * theirs)
-    return Verdict(OPENVINO if is_faster else TENSORFLOW, figures, is_equal=True)
+    figures = f"{ours * 1e3:.3g} against {theirs * 1e3:.3g} ms of CPU per input"
+    if theirs - ours >= max(GAIN_SECONDS, GAIN * theirs):
+        return Verdict(OPENVINO, f"{matches}: {figures}", is_equal=True)
+    least = f"{GAIN:.0%}" if GAIN * theirs > GAIN_SECONDS else f"{GAIN_SECONDS * 1e3:.3g} ms"
+    return Verdict(TENSORFLOW, f"{matches} but saves less than {least}: {figures}", is_equal=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Signatures of a SavedModel in OpenVINO, which reads them without TensorFlow.
 
-``gate`` says which signatures may be read at all: others end the process or are answered wrongly.
+``graph_check`` decides which signatures may be read: others crash the process or give wrong results.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ _META_GRAPHS_TAG = 2 << 3 | 2
 def properties(hardware: Hardware) -> dict[str, object]:
     """Return OpenVINO's properties.
 
-    The precision is said although it is f32: some CPUs have bf16 as their default. INT8 is in the model's own
-    operations, so that the others are said to be f32. Threads are not pinned:
-    several processes would pin theirs to the same cores.
+    The precision is set even to f32, as some CPUs default to bf16. The operations of INT8 models are in the model
+    itself; its others run in f32. Threads are not pinned: several processes would pin theirs to the same cores.
     """
     return {
         "INFERENCE_PRECISION_HINT": "f32" if hardware.precision == INT8 else hardware.precision,
@@ -49,9 +48,9 @@ def properties(hardware: Hardware) -> dict[str, object]:
 
 
 def imported() -> Any:
-    """Return the package ``openvino`` without its model converter, which is not used and is half of its import."""
+    """Return the package ``openvino`` without its model converter, which is unused and half of the import time."""
     if "openvino" not in sys.modules:
-        sys.modules[_CONVERTER] = None  # type: ignore[assignment] # the import system's way to say: not there
+        sys.modules[_CONVERTER] = None  #  type: ignore[assignment] # marks the module as missing
     import openvino
 
     if sys.modules.get(_CONVERTER, openvino) is None:
@@ -60,7 +59,7 @@ def imported() -> Any:
 
 
 class Compiled:
-    """One signature, compiled. Any number of threads may call ``run``: each takes a request of its own."""
+    """One compiled signature. Any number of threads may call ``run``: each has a request of its own."""
 
     def __init__(
         self,
@@ -71,11 +70,11 @@ class Compiled:
         is_exact: bool = True,
         is_guarded: bool = True,
     ) -> None:
-        """Read and compile the signature ``name`` of a SavedModel's folder, or of a file; raise StatusError where
-        OpenVINO does not take it.
+        """Read and compile the signature ``name`` of a SavedModel's folder, or of a file; raise StatusError if OpenVINO
+        refuses it.
 
-        Unless ``is_exact``, calls are answered that only TensorFlow might answer as TensorFlow does (``guards``).
-        Unless ``is_guarded``, TensorFlow's answers are none to go by: the file was never TensorFlow's.
+        With ``is_exact``, calls that may differ from TensorFlow are refused (``guards``). Without ``is_guarded`` there
+        are no guards: TensorFlow never ran such a file.
         """
         self.name = name
         self.signature = meta_graph_pb2.SignatureDef()
@@ -113,11 +112,11 @@ class Compiled:
         self._idle: queue.SimpleQueue[_Request] = queue.SimpleQueue()
 
     def takes(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> bool:
-        """Whether the signature has exactly these inputs, and has these outputs."""
+        """Return whether the signature has exactly these inputs, and has these outputs."""
         return feeds.keys() == self._feeds.keys() and all(name in self._fetches for name in fetches)
 
     def misfit(self, feeds: Mapping[str, Array]) -> str | None:
-        """Return how the inputs differ from what the signature declares, None where they do not."""
+        """Return how the inputs differ from the signature's declaration, None if they do not."""
         for name, array in feeds.items():
             dtype, sizes = self._declared[name]
             if array.dtype != dtype:
@@ -129,7 +128,7 @@ class Compiled:
                 return f"{name} is empty"
         if not self._is_guarded:
             return None
-        # TensorFlow refuses what OpenVINO may stretch.
+        # TensorFlow refuses inputs that OpenVINO may broadcast.
         rows = {array.shape[0] for name, array in feeds.items() if array.ndim and self._declared[name][1][0] < 0}
         return f"the inputs have {' and '.join(map(str, sorted(rows)))} rows" if len(rows) > 1 else None
 
@@ -152,7 +151,7 @@ class Compiled:
 
 
 class _Request:
-    """OpenVINO's request and the memory of its inputs, which are copied: a caller's array may be read-only."""
+    """OpenVINO's request and the memory of its inputs, which are copied as a caller's array may be read-only."""
 
     def __init__(self, request: Any, tensor: Any) -> None:
         self._request = request
@@ -186,14 +185,14 @@ class _Port:
 
 
 def _ports(nodes: Sequence[Any]) -> list[_Port]:
-    """Return inputs or outputs with all their names; without one they are called as their nodes."""
+    """Return inputs or outputs with all their names; unnamed ones have their node's name."""
     return [_Port(index, node.get_names() or {node.node.friendly_name}) for index, node in enumerate(nodes)]
 
 
 @contextmanager
 def _readable(place: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, precision: str = "f32") -> Iterator[Path]:
-    """Give what OpenVINO reads one signature from: a file itself, its INT8 model if asked for and there, else a
-    SavedModel of it."""
+    """Yield the path from which OpenVINO reads a signature: a file itself, its INT8 model if requested and present, or
+    a SavedModel with this signature."""
     folder = Path(place)
     if folder.is_file():
         yield folder
@@ -208,13 +207,13 @@ def _readable(place: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, pr
 
 
 def read_signature(folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str) -> Any:
-    """Return OpenVINO's model of a signature as its SavedModel has it. Raises RuntimeError as OpenVINO does."""
+    """Return OpenVINO's model of a signature in its SavedModel. Raises RuntimeError as OpenVINO does."""
     with _readable(folder, meta_graph, name) as readable:
         return imported().Core().read_model(readable)
 
 
 def _write_single(folder: Path, copy: Path, meta_graph: meta_graph_pb2.MetaGraphDef, name: str) -> None:
-    """Write a SavedModel whose only signature is ``name``, as ``serving_default``: OpenVINO sees no other."""
+    """Write a SavedModel with the single signature ``name`` as ``serving_default``, which OpenVINO reads."""
     single = meta_graph_pb2.MetaGraphDef()
     single.CopyFrom(meta_graph)
     wanted = meta_graph.signature_def[name]
@@ -228,6 +227,6 @@ def _write_single(folder: Path, copy: Path, meta_graph: meta_graph_pb2.MetaGraph
 
 
 def _first_line(error: RuntimeError) -> str:
-    """OpenVINO's texts have the places in its sources before what is wrong."""
+    """Return an error's text without the places in OpenVINO's sources."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"OpenVINO: {lines[-1] if lines else error!r}"

@@ -1,4 +1,4 @@
-"""What is known of the tensors of a graph before they are computed."""
+"""Facts about the tensors of a graph that are known before a run."""
 
 from __future__ import annotations
 
@@ -23,61 +23,61 @@ INTEGERS = frozenset((INT32, INT64))
 
 
 MOST_FACTORS = 6
-"""Values of the caller that may be multiplied: inputs are at most 1e6 (``guards.LARGEST``), and floats 3e38."""
+"""Caller's values that may be multiplied: inputs are at most 1e6 (``guards.LARGEST``), and floats 3e38."""
 LARGEST_INTEGER = 1 << 24
-"""OpenVINO computes some integers as float32, and 64 bits as 32."""
+"""Largest exact integers: OpenVINO computes some as float32, and 64 bits as 32."""
 
 
 class Kind(IntEnum):
-    """Where the value of a tensor comes from; what several make has the largest kind."""
+    """The origin of a tensor's value; a result has the largest kind of its inputs."""
 
     CONSTANT = 0
-    """Written in the graph: the same in each call, so that the canary has seen what it does."""
+    """A constant of the graph: equal in each call, so the canary covers it."""
     FIXED = 1
-    """Variables, and shapes of tensors, which a batch may change: integers are small."""
+    """Variables, and shapes of tensors, which depend on the batch: small integers."""
     FREE = 2
-    """What the caller's values make: anything."""
+    """The caller's values: anything."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """What is known of a tensor before it is computed."""
+    """The facts about one tensor."""
 
     dtype: int
     kind: Kind
     may_be_nan: bool = False
-    """It may be NaN although the inputs are finite. OpenVINO's Relu, for one, makes that 0."""
+    """Whether it may be NaN for finite inputs. OpenVINO's Relu, for example, turns NaN into 0."""
     value: float | None = None
-    """Of a scalar constant."""
+    """The value of a scalar constant."""
     has_zero: bool = False
-    """It is a constant, and 0 somewhere."""
+    """Whether it is a constant with a 0."""
     degree: int = 0
-    """How often a value of the caller may be a factor of it."""
+    """How many of the caller's values may be multiplied in it."""
     is_counted: bool = False
-    """It is a count or a position: the caller's values make it, but it is small."""
+    """Whether it is a count or a position: made from the caller's values, but small."""
 
     def __str__(self) -> str:
         return name_of(self.dtype).removeprefix("DT_").lower()
 
 
 Facts: TypeAlias = Sequence[tuple[str, Fact]] | Fact
-"""The outputs of an operation by name, in order; one fact where all are alike."""
+"""The outputs of an operation by name, in order; a single fact if all are alike."""
 
 Rule: TypeAlias = Callable[[Node, Sequence[Fact]], Facts]
 
 
 class Refused(Exception):
-    """An operation would, or might, answer otherwise; the text says which and why."""
+    """An operation may give other results than TensorFlow; the text names it and the reason."""
 
 
 def attribute_type(node: Node, name: str, default: int = 0) -> int:
-    """Return a type attribute; files leave out those that have TensorFlow's default."""
+    """Return a type attribute; files omit those with TensorFlow's default."""
     # Not node.attr[name]: that would add the attribute to the graph.
     return int(node.attr[name].type) if name in node.attr else default
 
 
 def kind_of(inputs: Sequence[Fact]) -> Kind:
-    """Return the kind of what is made of these."""
+    """Return the kind of a result of these inputs."""
     return max((fact.kind for fact in inputs), default=Kind.CONSTANT)
 
 
@@ -87,26 +87,26 @@ def wrong(node: Node, why: str) -> Refused:
 
 
 def may_be_nan(inputs: Sequence[Fact]) -> bool:
-    """Whether one of the inputs may be NaN."""
+    """Return whether one of the inputs may be NaN."""
     return any(fact.may_be_nan for fact in inputs)
 
 
 def is_small(fact: Fact) -> bool:
-    """Whether integers are so small that OpenVINO computes them exactly."""
+    """Return whether integers are small enough for OpenVINO to be exact."""
     return fact.kind <= Kind.FIXED or fact.is_counted
 
 
 def made_of(inputs: Sequence[Fact], factors: Sequence[Fact] = ()) -> Fact:
-    """Return the float that is made of ``inputs``; ``factors`` are multiplied with each other.
+    """Return the fact of a float result of ``inputs``; ``factors`` are multiplied with each other.
 
-    What many values of the caller are multiplied to may overflow, and become NaN when infinities meet.
+    A product of many caller's values may overflow, and combine infinities to NaN.
     """
     degree = max([sum(fact.degree for fact in factors), *(fact.degree for fact in inputs)])
     return Fact(FLOAT, kind_of(inputs), may_be_nan(inputs) or degree > MOST_FACTORS, degree=degree)
 
 
 def need_small(node: Node, inputs: Sequence[Fact]) -> None:
-    """Allow float32, and 32-bit integers that the caller's values do not change."""
+    """Allow float32, and integers that do not depend on the caller's values."""
     for fact in inputs:
         if fact.dtype != FLOAT and not (fact.dtype == INT32 and fact.kind <= Kind.FIXED):
             whose = " of the caller's values" if fact.kind == Kind.FREE else ""
@@ -114,20 +114,20 @@ def need_small(node: Node, inputs: Sequence[Fact]) -> None:
 
 
 def need_kind(node: Node, fact: Fact, most: Kind, what: str) -> None:
-    """Refuse an input of a larger kind; ``what`` says what it is for."""
+    """Refuse an input of a larger kind; ``what`` names its purpose."""
     if fact.kind > most:
         raise wrong(node, f"takes {what} from {'the caller' if fact.kind == Kind.FREE else 'shapes'}")
 
 
 def need_floats(node: Node, inputs: Sequence[Fact]) -> None:
-    """Allow float32 alone."""
+    """Allow float32 only."""
     for fact in inputs:
         if fact.dtype != FLOAT:
             raise wrong(node, f"computes with {fact}")
 
 
 def moved(node: Node, first: Fact, inputs: Sequence[Fact]) -> Fact:
-    """Return what is known of values like ``first`` that are moved about, with all that takes part."""
+    """Return the fact of values like ``first`` that are moved, with all participating inputs."""
     integers = [fact for fact in inputs if fact.dtype in INTEGERS]
     is_counted = first.dtype in INTEGERS and all(is_small(fact) for fact in integers)
     if first.dtype == INT64 and not is_counted:
@@ -139,7 +139,7 @@ def moved(node: Node, first: Fact, inputs: Sequence[Fact]) -> Fact:
 
 
 def hides_nan(rule: Rule) -> Rule:
-    """Refuse values that may be NaN, which the operation treats otherwise in OpenVINO."""
+    """Refuse values that may be NaN, which the operation handles differently in OpenVINO."""
 
     def checked(node: Node, inputs: Sequence[Fact]) -> Facts:
         if may_be_nan(inputs):
@@ -150,7 +150,7 @@ def hides_nan(rule: Rule) -> Rule:
 
 
 def constant_of(node: Node, dtype: int) -> Fact:
-    """Return what is known of a constant; refuse large integers."""
+    """Return the fact of a constant; refuse large integers."""
     if "value" not in node.attr:
         return Fact(dtype, Kind.CONSTANT, may_be_nan=dtype == FLOAT, has_zero=True)
     try:

@@ -1,10 +1,10 @@
-"""Files of other formats than SavedModel, whose answers are OpenVINO's own."""
+"""Files of other formats than SavedModel, for which OpenVINO's results are the reference."""
 
 from __future__ import annotations
 
 from lightbox.engines.engine import Opened, OpenOptions
-from lightbox.engines.openvino.chosen import Chosen
 from lightbox.engines.openvino.compiled import Compiled
+from lightbox.engines.openvino.fallback import OpenVinoWithFallback
 from lightbox.formats import ModelFile
 from lightbox.formats.signature import SIGNATURE, FileSignature, signature_def
 from lightbox.tfs_wire.dtypes import DT_STRING
@@ -13,7 +13,7 @@ from lightbox.tfs_wire.status import invalid
 
 
 def open_file(file: ModelFile, options: OpenOptions) -> Opened:
-    """Load a file; raise StatusError where it is damaged, has strings, or OpenVINO cannot convert it."""
+    """Load a file; raise StatusError if it is damaged, has strings, or OpenVINO cannot convert it."""
     try:
         signature = file.signature()
     except (OSError, ValueError) as error:
@@ -23,7 +23,7 @@ def open_file(file: ModelFile, options: OpenOptions) -> Opened:
     graph = meta_graph_pb2.MetaGraphDef()
     graph.signature_def[SIGNATURE].CopyFrom(signature_def(signature))
     compiled = Compiled(str(file.place()), graph, SIGNATURE, options.hardware, is_exact=False, is_guarded=False)
-    runner = Chosen(graph, {SIGNATURE: compiled}, {}, None)
+    runner = OpenVinoWithFallback(graph, {SIGNATURE: compiled}, {}, None)
     runner.warm(options.batches)
     return Opened(runner, {})
 

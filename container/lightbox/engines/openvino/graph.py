@@ -1,4 +1,4 @@
-"""The graph of a SavedModel as its file has it: nothing is loaded, so nothing can go wrong but the file."""
+"""The graph of a SavedModel, read from its file without loading it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Node: TypeAlias = Any
 def read_meta_graph(folder: str, tags: Sequence[str]) -> meta_graph_pb2.MetaGraphDef:
     """Return the graph of ``folder/saved_model.pb`` with exactly these tags.
 
-    Raises StatusError INVALID_ARGUMENT where there is none, or the file cannot be read.
+    Raises StatusError INVALID_ARGUMENT if there is none, or the file is unreadable.
     """
     path = Path(folder, FILE)
     try:
@@ -39,7 +39,7 @@ def read_meta_graph(folder: str, tags: Sequence[str]) -> meta_graph_pb2.MetaGrap
 
 
 def public_signatures(graph: meta_graph_pb2.MetaGraphDef) -> dict[str, meta_graph_pb2.SignatureDef]:
-    """Return the signatures that callers may ask for; TensorFlow's own begin with two underscores."""
+    """Return the public signatures; TensorFlow's own begin with two underscores."""
     return {name: value for name, value in graph.signature_def.items() if not name.startswith("__")}
 
 
@@ -50,9 +50,9 @@ class Body:
     nodes: Mapping[str, Node]
     arguments: tuple[str, ...] = ()
     returns: tuple[str, ...] = ()
-    """Tensors, as a function's body names them: "node:output:0"."""
+    """Tensors, with the names of a function's body: "node:output:0"."""
     always: tuple[str, ...] = ()
-    """Nodes that run whether or not a result needs them."""
+    """Nodes that always run, whether or not a result needs them."""
 
 
 class Graph:
@@ -65,7 +65,7 @@ class Graph:
         self._bodies: dict[str, Body] = {}
 
     def function(self, name: str) -> Body | None:
-        """Return the body of a function, None if the library has none of that name."""
+        """Return the body of a function, None if the library does not have it."""
         if name not in self._bodies:
             item = self._functions.get(name)
             if item is None:

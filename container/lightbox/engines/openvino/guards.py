@@ -1,9 +1,8 @@
-"""Guards: outputs that OpenVINO's model gets beside its own, which tell that TensorFlow might answer otherwise.
+"""Guards: extra outputs of OpenVINO's model that detect calls with possibly other results than TensorFlow's.
 
-Some operations differ only for values that are known when they are computed. TensorFlow refuses positions out of
-range, which OpenVINO answers. It takes the first of equal values, for which OpenVINO needs 350 ms where 1,000 of
-76,725 are taken. And what is made of an infinite ``Exp`` may be NaN, which OpenVINO can lose. So each call computes
-whether it is one of those.
+Some operations differ only for certain values. TensorFlow refuses positions out of range, which OpenVINO accepts.
+TensorFlow takes the first of equal values, for which OpenVINO needs 350 ms to take 1,000 of 76,725. And a result of an
+infinite ``Exp`` may be NaN, which OpenVINO can lose. So each call computes whether it is one of these.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ REASONS: Mapping[str, str] = {
     LARGE: "OpenVINO: the result of an Exp is large",
 }
 LARGEST = 1e6
-"""Larger floats go to TensorFlow: what overflows within a model may become NaN, which OpenVINO can lose."""
+"""Larger floats go to TensorFlow: overflow inside a model may become NaN, which OpenVINO can lose."""
 LONG = 2048
-"""Of how many values OpenVINO takes the largest quickly in TensorFlow's order."""
+"""Number of values from which OpenVINO takes the largest quickly in TensorFlow's order."""
 
 
 def add_guards(model: Any) -> list[str]:
-    """Add guards to a model that was read, and take its largest values more quickly; return the guards' names."""
+    """Add guards to a model, and make its TopK operations faster; return the guards' names."""
     import openvino.opset13 as ops
 
     nodes = model.get_ordered_ops()
@@ -54,7 +53,7 @@ def _takes_from_computed_positions(node: Node) -> bool:
 
 
 def _is_computed(node: Node) -> bool:
-    """Whether a node depends on the values of inputs, not on their shapes alone."""
+    """Return whether a node depends on the values of inputs, and not only on their shapes."""
     seen, left = set(), [node]
     while left:
         node = left.pop()
@@ -98,13 +97,13 @@ def _takes_largest_of_many(node: Node) -> bool:
 
 
 def _sizes(node: Node) -> tuple[Any, Any]:
-    """Return how many values there are, and how many a TopK takes."""
+    """Return the number of values, and how many of them a TopK takes."""
     axis = node.get_attributes()["axis"]
     return node.input_value(0).get_partial_shape()[axis], node.output(0).get_partial_shape()[axis]
 
 
 def _take_largest_quickly(node: Node, ops: Any) -> Node:
-    """Replace a TopK by one in any order, sorted again; return whether the choice was not unique."""
+    """Replace a TopK by an unordered one, sorted afterwards; return whether the choice was ambiguous."""
     values, count = node.input_value(0), _sizes(node)[1].get_length()
     axis, mode, kind = (node.get_attributes()[name] for name in ("axis", "mode", "index_element_type"))
     more = ops.topk(values, _numbers(ops, count + 1), axis, mode, "value", "i32")

@@ -1,6 +1,6 @@
-"""INT8 models: quantized from a SavedModel by ``scripts/quantize_model.py``, and kept in the version's folder.
+"""INT8 models: made from a SavedModel by ``scripts/quantize_model.py``, and stored in the version's folder.
 
-``assets.extra/lightbox_int8/<signature>.xml`` and ``.bin`` are OpenVINO's files, ``.json`` says what they were made of.
+``assets.extra/lightbox_int8/<signature>.xml`` and ``.bin`` are OpenVINO's files, ``.json`` describes their origin.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ class Quantized:
     path: Path
     """OpenVINO's file."""
     model: str
-    """The hash of the SavedModel that it was made of: ``verdicts.digest``."""
+    """The hash of the SavedModel from which it was made: ``verdicts.digest``."""
     summary: str
-    """How its answers compare with those in f32, in a sentence."""
+    """The comparison of its results with f32, in a sentence."""
 
     @classmethod
     def place(cls, folder: Path, signature: str) -> Path:
-        """Return where a signature's file belongs in a version's folder."""
+        """Return the path of a signature's file in a version's folder."""
         return folder / FOLDER / f"{quote(signature, safe=' ')[:_NAME_BYTES]}.xml"
 
     def write(self) -> None:
-        """Write what the model was made of beside it. Raises OSError."""
+        """Write the description of its origin. Raises OSError."""
         content = {"format": _FORMAT, "model": self.model, "summary": self.summary}
         self.path.with_suffix(".json").write_text(json.dumps(content, indent=2) + "\n")
 
 
 def quantized(folder: str, signature: str, model: str) -> Quantized | None:
-    """Return the INT8 model of a signature, None if there is none; raise INVALID_ARGUMENT for one of another model."""
+    """Return the INT8 model of a signature, None if absent; raise INVALID_ARGUMENT if it is of another model."""
     path = Quantized.place(Path(folder), signature)
     if not path.exists():
         return None

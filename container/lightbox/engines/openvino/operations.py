@@ -1,8 +1,8 @@
-"""The operations whose answers OpenVINO shares with TensorFlow, and for which values.
+"""The operations whose results OpenVINO shares with TensorFlow, and for which values.
 
-What is not listed is refused: OpenVINO computes 64-bit integers in 32 bits, double as float, saturates small
-integers, keeps no state, and drops Assert and range checks, all without an error (docs/engines.md). A
-wrong reading of an attribute shows in the canary; these rules are about values that a canary may not meet.
+Other operations are refused: OpenVINO computes 64-bit integers in 32 bits and double as float, saturates small
+integers, keeps no state, and drops Assert and range checks, all without an error (docs/engines.md). The canary
+detects a wrongly read attribute; these rules cover values that a canary may not have.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _product(node: Node, inputs: Sequence[Fact]) -> Facts:
 
 
 def _floats(node: Node, inputs: Sequence[Fact]) -> Fact:
-    """Compute with floats, several of which may be multiplied."""
+    """Float operations, several of which may be multiplied."""
     need_floats(node, inputs)
     return made_of(inputs, inputs)
 
@@ -58,19 +58,19 @@ def _squares(node: Node, inputs: Sequence[Fact]) -> Facts:
 
 
 def _bounded(node: Node, inputs: Sequence[Fact]) -> Facts:
-    """Results are small, whatever the inputs."""
+    """Operations with small results for all inputs."""
     fact = _floats(node, inputs)
     return Fact(FLOAT, fact.kind, fact.may_be_nan)
 
 
 def _makes_nan(node: Node, inputs: Sequence[Fact]) -> Facts:
-    """An operation that is not defined everywhere: of the caller's values the result may be NaN."""
+    """Operations with an undefined range: with the caller's values the result may be NaN."""
     fact = _floats(node, inputs)
     return Fact(FLOAT, fact.kind, fact.may_be_nan or fact.kind == Kind.FREE, degree=fact.degree)
 
 
 def _exponential(node: Node, inputs: Sequence[Fact]) -> Facts:
-    """``guards`` tells when a result is large or infinite: then what is computed from it may be NaN."""
+    """Exp: ``guards`` detects large and infinite results, from which NaN may arise."""
     need_floats(node, inputs)
     return Fact(FLOAT, kind_of(inputs), degree=1)
 
@@ -108,7 +108,7 @@ def _logic(node: Node, inputs: Sequence[Fact]) -> Facts:
 
 
 def _layout(node: Node, inputs: Sequence[Fact]) -> Facts:
-    """Move values about by sizes that the caller's values do not change."""
+    """Operations that move values by sizes independent of the caller's values."""
     for fact in inputs[1:]:
         need_kind(node, fact, Kind.FIXED, "sizes")
     return moved(node, inputs[0], inputs)
@@ -177,7 +177,7 @@ def _variable(node: Node, _: Sequence[Fact]) -> Facts:
 
 
 def _stored(node: Node, _: Sequence[Fact]) -> Facts:
-    """TensorFlow 1's variable, which is its own value."""
+    """TensorFlow 1's variable, whose output is its value."""
     _variable(node, ())
     return Fact(FLOAT, Kind.FIXED)
 
@@ -244,4 +244,4 @@ RULES = _table(
     (_each, "IdentityN"),
     (_nothing, "NoOp"),
 )
-"""The rule of each operation; it returns what is known of the outputs, or raises Refused."""
+"""The rule of each operation; it returns the facts of the outputs, or raises Refused."""

@@ -23,14 +23,14 @@ from lightbox.engines.openvino.graph import Node
 
 
 def cut(node: Node, inputs: Sequence[Fact]) -> Facts:
-    """Take values from positions: beyond the end TensorFlow raises an error, and OpenVINO answers."""
+    """Slices: beyond the end TensorFlow raises an error, and OpenVINO returns values."""
     for fact in inputs[1:]:
         need_kind(node, fact, Kind.CONSTANT, "positions")
     return moved(node, inputs[0], inputs)
 
 
 def gathered(node: Node, inputs: Sequence[Fact]) -> Facts:
-    """Take values from positions, which may be counted: ``guards`` tells when one is beyond the end."""
+    """Gathers, whose positions may be computed: ``guards`` detects positions beyond the end."""
     values, positions, *axis = inputs
     for fact in axis if positions.is_counted else inputs[1:]:
         need_kind(node, fact, Kind.CONSTANT, "positions")
@@ -43,14 +43,14 @@ def split(node: Node, inputs: Sequence[Fact]) -> Facts:
 
 
 def steps(node: Node, inputs: Sequence[Fact]) -> Facts:
-    """OpenVINO ends the process where steps are 0."""
+    """``Range`` and the like: OpenVINO crashes on a step of 0."""
     for fact in inputs:
         need_kind(node, fact, Kind.CONSTANT, "limits")
     return Fact(inputs[0].dtype, Kind.CONSTANT, has_zero=True)
 
 
 def shape(node: Node, _: Sequence[Fact]) -> Facts:
-    """``Shape`` and the like, which a batch may change."""
+    """``Shape`` and the like, which depend on the batch."""
     return Fact(attribute_type(node, "out_type", INT32), Kind.FIXED)
 
 
@@ -61,7 +61,7 @@ def position(node: Node, inputs: Sequence[Fact]) -> Facts:
 
 
 def top(node: Node, inputs: Sequence[Fact]) -> Facts:
-    """``TopKV2``: the first of equal values, by what ``guards`` puts in its place."""
+    """``TopKV2``: the first of equal values, by the replacement in ``guards``."""
     values, count = inputs
     need_floats(node, [values])
     need_kind(node, count, Kind.CONSTANT, "the count")

@@ -1,4 +1,4 @@
-"""Which signatures of a SavedModel OpenVINO answers: what the gate lets through, and the comparison finds equal."""
+"""Which signatures of a SavedModel OpenVINO runs: those that pass the graph check and match in the comparison."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lightbox.engines.base import Runner
 from lightbox.engines.engine import Choice, Opened, OpenOptions
 from lightbox.engines.hardware import INT8
 from lightbox.engines.openvino.canary import Task, judge
-from lightbox.engines.openvino.chosen import Chosen
 from lightbox.engines.openvino.compiled import Compiled
-from lightbox.engines.openvino.gate import refusals
+from lightbox.engines.openvino.fallback import OpenVinoWithFallback
 from lightbox.engines.openvino.graph import read_meta_graph
+from lightbox.engines.openvino.graph_check import refusals
 from lightbox.engines.openvino.int8 import quantized
 from lightbox.engines.openvino.verdicts import (
     IN_MODEL,
@@ -34,7 +34,7 @@ log = logging.getLogger("model_server")
 
 
 def open_beside(folder: str, options: OpenOptions, reference: Callable[[], Runner] | None) -> Opened | None:
-    """See ``Engine.open_beside``. What cannot be read, a text proto say, is TensorFlow's, and so is its error."""
+    """See ``Engine.open_beside``. Unreadable graphs, such as the text form, are left to TensorFlow, with its error."""
     try:
         meta_graph = read_meta_graph(folder, options.tags)
     except StatusError:
@@ -48,7 +48,7 @@ def open_readable(
     options: OpenOptions,
     reference: Callable[[], Runner] | None = None,
 ) -> Opened:
-    """Open what OpenVINO may answer, and the rest with ``reference``; raise StatusError where there is nothing."""
+    """Open what OpenVINO may run, and the rest with ``reference``; raise StatusError if there is nothing."""
     verdicts = judged(folder, meta_graph, options)
     compiled = _compiled(folder, meta_graph, verdicts, options, is_exact=reference is not None)
     choices = {
@@ -61,13 +61,13 @@ def open_readable(
             return Opened(reference(), choices)
         reasons = "; ".join(f"{name}: {choice.reason}" for name, choice in sorted(choices.items()))
         raise invalid(f"OpenVINO takes no signature of {folder}: {reasons}")
-    session = Chosen(meta_graph, compiled, choices, reference)
+    session = OpenVinoWithFallback(meta_graph, compiled, choices, reference)
     session.warm(options.batches)
     return Opened(session, choices)
 
 
-def tell(folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
-    """Return which engine each signature gets and why, beside the one that TensorFlow executes; see ``Engine.tell``."""
+def choices(folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
+    """Return the engine of each signature, and why, where TensorFlow executes the first; see ``Engine.choices``."""
     verdicts = judged(folder, read_meta_graph(folder, options.tags), options, compares)
     if keeps:
         lasting = {name: verdict for name, verdict in verdicts.items() if verdict.lasts}
@@ -78,9 +78,9 @@ def tell(folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapp
 def judged(
     folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, options: OpenOptions, compares: bool = True
 ) -> dict[str, Verdict]:
-    """Return the verdict of each public signature: of the gate, as remembered, or of a canary now.
+    """Return the verdict of each public signature: from the graph check, from the cache, or from a canary now.
 
-    Unless ``compares``, those that are not known have no engine.
+    Without ``compares``, unknown signatures have no engine.
     """
     refused = refusals(meta_graph)
     found = {name: Verdict(TENSORFLOW, why) for name, why in refused.items() if why is not None}
@@ -108,7 +108,7 @@ def _with_int8(
     options: OpenOptions,
     compares: bool,
 ) -> dict[str, Verdict]:
-    """Return OpenVINO for the signatures that have an INT8 model, and the verdict in f32 on the others."""
+    """Return OpenVINO for the signatures with an INT8 model, and the f32 verdicts of the others."""
     model = digest(Path(folder))
     made = {name: found for name in names if (found := quantized(folder, name, model)) is not None}
     in_f32 = replace(options, hardware=replace(options.hardware, precision="f32"))
@@ -133,7 +133,7 @@ def _compiled(
     options: OpenOptions,
     is_exact: bool,
 ) -> dict[str, Compiled]:
-    """Compile what OpenVINO is to answer: what is faster, or all that is equal where there is nothing else."""
+    """Compile the signatures for OpenVINO: the faster ones, or all equal ones without a reference."""
     compiled = {}
     for name, verdict in verdicts.items():
         is_taken = verdict.engine == OPENVINO or (verdict.is_equal and not is_exact)
@@ -141,7 +141,7 @@ def _compiled(
             continue
         if not verdict.is_equal:
             why = verdict.reason if verdict.reason.startswith("INT8") else f"never compared: {verdict.reason}"
-            log.warning("signature %s of %s: OpenVINO's answers may not be TensorFlow's: %s", name, folder, why)
+            log.warning("signature %s of %s: OpenVINO's results may differ from TensorFlow's: %s", name, folder, why)
         try:
             compiled[name] = Compiled(folder, meta_graph, name, options.hardware, is_exact)
         except StatusError as error:

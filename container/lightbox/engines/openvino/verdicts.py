@@ -1,7 +1,7 @@
-"""What was found out about OpenVINO and a model, and where it is remembered.
+"""The results of comparing OpenVINO with TensorFlow for a model, and their cache.
 
-A verdict holds for the model's files, OpenVINO's release, the kind of machine and the precision: under
-anything else it is measured again.
+A verdict holds for the model's files, OpenVINO's release, the kind of machine and the precision. Any change leads to a
+new comparison.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
-from lightbox.engines import kept
+from lightbox.engines import disk_cache
 from lightbox.engines.hardware import processor
 
 OPENVINO, TENSORFLOW = "openvino", "tensorflow"
 IN_MODEL = Path("assets.extra") / "lightbox_engine.json"
-"""The place of a verdict that travels with its model."""
+"""The file of a verdict that is stored with its model."""
 
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Which engine answers a signature under ``auto``, and why."""
+    """The engine of a signature under ``auto``, and the reason."""
 
     engine: str
     reason: str
     is_equal: bool = False
-    """OpenVINO's answers were compared with TensorFlow's and were the same."""
+    """Whether OpenVINO's results were compared with TensorFlow's and matched."""
     lasts: bool = True
-    """It would be the same another time; False where the comparison itself could not be made."""
+    """Whether it may be cached; False if the comparison itself failed."""
 
 
 Verdicts = Mapping[str, Verdict]
@@ -41,7 +41,7 @@ Verdicts = Mapping[str, Verdict]
 
 @dataclass(frozen=True)
 class Key:
-    """What a verdict holds for."""
+    """The conditions of a verdict."""
 
     model: str
     openvino: str
@@ -56,35 +56,35 @@ class Key:
 
 def digest(folder: Path) -> str:
     """Return the SHA-256 of a version's graph and variables."""
-    return kept.digest_of(folder)
+    return disk_cache.digest_of(folder)
 
 
 def recall(folder: str, key: Key, cache: str) -> dict[str, Verdict] | None:
-    """Return what is remembered in the model's folder or in the folder ``cache``, None where nothing is."""
+    """Return the cached verdicts from the model's folder or the folder ``cache``, None if there are none."""
     places = [Path(folder, IN_MODEL)]
     if cache:
         places.append(_place(key, cache))
     for place in places:
-        content = kept.read(place) or {}
+        content = disk_cache.read(place) or {}
         if (content.get("format"), content.get("holds_for")) != (_FORMAT, asdict(key)):
             continue
-        with suppress(TypeError, KeyError, AttributeError):  # another release's, or the model's author's own
+        with suppress(TypeError, KeyError, AttributeError):  # of another release, or the model author's own file
             return {str(name): Verdict(**item) for name, item in content["signatures"].items()}
     return None
 
 
 def remember(place: Path, key: Key, verdicts: Verdicts) -> None:
-    """Write the verdicts of all signatures to a file, at once or not at all. Raises OSError."""
+    """Write the verdicts of all signatures to a file, atomically. Raises OSError."""
     content = {
         "format": _FORMAT,
         "holds_for": asdict(key),
         "signatures": {name: asdict(verdict) for name, verdict in sorted(verdicts.items())},
     }
-    kept.write(place, content)
+    disk_cache.write(place, content)
 
 
 def keep(key: Key, cache: str, verdicts: Verdicts) -> None:
-    """Remember in the folder ``cache``, if there is one; a full disk is no reason not to serve."""
+    """Cache verdicts in the folder ``cache``, if there is one; a full disk does not stop the server."""
     lasting = {name: verdict for name, verdict in verdicts.items() if verdict.lasts}
     if cache and lasting:
         with suppress(OSError):

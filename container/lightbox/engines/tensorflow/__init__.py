@@ -10,7 +10,7 @@ from lightbox.tfs_wire.status import Code, StatusError
 
 
 class TensorFlow(Engine):
-    """Answers as ``tensorflow_model_server`` does."""
+    """Runs models as ``tensorflow_model_server`` does."""
 
     name = package = "tensorflow"
     sets_answers = True

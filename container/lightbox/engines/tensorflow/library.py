@@ -1,8 +1,8 @@
 """The TensorFlow runtime through its C API (``tensorflow/c/c_api.h``), without the Python package.
 
-``libtensorflow_cc.so.2`` of the tensorflow wheel is the C++ runtime that tensorflow_model_server is
-linked from: the same loader, session and error texts, in 0.3 s and 320 MB where ``import tensorflow``
-takes seconds and twice the memory. See docs/adr/020-runtime-through-the-c-api.md.
+``libtensorflow_cc.so.2`` of the tensorflow wheel is the C++ runtime of tensorflow_model_server: the same loader,
+session and error texts. It loads in 0.3 s and 320 MB; ``import tensorflow`` takes seconds and twice the memory
+(docs/adr/020-runtime-through-the-c-api.md).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
 
 
 def _library_path() -> Path:
-    """Return where the runtime lies; raise ImportError if tensorflow is not installed."""
+    """Return the path of the runtime; raise ImportError if tensorflow is not installed."""
     spec = importlib.util.find_spec("tensorflow")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         path = Path(folder) / LIBRARY
@@ -88,7 +88,7 @@ def _library_path() -> Path:
 
 
 class _Library:
-    """Opens the shared library when it is first used, so that ``--help`` and flag errors stay quick."""
+    """Opens the shared library on first use, so that ``--help`` and flag errors stay fast."""
 
     def __init__(self) -> None:
         self._handle: ctypes.CDLL | None = None
@@ -114,7 +114,7 @@ tf = _Library()
 
 
 class Status:
-    """``TF_Status`` that raises what it holds when its block ends."""
+    """A ``TF_Status`` that raises its error at the end of its block."""
 
     def __init__(self) -> None:
         self.pointer: int = tf.TF_NewStatus()

@@ -1,4 +1,4 @@
-"""Keeps inputs of too low a rank from models on which they would end the process; the real server dies of them."""
+"""Refuses inputs of too low a rank that would crash the process, as they crash tensorflow_model_server."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lightbox.tfs_wire.status import invalid
 
 
 class RankGuard:
-    """Knows the least ranks of a model's inputs by tensor name; knows none if no kernel of it ends the process.
+    """The least ranks of a model's inputs by tensor name; empty for models without crashing kernels.
 
-    They are the declared ones; numbers without one need what those kernels do.
+    They are the declared ones; numbers without a declared rank need the rank of those kernels.
     """
 
     def __init__(self, meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
@@ -26,7 +26,7 @@ class RankGuard:
                 self._ranks[info.name] = least if is_open else len(info.tensor_shape.dim)
 
     def check(self, feeds: Mapping[str, Array]) -> None:
-        """Raise INVALID_ARGUMENT for an input whose rank is too low."""
+        """Raise INVALID_ARGUMENT for an input of too low a rank."""
         for name, array in feeds.items():
             if array.ndim < (rank := self._ranks.get(name, 0)):
                 shape = ",".join(map(str, array.shape))

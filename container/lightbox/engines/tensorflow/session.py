@@ -1,4 +1,4 @@
-"""A SavedModel in TensorFlow's runtime: the session that runs it and what its signatures say."""
+"""A SavedModel in TensorFlow's runtime: its session and its signatures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TensorFlowSession:
     def __init__(self, path: str, tags: Sequence[str], config: bytes = b"", is_guarded: bool = True) -> None:
         """Load the SavedModel in ``path``; raise StatusError with the runtime's own code and text.
 
-        Unless ``is_guarded``, inputs may end the process as they end the real server's.
+        Without ``is_guarded``, inputs may crash the process, as with tensorflow_model_server.
         """
         self._graph = tf.TF_NewGraph()
         meta_graph = tf.TF_NewBuffer()
@@ -63,7 +63,7 @@ class TensorFlowSession:
         self._guard = RankGuard(meta_graph) if is_guarded else None
         self.signatures: dict[str, meta_graph_pb2.SignatureDef] = {}
         for name, signature in meta_graph.signature_def.items():
-            # A copy of its own: a reference would hold the whole graph with its constants in memory.
+            # A copy: a reference would keep the whole graph with its constants in memory.
             self.signatures[name] = meta_graph_pb2.SignatureDef()
             self.signatures[name].CopyFrom(signature)
 
@@ -120,7 +120,7 @@ class TensorFlowSession:
                 tf.TF_DeleteBuffer(buffer)
 
     def close(self) -> None:
-        """Free the session and its graph; no call may be under way."""
+        """Free the session and its graph; no call may be in progress."""
         with self._close_lock:
             if not self._session:
                 return
@@ -131,7 +131,7 @@ class TensorFlowSession:
 
 
 def _take(results: ctypes.Array[c_void_p]) -> list[Array]:
-    """Return the results as arrays; when one cannot be one, the others are not leaked."""
+    """Return the results as arrays; on an error the others are freed."""
     pending = list(results)
     arrays: list[Array] = []
     try:

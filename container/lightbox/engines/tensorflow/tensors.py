@@ -20,7 +20,7 @@ STRING_BYTES = 24
 def to_tensor(array: Array) -> int:
     """Return a new ``TF_Tensor`` with a copy of ``array``; the caller deletes it.
 
-    A copy, because a model may keep its input for longer than the call lasts.
+    A copy, as a model may keep its input beyond the call.
     """
     number = dtypes.number_of(array.dtype)
     is_string = number == dtypes.DT_STRING
@@ -47,7 +47,7 @@ def _write_strings(array: Array, data: int) -> None:
 
 
 class _TensorMemory:
-    """Owns a ``TF_Tensor``; numpy reads its memory through the array interface and keeps this alive."""
+    """Owns a ``TF_Tensor``, which numpy's array interface keeps alive."""
 
     def __init__(self, tensor: int, interface: dict[str, Any]) -> None:
         self._tensor = tensor
@@ -59,7 +59,7 @@ class _TensorMemory:
 
 
 def from_tensor(tensor: int) -> Array:
-    """Return the contents of a ``TF_Tensor``, taking it over: numbers are not copied, strings are bytes."""
+    """Return the content of a ``TF_Tensor`` and take ownership: numbers are not copied, strings become bytes."""
     number = tf.TF_TensorType(tensor)
     shape = tuple(tf.TF_Dim(tensor, axis) for axis in range(tf.TF_NumDims(tensor)))
     if number == dtypes.DT_STRING:

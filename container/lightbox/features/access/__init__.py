@@ -1,4 +1,4 @@
-"""Who may call: keys with roles, or a URL that decides; and which sites' pages may, in a browser."""
+"""Access control: keys with roles, or a URL that decides; and the sites whose pages may call, in a browser."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
-from lightbox.processes.additions import Gate, Measured, NginxParts
+from lightbox.processes.additions import Authenticator, Measured, NginxParts
 from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
-    from lightbox.features.access.gate import KeyGate
+    from lightbox.features.access.authenticators import KeyAuthenticator
     from lightbox.features.access.keys import KeyFile
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 THEME, KEYS, URL = "Access", "LIGHTBOX_API_KEYS", "LIGHTBOX_AUTH_URL"
 _URL = re.compile(r"https?://[^\s/?#]+([/?]\S*)?")
 _ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]_-]+")
-REQUESTS = Metric("lightbox_caller_requests", "Requests that a key let in, by its name.", ("caller",))
+REQUESTS = Metric("lightbox_caller_requests", "Requests admitted by a key, by its name.", ("caller",))
 
 
 def _parse_url(value: str | None) -> str | None:
     try:
         usable = value is None or (_URL.fullmatch(value) and urlsplit(value).hostname and urlsplit(value).port != 0)
-    except ValueError:  # of a port that is no number, say
+    except ValueError:  # such as a port that is not a number
         usable = False
     if not usable:
         raise ValueError("expected a URL with http or https, such as http://auth:9000/check")
@@ -63,7 +63,7 @@ class AccessSettings(BaseModel):
     auth_url: Annotated[str | None, AfterValidator(_parse_url)] = setting(
         THEME, URL, told_values="`http://…` or `https://…`"
     )
-    """URL of a service that [decides](keys.md#jwts-and-other-services) in place of keys."""
+    """URL of a service that [decides](keys.md#jwts-and-other-services) instead of keys."""
 
     cors_origins: Annotated[tuple[str, ...] | None, BeforeValidator(_parse_origins)] = setting(
         THEME, "LIGHTBOX_CORS_ORIGINS", told_values="`*`, or origins"
@@ -72,7 +72,7 @@ class AccessSettings(BaseModel):
 
 
 class KeysUnusable(StartError):
-    """The file of keys cannot be read, or a line of it is damaged."""
+    """The file of keys is unreadable, or a line of it is damaged."""
 
 
 def _keys_of(path: Path) -> KeyFile:
@@ -81,18 +81,18 @@ def _keys_of(path: Path) -> KeyFile:
     try:
         return KeyFile(path)
     except (OSError, ValueError) as error:
-        told = error.strerror if isinstance(error, OSError) else error
-        raise KeysUnusable(f"{KEYS}: {path}: {told}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise KeysUnusable(f"{KEYS}: {path}: {reason}") from None
 
 
 class Access(Feature):
-    """Decides in the supervisor, before nginx reads a body; nginx tells browsers which sites may call."""
+    """Checks requests in the supervisor before nginx reads a body; nginx tells browsers which sites may call."""
 
     name = "access"
     settings = AccessSettings
     counters = (REQUESTS,)
-    _keys: KeyGate | None = None
-    """That of this process, which counts."""
+    _keys: KeyAuthenticator | None = None
+    """The authenticator of this process, for its counts."""
 
     @override
     def enabled(self, settings: Settings) -> bool:
@@ -110,20 +110,20 @@ class Access(Feature):
 
     @override
     def check(self, settings: Settings) -> None:
-        self.gate(settings)
+        self.authenticator(settings)
 
     @override
-    def gate(self, settings: Settings) -> Gate | None:
-        """Return what asks for a key, or the URL. Raises KeysUnusable."""
-        from lightbox.features.access.gate import KeyGate, UrlGate
+    def authenticator(self, settings: Settings) -> Authenticator | None:
+        """Return the check by key or by URL. Raises KeysUnusable."""
+        from lightbox.features.access.authenticators import KeyAuthenticator, UrlAuthenticator
 
         own, loads_models = settings.of(AccessSettings), not settings.has_fixed_models
         origins = own.cors_origins or ()
         if own.auth_url is not None:
-            return UrlGate(own.auth_url, loads_models, origins)
+            return UrlAuthenticator(own.auth_url, loads_models, origins)
         if own.api_keys is None:
             return None
-        self._keys = KeyGate(_keys_of(own.api_keys), loads_models, origins)
+        self._keys = KeyAuthenticator(_keys_of(own.api_keys), loads_models, origins)
         return self._keys
 
     @override
@@ -131,7 +131,9 @@ class Access(Feature):
         own = settings.of(AccessSettings)
         if own.auth_url is not None:
             return f"whom {URL} lets in"
-        return None if own.api_keys is None else f"who has a key; {len(_keys_of(own.api_keys))} are in {own.api_keys}"
+        return (
+            None if own.api_keys is None else f"holders of a key; {len(_keys_of(own.api_keys))} are in {own.api_keys}"
+        )
 
     @override
     def tasks(self, start: Start) -> Iterable[Coroutine[Any, Any, None]]:

@@ -1,4 +1,4 @@
-"""The callers of LIGHTBOX_API_KEYS: a file with a line for each key, which has the key's hash."""
+"""The callers of LIGHTBOX_API_KEYS: a file with a line for each key, with the key's hash."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lightbox.telemetry.logs import log
 
 SETTING = "LIGHTBOX_API_KEYS"
 MOST_KEYS = 1000
-"""Each request is compared with all of them."""
+"""Each request is compared with all keys."""
 LOOK_SECONDS = 1.0
-"""Between two looks at the file."""
+"""Seconds between two checks of the file."""
 _MOST_BYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HASH = re.compile(r"sha256:([0-9a-fA-F]{64})")
@@ -36,8 +36,8 @@ class Caller:
 
 
 def parse(text: str) -> list[Caller]:
-    """Return the callers of a file. Raises ValueError with the line that is wrong; it quotes nothing, as who confuses
-    the fields may have written a key."""
+    """Return the callers of a file. Raises ValueError with the number of a wrong line. It quotes nothing, as a confused
+    line may contain a key."""
     callers: list[Caller] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not (words := line.partition("#")[0].split()):
@@ -79,7 +79,7 @@ class KeyFile:
         self._callers = parse(_text(self._seen))
 
     def __len__(self) -> int:
-        """Return how many keys there are."""
+        """Return the number of keys."""
         return len(self._callers)
 
     def names(self) -> Iterable[str]:
@@ -87,7 +87,7 @@ class KeyFile:
         return dict.fromkeys(caller.name for caller in self._callers)
 
     def find(self, key: bytes) -> Caller | None:
-        """Return whose key it is, None for nobody's. It takes as long whichever line has it."""
+        """Return the caller with a key, None for an unknown one, in constant time."""
         digest, found = hashlib.sha256(key).digest(), None
         for caller in self._callers:
             if hmac.compare_digest(caller.digest, digest):
@@ -95,13 +95,13 @@ class KeyFile:
         return found
 
     def follow(self) -> None:
-        """Look at the file for ever, in a thread of its own: a mount that hangs holds up nobody else."""
+        """Check the file forever, in a thread of its own: a hanging mount blocks only that."""
         while True:
             time.sleep(LOOK_SECONDS)
             self.look()
 
     def look(self) -> None:
-        """Take the keys of a file that has changed. One that cannot be used is told of once, and changes nothing."""
+        """Load the keys of a changed file. An unusable file is reported once and changes nothing."""
         try:
             seen: bytes | str = _read(self._path)
         except (OSError, ValueError) as error:
@@ -118,7 +118,7 @@ class KeyFile:
 
 
 def _read(path: Path) -> bytes:
-    if not stat.S_ISREG(path.stat().st_mode):  # a pipe that nobody writes to would be waited for
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe without a writer would block
         raise ValueError("expected a regular file, got another kind")
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
@@ -128,7 +128,7 @@ def _read(path: Path) -> bytes:
 
 
 def _text(seen: bytes | str) -> str:
-    """Return what a file holds. Raises ValueError for what is no UTF-8, and where ``seen`` says why it was not read."""
+    """Return a file's text. Raises ValueError for invalid UTF-8, and with the reason if ``seen`` is one."""
     if isinstance(seen, str):
         raise ValueError(seen)
-    return seen.decode("utf-8-sig")  # Windows' editors begin a file with a mark
+    return seen.decode("utf-8-sig")  # editors on Windows write a byte order mark

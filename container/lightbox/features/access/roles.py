@@ -1,4 +1,4 @@
-"""What a key may be used for, and what each path asks for."""
+"""The roles of keys, and the role that each path needs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _METRICS = "/metrics"
 _MANAGE = re.compile(
     r"/models(?!/[^/]+/invoke\Z)(/|\Z)|/v2/repository(/|\Z)|/inference\.GRPCInferenceService/Repository"
 )
-"""Loads, unloads and lists of models: all below these but predictions, as a route may come that nobody adds here."""
+"""Paths that load, unload and list models; all paths below except predictions, so that future routes are covered."""
 
 
 def role_of(path: str, loads_models: bool) -> str:
-    """Return the role that a path needs, as nginx has normalized it; one that is not known is a prediction's.
+    """Return the role that a path, as normalized by nginx, needs; unknown paths need that of predictions.
 
-    ``loads_models`` tells of multi-model mode: elsewhere nothing changes models, and lists are metadata. "" is a path
-    with characters that no route has. A worker reads the caller's own spelling, in which dots are names; no model has
-    such a name.
+    ``loads_models`` means multi-model mode: elsewhere no request changes models, and lists are metadata. "" is a path
+    with characters that no route has. Workers read the caller's raw path, in which dots are part of a name; no model
+    has such a name.
     """
     if path == _METRICS:
         return METRICS

@@ -1,4 +1,4 @@
-"""Loading and unloading models while serving, as SageMaker's multi-model endpoints ask for it.
+"""Loading and unloading models while serving, as in SageMaker's multi-model endpoints.
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html
 """
@@ -48,7 +48,7 @@ class MultiModel(Feature):
     name = "multi_model"
     modules = (f"{__name__}.catalogue", f"{__name__}.routes")
     settings = MultiModelSettings
-    # Where SageMaker puts them; by the last one of the setting's variables, over which each that is set wins.
+    # SageMaker's folder. It is set by the setting's last variable, which the others override.
     defaults: ClassVar[Mapping[str, str]] = {"AIP_STORAGE_URI": "/opt/ml/models"}
     loads_models = True
 

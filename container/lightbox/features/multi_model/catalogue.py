@@ -1,4 +1,4 @@
-"""The models of multi-model mode as requests find, load and unload them."""
+"""The models of multi-model mode, found, loaded and unloaded by requests."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from lightbox.user_code.registry import UserCode
 
 
 class LoadableModels(Catalogue):
-    """What is loaded, and the loader beside it. A target is loaded before it is invoked, as SageMaker does in front of
-    the container.
+    """The loaded models and their loader. A target is loaded before its prediction, as SageMaker does in front of the
+    container.
     """
 
     is_fixed = False
@@ -68,7 +68,7 @@ class LoadableModels(Catalogue):
 
     @override
     def versions(self, name: str) -> Sequence[int]:
-        return ()  # a load waits for all versions, so the model server's newest answers
+        return ()  # a load waits for all versions, so the model server's newest one answers
 
     @override
     def on_change(self, listener: Callable[[str], None]) -> None:
@@ -80,7 +80,7 @@ class LoadableModels(Catalogue):
             return self._load(Source(target, "TargetModel"), context)
         name = self._name_of(target)
         if name not in self.state.all():
-            raise not_loaded(target)  # in the caller's words
+            raise not_loaded(target)  # names the caller's target
         return name
 
     @override
@@ -94,19 +94,19 @@ class LoadableModels(Catalogue):
     def _load(self, source: Source, context: RequestContext) -> str:
         name = self._name_of(str(source.path))
         if name not in self.state.all():
-            with suppress(AlreadyLoaded):  # by another request, a moment ago
+            with suppress(AlreadyLoaded):  # another request was faster
                 self.loader.load(name, source, context)
         return name
 
     def _name_of(self, target: str) -> str:
-        """Return the name of a target's model, loaded or not: the target itself where one is loaded as that."""
+        """Return the name of a target's model, loaded or not: the target itself if a model is loaded under it."""
         return target if target in self.state.all() else model_name(target)
 
 
 def model_name(target: str) -> str:
-    """Return the name that a target's model has here: its own, where that can be one.
+    """Return the model name of a target: the target itself, if it is a valid name.
 
-    Else what cannot be in a name is replaced, and a hash tells ``a/b`` from ``a-b``.
+    Otherwise invalid characters are replaced, and a hash keeps ``a/b`` and ``a-b`` apart.
     """
     whole = target.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
     name = re.sub(r"[^A-Za-z0-9._-]", "-", whole)

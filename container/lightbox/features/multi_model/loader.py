@@ -1,4 +1,4 @@
-"""Loads and unloads models: the model server first, then the list that all workers read."""
+"""Loads and unloads models: first in the model servers, then in the list that all workers read."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from lightbox.transports.model_status import ServerState
 from lightbox.user_code.paths import UserCodeError
 
 STATUS_SECONDS = 2.0
-"""How long the model servers may take to tell a model's versions."""
+"""Seconds that the model servers have to report a model's versions."""
 
 LONGEST_IN_FOLDER, GENERATION_LENGTH = 200, 32
-"""Characters in the name of a load's folder: of the model's name at most, as a file's has 255; and what follows."""
+"""Longest part of a model's name in the name of a load's folder, as file names have 255 characters; and the suffix."""
 
 log = logging.getLogger("lightbox")
 
 CodeCheck = Callable[[PlannedModel], None]
-"""Raises UserCodeError when a model's inference.py cannot be used; ends within its own limit."""
+"""Raises UserCodeError for an unusable inference.py, within a time limit of its own."""
 
 
 class ModelLoader:
     """Serves POST and DELETE of /models; safe in several threads and processes.
 
-    What it makes for a load lies in a folder of that load's own below the run directory: what an archive holds, and the
-    base path that the model servers are told, with a link for each version. So nobody else can remove what they look
-    at, and it stays until each server that was told of it has ended the model, or itself.
+    Each load has a folder of its own below the run directory: for an unpacked archive, and for the base path of the
+    model servers, with a link for each version. So no one else can remove the model servers' folders. A load's folder
+    stays until each server that was sent its path has unloaded the model, or ended.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class ModelLoader:
     def load(self, name: object, source: Source, context: RequestContext) -> LoadedModel:
         """Load the model at ``source`` and serve it as ``name``.
 
-        Raises BadRequest, ModelNotFound, AlreadyLoaded, NoRoom, Unavailable, ModelFailed and DeadlineExceeded; after
-        each of them the list has not changed, and what a server has of the model nevertheless goes with the next call.
+        Raises BadRequest, ModelNotFound, AlreadyLoaded, NoRoom, Unavailable, ModelFailed and DeadlineExceeded. After
+        each of them the list is unchanged, and the next call removes the rest of the model from the servers.
         """
         checked, context = check_name(name), context.longer(self._settings.load_seconds)
         with context.stage("load"), self._state.loading(checked, context):
@@ -94,36 +94,36 @@ class ModelLoader:
                         raise _refusal(source, error.message, model.base_path) from error
                     return self._state.get(checked)
             except BaseException:
-                if transition is None or not transition.told:
+                if transition is None or not transition.reload_sent:
                     shutil.rmtree(own, ignore_errors=True)
                 raise
 
     def unload(self, name: str, context: RequestContext) -> LoadedModel:
-        """Stop serving a model and return what it was; what is in progress finishes first.
+        """Stop serving a model and return its entry; requests in progress finish first.
 
-        Raises ModelNotFound, Unavailable, ModelFailed, and DeadlineExceeded when it did not end in time: it is not
-        served any more, and can be unloaded again or loaded.
+        Raises ModelNotFound, Unavailable, ModelFailed, and DeadlineExceeded if it did not end in time: it is not served
+        any more, and can be unloaded again or loaded.
         """
         context = context.longer(self._settings.load_seconds)
         with context.stage("load"), self._state.changing(context):
             return self._unload(name, context)
 
     def _unload_removed(self, context: RequestContext) -> None:
-        """Unload what somebody has removed from the disk: a server that is started again could not load it."""
+        """Unload models that were removed from the disk: a restarted server could not load them."""
         for entry in self._state.removed():
             log.warning("the model %r is unloaded: its folder was removed", entry.model.name)
             self._unload(entry.model.name, context)
 
     def _unload(self, name: str, context: RequestContext) -> LoadedModel:
         gone = self._state.leaving().get(name) or self._state.get(name)
-        self._state.update(name, leaving=gone)  # before the servers are told: one that is away reads it at its start
+        self._state.update(name, leaving=gone)  # before the servers are called: a restarting one reads it
         self._end(gone, self._transition(name, self._state.all()), context)
         self._state.update(name)
         self._clean_up(gone)
         return gone
 
     def versions(self, name: str, context: RequestContext) -> ServerState:
-        """Return a model's versions as one of the model servers tells them, None where none of them does."""
+        """Return a model's versions in one of the model servers, None if no server reports them."""
         try:
             with context.within(STATUS_SECONDS):
                 states = self._management.states(name, context)
@@ -134,7 +134,7 @@ class ModelLoader:
     def _end(self, gone: LoadedModel, transition: Transition, context: RequestContext) -> None:
         try:
             self._state.wait_until_unused(gone, context)
-        except DeadlineExceeded:  # the servers finish what they have, whatever happens here
+        except DeadlineExceeded:  # the servers go on with the unload
             with suppress(LightboxError):
                 transition.unload(RequestContext(ROLLBACK_SECONDS))
             raise
@@ -145,7 +145,7 @@ class ModelLoader:
         self._state.forget_use(gone)
 
     def _clear_leftovers(self, new: LoadedModel) -> None:
-        """Remove what earlier loads of a name have left, as no server has them any more; only under ``loading``."""
+        """Remove the files of earlier loads of a name, which no server uses any more; only under ``loading``."""
         name, kept = new.model.name, self._own_folder(new.model.name, new.generation)
         for folder in self._run_dir.glob("models/*"):
             if folder != kept and folder == self._own_folder(name, folder.name[-GENERATION_LENGTH:]):
@@ -155,7 +155,7 @@ class ModelLoader:
         return Transition(self._management, name, model_config(entry.model for entry in others.values()))
 
     def _loaded_before(self, name: str) -> dict[str, LoadedModel]:
-        """Return what is loaded and can be. Raises AlreadyLoaded and NoRoom when ``name`` cannot join it."""
+        """Return the loaded models without missing ones. Raises AlreadyLoaded and NoRoom for ``name``."""
         loaded = {key: entry for key, entry in self._state.all().items() if entry.is_on_disk()}
         if name in loaded:
             place = without_folders(loaded[name].url)
@@ -165,13 +165,13 @@ class ModelLoader:
         return loaded
 
     def _own_folder(self, name: str, generation: str) -> Path:
-        if len(name) >= LONGEST_IN_FOLDER:  # then it is cut, and must not be another one's
+        if len(name) >= LONGEST_IN_FOLDER:  # then it is cut, and must stay unique
             digest = hashlib.sha256(name.encode()).hexdigest()
             name = f"{name[: LONGEST_IN_FOLDER - len(digest)]}{digest}"
         return self._run_dir / "models" / f"{name}-{generation}"
 
     def _prepared(self, name: str, source: Source, own: Path, context: RequestContext) -> tuple[PlannedModel, int]:
-        """Return the model at ``source``, and its files' bytes; ``own`` is the folder for what is made for it."""
+        """Return the model at ``source``, and the bytes of its files; ``own`` is the load's folder."""
         root = self._settings.model_dir
         folder = locate(source, root)
         if folder.is_file():
@@ -192,7 +192,7 @@ class ModelLoader:
         return model, measure(found.base_path, root, source.field, context)
 
     def _problems_of(self, found: ModelOnDisk, code_dirs: Sequence[Path]) -> list[str]:
-        """Return a sentence for each thing that would refuse a start with this model."""
+        """Return a sentence for each problem that would refuse a start with this model."""
         try:
             own = [misfit for own, misfit in option_problems(found, code_dirs, self._settings) if own]
         except (ModelOptionsError, UserCodeError) as error:
@@ -217,7 +217,7 @@ class ModelLoader:
 
 
 def _refusal(source: Source, text: str, folder: Path) -> BadRequest:
-    """Tell of what lies in ``folder`` in the words of the caller, who need not know where links and archives lead."""
+    """Return the error about ``folder`` with the caller's path, without the targets of links and archives."""
     return BadRequest(f"{source.field}: {without_folders(text.replace(str(folder), source.shown))}")
 
 

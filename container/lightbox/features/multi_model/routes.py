@@ -2,9 +2,9 @@
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html
 
-Answers about one model carry the keys of AWS's TensorFlow Serving container too: ``success``, and ``model`` with what
-TensorFlow Serving tells of its versions. That container's list has names as keys, and so no room for others. The texts
-that its callers look for are part of these answers and of errors.
+Responses about one model also have the keys of AWS's TensorFlow Serving container: ``success``, and ``model`` with
+TensorFlow Serving's version states. That container's list has names as keys, which leaves no place for others. Texts
+that its callers may search for are part of these responses and errors.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 from flask import Blueprint, Response, g, request
 
 from lightbox.codecs.json_text import from_json
-from lightbox.core.edge import pass_over_body
+from lightbox.core.edge import drain_body
 from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody, ModelNotFound, TooLarge
+from lightbox.core.errors import BadRequest, DeadlineExceeded, LoadTimeout, MalformedBody, ModelNotFound, TooLarge
 from lightbox.core.http import TARGET_MODEL, json_body
 from lightbox.features.multi_model.loader import ModelLoader
 from lightbox.features.multi_model.sources import Source
@@ -30,9 +30,9 @@ from lightbox.sagemaker import operations
 from lightbox.transports.model_status import VersionStatus
 
 MAX_LOAD_BYTES = 1 << 16
-"""A name and a path need no more; as Python's objects a body may be thirty times as large."""
+"""Enough for a name and a path; as Python objects a body may take thirty times as much."""
 PAGE_SIZE = 100
-"""Models in one answer of GET /models."""
+"""Models in one response of GET /models."""
 
 _ENTRY: dict[str, Schema] = {"modelName": TEXT, "modelUrl": TEXT}
 _VERSION = {"version": TEXT, "state": TEXT, "status": struct({"error_code": TEXT, "error_message": TEXT})}
@@ -42,7 +42,7 @@ SCHEMAS = {
     "LoadedModel": struct(_ENTRY, {"success": TEXT, "model": _MODEL}),
     "LoadedModels": struct({"models": array(struct(_ENTRY))}, {"next_page_token": TEXT, "nextPageToken": TEXT}),
 }
-"""What the routes take and answer."""
+"""The bodies of the routes."""
 _TOKEN = {"name": "next_page_token", "in": "query", "description": "Of an earlier response.", "schema": TEXT}
 
 
@@ -55,14 +55,14 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
     def load() -> Response:
         """Load a model."""
         if (request.content_length or 0) > MAX_LOAD_BYTES:
-            pass_over_body(request.environ)
+            drain_body(request.environ)
             raise TooLarge(f"the body: expected at most {MAX_LOAD_BYTES} bytes, got {request.content_length}")
         wanted = _read_object(request.get_data(cache=False))
         name, source = wanted.get("model_name"), Source(wanted.get("url"))
         try:
             loaded = loader.load(name, source, g.context)
         except DeadlineExceeded as late:
-            raise LateLoad(late.message) from late
+            raise LoadTimeout(late.message) from late
         except ModelNotFound as missing:
             awss = f"Could not find valid base path {source.shown} for servable {name}"
             raise ModelNotFound(f"{missing.message}. {awss}") from missing
@@ -119,7 +119,7 @@ def _entry(loaded: LoadedModel) -> dict[str, str]:
 
 
 def _status(versions: Mapping[int, VersionStatus]) -> dict[str, Any]:
-    """Return versions as TensorFlow Serving's REST API tells them, the highest first."""
+    """Return versions in the form of TensorFlow Serving's REST API, the highest first."""
     return {
         "model_version_status": [
             {"version": str(number), "state": status.state, "status": _version_status(status.error)}
@@ -134,7 +134,7 @@ def _version_status(error: str) -> dict[str, str]:
 
 
 def _page(state: LoadedModels, token: str | None) -> dict[str, Any]:
-    """Return one page in the order of names; the token is the last name of the page before."""
+    """Return one page in the order of names; the token is the last name of the previous page."""
     loaded = state.all()
     names = sorted(name for name in loaded if token is None or name > token)
     if token is not None and len(token) > LONGEST_NAME:

@@ -1,4 +1,4 @@
-"""Where a model that is to be loaded lies: inside the models directory, whatever links say."""
+"""The place of a model to load: inside the models directory, also after following links."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from lightbox.model.layout import NAME_EXPECTED, ModelLayoutError, ModelOnDisk, 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a model lies, in the caller's words, and what the caller calls that: errors begin with this field."""
+    """A model's path as the caller wrote it, and the name of the request's field, which begins errors."""
 
     path: object
     field: str = "url"
 
     @property
     def shown(self) -> str:
-        """What the caller wrote, short enough for an error."""
+        """The caller's path, shortened for an error."""
         return shown(self.path, 200)
 
 
@@ -35,9 +35,9 @@ def check_name(name: object) -> str:
 
 
 def locate(source: Source, root: Path) -> Path:
-    """Return the folder that ``source`` names, or the archive; a relative path is meant from ``root``.
+    """Return the folder or archive of ``source``; a relative path starts at ``root``.
 
-    Raises BadRequest when the path leaves ``root``, ModelNotFound when there is nothing.
+    Raises BadRequest for a path that leaves ``root``, ModelNotFound for a missing one.
     """
     path, field, shown = source.path, source.field, source.shown
     if not isinstance(path, str) or not path or "\x00" in path:
@@ -55,9 +55,9 @@ def locate(source: Source, root: Path) -> Path:
 
 
 def find_model(folder: Path, inside: Path, source: Source, context: RequestContext) -> ModelOnDisk:
-    """Return the one model in a folder, where ``source`` led.
+    """Return the one model in a folder, to which ``source`` led.
 
-    Raises BadRequest when a link leads out of ``inside`` or several models lie there; ModelNotFound when none does.
+    Raises BadRequest for a link that leads out of ``inside`` and for several models; ModelNotFound for none.
     """
     field, shown = source.field, source.shown
     measure(folder, inside, field, context)
@@ -71,18 +71,17 @@ def find_model(folder: Path, inside: Path, source: Source, context: RequestConte
 
 
 def _with_a_version(model: ModelOnDisk, source: Source) -> ModelOnDisk:
-    """A model server would wait forever for a base path without a version that it can load."""
+    """Refuse a base path without a loadable version: a model server would wait for one forever."""
     if not is_servable(model):
         raise ModelNotFound(f"{source.field}: no version in {source.shown!r} holds a model")
     return model
 
 
 def measure(folder: Path, inside: Path, field: str, context: RequestContext) -> int:
-    """Return the bytes of all files below a folder, and of what links lead to, each folder once.
+    """Return the bytes of all files below a folder and its links, each folder once.
 
     Raises BadRequest for a link that leads out of ``inside`` or in a circle, for more than MAX_ENTRIES files and
-    folders, more than MAX_DEPTH of them within each other, and what cannot be read; DeadlineExceeded when time runs
-    out.
+    folders, for nesting deeper than MAX_DEPTH, and for unreadable entries; DeadlineExceeded at the deadline.
     """
     walk = _Walk(inside.resolve(), field, context)
     try:
@@ -100,7 +99,7 @@ class _Walk:
         self._count = 0
 
     def below(self, folder: Path) -> int:
-        """Return the bytes of the files; folders wait in a list, as a deep tree has no end."""
+        """Return the bytes of the files; a list holds the pending folders, as recursion could be too deep."""
         total, waiting = 0, [(folder, 0)]
         while waiting:
             path, depth = waiting.pop()
@@ -131,7 +130,7 @@ class _Walk:
 
     def _target(self, link: os.DirEntry[str]) -> Path:
         try:
-            Path(link.path).stat()  # from Python 3.13 on, resolve() follows a circle without a word
+            Path(link.path).stat()  # from Python 3.13 on, resolve() silently accepts a circle
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise BadRequest(f"{self._field}: the link {link.name!r} leads in a circle") from None

@@ -1,7 +1,7 @@
-"""Which models are loaded: one file in the run directory, the truth for all workers.
+"""The list of loaded models: one file in the run directory, shared by all workers.
 
-A writer holds a lock: a file beside it that exists while it is held. Readers take none: the list is
-replaced as a whole, and a reader looks again only when it is another file than last time.
+A writer holds a lock file. Readers need no lock: the list is replaced atomically, and read again only after it was
+replaced.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.formats import holds_model
-from lightbox.machine.shared_files import Document, held, let_go, locked, try_lock
+from lightbox.machine.shared_files import Document, held, locked, release, try_lock
 from lightbox.model.catalogue import PlannedModel
 from lightbox.telemetry.logs import log
 
 
 class LoadedModel(BaseModel):
-    """A loaded model: what it is, where the caller said it was, and which load of that name this is."""
+    """A loaded model: its plan, its path as the caller wrote it, and the id of its load."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -33,17 +33,17 @@ class LoadedModel(BaseModel):
     generation: str
 
     def is_on_disk(self) -> bool:
-        """Tell whether a model server could load it: somebody may have removed the folder that its versions lie in."""
+        """Return whether a model server could load it: its versions' folder may have been removed."""
         try:
             return any(map(holds_model, self.model.base_path.iterdir()))
         except FileNotFoundError:
             return False
-        except OSError:  # of a share that is away nothing is known
+        except OSError:  # an unreachable share
             return True
 
 
 def not_loaded(name: str) -> ModelNotFound:
-    """Return the error for a model, or a target, that is not loaded; it begins as that of AWS's container."""
+    """Return the error for a model, or a target, that is not loaded; it begins like that of AWS's container."""
     return ModelNotFound(
         f"Model {name} is not loaded yet. POST /models loads a model; POST /endpoints/<any name>/invocations loads its "
         "TargetModel on first use"
@@ -56,7 +56,7 @@ class _File(BaseModel):
 
 
 class LoadedModels:
-    """The models that are loaded, for all workers."""
+    """The loaded models, for all workers."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
@@ -67,7 +67,7 @@ class LoadedModels:
         self._loaded: Mapping[str, LoadedModel] = {}
 
     def find(self, name: str | None) -> PlannedModel:
-        """Return a model; there is no default one here. Raises BadRequest and ModelNotFound."""
+        """Return a model; there is no default one. Raises BadRequest and ModelNotFound."""
         return self._wanted(name).model
 
     def _wanted(self, name: str | None) -> LoadedModel:
@@ -79,7 +79,7 @@ class LoadedModels:
         return self.get(name)
 
     def on_change(self, listener: Callable[[str], None]) -> None:
-        """Have a listener hear the name of each model that comes or goes, before it can be found."""
+        """Call a listener with the name of each added or removed model, before ``find`` returns it."""
         self._listeners.append(listener)
 
     def get(self, name: str) -> LoadedModel:
@@ -103,26 +103,26 @@ class LoadedModels:
             if before.get(name) != after.get(name):
                 for listener in self._listeners:
                     listener(name)
-        # Last: until then other threads wait, and none uses what was remembered of a model that is gone.
+        # Last: until then other threads wait, so none uses cached facts of a removed model.
         self._loaded, self._stamp = after, stamp
 
     def removed(self) -> list[LoadedModel]:
-        """Return the models that somebody has removed from the disk: servers that have them answer, no other can."""
+        """Return the models that were removed from the disk: only servers that have loaded them can answer."""
         return [entry for entry in self.all().values() if not entry.is_on_disk()]
 
     def loadable(self) -> list[PlannedModel]:
-        """Return what a model server that is about to start is to have, and forget what is not on the disk any more."""
+        """Return the models for a starting model server, and drop those that are not on the disk any more."""
         for entry in self.removed():
             log(f"the model {entry.model.name!r} is not loaded any more: its folder was removed")
             self.update(entry.model.name, leaving=entry)
         return [entry.model for entry in self.all().values()]
 
     def leaving(self) -> Mapping[str, LoadedModel]:
-        """Return the models whose unload was begun and has not ended yet, by name. They are not invoked any more."""
+        """Return the models whose unload has begun and not ended, by name. They get no new requests."""
         return self._document.read().leaving
 
     def update(self, name: str, loaded: LoadedModel | None = None, leaving: LoadedModel | None = None) -> None:
-        """Say what is loaded as ``name`` and what is leaving, None for nothing; other names stay as they are."""
+        """Set the loaded and the leaving model of ``name``, None for none; other names are unchanged."""
         with held(self._run_dir, os.O_RDONLY):
             now = self._document.read()
             changed = _File(loaded=dict(now.loaded), leaving=dict(now.leaving))
@@ -134,54 +134,54 @@ class LoadedModels:
 
     @contextmanager
     def using(self, name: str | None) -> Iterator[PlannedModel]:
-        """Hold a model while it is invoked: it is not unloaded meanwhile. Raises as ``find`` does.
+        """Hold a model during a request: it is not unloaded meanwhile. Raises as ``find`` does.
 
-        A request of a model holds a shared lock on a file of that load; an unload waits for all of them.
+        A request holds a shared lock on a file of the load; an unload waits for all of them.
         """
         while (use := self._begin_use(loaded := self._wanted(name))) is None:
-            pass  # it was unloaded a moment ago; what is listed now, if anything, is a later load
+            pass  # unloaded a moment ago; the listed one, if any, is a later load
         try:
             yield loaded.model
         finally:
-            let_go(use)
+            release(use)
 
     def _begin_use(self, loaded: LoadedModel) -> int | None:
         use = try_lock(self._use_file(loaded), shared=True)
         if use is None or self.all().get(loaded.model.name) == loaded:
             return use
-        let_go(use)
+        release(use)
         self.forget_use(loaded)
         return None
 
     def wait_until_unused(self, gone: LoadedModel, context: RequestContext) -> None:
-        """Return when all have ended that invoked a model before it was taken from the list.
+        """Wait until all requests have ended that used a model before it was removed from the list.
 
-        Raises DeadlineExceeded when they take longer than the context allows.
+        Raises DeadlineExceeded at the context's deadline.
         """
         late = DeadlineExceeded(f"requests of the model {gone.model.name!r} are still in progress; try again")
         with locked(self._use_file(gone), context, late):
             pass
 
     def forget_use(self, gone: LoadedModel) -> None:
-        """Remove what told of a load's use: nobody begins to use it any more."""
+        """Remove the lock file of a load that no request can use any more."""
         self._use_file(gone).unlink(missing_ok=True)
 
     def _use_file(self, loaded: LoadedModel) -> Path:
         return self._run_dir / f"using-{loaded.generation}.lock"
 
     def loading(self, name: str, context: RequestContext) -> AbstractContextManager[object]:
-        """Hold the lock under which the model of a name is made ready; others are not held up by it.
+        """Hold the lock for loading a name; other names are not blocked.
 
-        Raises Unavailable when somebody else holds it until the request's deadline.
+        Raises Unavailable if it is not free by the request's deadline.
         """
-        lock = hashlib.sha256(name.encode()).hexdigest()  # a name may be as long as that of a file
+        lock = hashlib.sha256(name.encode()).hexdigest()  # a name may be as long as a file's
         busy = Unavailable(f"the model {name!r} is being loaded; try again")
         return locked(self._run_dir / f"loading-{lock}.lock", context, busy)
 
     def changing(self, context: RequestContext) -> AbstractContextManager[object]:
-        """Hold the lock under which models are loaded and unloaded, one after another in all workers.
+        """Hold the lock for loads and unloads, which run one after another in all workers.
 
-        Raises Unavailable when others hold it until the request's deadline.
+        Raises Unavailable if it is not free by the request's deadline.
         """
         busy = Unavailable("another model is being loaded or unloaded; try again")
         return locked(self._run_dir / "loaded_models.lock", context, busy)

@@ -1,7 +1,7 @@
-"""Loading and unloading one model in all model servers, by the states that they tell.
+"""Loads and unloads one model in all model servers, judged by the reported states.
 
-What a server answers to a reload is not enough: it says OK when the first version of a model is AVAILABLE, OK to an
-unload that has not begun, and an error to a load that it has begun while the model's earlier versions were ending.
+A server's answer to a reload is not enough: it says OK when the first version of a model is AVAILABLE, OK to an unload
+that has not begun, and an error to a load that began while the model's earlier versions were ending.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import Load, ServerState
 
 PAUSE_SECONDS = 0.01
-"""Between two questions for the states of a model that comes or goes."""
+"""Seconds between two requests for the states of a model."""
 ROLLBACK_SECONDS = 5.0
-"""What a failed load may take to be undone. Where that is not enough, the next load or unload begins with it."""
+"""Seconds to undo a failed load. If they are not enough, the next load or unload continues."""
 NO_MEMORY = "RESOURCE_EXHAUSTED"
 
 _FAILED = r"\{{name: {name} version: -?\d+\}} due to error: "
 
 
 class LoadFailed(BadRequest):
-    """A version ended. The text names the model's folder in full: the loader puts the caller's name in its place."""
+    """A version has failed. The text has the model's full folder, which the loader replaces by the caller's name."""
 
     @staticmethod
     def _short(message: str) -> str:
@@ -34,28 +34,28 @@ class LoadFailed(BadRequest):
 
 
 class Transition:
-    """One model's way into the servers or out of them; ``others`` is the configuration without it.
+    """Loads one model into all servers, or unloads it; ``others`` is the configuration without it.
 
-    Only one transition is under way at a time, whatever its model: a reload names all models.
+    Only one transition runs at a time, whatever its model: a reload names all models.
 
-    ``told`` is whether a server may have been told of the model's folder and not have ended it: while that is so the
-    folder must stay. A server that misses one folder of its configuration loads nothing any more.
+    ``reload_sent`` is true from the first reload that names the model's folder until every server has unloaded it. The
+    folder must stay while it is true: a server that misses one folder of its configuration loads no model any more.
     """
 
     def __init__(self, management: ModelManagement, model: str, others: str) -> None:
-        self.told = False
+        self.reload_sent = False
         self._management = management
         self._model = model
         self._others = others
 
     def load(self, config: str, versions: Collection[int], context: RequestContext) -> None:
-        """Return when all ``versions`` are AVAILABLE in all servers that are asked to serve ``config``.
+        """Wait until all ``versions`` are AVAILABLE in all servers, which are configured with ``config``.
 
-        Raises BadRequest when one cannot be loaded, NoRoom where there is no memory for it, Unavailable,
-        DeadlineExceeded and ModelFailed; after each of them the servers are asked to go on without the model, and
-        ``told`` says whether they may not have done so yet.
+        Raises BadRequest for a version that cannot be loaded, NoRoom without memory for it, Unavailable,
+        DeadlineExceeded and ModelFailed. After each of them the servers get the configuration without the model;
+        ``reload_sent`` is true until they have applied it.
         """
-        self.unload(context)  # what an earlier load or unload has left: a server that has the model loads nothing
+        self.unload(context)  # a server with the model from an earlier load would load nothing
         try:
             self._load(config, versions, context)
         except LightboxError:
@@ -64,22 +64,22 @@ class Transition:
             raise
 
     def unload(self, context: RequestContext) -> None:
-        """Return when no server has the model any more: all its versions are END, or the server itself is gone.
+        """Wait until no server has the model: all its versions are END, or the server has ended.
 
         Raises DeadlineExceeded and ModelFailed.
         """
-        with suppress(Unavailable):  # it died just now: the next one reads the configuration file
+        with suppress(Unavailable):  # it has just ended: the next one reads the configuration file
             self._management.reload(self._model, self._others, context, wait_for_server=True)
         self._poll(lambda: not any(map(_serves, self._management.states(self._model, context))), "unloaded", context)
-        self.told = False
+        self.reload_sent = False
 
     def _load(self, config: str, versions: Collection[int], context: RequestContext) -> None:
         load = Load(versions, self._management.states(self._model, context))
-        self.told = True
+        self.reload_sent = True
         for server, complaint in enumerate(self._management.reload(self._model, config, context)):
-            # It says no more than that: all versions start together, and one of them is AVAILABLE, or has failed.
+            # OK means only that all versions have started, and one of them is AVAILABLE or has failed.
             if not complaint or re.search(_FAILED.format(name=re.escape(self._model)), complaint):
-                load.begun(server)
+                load.note_started(server)
 
         def is_loaded() -> bool:
             servers = self._management.states(self._model, context)

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol: REST below /v2, and gRPC in a process behind nginx, at a port of its own."""
+"""The Open Inference Protocol: REST below /v2, and gRPC in a process behind nginx, on a port of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.pipeline import Pipeline
-    from lightbox.core.request import Around
+    from lightbox.core.request import Middleware
     from lightbox.core.services import Services
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
 RENEW_SIGNAL = signal.SIGWINCH
-"""Tells the gRPC front to end its streams. Before it handles the signal, it ignores it."""
+"""Makes the gRPC front end its streams. The front ignores it until its handler is set."""
 
 
 def live(ready: bool) -> dict[str, bool]:
@@ -45,7 +45,7 @@ PROBES: Mapping[str, Probe] = {"/v2/health/live": live, "/v2/health/ready": serv
 
 
 def nginx_part(port: int, calls: str, streams: str) -> NginxParts:
-    """Return nginx's server of the gRPC port, which passes unary calls and streams on to two addresses."""
+    """Return nginx's server of the gRPC port, which forwards unary calls and streams to two addresses."""
     listen = on_all_interfaces(port) + (" ipv6only=off" if "[" in on_all_interfaces(port) else "")
     return NginxParts.of(Path(__file__).parent, GRPC_LISTEN=listen, GRPC_CALLS=calls, GRPC_STREAMS=streams)
 
@@ -60,7 +60,7 @@ class OpenInferenceSettings(BaseModel):
 
 
 class OpenInference(Feature):
-    """Routes in every worker, and a worker like gunicorn's that speaks gRPC to callers where a port is set."""
+    """Routes in every worker, and a worker for gRPC if its port is set."""
 
     name = "open_inference"
     modules = (f"{__name__}.rest",)
@@ -114,7 +114,7 @@ class OpenInference(Feature):
         return nginx_part(port, start.address("grpc_calls"), start.address("grpc_streams"))
 
     @override
-    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:
+    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Middleware]:
         from lightbox.features.open_inference.rest import JsonBodies, TritonBodies
 
         yield from (TritonBodies(pipeline), JsonBodies(pipeline))
@@ -134,7 +134,7 @@ class OpenInference(Feature):
         from lightbox.openapi.operations import JSON, Description
         from lightbox.openapi.schemas import BINARY, ref
 
-        # A Triton container's body is answered with the protocol's JSON, where no output is a blob.
+        # A Triton container's body gets a JSON response, unless an output is a blob.
         answered = {JSON: [ref(f"{model.name}.infer_response") for model in models], TRITON_TYPE: [BINARY]}
         return Description(
             schemas=schemas(models),

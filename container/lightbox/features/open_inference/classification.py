@@ -16,17 +16,17 @@ from lightbox.model.casting import string_tensor
 from lightbox.model.spec import Array
 
 CLASSIFICATION = "classification"
-"""The parameter of an output that a request names: how many classes it wants."""
+"""The parameter of an output for the number of classes."""
 RANKS = (1, 2)
-"""Those of outputs that hold classes: [classes] and [batch, classes]."""
+"""Ranks of outputs with classes: [classes] and [batch, classes]."""
 _SCORE_BYTES, _TEXT_BYTES, _COPIES = 24, 400, 3
-"""What sorting takes for each score, and what a text takes until the answer is written, beside copies of its label."""
+"""Bytes for sorting each score, and for each text until the response is written, besides copies of its label."""
 
 
 def read_class_count(output: str, parameters: Mapping[str, Any]) -> int | None:
-    """Return how many classes a request wants of an output, None where it wants the output itself: 0, as in Triton.
+    """Return the requested number of classes of an output, None for the output itself: 0, as in Triton.
 
-    Raises MalformedBody for what is no such number.
+    Raises MalformedBody for another value.
     """
     wanted = parameters.get(CLASSIFICATION, 0)
     if type(wanted) is not int or wanted < 0:
@@ -39,11 +39,11 @@ def read_class_count(output: str, parameters: Mapping[str, Any]) -> int | None:
 def classified(
     response: TensorResponse, counts: Mapping[str, int], labels: Sequence[str] | None, memory: Share
 ) -> TensorResponse:
-    """Return a response with classes in the place of the outputs that ``counts`` names, as many as it says.
+    """Return a response with the number of classes in ``counts`` in place of each named output.
 
-    They are byte strings of shape [N] or [batch, N], the largest score first. Labels are those of an output that has as
-    many classes as there are labels. ``memory`` holds the texts before they are made. Raises BadRequest for an output
-    that is neither [classes] nor [batch, classes], and as ``Share.hold``.
+    They are byte strings of shape [N] or [batch, N], the largest score first. Labels apply to an output with as many
+    classes. ``memory`` reserves the texts first. Raises BadRequest for an output that is neither [classes] nor
+    [batch, classes], and as ``Share.hold``.
     """
     outputs = {
         name: _classes(name, array, counts[name], labels, memory) if name in counts else array

@@ -1,4 +1,4 @@
-"""What every gRPC call gets, as every HTTP request does: a context, an id, a worker thread and observers."""
+"""The common parts of gRPC calls, as of HTTP requests: a context, an id, a worker thread and observers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from lightbox.telemetry.metrics import QUEUE_FULL
 
 
 class Caller:
-    """What a caller sent beside its message: its headers, its deadline, and when all of it had come."""
+    """A caller's headers and deadline, and the time at which its message was complete."""
 
     def __init__(self, headers: Mapping[str, str], allowed_seconds: float, began: float) -> None:
-        """``began`` is when its headers came, by ``time.perf_counter``: its own deadline counts from there."""
+        """``began`` is when its headers came, by ``time.perf_counter``: the caller's deadline starts there."""
         self.came = time.perf_counter()
         left = seconds_left(headers.get("grpc-timeout")) - (self.came - began)
         self.allowed_seconds = max(0.0, min(allowed_seconds, left))
@@ -29,18 +29,18 @@ class Caller:
         self.request_id = choose_request_id(self.header)
 
     def header(self, name: str) -> str | None:
-        """Return a metadata value, by its HTTP header's name."""
+        """Return a metadata value by its HTTP header's name."""
         return self._headers.get(name.lower())
 
     @property
     def waited(self) -> float:
-        """Seconds since it came."""
+        """Seconds since its message was complete."""
         return time.perf_counter() - self.came
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a call: the serialized answer or the error, and the context."""
+    """The result of a call: the serialized answer or the error, and the context."""
 
     context: RequestContext
     data: bytes = b""
@@ -48,10 +48,10 @@ class Outcome:
 
 
 class WorkerPool:
-    """Answers calls on ``in_progress`` threads; ``waiting`` more may wait for one, others are turned away.
+    """Answers calls on ``in_progress`` threads; ``waiting`` more may queue, further ones are refused.
 
-    Belongs to one event loop. ``patience`` is how many seconds past its deadline a call that runs may take: code that
-    does not heed its deadline cannot be ended, but its caller gets an answer. ``observers`` hear of every call.
+    Belongs to one event loop. ``patience`` is how many seconds past its deadline a running call may take: code that
+    ignores its deadline cannot be stopped, but its caller gets an answer. ``observers`` receive every call.
     """
 
     def __init__(
@@ -73,15 +73,15 @@ class WorkerPool:
     async def answer(
         self, route: str, data: bytes, caller: Caller, work: Work, left: Callable[[], object] = lambda: None
     ) -> Outcome:
-        """Return what came of ``work`` for a message, done in a thread; ``left`` is called when no thread has it."""
-        if self.requests.here >= self._most:
+        """Run ``work`` for a message in a thread, return the result; ``left`` is called when no thread has it."""
+        if self.requests.total >= self._most:
             left()
             full = Unavailable("try again: as many requests as are allowed are in progress and waiting")
             return self._refused(route, len(data), caller, QUEUE_FULL, full)
         message, size, loop = [data], len(data), asyncio.get_running_loop()
-        del data  # of a call that was given up the thread's list is all that holds it
+        del data  # after a call is abandoned, only the thread's list holds it
         place = self._threads.submit(self._work, route, message, caller, work)
-        self.requests.come()
+        self.requests.enter()
 
         def leave() -> None:
             message.clear()
@@ -97,11 +97,11 @@ class WorkerPool:
             return await self._outcome(place, caller) or self._too_late(route, size, caller)
         except asyncio.CancelledError:
             if place.cancel():
-                self._refused(route, size, caller, "hung_up", Unavailable("the caller has hung up"))
+                self._refused(route, size, caller, "hung_up", Unavailable("the caller has disconnected"))
             raise
 
     async def _outcome(self, place: Future[Outcome], caller: Caller) -> Outcome | None:
-        """Return what a thread makes of a call, None when its time passed before one began with it."""
+        """Return the result of a call, None if its deadline passed in the queue."""
         future = asyncio.wrap_future(place)
         if not (await asyncio.wait((future,), timeout=caller.allowed_seconds))[0]:
             if place.cancel():
@@ -112,7 +112,7 @@ class WorkerPool:
         return future.result()
 
     def report_refused(self, route: str, caller: Caller, size: int, error: LightboxError) -> Outcome:
-        """Tell the observers of a call that was ended after ``size`` bytes, before its message was there."""
+        """Report a call to the observers that ended after ``size`` bytes, before its message was complete."""
         return self._refused(route, size, caller, error.code, error)
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ def _done(work: Work, data: bytes, caller: Caller, context: RequestContext) -> O
 def _finished(route: str, size: int, caller: Caller, outcome: Outcome, code: str | None) -> FinishedRequest:
     return FinishedRequest(
         request_id=caller.request_id,
-        method="POST",  # what gRPC is on the wire
+        method="POST",  # gRPC's HTTP method
         path=route,
         route=route,
         status=outcome.error.status if outcome.error else 200,

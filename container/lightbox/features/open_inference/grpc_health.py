@@ -1,4 +1,4 @@
-"""gRPC's health service, and where its answers come from: what the supervisor says on /ping."""
+"""gRPC's health service, answered from the supervisor's /ping."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from lightbox.features.open_inference import grpc_messages
 
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
 WATCH_SECONDS = 0.5
-"""How often a watcher looks. What one has seen is not asked again for the others within that time."""
+"""Seconds between two checks for watchers. They share the results."""
 PING_SECONDS = 2.0
 _KNOWN = ("", grpc_messages.INFERENCE_SERVICE)
 
 
 class Readiness:
-    """Tells whether calls can be served, by what ``ask`` returns; ``services`` are known beside the protocol's own."""
+    """Returns whether calls can be served, from ``ask``; ``services`` are known besides the protocol's own."""
 
     def __init__(self, ask: Callable[[], Awaitable[bool]], services: Iterable[str] = ()) -> None:
         self._known = {*_KNOWN, *services}
@@ -25,21 +25,21 @@ class Readiness:
         self._last = False
 
     async def is_ready(self, age: float = 0.0) -> bool:
-        """Return what /ping says now, or said not longer than ``age`` seconds ago."""
+        """Return the result of /ping, at most ``age`` seconds old."""
         if time.monotonic() - self._asked >= age:
             self._last = await self._ask()
             self._asked = time.monotonic()
         return self._last
 
     async def status(self, service: str, age: float = 0.0) -> int | None:
-        """Return a service's status by its number, None for an unknown service."""
+        """Return a service's status number, None for an unknown service."""
         if service not in self._known:
             return None
         return SERVING if await self.is_ready(age) else NOT_SERVING
 
 
 async def ping(address: str) -> bool:
-    """Tell whether /ping is 200 at ``unix:/path`` or ``host:port``."""
+    """Return whether /ping is 200 at ``unix:/path`` or ``host:port``."""
     try:
         async with asyncio.timeout(PING_SECONDS):
             return (await _head(address)).startswith(b"HTTP/1.1 200 ")

@@ -1,8 +1,9 @@
-"""Messages on their way in: cut out of what nginx passes on, and counted over all calls until they are answered.
+"""Incoming messages: split from nginx's request bodies, and counted over all calls until they are answered.
 
-nginx streams bodies through, and bounds no sum of their bytes. Here a call has a message, an idle place or an answer in
-the making; all calls together have a bound for each. https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
-tells how messages are written: a byte that tells whether it is compressed, four of length, content.
+nginx streams bodies, and does not limit the sum of their bytes. Here a call has a message, an idle place or a pending
+answer, and the calls together have a limit for each.
+https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md defines the form of messages: a compression flag in one
+byte, the length in four, the content.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from lightbox.core.errors import DeadlineExceeded, LightboxError, MalformedBody,
 from lightbox.machine.memory import find_trim
 
 MAX_CALLS = 1024
-"""Open at once, idle streams among them. One more ends the call that has waited longest for its caller."""
+"""Open calls, including idle streams. One more ends the call that has waited longest for its caller."""
 RECEIVE_SECONDS = 60.0
-"""A message must be there as a whole in that time from its first byte on; that of a unary call, from its headers on."""
+"""Seconds for a whole message from its first byte; for a unary call's from its headers."""
 SILENT_SECONDS = 10.0
-"""nginx gives up a body of HTTP/1.1 whose sender is silent for so long."""
+"""Seconds of silence after which nginx aborts a body over HTTP/1.1."""
 PREFIX = 5
 ENCODINGS = ("gzip", "deflate")
 _UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
@@ -33,16 +34,16 @@ _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _UNFOLDED_AT_ONCE = 1 << 18
 _HEAD = 1 << 10
 _MUCH = 32 << 20
-"""After so many bytes of messages that went, what is free is given back to the system: pieces of those that stay lie
-between."""
+"""After this many bytes of released messages, free memory is returned to the system, which remaining messages
+fragment."""
 
 Chunks = Callable[[], Awaitable[bytes]]
-"""Returns more of a call's body, b"" at its end. Raises HungUp where the caller is gone."""
+"""Returns more of a call's body, b"" at its end. Raises ClientDisconnected."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """``message`` are the bytes of one message, ``together`` those of all that are not answered."""
+    """Limits in bytes: ``message`` for one message, ``together`` for all unanswered ones."""
 
     message: int
     together: int
@@ -51,22 +52,22 @@ class Bounds:
 
 
 class Account:
-    """What all open calls of this process hold, in bytes. Belongs to one event loop."""
+    """The bytes of all open calls of this process. Belongs to one event loop."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
         self.calls: set[Incoming] = set()
         self.waiting: dict[Incoming, float] = {}
-        """Calls that wait for their callers, to send or read, since when by the loop's time; the longest is first."""
+        """Calls that wait for their callers to send or read, with the loop's time; the longest waiting one is first."""
         self.held = 0
         self._freed = 0
         self._trim = find_trim()
 
     @contextmanager
     def open(self, call: Incoming) -> Iterator[None]:
-        """Count a call for as long; its message counts until its ``release``.
+        """Count a call inside the block; its message counts until its ``release``.
 
-        Where there are too many, end one that waits for its caller. Raises Unavailable where none does.
+        At the limit, ends a call that waits for its caller. Raises Unavailable if there is none.
         """
         if len(self.calls) >= self.bounds.calls:
             longest = next(iter(self.waiting), None)
@@ -81,16 +82,16 @@ class Account:
             self.calls.discard(call)
 
     def renew(self, why: str) -> None:
-        """End every stream that is open, as soon as the message that it has is answered, and every unary call whose
-        caller has been silent for SILENT_SECONDS: nginx waits for them."""
+        """End every open stream once its current message is answered, and every unary call whose caller has been silent
+        for SILENT_SECONDS: nginx waits for them."""
         silent = asyncio.get_running_loop().time() - SILENT_SECONDS
         for call in [one for one in self.calls if one.is_stream or self.waiting.get(one, math.inf) < silent]:
             call.end(Unavailable(why))
 
     def hold(self, call: Incoming, size: int) -> None:
-        """Count ``size`` as what a call holds now; while all hold too much, end the largest message in its coming.
+        """Set the bytes that a call holds; beyond the limit of all calls, end the largest incoming message.
 
-        Raises Unavailable where that is the call's own.
+        Raises Unavailable if that is the call's own.
         """
         self.held += size - call.held
         self._freed += max(0, call.held - size)
@@ -108,26 +109,26 @@ class Account:
 
 
 class Incoming:
-    """The messages of one call. ``encoding`` is how those are compressed that say so."""
+    """The messages of one call. ``encoding`` is the compression of flagged ones."""
 
     def __init__(self, account: Account, chunks: Chunks, encoding: str | None, is_stream: bool) -> None:
         self.is_stream = is_stream
         self.held = 0
         self.came = 0
-        """Bytes of all that has come."""
+        """Bytes received in all."""
         self._account = account
         self._chunks = chunks
         self._encoding = encoding
         self._parts: deque[bytes] = deque()
         self._size = 0  # of all parts
-        self._given = 0  # bytes of the message that was returned last
+        self._given = 0  # bytes of the last returned message
         self._lent = False
         self._task: asyncio.Task[object] | None = None
         self.error: LightboxError | None = None
-        """Why it has ended or is to end."""
+        """The reason for its end."""
 
     def end(self, error: LightboxError) -> None:
-        """Have ``message`` raise ``error``, now if it waits; what has come of the message is dropped."""
+        """Make ``message`` raise ``error``, at once if it waits; drop the partial message."""
         self.error = error
         if self in self._account.waiting and self._task is not None:
             del self._account.waiting[self]
@@ -135,25 +136,25 @@ class Incoming:
             self._task.cancel()
 
     def drop(self) -> None:
-        """Keep nothing, and count nothing but a message that is lent."""
+        """Drop and stop counting everything except a lent message."""
         self._parts.clear()
         self._size = 0
         self._given = self._given if self._lent else 0
         self._count()
 
     def lend(self) -> Callable[[], None]:
-        """Count the last message until the function that is returned is called, whatever becomes of the call."""
+        """Count the last message until the returned function is called, even beyond the call."""
         self._lent = True
         return self.release
 
     def release(self, answer: int = 0) -> None:
-        """Count the last message no more; in its place an ``answer`` of so many bytes, which is to be read."""
+        """Stop counting the last message; count an ``answer`` of this size until it is read."""
         self._given, self._lent = answer, False
         self._count()
 
     @contextmanager
     def waits(self) -> Iterator[None]:
-        """Have the call wait for its caller, and be one that may be ended meanwhile."""
+        """Mark the call as waiting for its caller inside the block; it may be ended meanwhile."""
         self._task = asyncio.current_task()
         self._account.waiting[self] = asyncio.get_running_loop().time()
         try:
@@ -177,10 +178,10 @@ class Incoming:
         return message
 
     async def message(self) -> bytes | None:
-        """Return the next message, None after the last one; it is counted until ``release``.
+        """Return the next message, None after the last one; it counts until ``release``.
 
-        Raises TooLargeMessage for one beyond the bound, in a stream after it was passed over. Raises DeadlineExceeded
-        for one that takes too long, MalformedBody for what cannot be read, Unavailable where all calls hold too much.
+        Raises TooLargeMessage beyond the limit; a stream then skips the message. Raises DeadlineExceeded for a slow
+        message, MalformedBody for an unreadable one, Unavailable if all calls hold too much.
         """
         if self.error is not None:
             raise self.error
@@ -197,16 +198,16 @@ class Incoming:
                         limit.reschedule(loop.time() + seconds)
                 prefix = self._take(PREFIX)
                 content = await self._content(int.from_bytes(prefix[1:], "big"))
-                return await self._unfold(content) if prefix[0] else content
+                return await self._decompress(content) if prefix[0] else content
         except TimeoutError:
             raise DeadlineExceeded(f"the message was not complete within {seconds:g} s") from None
         except BaseException:
-            self.release()  # of a message that could not be unfolded
+            self.release()  # of a message that could not be decompressed
             raise
 
     async def _content(self, size: int) -> bytes:
         if size > self._account.bounds.message:
-            raise self._too_large(await self._pass_over(size))
+            raise self._too_large(await self._skip(size))
         while self._size < size:
             if not await self._more():
                 raise MalformedBody("the body ends within a message")
@@ -219,8 +220,8 @@ class Incoming:
         most = self._account.bounds.message >> 20
         return TooLargeMessage(f"the message is larger than LIGHTBOX_MAX_BODY_MB={most} MiB", head)
 
-    async def _pass_over(self, size: int) -> bytes:
-        """Drop a message of a stream, whose next ones can be answered, and return how it begins; a unary call ends."""
+    async def _skip(self, size: int) -> bytes:
+        """Skip a message of a stream, whose next ones can be answered, and return its head; a unary call ends."""
         head = b""
         while self.is_stream and size:
             if not self._size and not await self._more():
@@ -231,7 +232,7 @@ class Incoming:
         return head
 
     def _take(self, size: int) -> bytes:
-        """Return the next ``size`` bytes of those that have come."""
+        """Return the next ``size`` received bytes."""
         self._size -= size
         taken: list[bytes] = []
         while size:
@@ -244,7 +245,7 @@ class Incoming:
         return taken[0] if len(taken) == 1 else b"".join(taken)
 
     async def _more(self) -> bool:
-        """Add what comes next, and tell whether anything did."""
+        """Receive more bytes; return whether there were any."""
         with self.waits():
             chunk = await self._chunks()
         self.came += len(chunk)
@@ -254,8 +255,8 @@ class Incoming:
             self._count()
         return bool(chunk)
 
-    async def _unfold(self, content: bytes) -> bytes:
-        """Return a compressed message's content. It counts while it grows, and others have their turn between."""
+    async def _decompress(self, content: bytes) -> bytes:
+        """Return a compressed message's content. It counts while it grows; other tasks run in between."""
         if self._encoding not in ENCODINGS:
             raise MalformedBody(f"grpc-encoding: expected one of {', '.join(ENCODINGS)}, got {self._encoding!r}")
         inflater, parts, size, left = zlib.decompressobj(_GZIP_OR_ZLIB), [], 0, content
@@ -282,7 +283,7 @@ class Incoming:
 
 
 class TooLargeMessage(TooLarge):
-    """A message beyond the bound; ``head`` is how it begins, if that is known."""
+    """A message beyond the limit; ``head`` is its beginning, if known."""
 
     def __init__(self, message: str, head: bytes = b"") -> None:
         super().__init__(message)
@@ -290,12 +291,12 @@ class TooLargeMessage(TooLarge):
 
 
 class Unimplemented(LightboxError):
-    """There is no such method, or it does not take so many messages."""
+    """The method does not exist, or takes another number of messages."""
 
     code = "method_not_allowed"
 
 
 def seconds_left(timeout: str | None) -> float:
-    """Return what gRPC's header ``grpc-timeout`` says, in seconds; infinity where there is none or it says nothing."""
+    """Return the seconds in gRPC's header ``grpc-timeout``; infinity if it is absent or malformed."""
     found = _TIMEOUT.fullmatch(timeout or "")
     return int(found[1]) * _UNITS[found[2]] if found else math.inf

@@ -1,4 +1,4 @@
-"""The gRPC messages, from descriptors that ``make protos`` writes."""
+"""The gRPC messages, from descriptors written by ``make protos``."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ REFLECTION_SERVICE = "grpc.reflection.v1.ServerReflection"
 
 _POOL = read_pool(Path(__file__).with_name("descriptors.binpb"))
 MAX_FIELDS = 16 * MAX_NAMED
-"""Fields of a message and of its inputs and outputs, all together; the numbers of a tensor are one field."""
+"""Most fields of a message with its inputs and outputs; all numbers of a tensor are one field."""
 _TENSORS = {"inputs", "outputs"}
 _BOOLS, _STRINGS = 1, 8
 _PER_NUMBER = {2: 12, 3: 24, 4: 12, 5: 24}
-"""Bytes that a number takes, by its field of InferTensorContents, as protobuf's object and as an array's element."""
+"""Bytes of a number, by its field of InferTensorContents, in protobuf's object and as an array's element."""
 _PER_STRING = 104
 _AT_ONCE = 1 << 12
 _FIELD_OF = {
@@ -87,10 +87,10 @@ ModelStreamInferResponse = message_class("inference.ModelStreamInferResponse")
 
 
 def count_message(data: bytes, kind: Any, step: Callable[[int], None]) -> None:
-    """Tell ``step`` again and again how many bytes a message of a class will take beside itself; it may raise.
+    """Call ``step`` repeatedly with the bytes of memory that a message will take beside itself; it may raise.
 
-    Raises TooLarge for more inputs, outputs or parameters than are allowed, and ValueError for what is no message.
-    Looks at MAX_FIELDS fields at most, whatever the size, and at each string of a tensor.
+    Raises TooLarge for too many inputs, outputs or parameters, and ValueError for a malformed message. Reads at most
+    MAX_FIELDS fields, whatever the size, and each string of a tensor.
     """
     count = _Count(step)
     count.message(memoryview(data), kind.DESCRIPTOR)
@@ -161,7 +161,7 @@ def read_request(message: Any) -> InferRequest:
 
 
 def write_response(response: TensorResponse, request: InferRequest) -> Any:
-    """Return a ModelInferResponse; tensors are raw, the one form that every client reads."""
+    """Return a ModelInferResponse; tensors are raw, the form that every client reads."""
     message = ModelInferResponse(
         model_name=response.signature.model, model_version=str(response.signature.version), id=request.id
     )

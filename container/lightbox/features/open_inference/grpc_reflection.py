@@ -1,4 +1,4 @@
-"""gRPC's server reflection: clients such as grpcurl learn the services and their messages from the server."""
+"""gRPC's server reflection: clients such as grpcurl read the services and messages from the server."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lightbox.features.open_inference import grpc_messages
 
 _OFFERED = (grpc_messages.INFERENCE_SERVICE, grpc_messages.HEALTH_SERVICE, grpc_messages.REFLECTION_SERVICE)
 SERVICE_NAMES = (grpc_messages.REFLECTION_SERVICE, "grpc.reflection.v1alpha.ServerReflection")
-"""Older clients ask by the second name, with the same messages."""
+"""Older clients use the second name, with the same messages."""
 NOT_FOUND, UNIMPLEMENTED = 5, 12
 _Request = grpc_messages.message_class("grpc.reflection.v1.ServerReflectionRequest")
 _Response = grpc_messages.message_class("grpc.reflection.v1.ServerReflectionResponse")
 
 
 def answer(data: bytes) -> bytes:
-    """Return the serialized answer to a serialized question. Raises MalformedBody."""
+    """Return the serialized response to a serialized request. Raises MalformedBody."""
     try:
         request = _Request.FromString(data)
     except DecodeError as error:

@@ -1,7 +1,7 @@
 """The gRPC methods, behind nginx: unary calls as an ASGI app over HTTP/1.1, streams over HTTP/2.
 
-nginx speaks gRPC to callers. It passes a unary call on as a POST, and makes gRPC's trailers of some headers of the
-response (``http.conf``); so what ends a call is in its headers here.
+nginx speaks gRPC to callers. It forwards a unary call as a POST, and makes gRPC's trailers from headers of the response
+(``http.conf``): so here a call's trailers are in its headers.
 """
 
 from __future__ import annotations
@@ -17,8 +17,15 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from lightbox.core.edge import MODEL_HEADER, SERVER_TIMING, Work, as_lightbox_error, server_timing
-from lightbox.core.error_bodies import GRPC_STATUS, REQUEST_ID_HEADER, grpc_ending
-from lightbox.core.errors import HungUp, LightboxError, MalformedBody, RouteNotFound, Unavailable, UnsupportedMediaType
+from lightbox.core.error_bodies import GRPC_STATUS, REQUEST_ID_HEADER, grpc_trailers
+from lightbox.core.errors import (
+    ClientDisconnected,
+    LightboxError,
+    MalformedBody,
+    RouteNotFound,
+    Unavailable,
+    UnsupportedMediaType,
+)
 from lightbox.features.open_inference import grpc_messages, grpc_reflection
 from lightbox.features.open_inference.grpc_calls import Caller, Outcome, WorkerPool
 from lightbox.features.open_inference.grpc_health import SERVICE_UNKNOWN, WATCH_SECONDS, Readiness
@@ -37,7 +44,7 @@ from lightbox.telemetry.logs import UNMATCHED
 from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 
 LOADING = ("RepositoryModelLoad", "RepositoryModelUnload")
-"""The calls that may take longer than a request."""
+"""Calls that may take longer than a request."""
 INFER, HEALTH = (f"/{service}/" for service in (grpc_messages.INFERENCE_SERVICE, grpc_messages.HEALTH_SERVICE))
 _TYPE = ("content-type", "application/grpc")
 _ID = grpc_messages.message_class("inference.ModelInferRequest").DESCRIPTOR.fields_by_name["id"].number
@@ -54,16 +61,16 @@ AtOnce = Callable[[bytes], Awaitable[bytes]]
 
 @dataclass(frozen=True)
 class Threaded:
-    """A method that a thread answers, in ``allowed_seconds``."""
+    """A method that runs in a thread, within ``allowed_seconds``."""
 
     work: Work
     allowed_seconds: float
 
 
 class InferenceServer:
-    """Two services, inference and health, and ``with_reflection`` a third that tells of them.
+    """Two services, inference and health, and with ``with_reflection`` a third that describes them.
 
-    Belongs to one event loop. ``account`` bounds what calls hold, ``pool`` answers them.
+    Belongs to one event loop. ``account`` limits the calls' memory, ``pool`` answers them.
     """
 
     def __init__(
@@ -102,12 +109,12 @@ class InferenceServer:
         }
 
     def add(self, service: str, works: Mapping[str, Work]) -> None:
-        """Serve one more service; ``works`` answer its methods, in threads."""
+        """Add a service; ``works`` answer its methods in threads."""
         for name, work in works.items():
             self._threaded[f"/{service}/{name}"] = Threaded(work, self._allowed_seconds)
 
     def renew(self) -> None:
-        """End what nginx would wait for: it replaces its workers, or stops. Streams answer what has come before."""
+        """End the streams, as nginx replaces its workers, or stops. They answer the received messages first."""
         self._account.renew(RENEWED)
 
     async def unary(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
@@ -116,16 +123,16 @@ class InferenceServer:
         call = Call(scope["method"], scope["path"], headers)
         incoming = Incoming(self._account, _chunks(receive), call.headers.get("grpc-encoding"), is_stream=False)
         try:
-            told, data = await self._answer(call, incoming, receive)
-        except HungUp:
+            answer_headers, data = await self._answer(call, incoming, receive)
+        except ClientDisconnected:
             return
-        start = [_TYPE, ("content-length", str(len(data))), *told]
+        start = [_TYPE, ("content-length", str(len(data))), *answer_headers]
         encoded = [(name.encode(), value.encode("latin-1")) for name, value in start]
         await send({"type": "http.response.start", "status": 200, "headers": encoded})
         await send({"type": "http.response.body", "body": data})
 
     async def _answer(self, call: Call, incoming: Incoming, receive: Receive) -> tuple[list[Header], bytes]:
-        """Return the headers that end a call, and its framed answer."""
+        """Return the final headers of a call, and its framed answer."""
         try:
             with self._account.open(incoming):
                 call.check()
@@ -135,7 +142,7 @@ class InferenceServer:
             if (answer := self._at_once.get(call.route)) is not None:
                 incoming.release()
                 return [(GRPC_STATUS, "0")], framed(await answer(data))
-        except HungUp:
+        except ClientDisconnected:
             incoming.drop()
             raise
         except Exception as error:
@@ -148,7 +155,7 @@ class InferenceServer:
         await asyncio.wait((asked, gone), return_when=asyncio.FIRST_COMPLETED)
         if not asked.done():
             asked.cancel()
-            raise HungUp("the caller has hung up")
+            raise ClientDisconnected("the caller has disconnected")
         gone.cancel()
         return _ending(asked.result(), caller)
 
@@ -174,7 +181,7 @@ class InferenceServer:
         incoming.drop()
         caller = call.caller(self._allowed_seconds)
         ours = error if isinstance(error, LightboxError) else as_lightbox_error(error, caller.request_id)
-        ours.__traceback__ = None  # its frames would hold what has come until the next collection of cycles
+        ours.__traceback__ = None  # its frames would keep the message until the next collection of cycles
         known = call.route in {*self._threaded, *self._at_once, *self._streams}
         outcome = self._pool.report_refused(call.route if known else UNMATCHED, caller, incoming.came, ours)
         return _ending(outcome, caller)[0]
@@ -205,7 +212,7 @@ class InferenceServer:
             if ended is not None:
                 raise ended
             last = status
-            with suppress(Unavailable), stream.incoming.waits():  # it has a last look before it ends
+            with suppress(Unavailable), stream.incoming.waits():  # the loop checks once more before it ends
                 await asyncio.sleep(WATCH_SECONDS)
 
     async def _reflect(self, stream: Stream) -> None:
@@ -213,7 +220,7 @@ class InferenceServer:
             await stream.send(grpc_reflection.answer(data))
 
     async def _stream_infer(self, stream: Stream) -> None:
-        """Answer one request after another; an error is told in its place and ends nothing."""
+        """Answer one request after another; an error is the answer to its request, and the stream goes on."""
         route, incoming = stream.call.route, stream.incoming
         while True:
             try:
@@ -233,7 +240,7 @@ class InferenceServer:
 
 @dataclass(frozen=True)
 class Call:
-    """HTTP's method, that which is called, as ``/service/method``, and the caller's headers."""
+    """HTTP's method, the path ``/service/method``, and the caller's headers."""
 
     method: str
     route: str
@@ -241,27 +248,27 @@ class Call:
     began: float = field(default_factory=time.perf_counter)
 
     def check(self) -> None:
-        """Raise Unimplemented and UnsupportedMediaType for what is no call of gRPC."""
+        """Raise Unimplemented and UnsupportedMediaType unless it is a gRPC call."""
         if self.method != "POST":
             raise Unimplemented(f"expected POST, got {self.method[:100]}")
         if not (given := self.headers.get("content-type", "")).startswith("application/grpc"):
             raise UnsupportedMediaType(f"Content-Type: expected application/grpc, got {given[:100]!r}")
 
     def caller(self, allowed_seconds: float) -> Caller:
-        """Return what the pool knows of the caller, whose message is there now."""
+        """Return the caller for the pool, with a complete message."""
         return Caller(self.headers, allowed_seconds, self.began)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """An open stream: what is called, what comes and where answers go."""
+    """An open stream: its call, its incoming messages and its connection."""
 
     call: Call
     incoming: Incoming
     connection: StreamConnection
 
     async def send(self, message: bytes) -> None:
-        """Send a message, as fast as it is read; it counts meanwhile. Raises Unavailable."""
+        """Send a message as fast as the caller reads; it counts meanwhile. Raises Unavailable."""
         self.incoming.release(len(message))
         with self.incoming.waits():
             await self.connection.send(framed(message))
@@ -269,12 +276,12 @@ class Stream:
 
 
 def framed(message: bytes) -> bytes:
-    """Return a message as gRPC writes it, not compressed."""
+    """Return a message in gRPC's framing, not compressed."""
     return b"\0" + len(message).to_bytes(PREFIX - 1, "big") + message
 
 
 def _chunks(receive: Receive) -> Chunks:
-    """Return what reads the body of an ASGI request."""
+    """Return the function that reads the body of an ASGI request."""
     more = True
 
     async def chunk() -> bytes:
@@ -283,7 +290,7 @@ def _chunks(receive: Receive) -> Chunks:
         while more and not found:
             event = await receive()
             if event["type"] == "http.disconnect":
-                raise HungUp("the caller has hung up")
+                raise ClientDisconnected("the caller has disconnected")
             found, more = event["body"], event.get("more_body", False)
         return found
 
@@ -291,14 +298,14 @@ def _chunks(receive: Receive) -> Chunks:
 
 
 def _ending(outcome: Outcome, caller: Caller) -> tuple[list[Header], bytes]:
-    """Return the headers that end a call, and its framed answer."""
+    """Return the final headers of a call, and its framed answer."""
     timing = (SERVER_TIMING.lower(), server_timing(outcome.context))
     if outcome.error is not None:
-        return [*grpc_ending(outcome.error, caller.request_id), timing], b""
-    told = [(GRPC_STATUS, "0"), (REQUEST_ID_HEADER.lower(), caller.request_id), timing]
+        return [*grpc_trailers(outcome.error, caller.request_id), timing], b""
+    answer_headers = [(GRPC_STATUS, "0"), (REQUEST_ID_HEADER.lower(), caller.request_id), timing]
     if (model := outcome.context.answered_by) is not None:
-        told.append((MODEL_HEADER.lower(), model))
-    return told, framed(outcome.data)
+        answer_headers.append((MODEL_HEADER.lower(), model))
+    return answer_headers, framed(outcome.data)
 
 
 def _written(message: str, **fields: Any) -> bytes:
@@ -313,7 +320,7 @@ def _health_service(data: bytes) -> str:
 
 
 def stream_response(data: bytes, outcome: Outcome) -> bytes:
-    """Return what a stream answers to a request: its answer, or its error beside its id."""
+    """Return a stream's response to a request: the answer, or the error with the request's id."""
     response = grpc_messages.ModelStreamInferResponse()
     if outcome.error is None:
         response.infer_response.MergeFromString(outcome.data)
@@ -324,7 +331,7 @@ def stream_response(data: bytes, outcome: Outcome) -> bytes:
 
 
 def _id_of(data: bytes) -> str:
-    """Return a request's id, "" unless it is among the first few fields: clients that write in order have it there."""
+    """Return a request's id, "" unless it is among the first few fields, where ordered writers have it."""
     with suppress(ValueError):
         for number, kind, value in islice(read_fields(memoryview(data)), _FIRST_FIELDS):
             if number == _ID and kind == LENGTH_DELIMITED:

@@ -1,4 +1,4 @@
-"""Answers the messages of the gRPC form with messages, in the threads of the server."""
+"""Answers gRPC messages in the server's threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class InferenceService:
         self._repository = repository
 
     def work(self, method: MethodDescriptor) -> Work:
-        """Return what answers a method's serialized message with a serialized answer."""
+        """Return the function that answers a method's serialized message with a serialized one."""
         request = grpc_messages.message_class(method.input_type.full_name)
         response = grpc_messages.message_class(method.output_type.full_name)
         function = getattr(self, _snake(method.name))
@@ -43,7 +43,7 @@ class InferenceService:
         return work
 
     def model_ready(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
-        """Tell whether a model can answer; an unknown one is an error."""
+        """Return whether a model can answer; an unknown one is an error."""
         try:
             self._repository.check_ready(request.name, request.version, context)
         except (Unavailable, DeadlineExceeded):
@@ -55,11 +55,11 @@ class InferenceService:
         return self._repository.model_metadata(request.name, request.version, context)
 
     def model_config(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
-        """Tell a model's configuration."""
+        """Return a model's configuration."""
         return {"config": self._repository.model_config(request.name, request.version, context)}
 
     def model_statistics(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
-        """Tell how often a model has answered, and where the time went."""
+        """Return a model's counts and times."""
         return self._repository.statistics(request.name, request.version, context)
 
     def model_infer(self, request: Any, header: Header, context: RequestContext) -> Any:

@@ -1,8 +1,8 @@
-"""HTTP/2 as nginx speaks it to an upstream: one stream on a connection, both ways at once.
+"""HTTP/2 from nginx to an upstream: one stream on each connection, in both directions at once.
 
-Unary calls come over HTTP/1.1; nginx cannot pass on a stream's answers that way before its last message has come. The
-package h2 knows the protocol. Here are what it leaves to its user, the socket and the windows: a caller that sends more
-than is taken has to wait, and so has an answer that is not read.
+Unary calls come over HTTP/1.1, over which nginx cannot forward a stream's answers before its last message. The package
+h2 implements the protocol. This module adds the socket and flow control: a caller that sends too fast waits, as does an
+answer that is not read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Header = tuple[str, str]
 
 
 class StreamConnection(asyncio.Protocol):
-    """A connection of nginx's, with one stream. ``serve`` answers it, and is cancelled where the caller hangs up."""
+    """A connection from nginx with one stream. ``serve`` answers it, and is cancelled when the caller disconnects."""
 
     def __init__(self, serve: Callable[[StreamConnection], Awaitable[None]]) -> None:
         self.path = ""
@@ -49,7 +49,7 @@ class StreamConnection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self._cut:  # h2 would answer what was on its way with an error, and nginx end the call with that
+        if self._cut:  # h2 would answer late frames with an error, and nginx would end the call with that
             return
         try:
             for event in self._h2.receive_data(data):
@@ -76,7 +76,7 @@ class StreamConnection(asyncio.Protocol):
             self._transport.close()
 
     async def _run(self) -> None:
-        """Serve the stream; nginx closes the connection when it has read the end of the answer."""
+        """Serve the stream; nginx closes the connection after the end of the answer."""
         try:
             await self._serve(self)
         except StreamClosedError:
@@ -85,7 +85,7 @@ class StreamConnection(asyncio.Protocol):
             self._transport.close()
             raise
         finally:
-            self._task = None  # a task that was cancelled keeps its frames, and what they hold
+            self._task = None  # a cancelled task keeps its frames and their objects
 
     @override
     def connection_lost(self, error: Exception | None) -> None:
@@ -106,7 +106,7 @@ class StreamConnection(asyncio.Protocol):
         while not self._chunks:
             if self._ended:
                 return b""
-            await self._something_new()
+            await self._wait_for_change()
         event = self._chunks.popleft()
         if not self._ended:
             self._h2.acknowledge_received_data(event.flow_controlled_length or 0, self._number)
@@ -119,26 +119,26 @@ class StreamConnection(asyncio.Protocol):
         self._flush()
 
     async def send(self, data: bytes) -> None:
-        """Send more of the answer, as fast as it is read."""
+        """Send more of the answer, as fast as the caller reads."""
         left = memoryview(data)
         while left:
             room = min(self._h2.local_flow_control_window(self._number), self._h2.max_outbound_frame_size)
             if not self._writable or room <= 0:
-                await self._something_new()
+                await self._wait_for_change()
                 continue
             self._h2.send_data(self._number, bytes(left[:room]))
             self._flush()
             left = left[room:]
 
     async def end(self, headers: Iterable[Header]) -> None:
-        """Send the headers that end the answer."""
+        """Send the trailers of the answer."""
         self._h2.send_headers(self._number, list(headers), end_stream=True)
-        if not self._ended:  # of the caller's body the rest is not wanted
+        if not self._ended:  # the rest of the caller's body is not needed
             self._h2.reset_stream(self._number, ErrorCodes.NO_ERROR)
             self._cut = True
         self._flush()
 
-    async def _something_new(self) -> None:
+    async def _wait_for_change(self) -> None:
         self._news.clear()
         await self._news.wait()
 

@@ -1,6 +1,6 @@
-"""The process that answers gRPC calls, which nginx passes on.
+"""The process that answers gRPC calls forwarded by nginx.
 
-It is a worker like gunicorn's, with the same pipeline; the supervisor starts it, and stops it after nginx.
+It is a worker like gunicorn's, with the same pipeline. The supervisor starts it, and stops it after nginx.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from lightbox.processes import nginx
 from lightbox.telemetry.logs import context_maker
 
 AT_ONCE = 64
-"""Connections that are accepted before others are read: callers may be gone by then."""
+"""Connections that are accepted before others are read."""
 KEEPALIVE_SECONDS = 75
-"""nginx closes idle connections before that, so that no call meets a closing one."""
+"""Longer than nginx keeps idle connections, so that no call meets a closing one."""
 
 
 def main(front: Front, health: str, calls: str, streams: str) -> None:
-    """Serve until SIGTERM; ``health`` is where the supervisor answers /ping.
+    """Serve until SIGTERM; ``health`` is the supervisor's address with /ping.
 
-    ``calls`` and ``streams`` are where unary calls and streams come from nginx. RENEW_SIGNAL ends the streams.
+    nginx sends unary calls to ``calls`` and streams to ``streams``. RENEW_SIGNAL ends the streams.
     """
     asyncio.run(serve(front.assemble("grpc_front"), front.features, health, calls, streams))
 
 
 async def serve(services: Services, features: Sequence[Feature], health: str, calls: str, streams: str) -> None:
-    """Run the server until a signal to stop: nginx has gone by then, and every call is answered."""
+    """Run the server until a stop signal: by then nginx has ended, and every call is answered."""
     loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
@@ -84,7 +84,7 @@ async def serve(services: Services, features: Sequence[Feature], health: str, ca
 
 async def listen(server: InferenceServer, calls: str, streams: str) -> list[asyncio.Server]:
     """Take unary calls and streams at ``unix:/path`` or ``host:port``."""
-    # Not uvicorn's own Server: it takes the signals, and at a stop ends connections that nginx may be using.
+    # Not uvicorn's own Server: it handles the signals, and at a stop closes connections that nginx may be using.
     config = Config(
         server.unary,
         interface="asgi3",
@@ -96,7 +96,7 @@ async def listen(server: InferenceServer, calls: str, streams: str) -> list[asyn
         timeout_keep_alive=KEEPALIVE_SECONDS,
     )
     config.load()
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # nginx tells of what its parser refuses
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # nginx reports the requests that its parser refuses
     state = ServerState()
     return [
         await _listen_at(streams, lambda: StreamConnection(server.stream)),

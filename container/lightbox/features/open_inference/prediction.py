@@ -1,4 +1,4 @@
-"""The outputs that a request of the protocol gets, over REST and gRPC alike."""
+"""The prediction of a request of the protocol, for REST and gRPC."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def predicted(
     attributes: CustomAttributes,
     context: RequestContext,
 ) -> TensorResponse:
-    """Return the outputs; ``version`` is what the path or message names, "" for none. Raises as Pipeline.run."""
-    # Before the model is asked: it may be unloaded after.
+    """Return the outputs; ``version`` is the one in the path or message, "" for none. Raises as Pipeline.run."""
+    # Before the prediction: it may be unloaded after.
     labels = pipeline.catalogue.find(model).options.labels if asked.classes else None
     found = pipeline.run(asked.call(pipeline.codecs, model, version, attributes), context)
     if not asked.classes:

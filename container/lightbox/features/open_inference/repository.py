@@ -1,4 +1,4 @@
-"""What the server tells of itself and its models; loading and unloading them."""
+"""Metadata of the server and its models; loading and unloading models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lightbox.telemetry.metrics import OUTCOMES, PARTS, read_counts
 
 EXTENSIONS = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics")
 DEFAULT_BACKEND = "tensorflow"
-"""What runs a signature of which no engine is told: TensorFlow, in the embedded server or in TensorFlow Serving."""
+"""The engine of a signature without a report: TensorFlow, in the embedded server or in TensorFlow Serving."""
 SERVER_NAME = "lightbox"
 PROTOCOL_VERSION = "2"
 
@@ -41,9 +41,8 @@ class Repository:
     def model_metadata(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
         """Return a model's inputs and outputs, -1 for an open dimension.
 
-        They are those of the signature that answers a request which names none; where user code writes the response,
-        its outputs, as far as they are known. Raises ModelNotFound, Unavailable, and UnknownSignature where there is
-        none such.
+        For the default signature. If user code writes the response, its outputs, as far as they are known. Raises
+        ModelNotFound, Unavailable, and UnknownSignature without a default one.
         """
         spec = self._pipeline.describe(model, version_number(version), context)
         given = self._pipeline.outputs(spec)
@@ -56,9 +55,9 @@ class Repository:
         }
 
     def model_config(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
-        """Return a model's configuration in Triton's words, for the signature that ``model_metadata`` describes.
+        """Return a model's configuration in Triton's form, for the signature of ``model_metadata``.
 
-        Shapes have the batch dimension, if there is one, thus ``max_batch_size`` is 0. ``backend`` is the engine.
+        Shapes include the batch dimension, if there is one, thus ``max_batch_size`` is 0. ``backend`` is the engine.
         Raises as ``model_metadata`` does.
         """
         spec = self._pipeline.describe(model, version_number(version), context)
@@ -73,10 +72,10 @@ class Repository:
         }
 
     def statistics(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
-        """Return the statistics of a version; without one of all versions of a model, without a model of all models.
+        """Return the statistics of a version; of all versions of a model, or of all models, without one.
 
-        Raises ModelNotFound and Unavailable for a model, or a version, that cannot be asked, and BadRequest without a
-        model in multi-model mode, where lists of models are for who manages them.
+        Raises ModelNotFound and Unavailable for a model, or a version, that does not answer, and BadRequest without a
+        model in multi-model mode, where lists of models need the role for managing them.
         """
         if not (model or self._pipeline.catalogue.is_fixed):
             raise BadRequest(
@@ -93,7 +92,7 @@ class Repository:
         return {"model_stats": found}
 
     def _answering(self, model: str, version: str, context: RequestContext) -> int:
-        """Return the number of the version that answers. One that wants its signature named does so too."""
+        """Return the number of the answering version, also of one without a default signature."""
         try:
             return self._pipeline.describe(model, version_number(version), context).version
         except UnknownSignature as error:
@@ -106,10 +105,10 @@ class Repository:
             return SAVED_MODEL_PLATFORM
 
     def parameters(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
-        """Return what REST tells besides: where the weights are from, the engines, user code that writes responses.
+        """Return REST's further metadata: the origin of the weights, the engines, user code that writes responses.
 
-        With the option ``detections`` also that, unless user code writes responses. Where several versions can be
-        asked for, also these, the newest first.
+        With the option ``detections`` also that, unless user code writes responses. If several versions answer, also
+        these, the newest first.
         """
         spec = self._pipeline.describe(model, version_number(version), context)
         found = self.engines(spec.model, str(spec.version)).get("parameters", {})
@@ -128,7 +127,7 @@ class Repository:
         return {"parameters": found} if found else {}
 
     def engines(self, model: str, version: str) -> dict[str, Any]:
-        """Return which engine answers each signature of a version, and why; empty if no engine was chosen."""
+        """Return the engine of each signature of a version, and the reason; empty if no engine was chosen."""
         found = engines_of(self._run_dir, model, int(version))
         named = {item.signature: {"engine": item.engine, "reason": item.reason} for item in found}
         return {"parameters": {"engines": named}} if named else {}
@@ -143,10 +142,10 @@ class Repository:
         return [entry for entry in found if entry["state"] == "READY" or not ready_only]
 
     def target(self, model: str, header: Header, context: RequestContext) -> str:
-        """Return the model that a request is for: the one it names.
+        """Return the model of a request: the one that it names.
 
-        In multi-model mode one that SageMaker's header targets too is loaded if it was not, as on /invocations. Raises
-        BadRequest when that names another.
+        In multi-model mode it is loaded first if SageMaker's header names it too, as on /invocations. Raises BadRequest
+        if the header names another one.
         """
         named = header(TARGET_MODEL)
         target = self._pipeline.catalogue.target(named, context, loads=True) if named else None
@@ -159,7 +158,7 @@ class Repository:
         self._pipeline.catalogue.load(model, context)
 
     def unload(self, model: str, context: RequestContext) -> None:
-        """Stop serving a model, named as ``load`` names it or as it is listed. Raises as ``load`` does."""
+        """Unload a model, by its name in ``load`` or in the list. Raises as ``load`` does."""
         self._pipeline.catalogue.unload(model, context)
 
     def _entry(self, name: str, context: RequestContext) -> dict[str, str]:
@@ -171,7 +170,7 @@ class Repository:
 
 
 def _statistics_of(model: str, version: int, counts: Mapping[str, int]) -> dict[str, Any]:
-    """Return the fields of the protocol's ModelStatistics. Each request is one inference, and no answer is cached."""
+    """Return the fields of the protocol's ModelStatistics. Each request is one inference; no response is cached."""
     done = counts["success_count"]
     durations = {outcome: _duration(counts[f"{outcome}_count"], counts[f"{outcome}_ns"]) for outcome in OUTCOMES}
     durations |= {part: _duration(done, counts[part]) for part in PARTS}

@@ -1,4 +1,4 @@
-"""What requests of the protocol name, in JSON and in gRPC's messages alike."""
+"""Requests of the protocol, in JSON and in gRPC's messages alike."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lightbox.model.spec import Array, Method
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, CustomAttributes
 
 MAX_NAMED = 1024
-"""Inputs, outputs and parameters that a request may have, each; no model of TensorFlow Serving's has as many."""
+"""Most inputs, outputs and parameters of a request, each; models of TensorFlow Serving have fewer."""
 
 
 def read_attributes(header: Header) -> CustomAttributes:
-    """Return the custom attributes of a request. Raises BadRequest for what cannot be heeded."""
+    """Return the custom attributes of a request. Raises BadRequest for unsupported ones."""
     attributes = CustomAttributes.read(header(CUSTOM_ATTRIBUTES))
     if attributes.method is not Method.PREDICT:
         method = attributes.method.value
@@ -32,10 +32,10 @@ def read_attributes(header: Header) -> CustomAttributes:
 
 @dataclass(frozen=True)
 class InferRequest:
-    """Tensors in, names of the outputs that are wanted, and what the caller attached.
+    """Input tensors, the names of the wanted outputs, and the caller's parameters.
 
-    ``binary`` tells for each named output whether it is wanted as a blob; ``binary_default`` for the others.
-    ``classes`` tells of how many classes an output is wanted, in place of its numbers.
+    ``binary`` says for each named output whether to return it as a blob; ``binary_default`` for the others. ``classes``
+    is the number of classes of an output, in place of its numbers.
     """
 
     inputs: Mapping[str, Array]
@@ -49,7 +49,7 @@ class InferRequest:
     def call(
         self, codecs: Codecs, model: str | None, version: str, attributes: CustomAttributes
     ) -> Call[TensorResponse]:
-        """Return what the pipeline answers; ``version`` is what the path or message names, "" for none."""
+        """Return the pipeline's call; ``version`` is the one in the path or message, "" for none."""
         parameters = {name: _text(value) for name, value in self.parameters.items()}
         pairs = (f"{name}={value}" for name, value in parameters.items())
         text = ",".join(filter(None, (attributes.text, *pairs))) or None
@@ -64,7 +64,7 @@ class InferRequest:
 
 
 def version_number(text: str) -> int | None:
-    """Return the version that a path or message names, None for the newest; raise ModelNotFound for no number."""
+    """Return the version in a path or message, None for the newest; raise ModelNotFound if it is not a number."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
@@ -73,16 +73,16 @@ def version_number(text: str) -> int | None:
 
 
 def check_count(count: int, what: str) -> None:
-    """Raise TooLarge for more inputs, outputs or parameters than a request may have; it costs no look at them."""
+    """Raise TooLarge for too many inputs, outputs or parameters, before they are read."""
     if count > MAX_NAMED:
         raise TooLarge(f"{what}: expected at most {MAX_NAMED}, got {count}")
 
 
 def once(names: Iterable[str], what: str) -> None:
-    """Raise MalformedBody when a name comes twice; takes time in proportion to their number."""
+    """Raise MalformedBody for a repeated name, in linear time."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise MalformedBody(f"{what}: {', '.join(twice)[:200]} is there more than once")
+        raise MalformedBody(f"{what}: {', '.join(twice)[:200]} appears more than once")
 
 
 def _text(value: Any) -> str:

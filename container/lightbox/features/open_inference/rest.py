@@ -1,4 +1,4 @@
-"""REST answers: outputs in JSON, or as blobs behind it."""
+"""REST responses: outputs in JSON, or as blobs after it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from lightbox.user_code.aws import AwsHandlers
 
 SIZE = "json-header-size"
 JSON_TYPES = ("", "application/json", "application/octet-stream")
-"""What callers of SageMaker's Triton containers say of a body that is JSON alone."""
+"""The marker with which callers of SageMaker's Triton containers declare a body of JSON alone."""
 _CHANGE = answers(struct({}), OF_A_LOAD)
 _INDEX: Schema = {"type": "array", "items": ref("RepositoryModel")}
 _INDEX_CODES = ANYWHERE | {"malformed_body", "unsupported_media_type"}
@@ -45,7 +45,7 @@ _WANTED = {"type": "object", "properties": {"ready": {"type": "boolean", "descri
 
 
 def encode_response(response: TensorResponse, request: InferRequest) -> Response:
-    """Return the body with each output in the form that the request wants it in."""
+    """Return the body with each output in the requested form."""
     outputs, blobs = [], []
     for name, array in response.outputs.items():
         entry: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
@@ -69,7 +69,7 @@ def encode_response(response: TensorResponse, request: InferRequest) -> Response
 
 
 def blob(array: Array) -> bytes:
-    """Return an output as bytes: numbers little-endian and row-major, strings each behind its length."""
+    """Return an output as bytes: numbers little-endian and row-major, strings each after its length."""
     return join_prefixed(array.ravel().tolist()) if datatype_of(array) == BYTES else to_buffer(array)
 
 
@@ -83,7 +83,7 @@ def _data(name: str, array: Array) -> Any:
 
 
 class TritonBodies:
-    """Answers bodies of the protocol on SageMaker's routes."""
+    """Answers the protocol's bodies on SageMaker's routes."""
 
     media_types = (TRITON_TYPE,)
     reads_attributes = True
@@ -92,7 +92,7 @@ class TritonBodies:
         self._pipeline = pipeline
 
     def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
-        """Answer in this form where the answer has blobs, else in JSON. Raises LightboxError."""
+        """Answer with blobs if the response has some, else in JSON. Raises LightboxError."""
         content = call.content
         assert isinstance(content, Body), "SageMaker's routes take bodies"
         size = parse_content_type(content.content_type).parameters.get(SIZE)
@@ -106,9 +106,9 @@ class TritonBodies:
 
 
 class JsonBodies:
-    """Answers requests of the protocol that come to SageMaker's routes as JSON alone; others go on.
+    """Answers requests of the protocol in plain JSON on SageMaker's routes; passes others on.
 
-    User code that reads bodies gets these too.
+    User code that reads bodies gets these requests too.
     """
 
     media_types = JSON_TYPES
@@ -118,7 +118,7 @@ class JsonBodies:
         self._pipeline = pipeline
 
     def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
-        """Answer in JSON, or have ``answer`` do it. Raises LightboxError."""
+        """Answer in JSON, or call ``answer``. Raises LightboxError."""
         content = call.content
         assert isinstance(content, Body), "SageMaker's routes take bodies"
         if not is_request(content.body, context) or self._goes_to_user_code(call):
@@ -126,7 +126,7 @@ class JsonBodies:
         return _answered(self._pipeline, call, content.body, None, read_attributes(header), context)
 
     def _goes_to_user_code(self, call: Call[Response]) -> bool:
-        """Tell whether a function of the user's reads the body; an unknown model may have one too."""
+        """Return whether a function of the user's reads the body; an unknown model may have one too."""
         try:
             _, handlers = self._pipeline.served(call.model)
         except ModelNotFound:
@@ -142,7 +142,7 @@ def _answered(
     attributes: CustomAttributes,
     context: RequestContext,
 ) -> Response:
-    """Answer a body of SageMaker's routes; ``size`` is the length of its JSON, None where all of it is JSON."""
+    """Answer a body on SageMaker's routes; ``size`` is the length of its JSON, None if all of it is JSON."""
     length, model = (f"Content-Type: {SIZE}", size), call.model or attributes.model
     asked = read_body(pipeline, body, length, model, attributes.version, attributes, context)
     found = predicted(pipeline, asked, model, "", attributes, context)
@@ -151,7 +151,7 @@ def _answered(
 
 
 def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: int) -> Blueprint:
-    """Return the routes; ``max_body_mb`` bounds in MiB what a compressed body unfolds to."""
+    """Return the routes; ``max_body_mb`` limits a decompressed body in MiB."""
     blueprint = Blueprint("Open Inference Protocol", __name__, url_prefix="/v2")
 
     @blueprint.get("")
@@ -184,7 +184,7 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
         """Configuration of a model, as Triton tells it."""
         return _json(repository.model_config(model, version, g.context))
 
-    # Elsewhere it is the path of a model's metadata.
+    # Otherwise the path is that of a model's metadata.
     if pipeline.catalogue.is_fixed and "stats" not in pipeline.models():
 
         @blueprint.get("/models/stats", endpoint="statistics_of_all")

@@ -1,4 +1,4 @@
-"""Bodies of REST inference requests: JSON, and behind it the blobs of the binary tensor extension."""
+"""Bodies of REST inference requests: JSON, followed by the blobs of the binary tensor extension."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from lightbox.codecs.json_numbers import hollowed, parse_values, parsing_bytes
+from lightbox.codecs.json_numbers import parse_around_lists, parse_values, parsing_bytes
 from lightbox.core.error_texts import shown
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.pipeline import Pipeline
@@ -32,25 +32,25 @@ from lightbox.sagemaker.custom_attributes import CustomAttributes
 
 _ELEMENT_BYTES = 80
 _KEYS = ("name", "datatype", "shape", "data")
-"""What an input has in a request that is all JSON."""
+"""The fields of an input in a request of JSON alone."""
 _OBJECT = re.compile(rb"\s*\{")
 _ROWS = re.compile(rb'\s*\{\s*"(?:instances|signature_name)"')
-"""How TensorFlow Serving's requests begin, which need no search through all of a body."""
+"""The beginnings of TensorFlow Serving's requests, to avoid a search in the whole body."""
 _OBJECTS = 'a JSON object with "inputs"'
 
 
 def parse_body(body: bytes, header_length: int | None, context: RequestContext) -> InferRequest:
     """Return the request in ``body``; ``header_length`` is the length of its JSON, None when all of it is JSON.
 
-    Raises MalformedBody and InputMismatch, DeadlineExceeded and what ``Share.hold`` raises.
+    Raises MalformedBody and InputMismatch, DeadlineExceeded and as ``Share.hold``.
     """
     end = len(body) if header_length is None else header_length
     text, blobs = (body, memoryview(b"")) if end == len(body) else (body[:end], memoryview(body)[end:])
-    hollow = hollowed(text, context, len(body))
-    if hollow is not None:  # then no object is made for each number of its long lists
+    partial = parse_around_lists(text, context, len(body))
+    if partial is not None:  # without an object for each number of its long lists
         with suppress(MalformedBody, InputMismatch, TooLarge):
-            found = _request(hollow.values, _Blobs(blobs, len(body), context))
-            if hollow.all_used:
+            found = _request(partial.values, _Blobs(blobs, len(body), context))
+            if partial.all_used:
                 return found
     context.memory.hold(2 * len(body) + parsing_bytes(text), "the JSON")
     found = _request(parse_values(text), _Blobs(blobs, len(body), context))
@@ -59,17 +59,17 @@ def parse_body(body: bytes, header_length: int | None, context: RequestContext) 
 
 
 def is_request(body: bytes, context: RequestContext) -> bool:
-    """Tell whether a body is a request in JSON: its inputs are objects that each have a name, datatype, shape and data.
+    """Return whether a body is a JSON request: its inputs are objects with a name, datatype, shape and data.
 
-    No such list is an input of TensorFlow Serving's form. Raises as ``parse_body``, but not for a body of another form.
+    No such list is an input of TensorFlow Serving's form. Raises as ``parse_body``, except for a body of another form.
     """
     if _ROWS.match(body) or not (_OBJECT.match(body) and all(b'"%s"' % key.encode() in body for key in _KEYS)):
         return False
     with suppress(MalformedBody):
-        hollow = hollowed(body, context)
-        if hollow is None:
+        partial = parse_around_lists(body, context)
+        if partial is None:
             context.memory.hold(len(body) + parsing_bytes(body), "the JSON")
-        found = parse_values(body) if hollow is None else hollow.values
+        found = parse_values(body) if partial is None else partial.values
         document = found[0] if isinstance(found, list) and len(found) == 1 else None
         inputs = document.get("inputs") if isinstance(document, dict) else None
         return isinstance(inputs, list) and bool(inputs) and all(map(_is_tensor, inputs))
@@ -108,7 +108,7 @@ def _request(values: Any, reader: _Blobs) -> InferRequest:
 
 
 class _Blobs:
-    """The bytes behind the JSON, taken from the front in the order of the inputs."""
+    """The bytes after the JSON, consumed in the order of the inputs."""
 
     def __init__(self, data: memoryview, body: int, context: RequestContext) -> None:
         self._data = data
@@ -117,7 +117,7 @@ class _Blobs:
         self._elements = 0
 
     def hold(self, elements: int) -> None:
-        """Hold the memory of so many byte strings more; each has its length in front of it."""
+        """Reserve the memory of this many further byte strings; each follows its length."""
         self._elements += min(elements, len(self._data) // 4)
         self._context.memory.hold(2 * self._body + _ELEMENT_BYTES * self._elements, "the elements")
 
@@ -175,7 +175,7 @@ def _size(name: str, size: Any) -> int:
 
 
 def _without_nulls(found: dict[str, Any]) -> dict[str, Any]:
-    """Some clients write every field, null for those that were not set."""
+    """Drop fields that are null: some clients write every field."""
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -221,7 +221,7 @@ def read_body(
     attributes: CustomAttributes,
     context: RequestContext,
 ) -> InferRequest:
-    """Return what a body asks of a model; ``header`` is where the length of its JSON stands, and what stands there.
+    """Return a body's request; ``header`` has the name and value of the header with the length of its JSON.
 
     Without a length all of the body is JSON; with a length of 0 it is one input. Raises MalformedBody and
     InputMismatch.
@@ -240,7 +240,7 @@ def read_body(
 
 
 def raw_request(body: bytes, signature: SignatureSpec) -> InferRequest:
-    """Return the request whose body is one input's data and nothing else, as a JSON length of 0 says."""
+    """Return the request of a body that is only one input's data, as a JSON length of 0 says."""
     if len(signature.inputs) != 1:
         raise InputMismatch(
             f"a body without JSON is one input; the model {signature.model!r} takes "
@@ -254,7 +254,7 @@ def raw_request(body: bytes, signature: SignatureSpec) -> InferRequest:
 
 
 def _raw_numbers(spec: TensorSpec, body: bytes) -> Array:
-    """Return the numbers of a body; its size settles the one dimension that the signature leaves open."""
+    """Return the numbers of a body; its size determines the one open dimension of the signature."""
     datatype = described(spec)["datatype"]
     size = numpy_dtype(numeric_spec(spec.name, datatype)).itemsize
     shape = spec.shape

@@ -22,7 +22,7 @@ _PARAMETERS: dict[str, Schema] = {"parameters": ref("Parameters")}
 
 
 def schemas(models: Sequence[DescribedModel]) -> dict[str, Schema]:
-    """Return what the protocol's routes refer to: its own schemas, and those of the models."""
+    """Return the schemas of the protocol's routes: its own, and those of the models."""
     kind: dict[str, Schema] = {"name": TEXT, "datatype": TEXT, "shape": _SIZES}
     data: dict[str, Schema] = {"data": {"type": "array"}}
     tensors = array(struct({"name": TEXT, "datatype": TEXT, "shape": array({"type": "integer", "minimum": -1})}))
@@ -31,7 +31,7 @@ def schemas(models: Sequence[DescribedModel]) -> dict[str, Schema]:
     parameters: dict[str, Schema] = {
         "binary_data": {"type": "boolean", "description": "Of an output: return it as a blob."},
         "binary_data_output": {"type": "boolean", "description": "Of a request: return all outputs as blobs."},
-        CLASSIFICATION: {"type": "integer", "minimum": 0, "description": "Of an output: its so many best classes."},
+        CLASSIFICATION: {"type": "integer", "minimum": 0, "description": "Of an output: the number of best classes."},
         "binary_data_size": {"description": "Of an input: bytes of its blob; as text the bytes of each image."},
     }
     return {
@@ -100,7 +100,7 @@ def _response_of(model: DescribedModel) -> Schema:
 
 
 def _shape(spec: TensorSpec) -> Schema:
-    """Return the shape of a tensor: a size for each dimension, the signature's where that fixes one."""
+    """Return the schema of a tensor's shape: a size for each dimension, fixed if the signature's is."""
     if not spec.shape:
         return _SIZES | ({} if spec.shape is None else {"maxItems": 0})
     sizes = [_SIZES["items"] if size is None else {"const": size} for size in spec.shape]
@@ -108,7 +108,7 @@ def _shape(spec: TensorSpec) -> Schema:
 
 
 def _input(spec: TensorSpec) -> Schema:
-    """Return an input in a request that is all JSON, without blobs."""
+    """Return the schema of an input in a request of JSON alone."""
     datatype = described(spec)["datatype"]
     item = TEXT if datatype == BYTES else bounded(spec)
     items = item if spec.shape is not None and len(spec.shape) <= 1 else any_of([item, {"type": "array"}])
@@ -139,9 +139,9 @@ def inference(served: Served, model: DescribedModel | None) -> Operation:
     """Return the operation of a prediction, with a model's own bodies."""
     bodies = (f"{model.name}.infer_request", f"{model.name}.infer_response") if model else None
     sent, got = bodies or ("InferRequest", "InferResponse")
-    about = "Bytes of the JSON at the begin of the body, blobs follow it. 0: all of it is one input."
+    about = "Bytes of the JSON at the beginning of the body, which blobs follow. 0: all of it is one input."
     length = header(JSON_LENGTH, about, {"type": "integer", "minimum": 0})
-    text = "The outputs. JSON with blobs behind it is application/octet-stream."
+    text = "The outputs. JSON followed by blobs is application/octet-stream."
     ok = response(text, {JSON: ref(got), BLOBS: BINARY})
     ok["headers"][MODEL_HEADER] = ref(MODEL_HEADER, "headers")
     ok["headers"][JSON_LENGTH] = {"schema": {"type": "integer", "minimum": 1}}
@@ -155,7 +155,7 @@ def inference(served: Served, model: DescribedModel | None) -> Operation:
 
 
 def _example(model: DescribedModel | None) -> Any:
-    """Return the JSON of a request, None where there is no short one."""
+    """Return an example request in JSON, None if there is no short one."""
     signature = model.default if model else None
     found = zeros(signature) if signature else None
     if signature is None or found is None:

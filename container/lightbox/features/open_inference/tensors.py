@@ -1,4 +1,4 @@
-"""The protocol's tensors: their datatypes and shapes, and where they lie in bodies."""
+"""The protocol's tensors: datatypes, shapes, and their encoding in bodies."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lightbox.model.spec import Array, TensorSpec
 from lightbox.tfs_wire.dtypes import PLAIN, PROTOCOL_NAMES
 
 JSON_LENGTH = "Inference-Header-Content-Length"
-"""The header that tells where the JSON ends, and the tensors behind it begin."""
+"""The header with the length of the JSON, after which the tensors begin."""
 TRITON_TYPE = "application/vnd.sagemaker-triton.binary+json"
-"""A body of the protocol on SageMaker's own route: JSON, and tensors behind it."""
+"""The media type of the protocol's bodies on SageMaker's own route: JSON followed by tensors."""
 BYTES = "BYTES"
 _DTYPES = {name: numpy for numpy, name in PROTOCOL_NAMES.items() if numpy in PLAIN}
 MAX_DIMENSIONS = 32
@@ -29,7 +29,7 @@ _LENGTH = struct.Struct("<I")
 
 
 def numeric_spec(name: str, datatype: str) -> TensorSpec:
-    """Return an input of numbers, of whatever shape; raise InputMismatch for an unknown datatype."""
+    """Return an input of numbers of any shape; raise InputMismatch for an unknown datatype."""
     if datatype not in _DTYPES:
         raise InputMismatch(
             f"input {name}: expected one of the datatypes {', '.join(sorted(_DTYPES))}, {BYTES}; got {datatype[:40]!r}"
@@ -38,7 +38,7 @@ def numeric_spec(name: str, datatype: str) -> TensorSpec:
 
 
 def datatype_of(array: Array) -> str:
-    """Return the datatype that an output has; one without a name here is told as numpy does."""
+    """Return an output's datatype, or numpy's name if the protocol has none."""
     return BYTES if array.dtype.kind in "OSU" else PROTOCOL_NAMES.get(array.dtype.name, array.dtype.name.upper())
 
 
@@ -50,25 +50,25 @@ def described(spec: TensorSpec) -> dict[str, Any]:
 
 
 def configured(spec: TensorSpec) -> dict[str, Any]:
-    """Return an input or output as Triton's model configuration has it."""
-    told = described(spec)
-    kind = told["datatype"]
+    """Return an input or output in the form of Triton's model configuration."""
+    tensor = described(spec)
+    kind = tensor["datatype"]
     known = {BYTES: "TYPE_STRING", **{name: f"TYPE_{name}" for name in (*_DTYPES, "BF16")}}
-    return {"name": told["name"], "data_type": known.get(kind, "TYPE_INVALID"), "dims": told["shape"]}
+    return {"name": tensor["name"], "data_type": known.get(kind, "TYPE_INVALID"), "dims": tensor["shape"]}
 
 
 def checked_shape(name: str, shape: Any) -> tuple[int, ...]:
-    """Return a tensor's shape; raise InputMismatch for what is none."""
+    """Return a tensor's shape; raise InputMismatch for an invalid one."""
     sizes: Sequence[Any] = shape if isinstance(shape, list | tuple) else [None]
     if len(sizes) > MAX_DIMENSIONS or any(type(size) is not int or size < 0 for size in sizes):
         raise InputMismatch(f"input {name}: expected a shape such as [1,224,224,3], got {shown(shape, 80)}")
-    if math.prod(size or 1 for size in sizes) > _MOST_VALUES:  # a 0 among them would hide the others, not from numpy
+    if math.prod(size or 1 for size in sizes) > _MOST_VALUES:  # numpy refuses large sizes even beside a 0
         raise InputMismatch(f"input {name}: expected a shape of at most {_MOST_VALUES} values, got {shown(shape, 80)}")
     return tuple(sizes)
 
 
 def from_buffer(name: str, datatype: str, shape: tuple[int, ...], data: bytes | memoryview) -> Array:
-    """Return the numbers of a blob, little-endian and row-major; raise InputMismatch when its size is another."""
+    """Return the numbers of a blob, little-endian and row-major; raise InputMismatch for another size."""
     dtype = numpy_dtype(numeric_spec(name, datatype))
     wanted = math.prod(shape) * dtype.itemsize
     if len(data) != wanted:
@@ -84,7 +84,7 @@ def to_buffer(array: Array) -> bytes:
 
 
 def parse_sizes(name: str, text: str) -> list[int]:
-    """Return the sizes in a ``binary_data_size`` that is text; raise MalformedBody for what is none."""
+    """Return the sizes in a ``binary_data_size`` of text; raise MalformedBody for an invalid one."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
         raise MalformedBody(f"input {name}: binary_data_size: expected sizes such as '9821,12302', got {text[:80]!r}")
@@ -92,9 +92,9 @@ def parse_sizes(name: str, text: str) -> list[int]:
 
 
 def split_bare(name: str, data: memoryview, sizes: Sequence[int], count: int) -> list[bytes]:
-    """Return the elements of a blob whose sizes were given one by one.
+    """Return the elements of a blob with explicit sizes.
 
-    A single size may stand for the blob of prefixed elements too: it is read so when exactly ``count`` fit.
+    A single size may also mean a blob of prefixed elements: it does when exactly ``count`` of them fit.
     """
     if len(sizes) == 1:
         found = split_prefixed(data, count)
@@ -122,7 +122,7 @@ def split(name: str, data: memoryview, count: int) -> list[bytes]:
 
 
 def split_prefixed(data: memoryview, count: int) -> list[bytes] | None:
-    """Return exactly ``count`` elements that fill the blob, or None where it is not made of such."""
+    """Return exactly ``count`` elements that fill the blob, or None if it has another form."""
     elements: list[bytes] = []
     at = 0
     while at < len(data) and len(elements) < count:
@@ -137,12 +137,12 @@ def split_prefixed(data: memoryview, count: int) -> list[bytes] | None:
 
 
 def join_prefixed(elements: Iterable[bytes]) -> bytes:
-    """Return a blob of byte strings, each behind its length."""
+    """Return a blob of byte strings, each after its length."""
     return b"".join(_LENGTH.pack(len(element)) + element for element in elements)
 
 
 def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Array:
-    """Return the tensor; strings are taken as UTF-8. Raises InputMismatch when shape or values do not fit."""
+    """Return the tensor; strings become UTF-8. Raises InputMismatch for values that do not fit the shape."""
     if isinstance(data, NumberList):
         return _long_list(name, datatype, shape, data)
     values, sizes = _flat(name, data, len(shape))
@@ -156,7 +156,7 @@ def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Ar
 
 
 def _long_list(name: str, datatype: str, shape: tuple[int, ...], data: NumberList) -> Array:
-    """Return what ``read_data`` would; raise InputMismatch, for one reason or another, where it must look."""
+    """Return the same as ``read_data`` for a long list; raise InputMismatch if it must be read as values."""
     spec = numeric_spec(name, datatype)
     found = data.array(read_as(spec))
     if found is None or found.size != math.prod(shape) or (found.ndim > 1 and found.shape != shape):
@@ -165,7 +165,7 @@ def _long_list(name: str, datatype: str, shape: tuple[int, ...], data: NumberLis
 
 
 def _flat(name: str, data: Any, rank: int) -> tuple[list[Any], list[int]]:
-    """Return the values, row-major, and the sizes of the lists that they were nested in."""
+    """Return the values, row-major, and the sizes of their nested lists."""
     if not isinstance(data, list):
         raise InputMismatch(f"input {name}: data: expected a list, got {type(data).__name__}")
     values, sizes = data, [len(data)]

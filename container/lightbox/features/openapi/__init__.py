@@ -1,4 +1,4 @@
-"""``GET /openapi.json``: OpenAPI 3.1 of what this start serves, made when it is asked for."""
+"""``GET /openapi.json``: OpenAPI 3.1 of this start, made on request."""
 
 from __future__ import annotations
 

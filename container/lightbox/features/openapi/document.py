@@ -1,4 +1,4 @@
-"""The document: what the views of the app's routes tell, the table of errors, and schemas of the models' signatures."""
+"""The document: the described views of the app, the table of errors, and schemas of the models' signatures."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _PATH: Mapping[str, tuple[str, Schema]] = {
 _MODEL = ("The model's name.", MODEL_NAME)
 _ERROR = {JSON: ref("Error")}
 _NO_NAME = "\ufffd"
-"""A signature that no model has: asking for it tells which ones there are."""
+"""A signature that no model has: the error for it lists the existing ones."""
 
 
 def openapi_blueprint(services: Services) -> Blueprint:
-    """Return the route. No observer hears of its requests: they are nobody's predictions."""
+    """Return the route. Its requests are not observed, as they are not predictions."""
     blueprint = Blueprint(_TAG, __name__)
 
     @blueprint.get("/openapi.json")
@@ -71,13 +71,13 @@ def openapi_blueprint(services: Services) -> Blueprint:
 
 
 def document(served: Served, app: Flask) -> dict[str, Any]:
-    """Return OpenAPI 3.1 of the app's routes, and of those that the supervisor answers.
+    """Return OpenAPI 3.1 of the routes of the app and of the supervisor.
 
-    A route without a description is left out: a test finds it.
+    A route without a description is left out; a test detects it.
     """
     paths: dict[str, Any] = {}
-    security = {name: way for told in served.descriptions for name, way in told.security.items()}
-    open_to_all = {path for told in served.descriptions for path in told.probes}
+    security = {name: way for description in served.descriptions for name, way in description.security.items()}
+    open_to_all = {path for description in served.descriptions for path in description.probes}
     schemes = {"securitySchemes": security} if security else {}
     secured: dict[str, Any] = {"security": [{name: []} for name in security]} if security else {}
     for rule, method, operation in [*_of_workers(served, app), *_of_supervisor(served)]:
@@ -103,9 +103,9 @@ def document(served: Served, app: Flask) -> dict[str, Any]:
 
 
 def views(app: Flask) -> Iterator[tuple[str, str, str, Described | None]]:
-    """Return rule, method, endpoint and description of what callers may ask the app for.
+    """Return rule, method, endpoint and description of the app's routes for callers.
 
-    Without those of the supervisor, and what refuses the rest of a path.
+    Without those of the supervisor, and those that refuse the rest of a path.
     """
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule):
         if not rule.rule.startswith("/internal/") and "<path:" not in rule.rule:
@@ -115,30 +115,30 @@ def views(app: Flask) -> Iterator[tuple[str, str, str, Described | None]]:
 
 
 def _of_workers(served: Served, app: Flask) -> Iterator[tuple[str, str, Operation]]:
-    """Return the operations: for each model one of its own and, where others may come, one for any model."""
-    for rule, method, endpoint, told in views(app):
-        if told is None or (told.changes_models and not served.any_model):
+    """Return the operations: one for each model and, if others may be loaded, one for any model."""
+    for rule, method, endpoint, description in views(app):
+        if description is None or (description.changes_models and not served.any_model):
             continue
         tag, _, name = endpoint.rpartition(".")
-        whose: list[DescribedModel | None] = [*served.models] if told.by_model else []
-        for model in [*whose, None] if served.any_model or not told.by_model else whose:
-            operation = deepcopy(told.describe(served, model))
+        models: list[DescribedModel | None] = [*served.models] if description.by_model else []
+        for model in [*models, None] if served.any_model or not description.by_model else models:
+            operation = deepcopy(description.describe(served, model))
             own_id = f"{name}.{model.name}" if model else name
-            operation |= {"summary": told.summary, "operationId": own_id, "tags": [tag]}
+            operation |= {"summary": description.summary, "operationId": own_id, "tags": [tag]}
             yield rule.replace("<model>", model.name) if model else rule, method, operation
 
 
 def _of_supervisor(served: Served) -> Iterator[tuple[str, str, Operation]]:
-    probes = [(told.tag, *probe) for told in served.descriptions for probe in told.probes.items()]
+    probes = [(description.tag, *probe) for description in served.descriptions for probe in description.probes.items()]
     for tag, path, probe in probes:
         states = probe(True)
         ok = {JSON: struct({name: {"const": state} for name, state in states.items()})} if states else {}
-        failed = response("Not yet, or not any more.", {JSON: _error(*states)}, by_worker=False)
+        failed = response("Not ready.", {JSON: _error(*states)}, by_worker=False)
         failed["headers"]["Retry-After"] = ref("Retry-After", "headers")
         found = {"200": response("Yes.", ok, by_worker=False), "503": failed}
         yield path, "GET", _front(tag, probe.__name__, probe.__doc__ or "", found)
     if served.settings.metrics:
-        found = {"200": response("As it is now.", {"text/plain": TEXT}, by_worker=False)}
+        found = {"200": response("The current values.", {"text/plain": TEXT}, by_worker=False)}
         yield "/metrics", "GET", _front(_TAG, "metrics", "Metrics for Prometheus.", found)
 
 
@@ -159,7 +159,7 @@ def _components(served: Served) -> dict[str, Any]:
         REQUEST_ID_HEADER: {"description": "The request's id, as in the log.", "required": True, "schema": TEXT},
         SERVER_TIMING: {"description": "Milliseconds of each stage.", "required": True, "schema": TEXT},
         MODEL_HEADER: {
-            "description": "The model that has answered, as name/version; its name where a handler calls it by itself.",
+            "description": "The answering model, as name/version; its name alone if a handler calls it by itself.",
             "schema": TEXT,
         },
         "Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}},
@@ -175,7 +175,7 @@ def _components(served: Served) -> dict[str, Any]:
 
 
 def _error(*states: str) -> Schema:
-    """Return the error body, which may have the states of a probe."""
+    """Return the schema of the error body, which may have the fields of a probe."""
     error: dict[str, Schema] = {
         "error": {"type": "string", "description": "What was expected and what came, in a sentence."},
         "code": {"type": "string", "enum": [*STATUS_OF_CODE]},
@@ -192,7 +192,7 @@ def _model_error() -> Schema:
 
 
 def _error_responses() -> dict[str, Any]:
-    """Return a response for each status of an error, with the codes that have it, and those without a code's status."""
+    """Return a response for each status of an error, with its codes, and for statuses without a code."""
     codes = {408: ["deadline_exceeded"], 414: ["bad_request"], 431: ["bad_request"]}
     for code, status in STATUS_OF_CODE.items():
         codes.setdefault(status.http, []).append(code)
@@ -216,12 +216,12 @@ def _error_responses() -> dict[str, Any]:
 def _version() -> str:
     try:
         return version("lightbox-serve")
-    except PackageNotFoundError:  # the image has the sources alone
+    except PackageNotFoundError:  # the image has only the sources
         return "0"
 
 
 def _models(pipeline: Pipeline, context: RequestContext) -> list[DescribedModel]:
-    """Return the models that can be asked for now, the default one first; one that cannot answer is left out."""
+    """Return the models that answer now, the default one first; failing ones are left out."""
     names = pipeline.models()
     with suppress(LightboxError):
         default = pipeline.served()[0].name

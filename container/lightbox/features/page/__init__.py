@@ -1,4 +1,4 @@
-"""The page at ``/`` and ``/ui``: files that nginx serves by itself, and what of this start they need to know."""
+"""The page at ``/`` and ``/ui``: static files served by nginx, and a JSON file with facts about this start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-"""The page loads nothing from elsewhere, and nobody may frame it."""
+"""The page loads nothing from other sites, and no site may frame it."""
 
 
 class PageSettings(BaseModel):
@@ -39,7 +39,7 @@ class PageSettings(BaseModel):
 
 
 class Page(Feature):
-    """Files that nginx serves by itself, and what of this start they need to know."""
+    """Static files served by nginx, and a JSON file with facts about this start."""
 
     name = "page"
     settings = PageSettings
@@ -51,7 +51,7 @@ class Page(Feature):
 
     @override
     def prepare(self, start: Start) -> None:
-        """Write what the page needs and no other route tells: wires, the default model, limits, what is on."""
+        """Write the facts that no route has: transports, the default model, limits, enabled features."""
         facts = {
             "default_model": start.plan.default_model,
             "wires": [str(name) for name in start.plan.wires.names],

@@ -1,4 +1,4 @@
-"""Sessions that keep an image each: decode once, ask many."""
+"""Sessions that keep one image each: decode once, predict many times."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
     from lightbox.core.pipeline import Pipeline
-    from lightbox.core.request import Around
+    from lightbox.core.request import Middleware
     from lightbox.features.sessions.store import SessionStore
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
     from lightbox.processes.start import Start
 
 OPEN = Metric("lightbox_sessions", "Open sessions.")
-BYTES = Metric("lightbox_session_bytes", "Bytes that the images of sessions take.")
+BYTES = Metric("lightbox_session_bytes", "Bytes of the images of all sessions.")
 
 
 class SessionSettings(BaseModel):
@@ -48,9 +48,7 @@ class Sessions(Feature):
     settings = SessionSettings
     gauges = (OPEN, BYTES)
     headers: ClassVar[Mapping[str, str]] = {
-        "X-Amzn-SageMaker-Session-Id": (
-            "expected no such header, as sessions are off; LIGHTBOX_SESSIONS=true enables them"
-        )
+        "X-Amzn-SageMaker-Session-Id": ("sessions are off: set LIGHTBOX_SESSIONS=true, or leave out the header")
     }
 
     @override
@@ -71,9 +69,9 @@ class Sessions(Feature):
 
     @override
     def tasks(self, start: Start) -> Iterable[Coroutine[Any, Any, None]]:
-        from lightbox.features.sessions.cleaner import keep_clean
+        from lightbox.features.sessions.cleaner import expire_sessions
 
-        yield keep_clean(self._store(start.settings, start.run_dir.path))
+        yield expire_sessions(self._store(start.settings, start.run_dir.path))
 
     @override
     def measure(self, run_dir: Path) -> Mapping[Metric, float]:
@@ -82,7 +80,7 @@ class Sessions(Feature):
         return dict(zip((OPEN, BYTES), SessionStore(run_dir / FOLDER, 0, 0, 0).usage(), strict=True))
 
     @override
-    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:
+    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Middleware]:
         from lightbox.features.sessions.requests import SessionRequests
 
         yield SessionRequests(self._store(settings, run_dir))
@@ -106,7 +104,7 @@ class Sessions(Feature):
             },
             requests={JSON: [ref("SessionRequest")]},
             responses={JSON: [ref("Session")]},
-            without_body="With a session's id: empty, to ask about the image that the session keeps.",
+            without_body="With a session's id: empty, to predict with the image of the session.",
         )
 
     def _store(self, settings: Settings, run_dir: Path) -> SessionStore:

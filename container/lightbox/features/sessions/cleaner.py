@@ -10,12 +10,12 @@ from lightbox.features.sessions.store import SessionStore
 PAUSE_SECONDS = 1.0
 
 
-async def keep_clean(sessions: SessionStore) -> None:
-    """Remove what has expired about once a second, for ever.
+async def expire_sessions(sessions: SessionStore) -> None:
+    """Remove expired sessions about once a second, forever.
 
-    Workers refuse a session from the moment of its expiry: this gives its memory back.
+    Workers refuse a session from the moment of its expiry: this releases its memory.
     """
     while True:
-        with suppress(OSError):  # a folder that somebody removed is no reason to end
+        with suppress(OSError):  # such as a removed folder
             sessions.remove_expired()
         await asyncio.sleep(PAUSE_SECONDS)

@@ -1,6 +1,6 @@
 """Sessions on SageMaker's routes.
 
-The headers are those of botocore's model of ``InvokeEndpoint``; a session is opened and closed by the bodies of
+The headers are those of botocore's model of ``InvokeEndpoint``. Sessions are opened and closed with the bodies of
 aws/model-hosting-container-standards, ``{"requestType": "NEW_SESSION"}`` and ``{"requestType": "CLOSE"}`` (ADR 083).
 """
 
@@ -25,9 +25,9 @@ SESSION = HEADER
 NEW_HEADER = "X-Amzn-SageMaker-New-Session-Id"
 CLOSED_HEADER = "X-Amzn-SageMaker-Closed-Session-Id"
 _OPEN_INFERENCE = "application/vnd.sagemaker-triton.binary+json"
-"""SageMaker's type for bodies of that protocol, which name their own inputs."""
+"""SageMaker's media type for bodies of that protocol, which name their own inputs."""
 _LONGEST_REQUEST = 1024
-"""Bytes of a body that may be a requestType; others are not parsed for it."""
+"""Longest body that may be a requestType; longer ones are not parsed for it."""
 
 
 class SessionRequests:
@@ -40,38 +40,38 @@ class SessionRequests:
         self._store = store
 
     def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
-        """Answer with the session that the request's header names, or as without sessions where there is none.
+        """Answer with the session in the request's header; without the header, call ``answer``.
 
-        Raises UnknownSession, BadRequest, and what the store and ``answer`` raise.
+        Raises UnknownSession, BadRequest, and as the store and ``answer`` do.
         """
         asked, content = header(SESSION), call.content
         assert isinstance(content, Body), "SageMaker's routes take bodies"
         if asked is not None and parse_content_type(content.content_type).name == _OPEN_INFERENCE:
-            raise BadRequest(f"{SESSION}: expected no such header with a body of the Open Inference Protocol")
+            raise BadRequest(f"{SESSION}: a body of the Open Inference Protocol cannot belong to a session")
         wanted = _request_type(content)
         if asked == NEW or (asked is None and wanted == NEW):
             if wanted == CLOSE:
                 raise BadRequest(f"{SESSION}: expected the id of the session to close, got {NEW}")
-            session = _noted(self._store.open(), context)
+            session = _note_session(self._store.open(), context)
             if wanted == NEW or not content.body:
-                return _told(NEW_HEADER, session.header, session)
-            return self._begun(session, call, content, context, answer)
+                return _session_response(NEW_HEADER, session.header, session)
+            return self._answer_first(session, call, content, context, answer)
         if asked is None:
             if wanted == CLOSE:
-                raise BadRequest(f"{SESSION}: expected the id of the session to close, got no such header")
+                raise BadRequest(f"{SESSION}: expected the id of the session to close, the header is missing")
             return answer(call, context)
-        session = _noted(self._store.find(asked), context)
+        session = _note_session(self._store.find(asked), context)
         if wanted == NEW:
             raise BadRequest(f"requestType: expected {CLOSE} with a session's id, got {NEW}")
         if wanted == CLOSE:
             self._store.close(session)
-            return _told(CLOSED_HEADER, session.id, session)
+            return _session_response(CLOSED_HEADER, session.id, session)
         return answer(replace(call, content=self._content(session, content, context)), context)
 
-    def _begun(
+    def _answer_first(
         self, session: Session, call: Call[Response], content: Body, context: RequestContext, answer: Answer
     ) -> Response:
-        """Have a session's first request answered; without an answer there is no session."""
+        """Answer a session's first request; if it fails, there is no session."""
         try:
             response = answer(replace(call, content=self._content(session, content, context)), context)
         except Exception:
@@ -81,23 +81,23 @@ class SessionRequests:
         return replace(response, headers={**response.headers, NEW_HEADER: session.header})
 
     def _content(self, session: Session, content: Body, context: RequestContext) -> Body:
-        """Return what a request of a session asks about: the image that is kept, now or since an earlier request."""
+        """Return the content of a session's request with its image, new or kept from an earlier request."""
         if not content.body:
-            return self._kept(session, content, context)
+            return self._keep_image(session, content, context)
         if not content.is_one_image:
             return content
         self._keep(session, content, context)
         original = content.body if content.crop is None else None
         return content.showing(Picture(self._opener(session, content.crop), original))
 
-    def _kept(self, session: Session, content: Body, context: RequestContext) -> Body:
+    def _keep_image(self, session: Session, content: Body, context: RequestContext) -> Body:
         with context.stage("session"):
             image = self._store.image(session)
         if image is None:
-            raise BadRequest("the body: expected an image, as the session keeps none yet; got 0 bytes")
-        context.note(spared_ms=round(image.decode_seconds * 1000, 3), spared_bytes=image.sent_bytes)
+            raise BadRequest("the body: expected an image, as the session has none yet; got 0 bytes")
+        context.note(saved_ms=round(image.decode_seconds * 1000, 3), saved_bytes=image.sent_bytes)
         context.timings.append(
-            f'spared;dur={image.decode_seconds * 1000:.3f};desc="decode and {image.sent_bytes} bytes"'
+            f'saved;dur={image.decode_seconds * 1000:.3f};desc="decode and {image.sent_bytes} bytes"'
         )
         return content.showing(Picture(self._opener(session, content.crop)))
 
@@ -116,7 +116,7 @@ class SessionRequests:
             with context.stage("session"):
                 kept = self._store.image(session)
                 if kept is None:
-                    raise BadRequest("the body: expected an image, as the session keeps none any more; got 0 bytes")
+                    raise BadRequest("the body: expected an image, as the session has none any more; got 0 bytes")
                 image = as_rgbx(kept.pixels, (kept.width, kept.height))
                 found = Opened(image, image.size) if crop is None else cut(image, crop)
                 return found._replace(pixels=in_mode(found.pixels, mode))
@@ -124,13 +124,13 @@ class SessionRequests:
         return opened
 
 
-def _noted(session: Session, context: RequestContext) -> Session:
+def _note_session(session: Session, context: RequestContext) -> Session:
     context.note(session=session.label)
     return session
 
 
 def _request_type(content: Body) -> str | None:
-    """Return what a body asks of a session; None for a body that is a prediction's."""
+    """Return the requestType of a body; None for a prediction's body."""
     if len(content.body) > _LONGEST_REQUEST or b'"requestType"' not in content.body:
         return None
     if parse_content_type(content.content_type).name not in ("", JSON):
@@ -149,6 +149,6 @@ def _request_type(content: Body) -> str | None:
     return str(document["requestType"])
 
 
-def _told(header: str, value: str, session: Session) -> Response:
-    """Return the answer to a request that asks no model."""
+def _session_response(header: str, value: str, session: Session) -> Response:
+    """Return the response to a request without a prediction."""
     return Response(orjson.dumps({"session": session.id}), JSON, {header: value})

@@ -1,9 +1,9 @@
-"""Sessions that keep an image each, in files that all workers share; the supervisor removes those that have expired.
+"""Sessions with one image each, in files that all workers share; the supervisor removes expired ones.
 
-A session is one file in a folder for the owner alone, in memory (/dev/shm) where there is room. Its name is a hash of
-the session's id, so that neither the folder nor a log tells an id. It begins with the time of its expiry and the size
-of the image; raw RGBX pixels follow, which readers map. Files are replaced as a whole, by renaming. Who counts, makes
-or replaces files holds the lock of the folder; readers hold nothing.
+A session is one file in a private folder, in memory (/dev/shm) if there is room. Its name is a hash of the session's
+id, so that neither the folder nor a log reveals an id. It begins with the expiry time and the size of the image; raw
+RGBX pixels follow, which readers map. Files are replaced atomically by renaming. Counting, creating and replacing files
+needs the folder's lock; reading needs none.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lightbox.core.errors import BadRequest, TooLarge, Unavailable
-from lightbox.machine.shared_files import PARTIAL, held, hold, let_go, mapped, replace_file
+from lightbox.machine.shared_files import PARTIAL, held, hold, mapped, release, replace_file
 
 FOLDER = "sessions"
-"""Name in the run directory of the folder, or of the link to it."""
+"""Name of the folder, or of a link to it, in the run directory."""
 HEADER = "X-Amzn-SageMaker-Session-Id"
 NEW, CLOSE = "NEW_SESSION", "CLOSE"
 MEMORY_SETTING = "a quarter of LIGHTBOX_REQUEST_MEMORY_MB"
 MAX_SESSIONS = 1000
 
 _ID = re.compile(r"[a-zA-Z0-9](?:-*[a-zA-Z0-9])*")
-"""As botocore's model of the API has it."""
+"""The form of ids in botocore's model of the API."""
 _LONGEST_ID = 256
 _KEPT = struct.Struct("<dIIdQ")
-"""Expiry in seconds since the epoch, width, height, seconds of decoding, bytes that were sent."""
+"""Expiry in seconds since the epoch, width, height, seconds of decoding, bytes of the original."""
 _PIXEL = 4
-"""Bytes of one: as the compiled resize reads them, which then needs no copy."""
+"""Bytes of a pixel, as the compiled resize reads them without a copy."""
 _SUFFIX, _TURN = ".session", "turn"
 
 
 class UnknownSession(BadRequest):
-    """No session of this id is open: there never was one, it has expired, or it was closed."""
+    """No session of this id is open: it never existed, has expired, or was closed."""
 
     code = "unknown_session"
 
 
 @dataclass(frozen=True)
 class KeptImage:
-    """An image of a session: ``pixels`` are its rows, RGBX. Decoding it took so many seconds, sending it so many bytes.
+    """An image of a session: ``pixels`` are its rows, RGBX, with the seconds of decoding and the bytes of the original.
 
-    The pixels stay readable after the session's end, as long as somebody has them.
+    The pixels stay readable after the session's end, as long as they are referenced.
     """
 
     width: int
@@ -63,14 +63,14 @@ class KeptImage:
 
 @dataclass(frozen=True)
 class Session:
-    """An open session: its id, and when it ends, in seconds since the epoch."""
+    """An open session: its id, and its end in seconds since the epoch."""
 
     id: str
     expires: float
 
     @property
     def label(self) -> str:
-        """What logs call it: enough to find its requests, not enough to send one."""
+        """Its name in logs: enough to find its requests, not enough to send one."""
         return _hash(self.id)[:12]
 
     @property
@@ -80,35 +80,35 @@ class Session:
 
 
 class SessionStore:
-    """The sessions of a container; one object for each process, safe to use from several threads."""
+    """The sessions of a container. One instance per process, safe to use from several threads."""
 
     def __init__(self, folder: Path, seconds: float, most: int, most_bytes: int) -> None:
-        """Sessions end after ``seconds``; there are at most ``most``, of ``most_bytes`` together."""
+        """Sessions end after ``seconds``; at most ``most`` are open, with ``most_bytes`` together."""
         self._folder = folder
         self._seconds = seconds
         self._most = most
         self._most_bytes = most_bytes
 
     def open(self) -> Session:
-        """Return a new session without an image. Raises Unavailable when there are as many as may be."""
+        """Return a new session without an image. Raises Unavailable at the limit."""
         session = Session(secrets.token_hex(16), float(math.ceil(time.time() + self._seconds)))
         with held(self._folder / _TURN):
             if self._count() >= self._most:
                 self._remove_expired()
             if self._count() >= self._most:
-                raise Unavailable(f"try again: {self._most} sessions are open, and there may be no more")
+                raise Unavailable(f"try again: {self._most} sessions are open, which is the limit")
             replace_file(self._path(session.id), _KEPT.pack(session.expires, 0, 0, 0.0, 0))
         return session
 
     def find(self, session_id: str) -> Session:
-        """Return an open session. Raises UnknownSession, which does not tell ended ones from those that never were."""
+        """Return an open session. Raises UnknownSession, the same for ended and for invented ids."""
         if len(session_id) <= _LONGEST_ID and _ID.fullmatch(session_id):
             with suppress(FileNotFoundError), self._path(session_id).open("rb") as file:
                 expires: float = _KEPT.unpack(file.read(_KEPT.size))[0]
                 if expires > time.time():
                     return Session(session_id, expires)
         raise UnknownSession(
-            f"{HEADER}: expected {NEW}, or the id of an open session; the one that came was never opened here, "
+            f"{HEADER}: expected {NEW}, or the id of an open session; the sent id was never opened, "
             "has expired or was closed"
         )
 
@@ -119,7 +119,7 @@ class SessionStore:
             self._path(session.id).unlink()
 
     def check_size(self, width: int, height: int) -> None:
-        """Raise TooLarge for an image that no session can keep."""
+        """Raise TooLarge for an image that exceeds the memory of all sessions."""
         size = _PIXEL * width * height
         if size > self._most_bytes:
             raise TooLarge(
@@ -137,8 +137,8 @@ class SessionStore:
     ) -> None:
         """Keep an image of ``size`` (width, height), in place of an earlier one; ``rows`` are its RGBX pixels in parts.
 
-        Raises TooLarge for what never fits, Unavailable for what does not fit now, and UnknownSession if the session
-        has ended meanwhile.
+        Raises TooLarge if it never fits, Unavailable if it does not fit now, and UnknownSession if the session has
+        ended meanwhile.
         """
         width, height = size
         self.check_size(width, height)
@@ -149,11 +149,11 @@ class SessionStore:
                 file.write(_KEPT.pack(session.expires, width, height, decode_seconds, sent_bytes))
                 file.writelines(rows)
             with held(self._folder / _TURN):
-                self.find(session.id)  # else a file would come back that was removed
+                self.find(session.id)  # otherwise a removed file would reappear
                 partial.rename(path)
 
     def image(self, session: Session) -> KeptImage | None:
-        """Return the image of a session, None where none is kept. Raises UnknownSession."""
+        """Return the image of a session, None if there is none. Raises UnknownSession."""
         try:
             kept = mapped(self._path(session.id))
         except FileNotFoundError:
@@ -163,15 +163,15 @@ class SessionStore:
         return KeptImage(width, height, kept[_KEPT.size :], seconds, sent) if width else None
 
     def remove_expired(self) -> None:
-        """Remove what has expired, and what writers that were killed have left; nothing while another has the lock."""
+        """Remove expired sessions, and files of killed writers; do nothing while another process has the lock."""
         if (turn := hold(self._folder / _TURN)) is not None:
             try:
                 self._remove_expired()
             finally:
-                let_go(turn)
+                release(turn)
 
     def usage(self) -> tuple[int, int]:
-        """Return how many sessions are open, and the bytes of their images; none where there is no folder."""
+        """Return the number of open sessions, and the bytes of their images; zeros without a folder."""
         try:
             return self._count(), self._bytes()
         except FileNotFoundError:
@@ -187,13 +187,13 @@ class SessionStore:
         for partial in self._folder.glob(f"*{PARTIAL}"):
             if (writer := hold(partial, flags=os.O_RDWR)) is not None:
                 partial.unlink(missing_ok=True)
-                let_go(writer)
+                release(writer)
 
     @contextmanager
     def _reserved(self, path: Path, session: Session, length: int) -> Iterator[tuple[Path, int]]:
-        """Give a file for ``length`` bytes of pixels, which count from now on.
+        """Yield a file for ``length`` bytes of pixels, which count from now on.
 
-        The old image goes first where there is no room otherwise.
+        The old image is removed first if there is no room otherwise.
         """
         partial = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{PARTIAL}")
         with held(self._folder / _TURN):
@@ -208,13 +208,13 @@ class SessionStore:
                 replace_file(path, _KEPT.pack(session.expires, 0, 0, 0.0, 0))
             # Held until it is closed: the file has a living writer.
             descriptor = hold(partial, flags=os.O_RDWR | os.O_CREAT | os.O_EXCL)
-            assert descriptor is not None, "nobody else knows it"
+            assert descriptor is not None, "the name is random"
             os.ftruncate(descriptor, _KEPT.size + length)
         try:
             yield partial, descriptor
         finally:
             partial.unlink(missing_ok=True)
-            let_go(descriptor)
+            release(descriptor)
 
     def _files(self) -> Iterator[Path]:
         return self._folder.glob(f"*{_SUFFIX}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lightbox.processes.start import Start
 
 RENEW_SIGNAL = signal.SIGWINCH
-"""Tells the process that holds streams to end the open ones. Before it handles the signal, it ignores it."""
+"""Makes the streams process end the open streams. The process ignores it until its handler is set."""
 OPEN = Metric("lightbox_streams", "Open streams of frames.")
 DROPPED = Metric("lightbox_stream_frames_dropped", "Frames that streams with latest=true dropped.")
 
@@ -37,7 +37,7 @@ class StreamSettings(BaseModel):
 
 
 class Streams(Feature):
-    """A process that holds the streams, behind nginx; each frame is a request to nginx."""
+    """A process that holds the streams behind nginx; each frame is a request to nginx."""
 
     name = "streams"
     settings = StreamSettings

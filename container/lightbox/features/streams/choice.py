@@ -1,4 +1,4 @@
-"""What a stream asks of each frame: the pairs of the opening's query and of text frames."""
+"""The options of a stream's frames: the pairs of the opening request's query and of text frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from lightbox.core.errors import BadRequest
 
 FRAME_TYPE = "application/x-image"
-"""The content type of frames that name none: any image format."""
+"""The default content type of frames: any image format."""
 _MOST_PAIRS, _MOST_CHARACTERS = 50, 1024
 _TRUTH = {"true": True, "false": False}
 
@@ -34,7 +34,7 @@ class Choice:
         return found
 
     def with_pairs(self, pairs: Iterable[tuple[str, str]]) -> Choice:
-        """Return the choice with these pairs in place of earlier ones of their names. Raises BadRequest."""
+        """Return the options with these pairs in place of earlier ones of the same names. Raises BadRequest."""
         chosen = replace(self, attributes=dict(self.attributes))
         for name, value in pairs:
             _check(name, value)
@@ -55,7 +55,7 @@ class Choice:
 
 
 def from_query(query: str) -> Choice:
-    """Return what the query of the opening request chooses. Raises BadRequest."""
+    """Return the options in the query of the opening request. Raises BadRequest."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_PAIRS)
     except ValueError:
@@ -64,7 +64,7 @@ def from_query(query: str) -> Choice:
 
 
 def from_text(text: str, before: Choice) -> Choice:
-    """Return what a text frame, ``name=value,name=value``, makes of the choice before. Raises BadRequest."""
+    """Return the options after a text frame, ``name=value,name=value``. Raises BadRequest."""
     pairs = []
     for part in text[: 2 * _MOST_CHARACTERS].split(","):
         name, equals, value = part.partition("=")
@@ -75,6 +75,6 @@ def from_text(text: str, before: Choice) -> Choice:
 
 
 def _check(name: str, value: str) -> None:
-    """Raise BadRequest for what does not fit into a header, or would be several pairs there."""
+    """Raise BadRequest for a name or value that is invalid in a header, or would be several pairs in it."""
     if not (name and (name + value).isascii() and (name + value).isprintable()) or "," in name + value or "=" in name:
         raise BadRequest(f"{name[:100]!r}: expected a name and a value of plain ASCII, no commas; got {value[:100]!r}")

@@ -1,4 +1,4 @@
-"""Sends each frame to nginx as a POST of /invocations: frames and requests share admission and answers."""
+"""Sends each frame to nginx as a POST of /invocations: frames and requests share limits and responses."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ _TIMING = re.compile(r"([\w-]+);dur=([\d.]+)")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a frame's request was answered."""
+    """The response to a frame's request."""
 
     status: int
     content_type: str
     server_timing: str
     body: bytes
     model: str = ""
-    """The model that has answered: name/version."""
+    """The answering model: name/version."""
 
     def text(self, frame: int | None, dropped: int | None) -> str:
-        """Return the text frame: a JSON object whose ``answer`` is the body, as JSON where it is JSON."""
-        told: dict[str, Any] = {"frame": frame, "status": self.status}
+        """Return the text frame: a JSON object whose ``answer`` is the body, as JSON if it is JSON."""
+        fields: dict[str, Any] = {"frame": frame, "status": self.status}
         if dropped is not None:
-            told["dropped"] = dropped
+            fields["dropped"] = dropped
         if self.model:
-            told["model"] = self.model
-        told["timing"] = {name: float(value) for name, value in _TIMING.findall(self.server_timing)}
-        told["answer"] = self._value()
-        return orjson.dumps(told).decode()
+            fields["model"] = self.model
+        fields["timing"] = {name: float(value) for name, value in _TIMING.findall(self.server_timing)}
+        fields["answer"] = self._value()
+        return orjson.dumps(fields).decode()
 
     def _value(self) -> Any:
         if self.content_type.partition(";")[0].strip() == "application/json":
             try:
                 orjson.loads(self.body)
-                return orjson.Fragment(self.body)  # the same characters as /invocations gives
+                return orjson.Fragment(self.body)  # the same text as in /invocations
             except orjson.JSONDecodeError:  # a handler's mistake
                 pass
         return self.body.decode(errors="replace")
 
 
 def failed(error: LightboxError, request_id: str) -> Answer:
-    """Return the answer that an error is."""
+    """Return the answer with an error."""
     return Answer(error.status, "application/json", "", error_body(error, request_id))
 
 
 class _UnixConnection(urllib3.connection.HTTPConnection):
-    """A connection to a unix socket, whatever the host."""
+    """A connection to a unix socket, for any host."""
 
     def __init__(self, *arguments: Any, path: str, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -79,7 +79,7 @@ class _UnixPool(urllib3.HTTPConnectionPool):
 
 
 class Relay:
-    """Asks nginx at ``unix:/path`` or ``host:port``; ``most`` frames at a time, others wait for a thread."""
+    """Sends frames to nginx at ``unix:/path`` or ``host:port``; ``most`` at a time, others wait for a thread."""
 
     def __init__(self, address: str, most: int, read_seconds: float) -> None:
         self._threads = ThreadPoolExecutor(most, "frame")
@@ -93,7 +93,7 @@ class Relay:
         )
 
     async def ask(self, frame: bytes, headers: Mapping[str, str], request_id: str) -> Answer:
-        """Return the answer to a frame; raise Unavailable where nothing takes it."""
+        """Return the response to a frame; raise Unavailable if nginx does not accept it."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._post, frame, {**headers, REQUEST_ID_HEADER: request_id})
 

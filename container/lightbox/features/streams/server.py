@@ -27,14 +27,14 @@ from lightbox.features.streams.stream import FrameConnection, FrameProtocol, Hel
 log = logging.getLogger("lightbox")
 
 PING_SECONDS = 20.0
-"""How long the other side may be silent before it is sent a ping."""
+"""Seconds of silence after which the peer gets a ping."""
 SILENT_SECONDS = 60.0
-"""How long it may be silent before the stream is closed: it does not even answer pings."""
+"""Seconds of silence after which the stream is closed: the peer does not even answer pings."""
 OPEN_SECONDS, CLOSE_SECONDS = 10.0, 1.0
 
 
 class StreamServer:
-    """Serves streams until ``stop``; ``most`` of them at a time, which may hold ``most_bytes`` together."""
+    """Serves streams until ``stop``; at most ``most`` at a time, which hold ``most_bytes`` together."""
 
     def __init__(
         self, relay: Relay, most: int, max_frame: int, most_bytes: int, counts: StreamCounts | None = None
@@ -52,14 +52,14 @@ class StreamServer:
 
     async def listen(self, address: str) -> Server:
         """Listen at ``unix:/path`` or ``host:port``."""
-        # Their errors are those of callers; what is ours is logged here.
+        # websockets logs callers' errors; our own are logged here.
         logging.getLogger("websockets.server").setLevel(logging.CRITICAL)
         options: dict[str, Any] = {
             "create_connection": self._connection,
             "process_request": self._open,
             "compression": None,  # images are compressed; its buffers would be most of an idle stream's memory
             "max_queue": (0, 0),
-            "ping_interval": None,  # behind frames that wait a pong comes late: _watch counts whatever is heard
+            "ping_interval": None,  # a pong is late behind waiting frames: _watch counts everything received
             "open_timeout": OPEN_SECONDS,
             "close_timeout": CLOSE_SECONDS,
             "server_header": None,
@@ -70,9 +70,9 @@ class StreamServer:
         return await serve(self._handle, host, int(port), backlog=4096, **options)
 
     async def watch(self) -> None:
-        """Ping who is silent, and close streams whose other side is gone, for ever.
+        """Ping silent peers, and close streams of peers that are gone, forever.
 
-        Rounds are counted and not the clock: while this process or its machine stands still, nobody can be heard.
+        It counts rounds and not the clock: while this process or its machine is suspended, no peer can be heard.
         """
         while True:
             await asyncio.sleep(PING_SECONDS / 4)
@@ -82,7 +82,7 @@ class StreamServer:
                     self._begin(_end(connection) if connection.silent > SILENT_SECONDS else _ping(connection))
 
     def renew(self) -> None:
-        """Answer what is accepted, then close every stream with 1012; streams that are opened from now on stay open."""
+        """Answer the accepted frames, then close every stream with 1012; streams opened from now on stay open."""
         ending, self._ending = self._ending, asyncio.Event()
         ending.set()
         for stream in self._streams.values():
@@ -90,20 +90,20 @@ class StreamServer:
                 self._begin(stream.close())
 
     async def stop(self) -> None:
-        """Do as ``renew`` does and open no more streams; return when all are closed."""
+        """Do the same as ``renew``, refuse new streams, and return when all are closed."""
         self._stopping = True
         self.renew()
         while self._streams:
             await asyncio.sleep(0.02)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run ``work`` beside what goes on."""
+        """Run ``work`` as a task."""
         task = asyncio.create_task(work)
-        self._tasks.add(task)  # else nothing would hold it
+        self._tasks.add(task)  # keeps a reference to it
         task.add_done_callback(self._tasks.discard)
 
     def _connection(self, _: ServerProtocol, server: Server, **options: Any) -> FrameConnection:
-        # websockets lets the connection be chosen, and not the protocol.
+        # websockets lets callers choose the connection class, but not the protocol class.
         connection = FrameConnection(FrameProtocol(max_size=self._max_frame), server, **options)
         connection.held, connection.ending = self._held, self._ending
         return connection
@@ -118,7 +118,7 @@ class StreamServer:
             if request.headers.get("Upgrade", "").lower() != "websocket":
                 raise BadRequest("this route takes WebSockets: expected the header Upgrade: websocket", status=426)
             if self._stopping or len(self._streams) + len(self._opening) >= self._most:
-                raise Unavailable(f"try again: {self._most} streams may be open")
+                raise Unavailable(f"try again: {self._most} streams are open, which is the limit")
         except LightboxError as error:
             return _refusal(connection, error)
         self._opening.add(connection)

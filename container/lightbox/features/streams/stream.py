@@ -1,4 +1,4 @@
-"""One stream: frames come in, a text frame goes out for each, in their order."""
+"""One stream: frames come in, a text frame goes out for each, in order."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from lightbox.features.streams.relay import Answer, Relay, failed
 log = logging.getLogger("lightbox")
 
 SEND_SECONDS = 30.0
-"""How long a caller may take to read an answer, as with nginx's send_timeout."""
+"""Seconds that a caller has to read an answer, as with nginx's send_timeout."""
 STOP_SECONDS = 1.0
-"""nginx is told to stop at the same moment as this process: so long after a frame was not taken the signal may come."""
+"""Seconds to wait for the stop signal after nginx did not accept a frame: both get theirs at the same moment."""
 ENDING = "stopping or restarting: open another stream for the frames that have no answer"
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame with its number, from 1, and what was chosen when it came."""
+    """A frame with its number, from 1, and the options at its arrival."""
 
     number: int
     data: bytes
@@ -39,7 +39,7 @@ class Frame:
 
 
 class Held:
-    """Counts the bytes of all streams that arrive, wait or are in progress; ``most`` bounds them."""
+    """Counts the bytes of all streams that arrive, wait or are in progress; ``most`` limits them."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -47,35 +47,35 @@ class Held:
 
 
 class FrameProtocol(ServerProtocol):
-    """The rules of WebSockets, with those of RFC 6455, 5.4, for a close between the fragments of a message."""
+    """The WebSocket protocol, with a close between the fragments of a message as in RFC 6455, 5.4."""
 
     @override
     def recv_frame(self, frame: WireFrame) -> None:
-        """Give up the message that a close frame interrupts; websockets would take the close for an error, 1002."""
+        """Drop the message that a close frame interrupts; websockets would treat the close as an error, 1002."""
         if frame.opcode is Opcode.CLOSE:
             self.current_size = None
         super().recv_frame(frame)
 
 
 class FrameConnection(ServerConnection):
-    """A WebSocket that counts the bytes it holds and for how long the other side is silent.
+    """A WebSocket that counts its bytes and the silence of its peer.
 
-    Once ``ending`` is set, it is closed when the frames that it accepted are answered.
+    After ``ending`` is set, it closes when the accepted frames are answered.
     """
 
     held: Held
     ending: asyncio.Event
     bytes_held = 0
     silent = 0.0
-    """Seconds; ``StreamServer.watch`` adds to them. They do not pass while this process stands still."""
+    """Seconds, added by ``StreamServer.watch``. They do not pass while this process is suspended."""
     choice = Choice()
     credentials: Mapping[str, str] = {}
-    """The caller's headers that tell who asks; each frame is asked for with them."""
+    """The caller's headers with its identity; each frame's request has them."""
     request_id = ""
 
     @override
     def data_received(self, data: bytes) -> None:
-        """Take more bytes; close the stream with 1013 when all streams hold too many."""
+        """Receive bytes; close the stream with 1013 when all streams hold too many."""
         self.silent = 0.0
         self._hold(self.bytes_held + len(data))
         if self.held.bytes > self.held.most:
@@ -90,10 +90,10 @@ class FrameConnection(ServerConnection):
         self._hold(0)
         super().connection_lost(exc)
 
-    def let_go(self, size: int) -> None:
-        """Count a frame of so many bytes no longer."""
+    def release(self, size: int) -> None:
+        """Stop counting a frame of this size."""
         self.silent = 0.0
-        # The frames' own heads are in no size: where nothing waits, only what has arrived of the next frame counts.
+        # The sizes do not include frame headers: when nothing waits, only bytes of the next frame count.
         arrived = len(self.protocol.reader.buffer)
         self._hold(max(self.bytes_held - size, 0) if len(self.recv_messages.frames) else arrived)
 
@@ -105,8 +105,8 @@ class FrameConnection(ServerConnection):
 class Stream:
     """Answers the frames of one connection.
 
-    The next frame is read when the one before is answered, so that the socket holds a faster sender up. With
-    ``latest`` reading goes on meanwhile, and of the frames that wait only the newest is answered.
+    The next frame is read when the previous one is answered, so that the socket slows a faster sender. With ``latest``
+    reading goes on, and only the newest waiting frame is answered.
     """
 
     def __init__(self, connection: FrameConnection, relay: Relay, counts: StreamCounts) -> None:
@@ -122,12 +122,12 @@ class Stream:
         self.received = self.errors = self.dropped = 0
 
     async def run(self) -> None:
-        """Answer frames until the connection is closed, by whomever."""
+        """Answer frames until either side closes the connection."""
         with suppress(ConnectionClosed):
             while True:
                 message = await self._connection.recv()
                 if self._connection.ending.is_set():
-                    self._connection.let_go(len(message))  # it is not accepted: the close code tells so
+                    self._connection.release(len(message))  # not accepted: the close code says so
                     continue
                 if isinstance(message, str):
                     await self._choose(message)
@@ -143,13 +143,13 @@ class Stream:
             self._choice = from_text(text, self._choice)
         except BadRequest as error:
             await self._send(failed(error, self._connection.request_id), None)
-        self._connection.let_go(len(text))
+        self._connection.release(len(text))
 
     def _take(self, data: bytes) -> None:
         if self._waiting is not None:
             self._dropped += 1
             self._counts.dropped()
-            self._connection.let_go(len(self._waiting.data))
+            self._connection.release(len(self._waiting.data))
         self.received += 1
         self._waiting = Frame(self.received, data, self._choice)
         self.is_busy = True
@@ -161,7 +161,7 @@ class Stream:
                 try:
                     await self._answer(frame)
                 finally:
-                    self._connection.let_go(len(frame.data))
+                    self._connection.release(len(frame.data))
             self.is_busy = False
             if self._connection.ending.is_set():
                 await self.close()
@@ -193,5 +193,5 @@ class Stream:
             self._connection.transport.abort()
 
     async def close(self) -> None:
-        """Close with 1012, "service restart"; what was accepted is answered by now."""
+        """Close with 1012, "service restart"; all accepted frames are answered by now."""
         await self._connection.close(CloseCode.SERVICE_RESTART, ENDING)

@@ -1,6 +1,6 @@
 """The process that holds streams of frames.
 
-It has no pipeline: each frame is a request to nginx. The supervisor starts it where LIGHTBOX_STREAMS is on.
+It has no pipeline: each frame is a request to nginx. The supervisor starts it if LIGHTBOX_STREAMS is on.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from lightbox.features.streams.server import StreamServer
 from lightbox.telemetry.logs import log_like_others, worker_descriptor
 
 PATIENCE = 5
-"""Seconds that nginx gets beyond its own timeout to say so."""
+"""Seconds beyond nginx's own timeout, so that nginx reports it."""
 MAX_STREAMS = 1000
 
 
 def main(front: Front, address: str, frames: str, most_bytes: str, counts: str) -> None:
     """Serve streams at ``unix:/path`` or ``host:port`` until SIGTERM; then finish the accepted frames.
 
-    At RENEW_SIGNAL the streams that are open end in the same way. nginx takes their frames at ``frames``. Streams may
-    hold ``most_bytes`` together, and are counted in the file ``counts``.
+    RENEW_SIGNAL ends the open streams in the same way. nginx accepts their frames at ``frames``. Streams hold at most
+    ``most_bytes`` together, and are counted in the file ``counts``.
     """
     asyncio.run(serve(front.settings, address, frames, int(most_bytes), Path(counts)))
 
 
 async def serve(settings: Settings, address: str, frames: str, most_bytes: int, counts: Path) -> None:
-    """Run the server until a signal to stop has come and every accepted frame is answered."""
+    """Run the server until a stop signal has come and every accepted frame is answered."""
     log_like_others(settings.gunicorn_loglevel, settings.log_format == "json", worker_descriptor(), "streams")
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))

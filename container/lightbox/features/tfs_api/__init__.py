@@ -29,7 +29,7 @@ class TfsApiSettings(BaseModel):
 
 
 class TfsApi(Feature):
-    """Sends requests on to the model server as they come."""
+    """Forwards requests unchanged to the model server."""
 
     name = "tfs_api"
     modules = (f"{__name__}.forward", f"{__name__}.rest")

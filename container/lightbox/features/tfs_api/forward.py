@@ -1,4 +1,4 @@
-"""Requests of TensorFlow Serving's own APIs, sent on to a model server as they came."""
+"""Forwards requests of TensorFlow Serving's own APIs unchanged to a model server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.exceptions import TimeoutError as TimedOut
 from urllib3.util import parse_url
 
-from lightbox.core.errors import DeadlineExceeded, ModelServerAway, Unavailable
+from lightbox.core.errors import DeadlineExceeded, ModelServerUnreachable, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS
 from lightbox.transports.predict_messages import time_left
@@ -19,13 +19,13 @@ from lightbox.transports.predict_messages import time_left
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model server answered."""
+    """A model server's response."""
 
     status: int
     content_type: str
     body: bytes
     target: str
-    """The path that it is the answer for."""
+    """The path of the request."""
 
 
 class RestForward:
@@ -40,9 +40,9 @@ class RestForward:
         self._turn = itertools.count()
 
     def send(self, method: str, targets: Sequence[str], body: bytes | None, context: RequestContext) -> Reply:
-        """Return the first answer to one of ``targets``, paths in the order of preference, that is not 404; else a 404.
+        """Return the first response other than 404 for ``targets``, paths in order of preference; else a 404.
 
-        Raises ModelServerAway, Unavailable and DeadlineExceeded.
+        Raises ModelServerUnreachable, Unavailable and DeadlineExceeded.
         """
 
         def attempt() -> Reply | None:
@@ -57,14 +57,14 @@ class RestForward:
             return missing
 
         if (reply := context.poll(attempt, RECONNECT_PAUSE, RECONNECT_SECONDS)) is None:
-            raise ModelServerAway("no model server can be reached")
+            raise ModelServerUnreachable("no model server can be reached")
         return reply
 
 
 def _send(
     pool: HTTPConnectionPool, method: str, target: str, body: bytes | None, context: RequestContext
 ) -> Reply | None:
-    """Return a server's answer, None where it cannot be reached."""
+    """Return a server's response, None if it cannot be reached."""
     seconds = time_left(context)
     try:
         found = pool.urlopen(

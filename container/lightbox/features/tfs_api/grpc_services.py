@@ -1,6 +1,6 @@
-"""TensorFlow Serving's gRPC services for callers: messages go to the model server as they came.
+"""TensorFlow Serving's gRPC services for callers: messages are forwarded unchanged to the model server.
 
-But for Predict with ranks that may end it.
+Except for Predict calls with ranks that may crash it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from lightbox.core.edge import Work
 from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerAway
+from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerUnreachable
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
 from lightbox.tfs_wire.messages import model_pb2
@@ -29,17 +29,17 @@ METHODS = {
     "tensorflow.serving.PredictionService": (*CALLS, "GetModelMetadata", "MultiInference"),
     "tensorflow.serving.ModelService": ("GetModelStatus",),
 }
-"""The services with the methods that callers may use; loading models is not among them."""
+"""The services, with the methods for callers; loading models is not among them."""
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 HEALTH = tuple(service.rpartition(".")[2] for service in METHODS)
-"""What TensorFlow Serving calls them in its health service."""
+"""TensorFlow Serving's names of the services in its health service."""
 _MODEL_SPEC = 1
-"""The field's number in every request but MultiInference's."""
+"""The field's number in all requests except MultiInference's."""
 _MODEL_SPEC_TAG = bytes([_MODEL_SPEC << 3 | LENGTH_DELIMITED])
 
 
-class ToldByModelServer(LightboxError):
-    """What the model server told, with its own status and words; ``code`` is what it is to the log and to metrics."""
+class ModelServerError(LightboxError):
+    """The model server's error with its own status and message; ``code`` is for the log and metrics."""
 
     def __init__(self, status: str, details: str, model: str) -> None:
         super().__init__(details)
@@ -48,7 +48,7 @@ class ToldByModelServer(LightboxError):
 
     @property
     def message(self) -> str:
-        """The model server's words, without the container's folders."""
+        """The model server's message, without the container's folders."""
         return self._details
 
     @property
@@ -58,7 +58,7 @@ class ToldByModelServer(LightboxError):
 
 
 class TfsGrpc:
-    """Sends calls to model servers in turn, each over one of ``channels``; they may take ``deadline_seconds``."""
+    """Sends calls to model servers in turn, each over one of ``channels``, with ``deadline_seconds``."""
 
     def __init__(self, pipeline: Pipeline, channels: Sequence[grpc.Channel], deadline_seconds: float) -> None:
         self._pipeline = pipeline
@@ -68,7 +68,7 @@ class TfsGrpc:
         self._methods = {route: [channel.unary_unary(route) for channel in channels] for route in routes}
 
     def work(self, route: str) -> Work:
-        """Return what answers the messages of a route."""
+        """Return the function that answers the messages of a route."""
 
         def work(data: bytes, header: Callable[[str], str | None], context: RequestContext) -> bytes:
             with self._pipeline.memory.share() as context.memory:
@@ -84,14 +84,14 @@ class TfsGrpc:
         spec = _model_spec(data)
         messages, chosen = [data], spec.WhichOneof("version_choice")
         if chosen == "version" and not spec.version.value:
-            # Clients of OpenVINO Model Server say 0 for the newest. A version of that number comes first.
+            # Clients of OpenVINO Model Server use 0 for the newest. A version of that number has precedence.
             messages += [data + _version(number) for number in self._pipeline.versions(spec.name)]
         elif route.rpartition("/")[2] in CALLS and not chosen:
             messages = [data + _version(number) for number in self._pipeline.versions(spec.name)] + messages
         try:
             held = self._pipeline.catalogue.using(spec.name) if spec.name else nullcontext()
             context.model = spec.name or context.model
-        except ModelNotFound:  # the model server has the words for it
+        except ModelNotFound:  # the model server returns the error
             held = nullcontext()
         if route == PREDICT:
             self._check_ranks(messages, context)
@@ -99,8 +99,8 @@ class TfsGrpc:
             return self._send(route, messages, spec.name, context)
 
     def _check_ranks(self, messages: Sequence[bytes], context: RequestContext) -> None:
-        """Raise InputMismatch for what may end the model server, see RankGuard, MalformedBody for what
-        cannot be read: the model server, which has its own reader, might read it."""
+        """Raise InputMismatch for a call that may crash the model server, see RankGuard, and MalformedBody for an
+        unreadable one, which the model server's own parser might accept."""
         for message in messages:
             try:
                 spec, ranks = read_predict_head(message)
@@ -113,7 +113,7 @@ class TfsGrpc:
                 self._pipeline.rank_guard.check_ranks(signature, known)
 
     def _send(self, route: str, messages: Sequence[bytes], model: str, context: RequestContext) -> bytes:
-        """Return the first answer that is not NOT_FOUND; raise the last error."""
+        """Return the first answer other than NOT_FOUND; raise the last error."""
         methods = self._methods[route]
 
         def attempt() -> bytes | None:
@@ -126,10 +126,10 @@ class TfsGrpc:
                 except grpc.RpcError as error:
                     if is_unsent(error):
                         continue
-                    told = _told(error, model)
+                    failure = _error_of(error, model)
                     if error.code() is not grpc.StatusCode.NOT_FOUND:
-                        raise told from error
-                    missing = told
+                        raise failure from error
+                    missing = failure
                 else:
                     return found
             if missing is not None:
@@ -137,19 +137,19 @@ class TfsGrpc:
             return None
 
         if (reply := context.poll(attempt, RECONNECT_PAUSE, RECONNECT_SECONDS)) is None:
-            raise ModelServerAway("no model server can be reached")
+            raise ModelServerUnreachable("no model server can be reached")
         return reply
 
 
-def _told(error: grpc.RpcError, model: str) -> LightboxError:
+def _error_of(error: grpc.RpcError, model: str) -> LightboxError:
     status, details = error.code(), error.details() or ""
     if status in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED):
-        return from_server(status.name, details, model, None)  # the words are gRPC's, of our own addresses
-    return ToldByModelServer(status.name, details, model)
+        return from_server(status.name, details, model, None)  # gRPC's own message, with internal addresses
+    return ModelServerError(status.name, details, model)
 
 
 def _model_spec(data: bytes) -> model_pb2.ModelSpec:
-    """Return the model that a request names, an empty one where it cannot be read: the model server has the words."""
+    """Return the model of a request, an empty one if unreadable: the model server returns the error."""
     spec = model_pb2.ModelSpec()
     try:
         for number, kind, value in read_fields(memoryview(data)):
@@ -161,7 +161,7 @@ def _model_spec(data: bytes) -> model_pb2.ModelSpec:
 
 
 def _version(number: int) -> bytes:
-    """Return what sets the version when it is put behind a request: protobuf merges messages of one field."""
+    """Return bytes that set the version when appended to a request: protobuf merges messages of one field."""
     spec = model_pb2.ModelSpec()
     spec.version.value = number
     written = bytes(spec.SerializeToString())

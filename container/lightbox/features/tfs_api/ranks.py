@@ -1,4 +1,4 @@
-"""The ranks of the inputs in the body of a predict call, without a look at their values.
+"""The ranks of the inputs in the body of a predict call, without reading their values.
 
 TensorFlow Serving takes the rank of a list from its first elements, and refuses a list whose other elements differ.
 """
@@ -26,42 +26,42 @@ _NO_BRACKETS = bytes(octet for octet in range(256) if octet not in b"[]")
 
 
 class Ranks(NamedTuple):
-    """What a body asks for: the signature, "" where it names none, and ranks by input, None for the only one."""
+    """A body's signature, "" if absent, and ranks by input; None is the only input."""
 
     signature_name: str
     by_name: Mapping[str | None, int]
 
-    def tell_all(self, inputs: Collection[str]) -> bool:
-        """Tell whether this is the rank of the only one of ``inputs``; a name of another may hide it behind."""
+    def covers(self, inputs: Collection[str]) -> bool:
+        """Return whether this is the rank of the only one of ``inputs``; a second name may hide it."""
         return len(inputs) == 1 and all(name is None or name in inputs for name in self.by_name)
 
     def of(self, inputs: Collection[str]) -> dict[str, int]:
-        """Return the ranks of those of ``inputs`` that have one here."""
+        """Return the ranks of those ``inputs`` that have one here."""
         if None in self.by_name and len(inputs) == 1:
             return dict.fromkeys(inputs, self.by_name[None])
         return {name: self.by_name[name] for name in inputs if name in self.by_name}
 
 
 def head_ranks(body: bytes) -> Ranks | None:
-    """Return what the beginning of a body tells, at most one input by name; None where that is not sure.
+    """Return the facts at the beginning of a body, with at most one input by name; None if not certain.
 
-    Of a name given twice the first value counts, so that nothing behind can change what is told. But a signature may
-    be named behind the inputs.
+    For a repeated name the first value counts, so later text cannot change the facts. But the signature may come after
+    the inputs.
     """
     found = _HEAD.match(body)
     if found is None:
         return None
     signature, form, outer, name, inner, text = found.groups()
-    if name is None and body[found.end() : found.end() + 1] == b"{":  # its first name is written with escapes, say
+    if name is None and body[found.end() : found.end() + 1] == b"{":  # for example, its first name has escapes
         return None
-    # Rare letters first: looking for one byte is far cheaper than looking for a word.
+    # Rare letters first: searching one byte is far cheaper than searching a word.
     rare = body.find(b"_")
     named_later = rare >= 0 and body.find(b"signature_name", max(0, rare - 9)) >= 0
     if signature is None and (named_later or (b"\\" in body and b"\\u" in body)):
         return None
     rank = outer.count(b"[")
     if name == b"b64":
-        if not text or inner:  # an input's name, perhaps
+        if not text or inner:  # perhaps an input's name
             return None
     elif name is not None:
         if rank != (form == b"instances"):
@@ -72,15 +72,15 @@ def head_ranks(body: bytes) -> Ranks | None:
 
 
 def shortened(body: bytes, longest: int = _LONGEST) -> bytes:
-    """Return a body of the same ranks, with one number in the place of lists of more than ``longest`` bytes.
+    """Return a body of the same ranks, with one number in place of lists of more than ``longest`` bytes.
 
-    Only of lists of numbers: a list with names or strings in it stays.
+    Lists with names or strings stay unchanged.
     """
     return b'"'.join(_shortened(part) if len(part) > longest else part for part in body.split(b'"'))
 
 
 def _shortened(part: bytes) -> bytes:
-    """Shorten what is between two quotes: the same opening brackets, and as many closing ones as to balance."""
+    """Shorten the text between two quotes: the same opening brackets, and closing ones to balance them."""
     start = max(part.find(b"["), 0)
     stop = part.find(b"}", start)
     end = part.rfind(b"]", start, stop if stop >= 0 else len(part)) + 1
@@ -96,7 +96,7 @@ def _shortened(part: bytes) -> bytes:
 
 
 def body_ranks(body: bytes) -> Ranks:
-    """Return what a whole body tells. Raises StatusError where the model server refuses it for its form."""
+    """Return the facts of a whole body. Raises StatusError if the model server refuses its form."""
     document = load(body)
     name = signature_name(document)
     if "instances" not in document:
@@ -106,7 +106,7 @@ def body_ranks(body: bytes) -> Ranks:
 
 
 def _ranks(value: Any, outer: int) -> dict[str | None, int]:
-    """Return the ranks in what is inside so many lists."""
+    """Return the ranks of a value inside this many lists."""
     if isinstance(value, dict) and not is_base64(value):
         return {name: outer + _depth(item) for name, item in value.items()}
     return {None: outer + _depth(value)}

@@ -1,7 +1,7 @@
 """TensorFlow Serving's REST API for callers: the routes below /v1.
 
-A request goes to the model server as it came, and its answer comes back as it is. Only encoded images for a model that
-takes pixels are read here, as on /invocations, and the ranks of inputs, which may end the model server.
+Requests and responses are forwarded unchanged. Only encoded images for a model that takes pixels are read here, as on
+/invocations, and the ranks of inputs, which may crash the model server.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from lightbox.transports.base import from_server
 from lightbox.transports.rest import CODE_OF_STATUS
 
 _VERBS = {"predict": ("instances", "inputs"), "classify": ("examples",), "regress": ("examples",)}
-"""The keys of each call's body; one of them must be there."""
+"""The keys of each call's body; one of them is required."""
 _LOOKS = (
     ("status", "", "model_version_status", "State of a model's versions"),
     ("metadata", "/metadata", "metadata", "Signatures of a model"),
@@ -56,14 +56,14 @@ WHICH = ("", "/versions/<version>", "/labels/<label>")
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _SIGNATURE = re.compile(rb'"signature_name"\s*:\s*"([^"\\]+)"')
 _PREDICT = re.compile(r"/v1/models/([^/:]+)(?:/versions/([0-9]{1,19})|/labels/([^/:]+))?:predict", re.IGNORECASE)
-"""What the model server takes for a predict request, or more."""
+"""Upper bound of the model server's time for a predict request."""
 _VERSION = re.compile(r"/versions/([0-9]{1,18})")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
 class TfsRest:
-    """Answers requests; ``deadline_seconds`` is what they may take, ``max_body_mb`` bounds their bodies in MiB."""
+    """Answers requests within ``deadline_seconds``; ``max_body_mb`` limits their bodies in MiB."""
 
     pipeline: Pipeline
     forward: RestForward
@@ -89,7 +89,7 @@ class TfsRest:
             return self._answer(model, targets, context, body)
 
     def other(self, rest: str = "") -> HttpResponse:
-        """Let the model server say what is wrong with a path or a method."""
+        """Forward an invalid path or method: the model server returns the error."""
         context: RequestContext = g.context
         with received_body(request.environ, self.pipeline.memory, self.max_body_mb) as body:
             return self._answer("", [raw_path()], context, body)
@@ -97,12 +97,12 @@ class TfsRest:
     def _answer(
         self, model: str, targets: Sequence[str], context: RequestContext, body: bytes | None = None
     ) -> HttpResponse:
-        """Send the request on, to the first of ``targets`` that is there."""
+        """Forward the request to the first of ``targets`` that exists."""
         context.limit(self.deadline_seconds)
         try:
             held = self.pipeline.catalogue.using(model) if model else nullcontext()
             context.model = model or context.model
-        except ModelNotFound:  # the model server has the words for it
+        except ModelNotFound:  # the model server returns the error
             held = nullcontext()
         if request.method == "POST" and body is not None:
             self._check_ranks(targets, body, context)
@@ -115,14 +115,14 @@ class TfsRest:
             return HttpResponse(reply.body, reply.status, content_type=reply.content_type)
         exchange: Exchange = request.environ[EXCHANGE]
         exchange.error_code = _error(reply, model).code
-        told = without_folders(reply.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-        return HttpResponse(told, reply.status, content_type=reply.content_type)
+        text = without_folders(reply.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        return HttpResponse(text, reply.status, content_type=reply.content_type)
 
     def _check_ranks(self, targets: Sequence[str], body: bytes, context: RequestContext) -> None:
-        """Raise InputMismatch for a predict request that may end the model server, see RankGuard.
+        """Raise InputMismatch for a predict request that may crash the model server, see RankGuard.
 
-        The beginning of a body tells its ranks, if it is not for several inputs. Raises MalformedBody where not even
-        the whole body tells them; the model server, which has its own reader, might find one.
+        The beginning of a body shows its ranks, unless it has several inputs. Raises MalformedBody if even the whole
+        body does not show them: the model server's own parser might find one.
         """
         whole = cache(partial(_whole_ranks, body, context))
         for target in targets:
@@ -133,7 +133,7 @@ class TfsRest:
             version = int(number) if number else None
             ranks = head_ranks(body)
             signature = ranks and self.pipeline.rank_guard.known(model, version, ranks.signature_name, context)
-            if ranks is None or (signature is not None and not ranks.tell_all(signature.inputs)):
+            if ranks is None or (signature is not None and not ranks.covers(signature.inputs)):
                 if not self.pipeline.rank_guard.may_end(model, version, context):
                     continue
                 ranks = whole()
@@ -142,22 +142,22 @@ class TfsRest:
                 self.pipeline.rank_guard.check_ranks(signature, ranks.of(signature.inputs))
 
     def _targets(self, model: str, version: str) -> list[str]:
-        """Return the request's own path, and where it asks for version 0, those of the versions that answer.
+        """Return the request's own path and, for version 0, those of the answering versions.
 
-        Clients of OpenVINO Model Server say 0 for the newest. A version of that number comes first.
+        Clients of OpenVINO Model Server use 0 for the newest. A version of that number has precedence.
         """
         path = raw_path()
         newest = self.pipeline.versions(model) if version == "0" else ()
         return [path, *(path.replace("/versions/0", f"/versions/{number}", 1) for number in newest)]
 
     def _labelled(self, context: RequestContext) -> str:
-        """Return the version that the path's label stands for; "" where there is none."""
+        """Return the version of the path's label; "" if there is none."""
         path = raw_path().partition("?")[0].rpartition(":")[0]
         reply = self.forward.send("GET", [f"{path}/metadata"], None, context)
         return str(from_json(reply.body)["model_spec"]["version"]) if reply.status == 200 else ""
 
     def _has_images(self, body: bytes, model: str, version: str, context: RequestContext) -> bool:
-        """Tell whether base64 in a body can only be encoded images: the model takes one input, of pixels."""
+        """Return whether base64 in a body can only be encoded images: the model has one input, of pixels."""
         named = _SIGNATURE.search(body)
         if version and not _NUMBER.fullmatch(version):
             return False
@@ -166,8 +166,8 @@ class TfsRest:
                 model, int(version) if version else None, context, named[1].decode() if named else None
             )
         except (Unavailable, DeadlineExceeded):
-            raise  # nothing is known of the model: forwarded, an image could come back as a wrong input
-        except (LightboxError, UnicodeError):  # the model server has the words for it
+            raise  # nothing is known about the model: a forwarded image could come back as a wrong input
+        except (LightboxError, UnicodeError):  # the model server returns the error
             return False
         image = image_input(found)
         return image is not None and not image.encoded
@@ -188,7 +188,7 @@ def _whole_ranks(body: bytes, context: RequestContext) -> Ranks:
 
 
 def raw_path() -> str:
-    """Return the request's path and query as they came; raise RouteNotFound where they are not below /v1/."""
+    """Return the request's raw path and query; raise RouteNotFound if they are not below /v1/."""
     path: str = request.environ.get("RAW_URI") or request.full_path.removesuffix("?")
     if not path.lower().startswith("/v1/"):
         raise RouteNotFound(f"there is no route {request.method} {request.path!r}")
@@ -196,7 +196,7 @@ def raw_path() -> str:
 
 
 def _error(reply: Reply, model: str) -> LightboxError:
-    """Return what the answer is to the log and to metrics."""
+    """Return a response's error, for the log and metrics."""
     code = CODE_OF_STATUS.get(reply.status, "INTERNAL" if reply.status >= 500 else "INVALID_ARGUMENT")
     return from_server(code, reply.body[:10_000].decode(errors="replace"), model, None)
 
@@ -206,8 +206,8 @@ def tfs_blueprint(api: TfsRest) -> Blueprint:
     blueprint = Blueprint("TensorFlow Serving", __name__, url_prefix="/v1")
 
     def add(rule: str, name: str, method: str, summary: str, sent: Schema | None, got: Schema, view: Any) -> None:
-        told = described(partial(_operation, sent, got), summary)
-        blueprint.add_url_rule(rule, name, told(view), methods=[method])
+        describe = described(partial(_operation, sent, got), summary)
+        blueprint.add_url_rule(rule, name, describe(view), methods=[method])
 
     for which in WHICH:
         rule, argument = f"{MODEL}{which}", which.partition("<")[2].removesuffix(">")
@@ -227,7 +227,7 @@ def _having(*keys: str) -> Schema:
 
 
 def _operation(sent: Schema | None, got: Schema, served: Served, model: DescribedModel | None) -> Operation:
-    """Describe a route. The text of an error is the model server's, with further keys where Lightbox refuses."""
+    """Describe a route. An error's text is the model server's, with further keys if Lightbox refuses."""
     found = answers(got, body=sent)(served, model)
     failed = response("What is wrong.", {JSON: _having("error") | {"properties": {"error": TEXT}}}, by_worker=False)
     found["responses"] = {"200": found["responses"]["200"], "4XX": failed, "5XX": failed}

@@ -1,6 +1,6 @@
-"""OpenTelemetry traces: a span for each request and for each of its stages, and the caller's trace carried on.
+"""OpenTelemetry traces: a span for each request and each of its stages, below the caller's trace.
 
-Nothing of OpenTelemetry is imported unless an endpoint is set: its packages are an extra.
+OpenTelemetry is imported only if an endpoint is set: its packages are an extra.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Spans(Observer):
-    """Makes the contexts of traced requests, and ends their spans; one for each worker process.
+    """Makes the contexts of traced requests, and ends their spans. One instance per worker process.
 
-    Without an ``exporter`` spans go to the endpoint of the environment, as OTLP over HTTP.
+    Without an ``exporter`` spans go to the environment's endpoint, as OTLP over HTTP.
     """
 
     def __init__(self, exporter: SpanExporter | None = None) -> None:
@@ -52,7 +52,7 @@ class Spans(Observer):
 
 
 class TracedContext(RequestContext):
-    """A context whose stages are spans. The model call carries its own span on to the model server."""
+    """A context whose stages are spans. The model call's span is passed to the model server."""
 
     def __init__(self, allowed_seconds: float, waited: float, tracer: Tracer, parent: Context) -> None:
         from opentelemetry.trace import SpanKind, set_span_in_context
@@ -68,7 +68,7 @@ class TracedContext(RequestContext):
         from opentelemetry.trace import SpanKind
 
         kind = SpanKind.CLIENT if name == "predict" else SpanKind.INTERNAL
-        # It notes an exception that leaves the stage, and hands it on.
+        # It records an exception that leaves the stage, and raises it again.
         with self._tracer.start_as_current_span(name, context=self._context, kind=kind) as span:
             if name == "predict":
                 self._carry_on(span)
@@ -83,7 +83,7 @@ class TracedContext(RequestContext):
         TraceContextTextMapPropagator().inject(self.outgoing, set_span_in_context(span))
 
     def end(self, request: FinishedRequest) -> None:
-        """End the request's span with what came of it."""
+        """End the request's span with its result."""
         from opentelemetry.trace import StatusCode
 
         self._span.update_name(f"{request.method} {request.route}")

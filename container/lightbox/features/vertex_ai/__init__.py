@@ -1,8 +1,8 @@
-"""The routes that Vertex AI chooses: one for predictions, as ``/invocations``, and one for health checks.
+"""The routes that Vertex AI chooses: one for predictions, like ``/invocations``, and one for health checks.
 
-The platform tells a container its routes by ``AIP_*`` variables
-(https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements). Its request for a prediction is
-``{"instances": [...], "parameters": ...}``, its answer ``{"predictions": [...]}``, as TensorFlow Serving has them.
+The platform passes a container its routes in ``AIP_*`` variables
+(https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements). Its requests are
+``{"instances": [...], "parameters": ...}``, its responses ``{"predictions": [...]}``, as in TensorFlow Serving.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ THEME, HEALTH, PREDICT = "Vertex AI", "AIP_HEALTH_ROUTE", "AIP_PREDICT_ROUTE"
 LONGEST_ROUTE = 1000
 """Characters."""
 _PATH = re.compile(r"(/(?!\.{1,2}(/|\Z))[A-Za-z0-9._~:+,=-]+)+")
-"""What nginx takes as it stands, in a location and in a path: none of its signs, and nothing that it normalizes."""
+"""Characters that nginx takes literally in a location and in a path, and does not normalize."""
 TAKEN = re.compile(
     "/(endpoints|execution-parameters|internal|invocations|invocations-bidirectional-stream|metrics|models|nginx-[^/]*|"
     "openapi.json|ping|ui|v2)(/.*)?"
 )
-"""Where Lightbox's own routes are, whether they are on or off. Below /v1/ are Vertex AI's own and TensorFlow Serving's,
-whose answers have the same form."""
+"""Prefixes of Lightbox's own routes, on or off. Below /v1/ are Vertex AI's own and TensorFlow Serving's, whose
+responses have the same form."""
 _PROBES = re.compile("/ping|/v2/health/(live|ready)")
 _PREDICTIONS = re.compile("/invocations|/v2/models/[^/]+(/versions/[^/]+)?/infer")
-"""Routes that are there already, and do what Vertex AI asks for."""
+"""Existing routes with the behaviour that Vertex AI needs."""
 
 
 def _parse_route(value: str | None, there: re.Pattern[str], example: str) -> str | None:
@@ -52,7 +52,7 @@ def _parse_route(value: str | None, there: re.Pattern[str], example: str) -> str
             f"at most {LONGEST_ROUTE} characters"
         )
     if TAKEN.fullmatch(value):
-        raise ValueError(f"expected {example}, or a path that Lightbox has no routes below")
+        raise ValueError(f"expected {example}, or a path without routes of Lightbox below it")
     return value
 
 
@@ -82,7 +82,7 @@ def vertex_ready(ready: bool) -> dict[str, bool]:
 
 
 class VertexAi(Feature):
-    """Two names for routes that are there."""
+    """Two further names of existing routes."""
 
     name = "vertex_ai"
     settings = VertexAiSettings
@@ -118,7 +118,7 @@ class VertexAi(Feature):
         @blueprint.post(predict)
         @described(operations.invocations)
         def vertex_predict() -> HttpResponse:
-            """Predict, as /invocations does, where Vertex AI asks."""
+            """Predict, as /invocations does, on Vertex AI's route."""
             return http_response(invocations.answer(request.environ))
 
         yield blueprint

@@ -1,6 +1,6 @@
-"""A request's JSON text -> a document, and a document's values as TensorFlow Serving's error texts show them.
+"""Parses a request's JSON text, and formats values as in TensorFlow Serving's error texts.
 
-orjson reads the text. What RapidJSON takes beyond JSON, and how a fault is told, is left to the standard library.
+orjson parses the text. RapidJSON's extensions, and the errors, are left to the standard library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INT64 = 1 << 63
 
 
 class Members(dict[str, Any]):
-    """An object; of a name given twice the first value counts, and ``pairs`` has them all."""
+    """An object; the first value of a repeated name counts, and ``pairs`` has all of them."""
 
     def __init__(self, found: list[tuple[str, Any]]) -> None:
         super().__init__()
@@ -43,8 +43,8 @@ def pairs(value: dict[str, Any]) -> list[tuple[str, Any]]:
 def load(body: bytes | bytearray) -> Any:
     """Return the first document in ``body``; StatusError "JSON Parse error: ... at offset: N" if it is malformed.
 
-    Taken beyond JSON, as by RapidJSON: NaN, Inf and Infinity, text after the document, a byte order mark, strings that
-    are not UTF-8 (their bytes are lone surrogates then, "surrogateescape"), names given twice (``Members``).
+    Accepted beyond JSON, as by RapidJSON: NaN, Inf and Infinity, text after the document, a byte order mark, strings
+    that are not UTF-8 (their bytes become lone surrogates, "surrogateescape"), repeated names (``Members``).
     """
     try:
         document = orjson.loads(body)
@@ -52,12 +52,12 @@ def load(body: bytes | bytearray) -> Any:
         return _load_tolerantly(bytes(body))
     if body.count(b'"') == 2 * _count_strings(document):
         return document
-    # An escaped quote, or a name that was given twice and that orjson has dropped.
+    # An escaped quote, or a repeated name that orjson has dropped.
     return _load_tolerantly(bytes(body))
 
 
 def _count_strings(document: Any) -> int:
-    """Count names and strings, or fewer: a list that begins with a number is taken for one of numbers alone."""
+    """Return a lower bound of the names and strings: a list that begins with a number counts as numbers."""
     count, pending = 0, [document]
     while pending:
         value = pending.pop()
@@ -126,7 +126,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=Members, parse_float=_double, pars
 
 
 def type_name(value: Any) -> str:
-    """Return what RapidJSON calls the type of a value; true and false are types of their own."""
+    """Return RapidJSON's name of a value's type; true and false are types of their own."""
     if isinstance(value, bool):
         return str(value)
     names = {dict: "Object", list: "Array", str: "String", int: "Number", float: "Number"}
@@ -134,7 +134,7 @@ def type_name(value: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """Return a value as error texts show it: indented objects, arrays on one line. StatusError if it is very deep."""
+    """Return a value in the form of error texts: indented objects, arrays on one line. StatusError if very deep."""
     try:
         return _described(value, 0)
     except RecursionError:

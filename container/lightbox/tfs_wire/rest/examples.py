@@ -1,4 +1,4 @@
-"""The bodies of classify and regress: JSON objects -> Examples, results -> JSON."""
+"""The bodies of classify and regress: JSON objects to Examples, results to JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AT_ONCE = 1 << 12
 
 
 class ExamplesBody(NamedTuple):
-    """What a classify or regress call asks for."""
+    """The content of a classify or regress call."""
 
     signature_name: str
     input: input_pb2.Input

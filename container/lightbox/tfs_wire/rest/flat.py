@@ -1,7 +1,7 @@
-"""A long body of one regular array -> ndarray, without a list for each of its rows.
+"""A long body with one regular array to an ndarray, without a list for each row.
 
-The compiled library reads it. Without that, the array's brackets are checked by themselves and then blanked out, so
-that the parser sees one flat list. Everything here gives exactly what the readers of lists would give, or gives up.
+The compiled library parses it. Without the library, the array's brackets are checked separately and then blanked out,
+so that the parser sees one flat list. All functions give exactly the same result as the readers of lists, or give up.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from lightbox.tfs_wire.status import StatusError
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MIN_BYTES = 1 << 12
-"""Below, there are too few lists to save anything."""
+"""Shorter bodies have too few lists to save time."""
 
 _CHUNK = 1 << 17
-"""Bytes of numbers that are objects at once."""
+"""Bytes of numbers that are Python objects at once."""
 
 _BLANKS, _IN_NUMBERS = b" \t\r\n", b"0123456789+-.eE"
 _BLANKED = bytes.maketrans(b"[]", b"  ")
 _NUMBER_BEHIND, _NUMBER_BEFORE = re.compile(rb"\][^\],]"), re.compile(rb"\[(?<![\[,]\[)")
-"""Anything but a bracket or a comma, behind a closing bracket or before an opening one."""
+"""Any character except a bracket or comma, after a closing bracket or before an opening one."""
 
 
-class _Asked(NamedTuple):
+class _BodyFields(NamedTuple):
     signature_name: str
     by_row: bool
     input_name: str | None
@@ -42,7 +42,7 @@ class _Asked(NamedTuple):
 def read(
     body: bytes | bytearray, input_types: Callable[[str], Mapping[str, int]]
 ) -> tuple[str, dict[str, Array], bool] | None:
-    """Return what a ``PredictBody`` holds, or None where another reader must look, or find the words for an error."""
+    """Return a ``PredictBody``'s content, or None if another reader must parse it, or report an error."""
     start, end = body.find(b"["), body.rfind(b"]") + 1
     if start < 0 or end - start < MIN_BYTES:
         return None
@@ -51,7 +51,7 @@ def read(
         return None
     try:
         types = input_types(asked.signature_name)
-    except StatusError:  # a fault of the text is told first
+    except StatusError:  # errors of the text come first
         return None
     if len(types) != 1:
         return None
@@ -62,8 +62,8 @@ def read(
     return None if values is None else (asked.signature_name, {name: values}, asked.by_row)
 
 
-def _asked(around: bytes | bytearray) -> _Asked | None:
-    """Return what the text around the array says; null stands in the array's place."""
+def _asked(around: bytes | bytearray) -> _BodyFields | None:
+    """Return the fields of the text around the array; null is in the array's place."""
     try:
         document = orjson.loads(around)
     except orjson.JSONDecodeError:
@@ -78,19 +78,19 @@ def _asked(around: bytes | bytearray) -> _Asked | None:
     if isinstance(values, dict) and form == "inputs" and len(values) == 1:
         ((name, values),) = values.items()
     strings = 1 + 2 * (b"signature_name" in around) + (name is not None)
-    # A name that was given twice is not in the document.
+    # A repeated name is not in the document.
     if values is not None or around.count(b'"') != 2 * strings:
         return None
-    return _Asked(signature_name, form == "instances", name)
+    return _BodyFields(signature_name, form == "instances", name)
 
 
 # ---------------------------------------------------------------- the array
 
 
 def array(text: memoryview, number: int, step: Callable[[], None] = lambda: None) -> Array | None:
-    """Return the regular array that JSON ``text`` is, in the dtype of this number, or None where it is another.
+    """Return the regular array of JSON ``text`` in the dtype of this number, or None for another text.
 
-    For text of brackets, numbers, commas and blanks alone. ``step`` is called in between: it may raise.
+    Only for text of brackets, numbers, commas and blanks. ``step`` is called in between: it may raise.
     """
     step()
     if number not in quick.DTYPES:
@@ -98,7 +98,7 @@ def array(text: memoryview, number: int, step: Callable[[], None] = lambda: None
     native = numbers.load()
     if native is not None:
         code = "f" if number == dtypes.DT_FLOAT else quick.code_of(number)
-        values = native.read(text, code, dtypes.MAX_DIMENSIONS)  # some 0.15 s for 100 MB
+        values = native.read(text, code, dtypes.MAX_DIMENSIONS)  # about 0.15 s for 100 MB
         step()
         if values is not None:
             return values if values.dtype == dtypes.numpy_dtype(number) else quick.converted(values, number)
@@ -106,7 +106,7 @@ def array(text: memoryview, number: int, step: Callable[[], None] = lambda: None
 
 
 def _in_parts(text: bytes, number: int, step: Callable[[], None]) -> Array | None:
-    """Do the same without the library, and for the few numbers that it leaves: they are objects some at a time."""
+    """Do the same without the library, and for the few numbers that it leaves, some at a time."""
     unspaced = text.translate(None, _BLANKS)
     if _NUMBER_BEHIND.search(unspaced) or _NUMBER_BEFORE.search(unspaced, 1):
         return None
@@ -137,7 +137,7 @@ def _packed(text: bytes, number: int) -> Array | None:
 
 
 def _shape(marks: bytes) -> tuple[int, ...] | None:
-    """Return the shape whose brackets and commas these are, or None if they are not regular."""
+    """Return the shape of these brackets and commas, or None if they are not regular."""
     depth = len(marks) - len(marks.lstrip(b"["))
     if depth > dtypes.MAX_DIMENSIONS:
         return None

@@ -1,6 +1,6 @@
-"""Regular lists of numbers -> ndarray at the speed of C, or None where the exact walk must look.
+"""Regular lists of numbers to ndarrays at the speed of C, or None if the exact reader must parse them.
 
-Everything here either gives exactly what the walk would give or gives up.
+All functions give exactly the same result as the exact reader, or give up.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ LIMITS = {
     dtypes.DT_UINT32: (0, (1 << 32) - 1),
     dtypes.DT_UINT64: (0, (1 << 64) - 1),
 }
-"""The least and the largest number that JSON may give to an integer dtype; short ones keep the low bits of it."""
+"""The smallest and the largest JSON number for an integer dtype; short dtypes keep the low bits."""
 FLOATS = frozenset({dtypes.DT_FLOAT, dtypes.DT_DOUBLE})
 DTYPES = FLOATS | LIMITS.keys()
-"""Numbers of the dtypes that are read here."""
+"""Numbers of the dtypes that this module reads."""
 
 
 def regular(values: Any, by_row: bool, types: Mapping[str, int]) -> Inputs | None:
@@ -75,12 +75,12 @@ def array(nested: Any, number: int) -> Array | None:
 
 
 def packed(flat: list[Any], shape: tuple[int, ...], number: int) -> Array | None:
-    """Return a list of numbers as an array, or None if JSON cannot give all of them to this dtype."""
+    """Return a list of numbers as an array, or None if JSON cannot hold all of them in this dtype."""
     if number not in DTYPES or len(shape) > dtypes.MAX_DIMENSIONS:
         return None
     code = code_of(number)
     try:
-        # struct packs a list of numbers three times as fast as numpy or array.array take it.
+        # struct packs a list of numbers three times as fast as numpy or array.array.
         values = np.frombuffer(struct.pack(f"={len(flat)}{code}", *flat), code)
     except (TypeError, ValueError, struct.error):
         return None
@@ -89,12 +89,12 @@ def packed(flat: list[Any], shape: tuple[int, ...], number: int) -> Array | None
 
 
 def code_of(number: int) -> str:
-    """Return the letter of what JSON's numbers are read as: float64, uint64 or int64."""
+    """Return the type code in which JSON's numbers are read: float64, uint64 or int64."""
     return "d" if number in FLOATS else "Q" if number == dtypes.DT_UINT64 else "q"
 
 
 def converted(values: Array, number: int) -> Array | None:
-    """Return numbers that are read as ``code_of`` says in a dtype, or None if JSON cannot give all of them to it."""
+    """Return numbers of the type ``code_of`` in a dtype, or None if JSON cannot hold all of them in it."""
     if number in LIMITS and values.size:
         low, high = LIMITS[number]
         if not low <= values.min() <= values.max() <= high:

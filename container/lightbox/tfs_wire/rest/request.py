@@ -1,4 +1,4 @@
-"""The body of a predict call -> named ndarrays, with TensorFlow Serving's checks and error texts."""
+"""The body of a predict call to named ndarrays, with TensorFlow Serving's checks and error texts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from lightbox.tfs_wire.status import Code, StatusError, invalid
 
 Array = np.ndarray[Any, np.dtype[Any]]
 InputTypes = Mapping[str, int]
-"""Input name to dtype number, as the signature has them."""
+"""Input name to dtype number, as in the signature."""
 InputTypesOf = Callable[[str], InputTypes]
-"""Returns the inputs of a signature by its name, "" if a body gives none."""
+"""Returns the inputs of a signature by its name, "" for the default one."""
 Step = Callable[[], None]
-"""Called again and again by what may take long."""
+"""Called repeatedly by slow steps."""
 _AT_ONCE = 1 << 12
 
 
 class PredictBody(NamedTuple):
-    """What a predict call asks for; ``by_row`` says that the answer goes row by row too."""
+    """The content of a predict call; ``by_row`` means that the response is by row too."""
 
     signature_name: str
     inputs: dict[str, Array]
@@ -37,8 +37,8 @@ def read_predict(body: bytes | bytearray, input_types: InputTypesOf) -> PredictB
     """Return the inputs in ``body``: ``{"instances": [...]}`` or ``{"inputs": ...}``.
 
     ``input_types`` is called with the signature's name ("" if none is given) and returns its inputs.
-    Integers wrap around as in the real server, strings are bytes, ``{"b64": ...}`` is decoded. Raises
-    StatusError (a ValueError) with the real server's code and text.
+    Integers wrap around as in tensorflow_model_server, strings are bytes, ``{"b64": ...}`` is decoded. Raises
+    StatusError (a ValueError) with its code and text.
     """
     long = flat.read(body, input_types)
     if long is not None:
@@ -54,13 +54,13 @@ def read_predict(body: bytes | bytearray, input_types: InputTypesOf) -> PredictB
 
 
 def has_bools(text: bytes | bytearray) -> bool:
-    """Return whether a text may hold true or false: they would pass for numbers."""
-    # The rare letter first: looking for one byte is far cheaper than looking for a word.
+    """Return whether a text may hold true or false, which would pass for numbers."""
+    # The rare letter first: searching one byte is far cheaper than searching a word.
     return (b"u" in text and b"true" in text) or (b"l" in text and b"false" in text)
 
 
 def read_predict_document(document: Any, input_types: InputTypesOf, step: Step = lambda: None) -> PredictBody:
-    """Do the same for a body that is already parsed; ``step`` is called in between, and may raise."""
+    """Do the same for a parsed body; ``step`` is called in between, and may raise."""
     name = signature_name(document)
     types = _types(name, input_types)
     if "instances" in document:
@@ -78,7 +78,7 @@ def _types(name: str, input_types: InputTypesOf) -> InputTypes:
 
 
 def format_error(value: Any, what: str) -> StatusError:
-    """Return the error for a part of the body that has not the right form."""
+    """Return the error for a part of the body with the wrong form."""
     return invalid(f"JSON Value: {describe(value)} {what}")
 
 
@@ -108,7 +108,7 @@ def _instances(document: dict[str, Any]) -> list[Any]:
 
 
 class _Column:
-    """The values of one input, gathered instance by instance."""
+    """The values of one input, collected instance by instance."""
 
     def __init__(self, number: int, step: Step) -> None:
         self.number = number
@@ -204,7 +204,7 @@ def _dense(name: str, value: Any, number: int, step: Step) -> Array:
 
 
 def _dense_shape(value: Any) -> tuple[int, ...]:
-    """The shape that the first element of every list suggests."""
+    """Return the shape by the first element of every list."""
     shape = []
     while isinstance(value, list):
         shape.append(len(value))
@@ -238,7 +238,7 @@ _KINDS: dict[int, Any] = {
     dtypes.DT_STRING: str,
     dtypes.DT_BOOL: bool,
 }
-"""What JSON may give to a dtype, true and false apart."""
+"""JSON's types for each dtype, except for true and false."""
 
 
 def _accepts(value: Any, number: int) -> bool:
@@ -249,7 +249,7 @@ def _accepts(value: Any, number: int) -> bool:
 
 
 def _checked(value: Any, number: int) -> Any:
-    """Return the value as numpy takes it; raise if JSON cannot give it to this dtype."""
+    """Return the value for numpy; raise if JSON cannot hold it in this dtype."""
     if number == dtypes.DT_STRING and isinstance(value, dict):
         return decode_base64(value)
     if isinstance(value, dict):

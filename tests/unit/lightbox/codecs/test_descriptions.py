@@ -82,8 +82,8 @@ def test_a_415_names_the_media_types_of_all_readers() -> None:
 @pytest.mark.parametrize(("module", "there"), [("lightbox.worker", True), ("lightbox.processes.supervisor", False)])
 def test_workers_import_codecs_before_the_fork_and_the_supervisor_never(module: str, there: bool) -> None:
     code = f"import sys, {module}; print({{'lightbox.codecs.npy', 'numpy'}} <= sys.modules.keys())"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == str(there)
+    reply = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert reply.stdout.strip() == str(there)
 
 
 def test_nginx_compresses_the_responses_of_all_codecs_that_allow_it(tmp_path: Path) -> None:

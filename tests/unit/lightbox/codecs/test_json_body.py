@@ -226,10 +226,10 @@ def test_a_wrong_name_says_what_was_expected(second: str, begins: str, ends: str
     """The first words are TensorFlow Serving's."""
     with pytest.raises(InputMismatch) as raised:
         decode(f'[{{"a": [1, 2], "k": 1}}, {second}]', inputs=TWO)
-    told = raised.value.message
-    assert told.startswith(begins)
-    assert "takes an object with a (float32 [-1,2]), k (int32 [-1])" in told
-    assert told.endswith(ends)
+    reply = raised.value.message
+    assert reply.startswith(begins)
+    assert "takes an object with a (float32 [-1,2]), k (int32 [-1])" in reply
+    assert reply.endswith(ends)
 
 
 def test_examples_are_for_another_method() -> None:

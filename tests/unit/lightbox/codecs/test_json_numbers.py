@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lightbox.codecs import json_numbers
-from lightbox.codecs.json_numbers import hollowed
+from lightbox.codecs.json_numbers import parse_around_lists
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference.rest_body import parse_body
@@ -197,14 +197,14 @@ def test_the_open_inference_protocol_gives_what_lists_give(
 def test_long_lists_are_taken_out() -> None:
     numbers = b"[" + b"1," * 50_000 + b"1]"
     text = b'{"a":"' + b"x" * 65_536 + b'","instances": ' + numbers + b' ,"b":' + numbers + b"}"
-    hollow = hollowed(text, RequestContext(PATIENCE))
-    assert hollow is not None
-    assert isinstance(hollow.values, list)
-    (document,) = hollow.values
+    partial = parse_around_lists(text, RequestContext(PATIENCE))
+    assert partial is not None
+    assert isinstance(partial.values, list)
+    (document,) = partial.values
     assert document["instances"].array(1).shape == (50_001,)
-    assert not hollow.all_used
+    assert not partial.all_used
     np.testing.assert_array_equal(document["b"].array(9), np.ones(50_001))
-    assert hollow.all_used
+    assert partial.all_used
 
 
 @pytest.mark.parametrize("times", [0, 1, 63, 64, 65, 1000])

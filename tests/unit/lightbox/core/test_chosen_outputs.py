@@ -73,7 +73,10 @@ def test_postprocess_gets_them(tmp_path: Path) -> None:
     ("attributes", "why"),
     [
         ("tfs-outputs=score", "gives boxes, classes, scores; got score"),
-        ("tfs-outputs=scores,tfs-method=classify", "tfs-outputs: expected no such pair with tfs-method=classify"),
+        (
+            "tfs-outputs=scores,tfs-method=classify",
+            "tfs-outputs: this pair cannot be combined with tfs-method=classify",
+        ),
     ],
 )
 def test_what_cannot_be_asked_for(attributes: str, why: str) -> None:

@@ -53,7 +53,7 @@ def test_a_model_of_files_gets_the_part_as_png(client: FlaskClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("crop", "told"),
+    ("crop", "sentence"),
     [
         ("0,0,9,1", "which is 8x6; got 0,0,9,1"),
         ("8,0,1,1", "which is 8x6; got 8,0,1,1"),
@@ -66,11 +66,11 @@ def test_a_model_of_files_gets_the_part_as_png(client: FlaskClient) -> None:
         ("all", "got 'all'"),
     ],
 )
-def test_what_is_no_part_of_the_image(client: FlaskClient, crop: str, told: str) -> None:
+def test_what_is_no_part_of_the_image(client: FlaskClient, crop: str, sentence: str) -> None:
     status, error = ask(client, f"tfs-crop={crop}")
     assert status == 400
     assert error.startswith("tfs-crop: expected x,y,width,height")
-    assert told in error
+    assert sentence in error
 
 
 @pytest.mark.parametrize(

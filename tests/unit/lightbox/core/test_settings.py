@@ -8,7 +8,7 @@ import pytest
 
 from lightbox.cli.settings_docs import docstrings
 from lightbox.core.settings import variable_names
-from lightbox.core.settings_types import TransportName, parse_image_size, told
+from lightbox.core.settings_types import TransportName, parse_image_size, setting_metadata
 from lightbox.features.open_inference import OpenInferenceSettings
 from lightbox.model.options import ModelOptions
 from lightbox.settings_loading import (
@@ -316,8 +316,10 @@ def test_the_settings_page_shows_values_and_default(name: str, shown: str) -> No
 
 def test_every_setting_is_described() -> None:
     fields = [(part, name, field) for part in parts() for name, field in part.model_fields.items()]
-    assert [name for part, name, field in fields if not (docstrings(part).get(name) and told(field, "theme"))] == []
-    assert [name for _, name, field in fields if field.default_factory and not told(field, "default")] == []
+    assert [
+        name for part, name, field in fields if not (docstrings(part).get(name) and setting_metadata(field, "theme"))
+    ] == []
+    assert [name for _, name, field in fields if field.default_factory and not setting_metadata(field, "default")] == []
 
 
 def test_no_variable_sets_two_things() -> None:

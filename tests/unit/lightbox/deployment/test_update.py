@@ -57,7 +57,7 @@ def test_a_rollback_is_an_error_with_its_reason(aws: Aws) -> None:
     steps.deploy(aws, plan(), None, pause=0)
     UpdateEndpoint(aws, reason="One of the alarms is in state ALARM")
     with pytest.raises(
-        Refused, match=r"rolled back: One of the alarms.*\n.*serves what it served before; its log: http"
+        Refused, match=r"rolled back: One of the alarms.*\n.*serves its previous configuration; its log: http"
     ):
         steps.update(aws, NEW, steps.Rollout(), pause=0)
     assert serving() == plan().config_name

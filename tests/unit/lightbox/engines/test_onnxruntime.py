@@ -70,7 +70,7 @@ def test_auto_times_both_and_takes_the_faster(tmp_path: Path) -> None:
     write_dense(tmp_path / "model.onnx")
     choice = opened(tmp_path, "auto").choices["serving_default"]
     winner, other = choice.engine, next(name for name in RUNTIMES if name != choice.engine)
-    taken, _, rest = choice.reason.partition(" ms of CPU for an input; ")
+    taken, _, rest = choice.reason.partition(" ms of CPU per input; ")
     assert winner in RUNTIMES
     assert rest.startswith(f"{other} ")
     assert float(taken) <= float(rest.split()[1])
@@ -86,7 +86,7 @@ def test_what_one_cannot_read_the_other_serves(
         opened(tmp_path, other)
     assert opened(tmp_path, "auto").choices["serving_default"].engine == winner
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert line.startswith(f"{tmp_path} is served by {winner}, as others do not read it: {other}: ")
+    assert line.startswith(f"{tmp_path} is served by {winner}, as other engines do not read it: {other}: ")
     assert why in line
 
 
@@ -97,7 +97,7 @@ def test_auto_takes_it_for_integers_of_callers(tmp_path: Path) -> None:
     write(tmp_path / "model.onnx", [node], inputs, {"y": ("INT64", ["n", 4])})
     runner, choices = opened(tmp_path, "auto")
     assert choices["serving_default"].engine == "onnxruntime"
-    assert "it keeps the integers that the model takes" in choices["serving_default"].reason
+    assert "it keeps the model's integer inputs exact" in choices["serving_default"].reason
     given = np.full((1, 4), 1 << 40, np.int64)
     np.testing.assert_array_equal(answer(runner, x=given)[0], given * 2)
 
@@ -122,4 +122,4 @@ def test_a_damaged_file_has_each_ones_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_every_engine_is_timed_with_scalars(tmp_path: Path, name: str, dtype: str) -> None:
     write(tmp_path / "model.onnx", [helper.make_node("Identity", ["x"], ["y"])], {"x": (dtype, [])}, {"y": (dtype, [])})
-    assert opened(tmp_path, name).choices["serving_default"].reason.endswith(" ms of CPU for an input")
+    assert opened(tmp_path, name).choices["serving_default"].reason.endswith(" ms of CPU per input")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.engines import kept, race
+from lightbox.engines import disk_cache, race
 from lightbox.engines.engine import named
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.race import fastest, known
@@ -18,7 +18,7 @@ def test_an_engine_is_timed(tmp_path: Path) -> None:
     write_dense(tmp_path / "model.onnx")
     engine, choice = fastest(str(tmp_path), [named("openvino")], Hardware(1, 1))
     assert engine.name == choice.engine == "openvino"
-    assert choice.reason.endswith(" ms of CPU for an input")
+    assert choice.reason.endswith(" ms of CPU per input")
 
 
 def test_what_no_engine_reads_is_told_with_each_reason(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_what_was_found_out_is_remembered_for_the_same_file(tmp_path: Path, monk
         another.setattr(race, "processor", lambda: "another")
         assert not known(str(tmp_path / "1"), able, hardware)
     for file in (tmp_path / "cache").iterdir():
-        kept.write(file, {"milliseconds": 1.0, "of_another_release": True})
+        disk_cache.write(file, {"milliseconds": 1.0, "of_another_release": True})
         assert not known(str(tmp_path / "1"), able, hardware)
         file.write_text("damaged")
     assert not known(str(tmp_path / "1"), able, hardware)

@@ -16,7 +16,7 @@ from corpus.writers import exif, jpeg_segment, png, with_segments
 from lightbox.core.errors import ImageUndecodable, LightboxError, TooLarge
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb, open_image
 from lightbox.images.exif import orientation_of, turn_upright
-from lightbox.images.limits import PatientBytes, undecodable
+from lightbox.images.limits import TimeLimitedBytes, undecodable
 from lightbox.images.preparation import Size
 from lightbox.images.resize import for_pillow
 
@@ -146,7 +146,7 @@ def test_a_reduced_picture_is_not_moved(size: Size, reduced: Size, orientation: 
 
 
 @pytest.mark.parametrize(
-    ("limits", "told"),
+    ("limits", "sentence"),
     [
         (ImageLimits(max_pixels=10_000), r"10,000 are accepted \(LIGHTBOX_MAX_IMAGE_PIXELS\)"),
         (ImageLimits(max_side=150), "150 are accepted in one direction"),
@@ -157,10 +157,10 @@ def test_a_reduced_picture_is_not_moved(size: Size, reduced: Size, orientation: 
     ],
 )
 @pytest.mark.parametrize("format_name", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM"])
-def test_each_limit_is_told(limits: ImageLimits, told: str, format_name: str) -> None:
+def test_each_limit_is_told(limits: ImageLimits, sentence: str, format_name: str) -> None:
     body = saved(Image.effect_noise((200, 100), 50).convert("RGB"), format_name)
     assert decode_rgb(body).size == (200, 100)
-    with pytest.raises(TooLarge, match=rf"{told}\.$"):
+    with pytest.raises(TooLarge, match=rf"{sentence}\.$"):
         open_image(body, limits)
 
 
@@ -207,7 +207,7 @@ def test_messages_quote_little_of_the_file() -> None:
 
 
 def test_reading_ends_with_the_readers_patience() -> None:
-    file = PatientBytes(bytes(100), cpu_seconds=0)
+    file = TimeLimitedBytes(bytes(100), cpu_seconds=0)
     with pytest.raises(ImageUndecodable, match=r"more than 0 s of processor time"):
         for _ in range(100):
             file.read(1)

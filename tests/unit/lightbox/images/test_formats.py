@@ -91,11 +91,11 @@ def test_only_the_plugins_of_the_allowed_formats_are_loaded() -> None:
     assert done.stdout.strip() == f"{[f'PIL.{name}ImagePlugin' for name in allowed]} set()"
 
 
-@pytest.mark.parametrize(("bits", "colours", "told"), [(8, 65_536, "65,536 colours"), (1, 257, "257 colours")])
-def test_a_palette_beyond_the_file_is_not_looked_for(bits: int, colours: int, told: str) -> None:
+@pytest.mark.parametrize(("bits", "colours", "sentence"), [(8, 65_536, "65,536 colours"), (1, 257, "257 colours")])
+def test_a_palette_beyond_the_file_is_not_looked_for(bits: int, colours: int, sentence: str) -> None:
     body = writers.bmp((1, 1), bits, [b"\0\0\0\0"])
     declared = body[:46] + colours.to_bytes(4, "little") + body[50:]
-    with pytest.raises(ImageUndecodable, match=f"declares a palette of {told}, more than the file holds"):
+    with pytest.raises(ImageUndecodable, match=f"declares a palette of {sentence}, more than the file holds"):
         decode_rgb(declared, ImageLimits())
 
 

@@ -38,7 +38,7 @@ def write():
     elif kind == "lock":
         os.close(shared_files.hold(path))
     else:
-        shared_files.let_go(shared_files.hold_new(path))
+        shared_files.release(shared_files.hold_new(path))
 
 def is_written():
     if kind == "document":
@@ -51,7 +51,7 @@ def is_written():
         return found[599] != 0
     left = shared_files.hold(path)
     assert left is not None, "nobody is left that could let go of it"
-    shared_files.let_go(left)
+    shared_files.release(left)
     return ended == 0
 
 def killed(left):

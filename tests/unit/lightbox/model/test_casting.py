@@ -60,9 +60,9 @@ def test_out_of_range(wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", ["csv", "npy", "v2"])
-@pytest.mark.parametrize(("values", "told"), [([2, 1.5], "1.5"), ([2, math.nan], "nan"), ([2, -math.inf], "-inf")])
-def test_no_whole_numbers(wire: str, values: list[float], told: str) -> None:
-    with pytest.raises(InputMismatch, match=f"input x: expected whole numbers for int8, got {told}$"):
+@pytest.mark.parametrize(("values", "sentence"), [([2, 1.5], "1.5"), ([2, math.nan], "nan"), ([2, -math.inf], "-inf")])
+def test_no_whole_numbers(wire: str, values: list[float], sentence: str) -> None:
+    with pytest.raises(InputMismatch, match=f"input x: expected whole numbers for int8, got {sentence}$"):
         WIRES[wire](values)
 
 

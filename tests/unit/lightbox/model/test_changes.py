@@ -41,12 +41,12 @@ def test_inputs_that_take_what_came_before(was: Tensors, new: Tensors) -> None:
 
 
 @pytest.mark.parametrize(
-    ("was", "new", "told"),
+    ("was", "new", "sentence"),
     [
         (
             PHOTO,
             {"photo": ("float32", (None, 150528))},
-            "an image, as photo (float32 [-1,224,224,3]) of version 1 takes it, got photo (float32 [-1,150528])",
+            "an image, as photo (float32 [-1,224,224,3]) of version 1, got photo (float32 [-1,150528])",
         ),
         (PHOTO, PHOTO | {"size": ("int32", (2,))}, "got photo (float32 [-1,224,224,3]), size (int32 [2])"),
         (
@@ -66,8 +66,8 @@ def test_inputs_that_take_what_came_before(was: Tensors, new: Tensors) -> None:
         (ROW, {}, "got none"),
     ],
 )
-def test_inputs_that_do_not(was: Tensors, new: Tensors, told: str) -> None:
-    assert told in (change_problem(version(1, was, SCORES), version(2, new, SCORES)) or "")
+def test_inputs_that_do_not(was: Tensors, new: Tensors, sentence: str) -> None:
+    assert sentence in (change_problem(version(1, was, SCORES), version(2, new, SCORES)) or "")
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,10 @@ def test_inputs_that_do_not(was: Tensors, new: Tensors, told: str) -> None:
     ],
 )
 def test_outputs(new: Tensors, fits: bool) -> None:
-    told = change_problem(version(1, PHOTO, SCORES), version(2, PHOTO, new))
-    assert told is None if fits else told and "expected the outputs scores (float32 [-1,10]) of version 1, got " in told
+    reply = change_problem(version(1, PHOTO, SCORES), version(2, PHOTO, new))
+    assert (
+        reply is None if fits else reply and "expected the outputs scores (float32 [-1,10]) of version 1, got " in reply
+    )
 
 
 def test_every_signature_stays() -> None:

@@ -22,7 +22,7 @@ def put(root: Path, name: str, content: bytes = b"x") -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "sentence"),
     [
         ("net.keras", "is a Keras model: keras.models.load_model"),
         ("net.h5", "is a Keras model, or weights of one, in HDF5: keras.models.load_model"),
@@ -36,7 +36,7 @@ def put(root: Path, name: str, content: bytes = b"x") -> Path:
         ("net.ckpt-100.index", "is a checkpoint: build the model in code"),
     ],
 )
-def test_another_format_wherever_a_version_is_expected(tmp_path: Path, name: str, told: str) -> None:
+def test_another_format_wherever_a_version_is_expected(tmp_path: Path, name: str, sentence: str) -> None:
     for place in ("plain", "named/net", "versioned/1", "named_and_versioned/net/1"):
         file = put(tmp_path, f"{place}/{name}")
         root = tmp_path / place.partition("/")[0]
@@ -44,11 +44,11 @@ def test_another_format_wherever_a_version_is_expected(tmp_path: Path, name: str
             (said,) = [problem for model in find_models(root) for problem in unusable_versions(model)]
         except ModelLayoutError as error:
             said = str(error)
-        assert f"; {file} {told}" in said
+        assert f"; {file} {sentence}" in said
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "sentence"),
     [
         ((), "; the folder is empty"),
         (
@@ -62,15 +62,17 @@ def test_another_format_wherever_a_version_is_expected(tmp_path: Path, name: str
         (("notes.txt",), ""),
     ],
 )
-def test_a_version_without_a_saved_model_says_what_it_is(tmp_path: Path, files: tuple[str, ...], told: str) -> None:
+def test_a_version_without_a_saved_model_says_what_it_is(tmp_path: Path, files: tuple[str, ...], sentence: str) -> None:
     folder = tmp_path / "1"
     folder.mkdir()
     for file in files:
         put(folder, file)
     said = version_problem(folder, "net", 1)
     assert said is not None
-    assert said.startswith(f"{folder} holds no saved_model.pb{told}" if told.startswith(";") else f"{folder} holds no")
-    assert told in said
+    assert said.startswith(
+        f"{folder} holds no saved_model.pb{sentence}" if sentence.startswith(";") else f"{folder} holds no"
+    )
+    assert sentence in said
 
 
 def test_an_empty_model_directory(tmp_path: Path) -> None:
@@ -79,22 +81,22 @@ def test_an_empty_model_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "sentence"),
     [
-        (b"", "is empty: it was not copied, or is not yet"),
+        (b"", "is empty: the copy is missing or not complete"),
         (POINTER, TOLD_OF_POINTER),
-        (b"\x89HDF\r\n\x1a\n", "is no SavedModel but an HDF5 file"),
-        (b"PK\x03\x04rest", "is no SavedModel but a zip file"),
-        (b"\x1f\x8b\x08rest", "is no SavedModel but compressed with gzip"),
-        (b"<?xml version='1.0'?><Error>", "is no SavedModel but a page of HTML or XML"),
-        (b"\n\x05\n\x03abc", "is no SavedModel but a graph without variables and signatures, as frozen graphs are"),
+        (b"\x89HDF\r\n\x1a\n", "is not a SavedModel but an HDF5 file"),
+        (b"PK\x03\x04rest", "is not a SavedModel but a zip file"),
+        (b"\x1f\x8b\x08rest", "is not a SavedModel but compressed with gzip"),
+        (b"<?xml version='1.0'?><Error>", "is not a SavedModel but a page of HTML or XML"),
+        (b"\n\x05\n\x03abc", "is not a SavedModel but a graph without variables and signatures, as frozen graphs are"),
     ],
 )
-def test_something_else_under_the_name_of_a_saved_model(tmp_path: Path, content: bytes, told: str) -> None:
+def test_something_else_under_the_name_of_a_saved_model(tmp_path: Path, content: bytes, sentence: str) -> None:
     file = put(tmp_path, "1/saved_model.pb", content)
     said = version_problem(tmp_path / "1", "net", 1)
     assert said is not None
-    assert said.startswith(f"{file} {told}")
+    assert said.startswith(f"{file} {sentence}")
 
 
 def test_recorded_models_are_nothing_else() -> None:

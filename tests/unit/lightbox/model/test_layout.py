@@ -65,7 +65,7 @@ def test_an_onnx_folder_of_mlflow_is_one_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flavor", "file", "told"),
+    ("flavor", "file", "sentence"),
     [
         ("tensorflow", "data/model.keras", f"data/model.keras is a Keras model: {KERAS}"),
         ("keras", "data/model.h5", f"data/model.h5 is a Keras model, or weights of one, in HDF5: {KERAS}"),
@@ -75,13 +75,13 @@ def test_an_onnx_folder_of_mlflow_is_one_model(tmp_path: Path) -> None:
         ("xgboost", "model.ubj", "it is a model of MLflow, of which those of mlflow.tensorflow and mlflow.onnx can"),
     ],
 )
-def test_another_flavor_of_mlflow_is_told(tmp_path: Path, flavor: str, file: str, told: str) -> None:
+def test_another_flavor_of_mlflow_is_told(tmp_path: Path, flavor: str, file: str, sentence: str) -> None:
     folder = tmp_path / "net"
     save_other(folder, flavor, file)
     (model,) = find_models(tmp_path)
     (problem,) = unusable_versions(model)
     assert problem.startswith(f"{folder} holds no saved_model.pb; ")
-    assert told in problem
+    assert sentence in problem
     saved_model(tmp_path / "other")
     assert [found.name for found in find_models(tmp_path)] == ["other"]
     assert folders_without_model(tmp_path) == [folder]
@@ -91,8 +91,8 @@ def test_a_folder_of_mlflow_in_place_of_a_version(tmp_path: Path) -> None:
     version = tmp_path / "net" / "1"
     save_tensorflow(version, "half_plus_two")
     (problem,) = unusable_versions(*find_models(tmp_path))
-    told = f"{version}/tf2model is as MLflow has it: move what it holds into {version}"
-    assert problem == f"{version} holds no saved_model.pb; {told}"
+    reply = f"{version}/tf2model is as MLflow has it: move what it holds into {version}"
+    assert problem == f"{version} holds no saved_model.pb; {reply}"
 
 
 def test_what_lies_inside_a_saved_model_is_no_model(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_bad_names(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "what", "told"),
+    ("name", "what", "sentence"),
     [
         ("pets.keras", "a Keras model", KERAS),
         (
@@ -178,14 +178,16 @@ def test_bad_names(name: str) -> None:
         ("pets.pt", "a PyTorch model", "torch.onnx.export makes an ONNX model of it"),
     ],
 )
-def test_a_model_of_another_format_is_told_how_to_become_one(tmp_path: Path, name: str, what: str, told: str) -> None:
+def test_a_model_of_another_format_is_told_how_to_become_one(
+    tmp_path: Path, name: str, what: str, sentence: str
+) -> None:
     for file in (tmp_path / "a" / name, tmp_path / "b" / "pets" / name):
         file.parent.mkdir(parents=True)
         file.touch()
         for root in (tmp_path / file.relative_to(tmp_path).parts[0], file):
             with pytest.raises(ModelLayoutError) as raised:
                 find_models(root)
-            assert f"; {file} is {what}: {told}" in str(raised.value)
+            assert f"; {file} is {what}: {sentence}" in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["pets.onnx", "pets.xml", "pets.tflite"])

@@ -71,7 +71,7 @@ OPEN = ImageInput("x", False, True, "float32")
         (OPEN, {"fit": "letterbox"}, "fit", "'letterbox' needs a fixed size, but the input x has none; set image_size"),
         (replace(OPEN, width=9), {"fit": "crop"}, "fit", "'crop' needs a fixed size"),
         (PIXELS, {"fit": "crop", "resize_shorter": 223}, "resize_shorter", "expected at least 224, .* got 223"),
-        (PIXELS, {"layout": "NCHW"}, "layout", "tells that it is not NCHW"),
+        (PIXELS, {"layout": "NCHW"}, "layout", "shows that it is not NCHW"),
         (replace(PIXELS, encoded=True), {"fit": "crop"}, "fit", "takes files, which the model decodes itself"),
         (replace(PIXELS, encoded=True), {"channels": "bgr"}, "channels", "takes files, which the model decodes itself"),
         (replace(PIXELS, encoded=True), {"std": [2]}, "std", "takes files, which the model decodes itself"),
@@ -149,7 +149,7 @@ def test_what_does_not_fit_is_named(change: dict[str, Array], said: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("shape", "misfit", "too_low"),
+    ("shape", "misfit", "rank_problem"),
     [
         ((4, 2), None, None),
         ((4, 3), "input a: expected shape [-1,2], got [4,3]", None),
@@ -158,17 +158,17 @@ def test_what_does_not_fit_is_named(change: dict[str, Array], said: str) -> None
         ((4, 2, 1), "input a: expected shape [-1,2], got [4,2,1]", None),
     ],
 )
-def test_shapes_are_told_but_not_refused(shape: tuple[int, ...], misfit: str | None, too_low: str | None) -> None:
+def test_shapes_are_told_but_not_refused(shape: tuple[int, ...], misfit: str | None, rank_problem: str | None) -> None:
     inputs = good() | {"a": np.zeros(shape, "f4")}
     GOOD.check_inputs(inputs)
     assert GOOD.misfit(inputs) == misfit
-    assert GOOD.too_low({name: array.ndim for name, array in inputs.items()}, 0) == too_low
+    assert GOOD.rank_problem({name: array.ndim for name, array in inputs.items()}, 0) == rank_problem
 
 
 def test_numbers_without_a_declared_rank_need_what_the_graph_needs() -> None:
     found = signature(x=("float32", None), text=("string", None))
-    assert found.too_low({"x": 0, "text": 0}, 0) is found.too_low({"x": 4, "text": 1}, 4) is None
-    assert found.too_low({"x": 3, "text": 1}, 4) == "input x: expected a rank of at least 4, got 3"
+    assert found.rank_problem({"x": 0, "text": 0}, 0) is found.rank_problem({"x": 4, "text": 1}, 4) is None
+    assert found.rank_problem({"x": 3, "text": 1}, 4) == "input x: expected a rank of at least 4, got 3"
 
 
 def test_a_missing_input_is_named() -> None:

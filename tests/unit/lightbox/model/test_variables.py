@@ -231,13 +231,13 @@ def test_variables_of_another_model(model: Path, tmp_path: Path) -> None:
 
 def test_variables_of_another_dtype_or_shape(tmp_path: Path) -> None:
     model = module_with_variables(tmp_path / "1", (2, 3))
-    for other, told in (
+    for other, reply in (
         (module_with_variables(tmp_path / "double", (2, 3), dtype="float64"), "is float64, the graph restores float32"),
         (module_with_variables(tmp_path / "other", (2, 4)), "has the shape [2, 4], the graph's is [2, 3]"),
     ):
         shutil.rmtree(model / "variables")
         shutil.copytree(other / "variables", model / "variables")
-        assert told in problem(model)
+        assert reply in problem(model)
 
 
 @pytest.mark.parametrize("name", ["plain", "parts"])

@@ -25,7 +25,7 @@ class Files:
     def __init__(self) -> None:
         self.free = threading.Event()
         self.free.set()
-        self.begun: queue.Queue[str] = queue.Queue()
+        self.begun_loads: queue.Queue[str] = queue.Queue()
         self.broken = ""
 
     def check(self, servable: Servable) -> None:
@@ -33,7 +33,7 @@ class Files:
 
     def load(self, servable: Servable) -> Any:
         """See Loader.load."""
-        self.begun.put(servable.path)
+        self.begun_loads.put(servable.path)
         assert self.free.wait(PATIENCE)
         if servable.path == self.broken:
             raise StatusError(Code.DATA_LOSS, "broken")
@@ -106,7 +106,7 @@ def test_it_is_not_settled_before_it_is_loaded_again(manager: Manager, files: Fi
     settled: list[bool] = []
     manager.changed.look = lambda: settled.append(manager.wait_until_settled(["m"], 0))  # type: ignore[attr-defined]
     running.leave()
-    assert [files.begun.get(timeout=PATIENCE) for _ in range(2)] == ["old", "new"]
+    assert [files.begun_loads.get(timeout=PATIENCE) for _ in range(2)] == ["old", "new"]
     assert settled
     assert not any(settled)
 
@@ -124,26 +124,26 @@ def test_another_path_for_what_is_wanted_changes_nothing(manager: Manager, files
     assert served(manager) == "old"
     want(manager, "new")
     assert served(manager) == "old"
-    assert list(files.begun.queue) == ["old"]
+    assert list(files.begun_loads.queue) == ["old"]
 
 
 def test_the_newest_version_is_loaded_first_and_one_at_a_time(manager: Manager, files: Files) -> None:
     files.free.clear()
     manager.aspire("m", {1: "1", 3: "3", 2: "2"})
-    assert files.begun.get(timeout=PATIENCE) == "3"
+    assert files.begun_loads.get(timeout=PATIENCE) == "3"
     assert [servable.state for servable in manager.states("m")] == [State.LOADING, State.START, State.START]
     files.free.set()
-    assert [files.begun.get(timeout=PATIENCE) for _ in range(2)] == ["2", "1"]
+    assert [files.begun_loads.get(timeout=PATIENCE) for _ in range(2)] == ["2", "1"]
 
 
 def test_what_is_not_wanted_any_more_ends_without_being_loaded(manager: Manager, files: Files) -> None:
     files.free.clear()
     manager.aspire("other", {1: "other"})
-    assert files.begun.get(timeout=PATIENCE) == "other"
+    assert files.begun_loads.get(timeout=PATIENCE) == "other"
     want(manager, "old", None)
     with manager.changed:
         assert manager.changed.wait_for(lambda: manager.states("m")[0].state == State.END, PATIENCE)
-    assert files.begun.empty()
+    assert files.begun_loads.empty()
 
 
 def test_an_end_is_told_to_who_asks_after_it(manager: Manager) -> None:
@@ -161,7 +161,7 @@ def test_a_load_that_waits_for_its_next_attempt_lets_others_load(files: Files) -
     manager = Manager(files, LoadPolicy(max_retries=1, retry_seconds=PATIENCE))  # type: ignore[arg-type]
     files.broken = "bad"
     manager.aspire("bad", {1: "bad"})
-    assert files.begun.get(timeout=PATIENCE) == "bad"
+    assert files.begun_loads.get(timeout=PATIENCE) == "bad"
     want(manager, "good")
     assert served(manager) == "good"
     manager.aspire("bad", {})

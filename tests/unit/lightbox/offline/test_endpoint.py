@@ -140,8 +140,8 @@ def test_a_refused_image_comes_again_after_retry_after(photos: Path) -> None:
 
 def test_boto3_waits_for_what_the_container_refuses(photos: Path) -> None:
     """SageMaker hands a container's 503 on as ModelError, status 424."""
-    told = {"OriginalStatusCode": 503, "OriginalMessage": "the queue is full", "Message": "503"}
-    refusal = (424, {"x-amzn-ErrorType": "ModelError", "Retry-After": "1"}, json.dumps(told).encode())
+    reply = {"OriginalStatusCode": 503, "OriginalMessage": "the queue is full", "Message": "503"}
+    refusal = (424, {"x-amzn-ErrorType": "ModelError", "Retry-After": "1"}, json.dumps(reply).encode())
     with endpoint(lambda body, times: refusal if times == 1 else good(body)) as served:
         assert run(photos, served.url, "--protocol", "boto3") == 0
     assert all(second - first >= 1 for first, second in served.times.values())

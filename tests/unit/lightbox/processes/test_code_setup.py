@@ -184,7 +184,7 @@ def test_without_code_the_log_names_every_place_searched(
 ) -> None:
     own = tmp_path / "models" / "half_plus_two" / "code"
     set_up(tmp_path, own, code)
-    assert f"no inference.py in {own} or {code}: the built-in handling answers" in capfd.readouterr().err
+    assert f"using the built-in request handling (no inference.py in {own} or {code})" in capfd.readouterr().err
 
 
 def test_an_empty_requirements_file_is_fine(tmp_path: Path, code: Path) -> None:

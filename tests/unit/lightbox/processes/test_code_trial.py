@@ -12,7 +12,7 @@ from lightbox.code_trial import check
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ServingPlan
-from lightbox.processes.code_trial import judge, try_code
+from lightbox.processes.code_trial import check_result, try_code
 from lightbox.processes.commands import CONTAINER_DIR
 from lightbox.user_code.loader import forget_folder, load_functions
 from lightbox.user_code.paths import UserCodeError
@@ -65,7 +65,7 @@ def test_code_that_is_refused_by_its_import(tmp_path: Path, source: str, said: s
     code = check(ServingPlan(models={"a": planned}, default_model="a", model_servers=()), result)
     assert code == 1
     with pytest.raises(UserCodeError) as caught:
-        judge(result, code, None)
+        check_result(result, code, None)
     assert str(caught.value).startswith(f"{tmp_path / 'code' / 'inference.py'}{said}")
 
 

@@ -42,7 +42,7 @@ def test_its_own_limit_of_calls_is_far_above_what_is_sent(in_progress: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("environ", "told"),
+    ("environ", "sentence"),
     [
         ({}, ["max_batch_size { value: 8 }", "batch_timeout_micros { value: 1000 }"]),
         ({"SAGEMAKER_TFS_ENABLE_BATCHING": "True"}, ["--enable_batching=true", "--batching_parameters_file="]),
@@ -60,11 +60,11 @@ def test_its_own_limit_of_calls_is_far_above_what_is_sent(in_progress: int) -> N
         ),
     ],
 )
-def test_what_a_variable_of_aws_gives_the_model_server(environ: dict[str, str], told: list[str]) -> None:
+def test_what_a_variable_of_aws_gives_the_model_server(environ: dict[str, str], sentence: list[str]) -> None:
     settings = load_settings(environ)
     flags = model_server_flags(settings, ADDRESS, Path("/run"), 16)
     text = "\n".join([*flags, batching_parameters(settings)])
-    assert [part for part in told if part not in text] == []
+    assert [part for part in sentence if part not in text] == []
 
 
 def test_without_its_variable_the_model_server_is_not_told() -> None:
@@ -73,7 +73,7 @@ def test_without_its_variable_the_model_server_is_not_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "told"),
+    ("environ", "sentence"),
     [
         ({}, ["listen 8080 ", "error_log stderr error;", "--log-level=info"]),
         ({"SAGEMAKER_BIND_TO_PORT": "8501"}, ["listen 8501 "]),  # unopened
@@ -83,14 +83,14 @@ def test_without_its_variable_the_model_server_is_not_told() -> None:
     ],
 )
 def test_what_a_variable_of_aws_gives_nginx_and_gunicorn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], told: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], sentence: list[str]
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     settings = load_settings(environ)
     with RunDir() as run_dir:
         gunicorn = gunicorn_command(settings, run_dir.path / "plan.json", "unix:a", run_dir)
         text = "\n".join([*gunicorn, render(settings, run_dir.path, NOWHERE, 1 << 28)])
-    assert [part for part in told if part not in text] == []
+    assert [part for part in sentence if part not in text] == []
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_nginx_conf_stays_short() -> None:
 
 def test_each_probe_has_a_location(tmp_path: Path) -> None:
     conf = render(load_settings({}), tmp_path, NOWHERE, 1 << 28, probes=["/up"])
-    told = re.findall(r"location = (\S+) {.* client_max_body_size 1k; proxy_pass http://health(\S+);", conf)
-    assert told == [("/ping", "/ping"), ("/up", "/up")]
+    reply = re.findall(r"location = (\S+) {.* client_max_body_size 1k; proxy_pass http://health(\S+);", conf)
+    assert reply == [("/ping", "/ping"), ("/up", "/up")]
 
 
 def test_without_ports_it_is_told_of_none() -> None:

@@ -101,7 +101,7 @@ def _no_waiting(connection: Any) -> bool:
 
 @pytest.mark.parametrize("reason", ["more connections than threads", "the worker stops"])
 def test_the_thread_is_given_back(lingering: LingeringWorker, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
-    monkeypatch.setattr(gunicorn_worker, "_next_is_here", _no_waiting)
+    monkeypatch.setattr(gunicorn_worker, "_next_request_arrived", _no_waiting)
     ours, theirs = socket.socketpair()
     theirs.settimeout(PATIENCE)
     with ours, theirs:

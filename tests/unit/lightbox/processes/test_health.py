@@ -16,7 +16,7 @@ import pytest
 from lightbox.core.errors import PermissionDenied
 from lightbox.core.request_context import RequestContext
 from lightbox.processes import health
-from lightbox.processes.additions import Asked, headers_of
+from lightbox.processes.additions import IncomingRequest, headers_of
 from lightbox.processes.body_memory import BodyAccount
 from lightbox.processes.health import Health, get
 from lightbox.telemetry import saturation
@@ -159,9 +159,9 @@ def test_probes_are_answered_whatever_the_model_does(tmp_path: Path) -> None:
 
         scene.health.probes = {"/up": lambda ready: {"up": True}, "/able": lambda ready: {"up": True, "able": ready}}
         assert await asked("/up?now") == (200, {"up": True})
-        status, told = await asked("/able")
-        assert (status, told["up"], told["able"]) == (503, True, False)
-        assert told["error"] == f"not ready: {scene.health.problem()}"
+        status, reply = await asked("/able")
+        assert (status, reply["up"], reply["able"]) == (503, True, False)
+        assert reply["error"] == f"not ready: {scene.health.problem()}"
         scene.worker.status = 200
         scene.server.say({1: "AVAILABLE"})
         await scene.until_pinged(200)
@@ -171,9 +171,9 @@ def test_probes_are_answered_whatever_the_model_does(tmp_path: Path) -> None:
 
 
 def test_who_may_come_in_is_asked_before_whether_there_is_room(tmp_path: Path) -> None:
-    asked: list[Asked] = []
+    asked: list[IncomingRequest] = []
 
-    async def gate(request: Asked) -> str:
+    async def authenticator(request: IncomingRequest) -> str:
         asked.append(request)
         if request.header("X-API-Key") != "k":
             raise PermissionDenied("not 100 %", "ci")
@@ -186,10 +186,10 @@ def test_who_may_come_in_is_asked_before_whether_there_is_room(tmp_path: Path) -
             writer.write(f"GET /room/7/{size}x/{size} HTTP/1.1\r\n{sent}\r\n\r\n".encode())
             head = (await reader.read()).decode()
             writer.close()
-            told = Parser().parsestr(head.partition("\r\n")[2])
-            return int(head.split()[1]), told["X-Lightbox-Instead"], told["X-Lightbox-Caller"]
+            reply = Parser().parsestr(head.partition("\r\n")[2])
+            return int(head.split()[1]), reply["X-Lightbox-Instead"], reply["X-Lightbox-Caller"]
 
-        scene.health.bodies, scene.health.gate = BodyAccount(20, 10), gate
+        scene.health.bodies, scene.health.authenticator = BodyAccount(20, 10), authenticator
         assert await room("", "k") == (204, None, "ci")
         assert await room("10", "k") == (204, None, "ci")
         assert await room("11", "k") == (403, "", "ci")
@@ -213,7 +213,7 @@ def test_many_ask_at_once(tmp_path: Path) -> None:
 
 def test_of_several_headers_of_a_name_the_first_counts() -> None:
     head = b"GET / HTTP/1.1\r\nX-API-Key: a\r\nx-api-key: b\r\nCookie:\t c:d\x85e \r\nno header\r\nHost:\r\n\r\n"
-    asked = Asked("GET", "/", headers_of(head))
+    asked = IncomingRequest("GET", "/", headers_of(head))
     assert [asked.header(name) for name in ("X-Api-Key", "cookie", "HOST", "Origin")] == ["a", "c:d\x85e", "", None]
 
 

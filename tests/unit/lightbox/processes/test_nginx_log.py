@@ -60,13 +60,13 @@ class Heard:
 )
 def test_what_a_line_tells(line: str, lost: int, swallowed: bool) -> None:
     heard = Heard()
-    assert heard.log.swallows(line) is swallowed
+    assert heard.log.consumes(line) is swallowed
     assert (heard.lost, heard.answered) == (lost, [])
 
 
 def test_a_request_that_nginx_answered_has_a_line_like_others() -> None:
     heard = Heard()
-    assert heard.log.swallows(ANSWER)
+    assert heard.log.consumes(ANSWER)
     assert heard.requests.reasons == {"too_large": 1}
     (request,) = heard.answered
     assert (request.request_id, request.method, request.path) == ("f00", "POST", "/invocations")
@@ -77,7 +77,7 @@ def test_a_request_that_nginx_answered_has_a_line_like_others() -> None:
 
 def test_what_a_finished_request_held_is_given_back() -> None:
     heard = Heard()
-    assert heard.log.swallows("lightbox-finished 12 0a1b")
+    assert heard.log.consumes("lightbox-finished 12 0a1b")
     assert heard.given_back == [("12", "0a1b")]
 
 
@@ -86,8 +86,8 @@ def test_what_a_finished_request_held_is_given_back() -> None:
 )
 def test_what_is_no_http_has_neither_method_nor_path(first_line: str) -> None:
     heard = Heard()
-    told = ANSWER.replace("POST /invocations?key=secret HTTP/1.1", first_line).replace('"7000000"', '"+7"')
-    assert heard.log.swallows(told)
+    reply = ANSWER.replace("POST /invocations?key=secret HTTP/1.1", first_line).replace('"7000000"', '"+7"')
+    assert heard.log.consumes(reply)
     (request,) = heard.answered
     assert (request.method, request.path, request.bytes_in) == ("-", "-", 0)
 
@@ -96,7 +96,7 @@ def test_what_is_no_http_has_neither_method_nor_path(first_line: str) -> None:
 def test_who_wants_to_read_less_is_not_shown_more(wanted: str) -> None:
     assert LEVELS.index(level_to_log(wanted)) <= LEVELS.index("error")
     heard = Heard(wanted)
-    shown = [level for level in LEVELS if not heard.log.swallows(f"2026/11/20 10:00:00 [{level}] 6#6: something")]
+    shown = [level for level in LEVELS if not heard.log.consumes(f"2026/11/20 10:00:00 [{level}] 6#6: something")]
     assert shown == list(LEVELS[LEVELS.index(wanted) :])
-    assert heard.log.swallows(KILLED) is (wanted == "emerg")
+    assert heard.log.consumes(KILLED) is (wanted == "emerg")
     assert heard.lost == 1

@@ -22,13 +22,13 @@ SYSTEMS = {
 
 @pytest.mark.parametrize(("release", "line"), SYSTEMS.values(), ids=SYSTEMS)
 def test_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch, release: dict[str, str] | None, line: str) -> None:
-    def told() -> dict[str, str]:
+    def reported() -> dict[str, str]:
         if release is None:
             raise OSError("no os-release")
         return release
 
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-    monkeypatch.setattr(platform, "freedesktop_os_release", told)
+    monkeypatch.setattr(platform, "freedesktop_os_release", reported)
     monkeypatch.setattr(platform, "system", lambda: "Linux" if release else "Darwin")
     with pytest.raises(NginxMissing) as caught:
         find_nginx()

@@ -47,18 +47,18 @@ def chosen(folder: Path, *layers: Layer, **environ: str) -> OpThreads:
 def test_one_thread_where_every_model_s_calls_are_short(tmp_path: Path) -> None:
     found = chosen(tmp_path, LIGHT, ("MatMul", (-1, 10), (10, 10)))
     assert (found.count, found.for_server) == (1, 1)
-    assert found.why == "a call of net_0 takes 300 million multiplications, at most 400 million"
+    assert found.why == "net_0 is small: 300 million multiplications per call, the limit is 400 million"
 
 
 @pytest.mark.parametrize(
     ("layers", "environ", "why"),
     [
-        ((LIGHT, HEAVY), {}, "a call of net_1 takes 500 million multiplications, more than 400 million"),
-        ((LIGHT, UNKNOWN), {}, "the graph of net_1 does not tell how much it computes"),
+        ((LIGHT, HEAVY), {}, "net_1 is large, 500 million multiplications per call, the limit is 400 million"),
+        ((LIGHT, UNKNOWN), {}, "the graph of net_1 does not show its multiplications"),
         (
             (LIGHT,),
             {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"},
-            "a batch of 8 of net_0 takes 2,400 million multiplications, more than 400 million",
+            "net_0 is large, 2,400 million multiplications per batch of 8, the limit is 400 million",
         ),
         ((), {"SAGEMAKER_MULTI_MODEL": "true"}, "models are loaded later"),
     ],
@@ -77,12 +77,12 @@ def test_a_model_that_cannot_be_read_is_no_reason_not_to_start(tmp_path: Path) -
     (tmp_path / "net" / "1").mkdir(parents=True)
     (tmp_path / "net" / "1" / "saved_model.pb").write_bytes(b"\xff")
     found = choose(load_settings({}), [ModelOnDisk("net", tmp_path / "net")])
-    assert found.why == "one for each of 2 cores: the graph of net does not tell how much it computes"
+    assert found.why == "one for each of 2 cores: the graph of net does not show its multiplications"
 
 
 def test_more_cores_were_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_cores(monkeypatch, 4)
-    assert str(chosen(tmp_path, LIGHT)) == "threads for one operation of TensorFlow: 4 (one for each of 4 cores)"
+    assert str(chosen(tmp_path, LIGHT)) == "TensorFlow intra-op threads: 4 (one for each of 4 cores)"
 
 
 def test_one_core_has_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_beside_a_gpu_tensorflow_chooses(tmp_path: Path, monkeypatch: pytest.Mon
     set_binary(monkeypatch, "/bin/tensorflow_model_server", ("0",))
     found = chosen(tmp_path, LIGHT)
     assert found.for_server == 0
-    assert str(found) == "threads for one operation of TensorFlow: chosen by TensorFlow (there is a GPU)"
+    assert str(found) == "TensorFlow intra-op threads: chosen by TensorFlow (there is a GPU)"
 
 
 @pytest.mark.parametrize("value", ["0", "3"])

@@ -42,9 +42,9 @@ def ask(status: str, **sent: str) -> tuple[int, Message, bytes]:
 def test_our_own_form(status: str) -> None:
     expected, code, sentence = REFUSALS[status]
     got, headers, body = ask(status)
-    told = json.loads(body)
-    assert (got, told["code"], told["request_id"]) == (expected, code, "asked-1")
-    assert told["error"].startswith(sentence)
+    reply = json.loads(body)
+    assert (got, reply["code"], reply["request_id"]) == (expected, code, "asked-1")
+    assert reply["error"].startswith(sentence)
     assert (headers["X-Lightbox-Code"], headers["X-Amzn-RequestId"]) == (code, "asked-1")
     assert headers["Allow"] == ("GET, HEAD, POST, DELETE" if status == "405" else None)
     assert headers["Retry-After"] == ("1" if code == "unavailable" else None)
@@ -68,8 +68,8 @@ def test_the_form_of_grpc(status: str, number: int) -> None:
 
 
 def test_a_message_of_grpc_is_printable_ascii() -> None:
-    told = ask("405", X_Lightbox_Form="grpc", X_Lightbox_Request="\xff% /x")[1]["grpc-message"]
-    assert told.endswith(" %C3%BF%25")
+    reply = ask("405", X_Lightbox_Form="grpc", X_Lightbox_Request="\xff% /x")[1]["grpc-message"]
+    assert reply.endswith(" %C3%BF%25")
 
 
 def test_a_full_tmpdir(monkeypatch: pytest.MonkeyPatch) -> None:

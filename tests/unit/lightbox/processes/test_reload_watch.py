@@ -15,7 +15,7 @@ from lightbox.core.errors import DeadlineExceeded
 from lightbox.core.request_context import RequestContext
 from lightbox.processes.reload_watch import MOST_LOADING, ReloadWatch
 from lightbox.transports.model_status import ServerState, VersionStatus
-from lightbox.transports.standing_reload import begin, standing
+from lightbox.transports.pending_reload import begin, find_pending
 
 SECONDS = 60.0
 
@@ -26,7 +26,7 @@ class Server:
     def __init__(self) -> None:
         self.says: list[str] | None = []
 
-    async def told(self, model: str) -> ServerState:
+    async def versions_in_time(self, model: str) -> ServerState:
         assert model == "m"
         return None if self.says is None else {version: VersionStatus(state) for version, state in enumerate(self.says)}
 
@@ -77,10 +77,10 @@ def test_each_reload_has_its_own_time(world: World) -> None:
     assert world.look(2 * SECONDS) == [1]
 
 
-@pytest.mark.parametrize("told", [["START"], ["AVAILABLE", "LOADING"]])
-def test_a_server_that_loads_is_left_alone_for_longer(world: World, told: list[str]) -> None:
+@pytest.mark.parametrize("sentence", [["START"], ["AVAILABLE", "LOADING"]])
+def test_a_server_that_loads_is_left_alone_for_longer(world: World, sentence: list[str]) -> None:
     world.begin()
-    world.servers[1].says = told
+    world.servers[1].says = sentence
     assert world.look(*range(0, int(MOST_LOADING * SECONDS), 10)) == []
     assert world.look(MOST_LOADING * SECONDS) == [1]
 
@@ -109,16 +109,16 @@ def test_one_reload_stands_at_a_time_and_none_of_the_dead(tmp_path: Path) -> Non
     holder = multiprocessing.get_context("spawn").Process(target=stand_for_ever, args=(tmp_path, says))
     holder.start()
     assert hears.recv()
-    found = standing(tmp_path, 0)
+    found = find_pending(tmp_path, 0)
     assert found is not None
-    assert (found.change, found.model, standing(tmp_path, 1)) == ("unload", "another", None)
+    assert (found.change, found.model, find_pending(tmp_path, 1)) == ("unload", "another", None)
     with pytest.raises(DeadlineExceeded):
         begin(tmp_path, 0, "load", "m", RequestContext(0))
     holder.kill()
     holder.join()
-    assert standing(tmp_path, 0) is None
+    assert find_pending(tmp_path, 0) is None
     begin(tmp_path, 0, "load", "m", RequestContext(0))()
-    assert (standing(tmp_path, 0), list(tmp_path.iterdir())) == (None, [])
+    assert (find_pending(tmp_path, 0), list(tmp_path.iterdir())) == (None, [])
 
 
 def stand_for_ever(run_dir: Path, says: Connection) -> None:

@@ -148,13 +148,16 @@ def test_data_beside_a_model_is_told_and_stops_nothing(root: Path) -> None:
 
 
 def test_random_weights_are_told_and_others_are_not(root: Path) -> None:
-    for model, note in (("image_mean", "random weights (seed 5): the answers mean nothing"), ("half_plus_two", "Ours")):
+    for model, note in (
+        ("image_mean", "random weights (seed 5): the predictions are meaningless"),
+        ("half_plus_two", "Ours"),
+    ):
         version = max((root / model).glob("*/saved_model.pb")).parent
         (version / WEIGHTS_NOTE).parent.mkdir(exist_ok=True)
         (version / WEIGHTS_NOTE).write_text(f"{note}\nmore\n")
     assert find_problems(settings(root)) == []
     assert find_warnings(settings(root)) == [
-        "image_mean has random weights (seed 5): the answers mean nothing",
+        "image_mean has random weights (seed 5): the predictions are meaningless",
     ]
 
 

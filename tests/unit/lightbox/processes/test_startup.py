@@ -57,17 +57,17 @@ def test_the_model_server_gets_a_version_of_models_as_sagemaker_lays_them_out(
 
 
 @pytest.mark.parametrize(
-    ("authority", "told", "expected"),
+    ("authority", "sentence", "expected"),
     [
-        ("", None, "no keys are set: whoever reaches port 8080 or 8081 may use it (docs/keys.md)"),
-        ("/ca", None, "no keys are set: whoever has a client certificate and reaches port 8080 or 8081 may use it"),
-        ("", "who has a key", "callers: who has a key"),
-        ("/ca", "who has a key", "callers: who has a key"),
+        ("", None, "no keys are set: everyone who reaches port 8080 or 8081 may use it (docs/keys.md)"),
+        ("/ca", None, "no keys are set: every holder of a client certificate who reaches port 8080 or 8081 may use it"),
+        ("", "holders of a key", "callers: holders of a key"),
+        ("/ca", "holders of a key", "callers: holders of a key"),
     ],
 )
-def test_who_may_call_is_told_with_all_ports(authority: str, told: str | None, expected: str) -> None:
+def test_who_may_call_is_told_with_all_ports(authority: str, sentence: str | None, expected: str) -> None:
     settings = load_settings({"LIGHTBOX_TLS_CLIENT_CA": authority})
-    assert callers_line(settings, [Port("LIGHTBOX_KSERVE_GRPC_PORT", 8081, "")], told).startswith(expected)
+    assert callers_line(settings, [Port("LIGHTBOX_KSERVE_GRPC_PORT", 8081, "")], sentence).startswith(expected)
 
 
 def test_a_port_that_speaks_tls_is_told_so(environ: dict[str, str]) -> None:

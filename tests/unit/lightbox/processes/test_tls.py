@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from lightbox.processes.additions import Port, Wants
+from lightbox.processes.additions import Port, StartNeeds
 from lightbox.processes.nginx import http2_warning, render, resists_rapid_reset
 from lightbox.processes.start_checks import find_warnings
 from lightbox.processes.tls import Identity, TlsError, TlsWatch, identify
@@ -55,7 +55,7 @@ def test_a_folder_files_and_one_file_name_a_pair(folder: Path, variables: dict[s
     (folder / "both.pem").write_bytes(PAIR[1] + PAIR[0] + AUTHORITY.pem)
     found = identity(**{name: folder / value for name, value in variables.items()})
     assert str(found).startswith("TLS: the certificate of commonName=lightbox.test for localhost, 127.0.0.1, until 2")
-    assert str(found).endswith(" UTC; client certificates: not asked for")
+    assert str(found).endswith(" UTC; client certificates: not requested")
 
 
 def test_the_pages_recipe_makes_a_pair(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_key_that_the_user_cannot_read_is_told_with_the_user(folder: Path) -> 
         said = refusal(CERT=folder / "tls.crt", KEY=folder / "tls.key")
     finally:
         os.seteuid(before)
-    expected = f"{folder}/tls.key cannot be read by the user {user}, as whom Lightbox runs: let that user read it"
+    expected = f"{folder}/tls.key cannot be read by the user {user}, who runs Lightbox: let that user read it"
     assert said[-1] == f"LIGHTBOX_TLS_KEY: {expected}"
 
 
@@ -245,7 +245,7 @@ def test_what_is_damaged_is_told_once_and_the_old_pair_stays(
         (folder / "tls.key").write_bytes(damaged)
     assert (watched.looks(4), watched.renewals) == ("lightbox.test", 0)
     said = capsys.readouterr().err
-    assert said.count("TLS: the files have changed and cannot be used, nginx keeps what it has:") == 1
+    assert said.count("TLS: the files have changed and cannot be used, nginx keeps the old ones:") == 1
     assert said.count("LIGHTBOX_TLS_KEY: ") == 1
     write_pair(folder, OTHER)
     assert (watched.looks(), watched.renewals) == ("other.test", 1)
@@ -292,10 +292,10 @@ def test_an_nginx_that_may_not_resist_rapid_reset_is_named(tmp_path: Path, monke
     assert http2_warning() is None
     query.write_text("#!/bin/sh\nprintf 1.22.1-9+deb12u10\n")
     query.chmod(0o755)
-    told = str(http2_warning())
-    assert told.startswith("nginx 1.22.1-9+deb12u10 may lack the mend of HTTP/2 rapid reset")
-    grpc = Wants(ports=[Port("LIGHTBOX_KSERVE_GRPC_PORT", 8500, "")])
+    reply = str(http2_warning())
+    assert reply.startswith("nginx 1.22.1-9+deb12u10 may lack the fix of HTTP/2 rapid reset")
+    grpc = StartNeeds(ports=[Port("LIGHTBOX_KSERVE_GRPC_PORT", 8500, "")])
     several = load_settings({"SAGEMAKER_MULTI_MODEL": "true"})
-    assert (find_warnings(several), find_warnings(several, grpc)) == ([], [told])
+    assert (find_warnings(several), find_warnings(several, grpc)) == ([], [reply])
     query.write_text("#!/bin/sh\nexit 1\n")
     assert http2_warning() is None

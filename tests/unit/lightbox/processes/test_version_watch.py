@@ -70,14 +70,14 @@ def test_a_new_model_beside_the_served_ones_is_named_once(source: Path, capsys: 
         following = asyncio.gather(watch.follow(), several.follow())
         for folder in ("new", "late"):
             while f"the model {folder!r} in {root / folder} is new and is not served: it needs a restart" not in (
-                told := "".join(lines)
+                reply := "".join(lines)
             ):
                 await asyncio.sleep(0.01)
                 lines.append(capsys.readouterr().err)
             if folder == "new":
                 export_classes(root / "late", 1, 10)
         following.cancel()
-        return told.splitlines()
+        return reply.splitlines()
 
     lines: list[str] = []
     assert len(asyncio.run(asyncio.wait_for(follow(), PATIENCE))) == 2
@@ -89,10 +89,10 @@ def test_what_was_hidden_is_shown_before_versions_are_followed(source: Path) -> 
     watch = watching(model, source.parent)
     source.rename(source.parent / "away")
     watch.server_ended()
-    asyncio.run(watch.show_again())
+    asyncio.run(watch.show_recovered())
     assert list(shown.iterdir()) == []
     (source.parent / "away").rename(source)
-    asyncio.run(watch.show_again())
+    asyncio.run(watch.show_recovered())
     assert sorted(path.name for path in shown.iterdir()) == ["1", "2"]
 
 
@@ -142,12 +142,12 @@ def misfit(around: VersionLinks, version: int) -> str | None:
 def test_a_version_is_held_for_what_a_start_is_refused_for(pictures: Path) -> None:
     around = beside(pictures)
     export_classes(pictures, 2, 7)
-    told = misfit(around, 2)
+    reply = misfit(around, 2)
     environ = {"LIGHTBOX_MODEL_DIR": str(pictures), "SAGEMAKER_BIND_TO_PORT": str(free_ports())}
     (refusal,) = find_problems(load_settings(environ))
-    assert told == f"{refusal}; other options need a restart"
+    assert reply == f"{refusal}; other options need a restart"
     assert "expected a label for each of the 7 classes of the output scores, got 10" in refusal
-    assert misfit(beside(pictures, allows=True), 2) == told, "no change is allowed to break a start"
+    assert misfit(beside(pictures, allows=True), 2) == reply, "no change is allowed to break a start"
     export_classes(pictures, 3, 10)
     assert misfit(around, 3) is None
 
@@ -182,7 +182,7 @@ def test_what_takes_no_image_any_more_is_held_unless_changes_are_allowed(picture
     export_classes(pictures, 2, 10, flat=True)
     shutil.rmtree(pictures / "1")  # what it took is remembered
     assert misfit(around, 2) == (
-        "signature 'serving_default': expected an image, as image (uint8 [-1,8,8,3]) of version 1 takes it, "
+        "signature 'serving_default': expected an image, as image (uint8 [-1,8,8,3]) of version 1, "
         'got image (uint8 [-1,192]); the option "model_changes": "allow" serves such a version'
     )
     assert misfit(allowed, 2) is None

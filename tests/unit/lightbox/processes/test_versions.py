@@ -16,7 +16,7 @@ def until_loaded() -> int:
     return 2 + 1 + LOADED_AT_ONCE
 
 
-SEEN = (2, "is here and cannot be served yet: variables are missing")
+SEEN = (2, "has appeared and cannot be served yet: variables are missing")
 
 
 def test_a_version_that_is_copied_slowly_answers_when_it_is_whole_and_was_tried() -> None:
@@ -43,8 +43,8 @@ def test_what_is_not_whole_is_told_once_when_nobody_copies_any_more() -> None:
     world.look(round(QUIET_SECONDS) - 2)
     assert (world.logged, world.versions.not_served()) == ([SEEN], {})
     world.look(30)
-    told = (2, "is not served: variables are missing. It is tried again when its files change")
-    assert (world.logged, world.versions.not_served()) == ([SEEN, told], {2: "variables are missing"})
+    reply = (2, "is not served: variables are missing. It is tried again when its files change")
+    assert (world.logged, world.versions.not_served()) == ([SEEN, reply], {2: "variables are missing"})
     world.write(2, WHOLE)
     world.look(1 + until_loaded())
     assert (world.answering, world.versions.not_served()) == (2, {})

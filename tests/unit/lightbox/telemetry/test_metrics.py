@@ -100,11 +100,11 @@ def test_the_supervisor_adds_what_it_knows(tmp_path: Path) -> None:
 
 
 def test_the_engines_that_the_model_server_told_of(tmp_path: Path) -> None:
-    told = tmp_path / FOLDER / "cats%2Fdogs"
-    told.mkdir(parents=True)
-    (told / "7.json").write_text('{"serving_default": {"engine": "openvino", "reason": "faster"}}')
-    (told / "8.new").write_text("{")
-    (told / "9.json").write_text("{")
+    reply = tmp_path / FOLDER / "cats%2Fdogs"
+    reply.mkdir(parents=True)
+    (reply / "7.json").write_text('{"serving_default": {"engine": "openvino", "reason": "faster"}}')
+    (reply / "8.new").write_text("{")
+    (reply / "9.json").write_text("{")
     found = list(all_engines(tmp_path))
     assert found == engines_of(tmp_path, "cats/dogs", 7)
     assert engines_of(tmp_path, "cats/dogs", 9) == engines_of(tmp_path, "birds", 1) == []

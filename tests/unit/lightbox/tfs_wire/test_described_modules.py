@@ -37,7 +37,7 @@ print(json.dumps({
 """
 
 
-def told(tmp_path: Path, modules: list[str], *hidden: str) -> Mapping[str, Mapping[str, Any]]:
+def described(tmp_path: Path, modules: list[str], *hidden: str) -> Mapping[str, Mapping[str, Any]]:
     """The kind of each name of modules, and what it describes."""
     environ = os.environ | other_packages(tmp_path / "reports", *hidden)
     environ["PYTHONPATH"] += f"{os.pathsep}{CONTAINER}"
@@ -54,7 +54,7 @@ def test_descriptors_are_those_of_the_installed_packages() -> None:
 
 def test_modules_have_what_the_installed_ones_have(tmp_path: Path) -> None:
     modules = [module_name(file.name) for file in installed_files().file]
-    installed, made = told(tmp_path, modules), told(tmp_path, modules, *BOTH)
+    installed, made = described(tmp_path, modules), described(tmp_path, modules, *BOTH)
     assert made == installed
     assert made["tensorflow_serving.apis.predict_pb2"]["PredictRequest"][1] == "tensorflow.serving.PredictRequest"
 

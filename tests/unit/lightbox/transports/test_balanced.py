@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lightbox.core.errors import ModelFailed, ModelNotFound, ModelServerAway
+from lightbox.core.errors import ModelFailed, ModelNotFound, ModelServerUnreachable
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall
 from lightbox.transports.balanced import BalancedTransport
@@ -23,7 +23,7 @@ class Away(FakeTransport):
     def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
         """See Transport.predict."""
         self.calls.append(call)
-        raise ModelServerAway("away")
+        raise ModelServerUnreachable("away")
 
 
 def server(*versions: int) -> FakeTransport:
@@ -69,7 +69,7 @@ def test_a_server_that_is_away_beside_one_without_the_version(away_first: bool) 
 
 
 def test_all_away() -> None:
-    with pytest.raises(ModelServerAway, match="away"):
+    with pytest.raises(ModelServerUnreachable, match="away"):
         predict(BalancedTransport([Away(), Away()]))
 
 

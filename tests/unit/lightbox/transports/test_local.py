@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightbox.core.errors import DeadlineExceeded, ModelFailed, ModelServerAway, Unavailable
+from lightbox.core.errors import DeadlineExceeded, ModelFailed, ModelServerUnreachable, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_server.local_server import LocalServer, Predict
 from lightbox.tfs_wire import tensor_proto
-from lightbox.tfs_wire.local import ASK, GREETING, receive, share
+from lightbox.tfs_wire.local import GREETING, REQUEST_HEADER, receive, share
 from lightbox.tfs_wire.messages import predict_pb2
 from lightbox.tfs_wire.predict_request import read_predict_request
 from lightbox.tfs_wire.status import Code, StatusError
@@ -247,7 +247,7 @@ def test_a_server_refuses_a_length_over_the_limit(path: Path) -> None:
         client.connect(str(path))
         assert client.recv(len(GREETING), socket.MSG_WAITALL) == GREETING
         share(client, mmap.PAGESIZE)
-        client.sendall(b"\xff" * ASK.size)
+        client.sendall(b"\xff" * REQUEST_HEADER.size)
         assert client.recv(1) == b""
 
 
@@ -315,7 +315,7 @@ def test_a_connection_that_rests_does_not_hold_a_stop_up(path: Path, transport: 
 
 def test_of_two_servers_the_one_that_is_there_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(_: GrpcTransport, __: bytes, ___: SignatureSpec, ____: RequestContext) -> bytes:
-        raise ModelServerAway("gone")
+        raise ModelServerUnreachable("gone")
 
     monkeypatch.setattr(GrpcTransport, "send", away)
     transports = [LocalTransport(tmp_path / name, "127.0.0.1:1") for name in "ab"]
@@ -324,7 +324,7 @@ def test_of_two_servers_the_one_that_is_there_answers(tmp_path: Path, monkeypatc
         with serving(tmp_path / name):
             for _ in range(4):
                 assert balanced.predict(call(), RequestContext(PATIENCE))["y"].tolist() == [0.0, 2.0, 4.0]
-    with pytest.raises(ModelServerAway):
+    with pytest.raises(ModelServerUnreachable):
         balanced.predict(call(), RequestContext(PATIENCE))
     for transport in transports:
         transport.close()

@@ -17,10 +17,10 @@ from support.patience import PATIENCE
 ERROR = "DATA_LOSS: Can't parse /m/1/saved_model.pb"
 
 
-async def told(target: str) -> ServerState:
+async def versions_in_time(target: str) -> ServerState:
     status = ModelStatus(target)
     try:
-        return await status.told("m")
+        return await status.versions_in_time("m")
     finally:
         await status.close()
 
@@ -40,7 +40,7 @@ def test_who_waits_and_who_does_not_are_told_the_same(tmp_path: Path, said: Stat
     with serving(server, tmp_path / "socket") as target:
         with grpc.insecure_channel(target) as channel:
             assert ModelManagement([channel], tmp_path).states("m", RequestContext(PATIENCE)) == [versions]
-        assert asyncio.run(told(target)) == versions
+        assert asyncio.run(versions_in_time(target)) == versions
 
 
 LOADING, AVAILABLE = VersionStatus("LOADING"), VersionStatus("AVAILABLE")
@@ -73,7 +73,7 @@ def test_an_end_is_this_loads_when_something_else_was_seen(
 def test_an_end_is_this_loads_once_the_server_has_begun() -> None:
     load = Load([1], [{1: FAILED}, {1: FAILED}])
     assert load.failure([{1: FAILED}, {1: FAILED}]) is None
-    load.begun(1)
+    load.note_started(1)
     assert load.failure([{1: FAILED}, None]) is None
     assert load.failure([{1: FAILED}, {1: FAILED}]) == (1, ERROR)
 

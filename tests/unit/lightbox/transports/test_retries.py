@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 import pytest
 
-from lightbox.core.errors import DeadlineExceeded, ModelServerAway, Unavailable
+from lightbox.core.errors import DeadlineExceeded, ModelServerUnreachable, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_server.local_server import LocalServer
@@ -153,7 +153,7 @@ def test_the_moment_is_a_second() -> None:
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_server_that_stays_away_is_waited_for_a_moment_only(wire: str) -> None:
     context = RequestContext(2 * PATIENCE)
-    with pytest.raises(ModelServerAway):
+    with pytest.raises(ModelServerUnreachable):
         transport(wire, free_port()).predict(CALL, context)
     assert context.elapsed() < PATIENCE
 
@@ -161,7 +161,7 @@ def test_a_server_that_stays_away_is_waited_for_a_moment_only(wire: str) -> None
 @pytest.mark.parametrize("wire", WIRES)
 def test_no_wait_goes_beyond_the_deadline(wire: str) -> None:
     context = RequestContext(0.2)
-    with pytest.raises((ModelServerAway, DeadlineExceeded)):
+    with pytest.raises((ModelServerUnreachable, DeadlineExceeded)):
         transport(wire, free_port(), reconnect_seconds=2 * PATIENCE).predict(CALL, context)
     assert context.elapsed() < PATIENCE
 
@@ -172,5 +172,5 @@ def test_a_call_that_may_have_run_is_not_sent_again(wire: str) -> None:
     with answering(wire, port, calls, die=True), pytest.raises(Unavailable) as caught:
         transport(wire, port).predict(CALL, RequestContext(PATIENCE))
     assert calls == ["predict"]
-    assert not isinstance(caught.value, ModelServerAway)
+    assert not isinstance(caught.value, ModelServerUnreachable)
     assert caught.value.retry_after >= 1

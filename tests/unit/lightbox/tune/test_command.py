@@ -7,7 +7,7 @@ from pathlib import Path
 from lightbox.model.layout import ModelOnDisk
 from lightbox.processes.models_on_disk import plan_models
 from lightbox.settings_loading import load_settings
-from lightbox.tune.command import only
+from lightbox.tune.command import environ_of_one_model
 from support.model_files import write_dense_as
 from support.models import copy_golden
 
@@ -15,7 +15,7 @@ from support.models import copy_golden
 def served(models: Path, name: str) -> ModelOnDisk:
     """Return what a start would find that serves one of the models alone."""
     settings = load_settings({"LIGHTBOX_MODEL_DIR": str(models)})
-    found, default = plan_models(load_settings(only(plan_models(settings)[0][name], settings)))
+    found, default = plan_models(load_settings(environ_of_one_model(plan_models(settings)[0][name], settings)))
     assert list(found) == [default] == [name]
     return found[name]
 

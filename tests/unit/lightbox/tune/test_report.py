@@ -83,7 +83,7 @@ def test_json_has_every_figure() -> None:
     assert report["best"]["throughput"]["SAGEMAKER_TFS_MAX_BATCH_SIZE"] == "8"
     assert [one["latency"]["gain"] for one in report["tried"]] == [1.2, 0.9, 1.1]
     assert report["confirmed"][1]["throughput"]["rounds"][0] == {"base": 100, "mine": 150}
-    assert report["confirmed"][1]["throughput"]["surely_better"] is True
+    assert report["confirmed"][1]["throughput"]["significantly_better"] is True
     assert json.loads(as_json(Findings(possible=1), ABOUT, 1))["best"] == {"latency": None, "throughput": None}
 
 

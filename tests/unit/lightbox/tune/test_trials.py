@@ -36,22 +36,22 @@ def test_what_was_not_measured_or_failed_has_no_gain() -> None:
 )
 def test_many_rounds_must_be_won(wins: int, rounds: int, sure: bool) -> None:
     pairs = [(100.0, 130.0)] * wins + [(100.0, 99.0)] * (rounds - wins)
-    assert trial(Goal.THROUGHPUT, *pairs).surely_better(Goal.THROUGHPUT) is sure
+    assert trial(Goal.THROUGHPUT, *pairs).is_significantly_better(Goal.THROUGHPUT) is sure
 
 
 def test_a_gain_that_is_not_worth_a_setting_is_none_however_sure() -> None:
-    assert not trial(Goal.THROUGHPUT, *[(100.0, 102.0)] * 30).surely_better(Goal.THROUGHPUT)
+    assert not trial(Goal.THROUGHPUT, *[(100.0, 102.0)] * 30).is_significantly_better(Goal.THROUGHPUT)
 
 
 def test_better_than_another_candidate_takes_rounds_that_gain_more_than_it_does() -> None:
     rounds = trial(Goal.THROUGHPUT, *[(100.0, 130.0)] * 8)
-    assert rounds.surely_better(Goal.THROUGHPUT, 1.2)
-    assert not rounds.surely_better(Goal.THROUGHPUT, 1.28)
+    assert rounds.is_significantly_better(Goal.THROUGHPUT, 1.2)
+    assert not rounds.is_significantly_better(Goal.THROUGHPUT, 1.28)
     assert rounds.rounds_won(Goal.THROUGHPUT, 1.2) == 8
 
 
 def test_one_wild_round_decides_nothing() -> None:
-    assert not trial(Goal.THROUGHPUT, *[(100.0, 99.0)] * 5, (100.0, 900.0)).surely_better(Goal.THROUGHPUT)
+    assert not trial(Goal.THROUGHPUT, *[(100.0, 99.0)] * 5, (100.0, 900.0)).is_significantly_better(Goal.THROUGHPUT)
 
 
 def test_a_candidate_is_hopeless_when_it_is_for_every_goal() -> None:

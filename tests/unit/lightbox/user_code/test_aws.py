@@ -181,13 +181,13 @@ def test_output_handler_is_called_for_status_200_only(
     client = with_code(PAIR.replace("    import json", "    raise AssertionError"))
     transport.serve(mean_model(), fail)
     answer = client.post(route, data=BODY)
-    told = answer.get_json()
+    reply = answer.get_json()
     if route != "/invocations":
-        assert (answer.status_code, told["OriginalStatusCode"]) == (424, status)
-        told = json.loads(told["OriginalMessage"])
+        assert (answer.status_code, reply["OriginalStatusCode"]) == (424, status)
+        reply = json.loads(reply["OriginalMessage"])
     else:
         assert answer.status_code == status
-    assert told["error"] == str(error)
+    assert reply["error"] == str(error)
 
 
 def test_a_version_replaced_in_between_is_looked_up_again(with_code: WithCode, transport: FakeTransport) -> None:

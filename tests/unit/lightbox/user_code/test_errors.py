@@ -107,8 +107,10 @@ def test_a_falcon_error_keeps_its_status_and_text(
     ["Exception(response)", "HTTPError('400 Bad Request', description=response)", "HTTPError(503, 'x', response)"],
 )
 def test_the_model_servers_answer_is_quoted_whole(with_code: WithCode, raised: str) -> None:
-    told = "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: " + "expected [2], got [3]; " * 5
-    said = f'{{"error": "{told}"}}'
+    reply = (
+        "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: " + "expected [2], got [3]; " * 5
+    )
+    said = f'{{"error": "{reply}"}}'
     client = with_code(
         f"{FALCON}\n    def handler(data, context):\n        response = {said!r}\n        raise {raised}"
     )

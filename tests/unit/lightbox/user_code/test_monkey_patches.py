@@ -64,7 +64,7 @@ def test_gevents_patches_change_nothing_and_its_greenlets_work(write_code: Write
         "    return [job.value for job in jobs]\n"
     )
     printed = load(file)
-    assert "() changes nothing here: each request has a thread of its own" in printed
+    assert "() is disabled: each request has a thread of its own" in printed
     assert "gevent.monkey.patch_" in printed
     assert printed.splitlines()[-1] == "[0, 2, 4]"
 

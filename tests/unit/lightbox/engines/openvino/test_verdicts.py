@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lightbox.engines import kept
+from lightbox.engines import disk_cache
 from lightbox.engines.openvino import verdicts
 from support.models import GOLDEN
 
@@ -29,8 +29,8 @@ def test_what_another_release_has_written_is_found_out_again(tmp_path: Path, sig
     key, cache = verdicts.Key.of(MODEL, "f32"), str(tmp_path)
     verdicts.keep(key, cache, {"net": verdicts.Verdict(verdicts.OPENVINO, "faster", is_equal=True)})
     (place,) = tmp_path.iterdir()
-    content = kept.read(place)
+    content = disk_cache.read(place)
     assert content is not None
     for spoiled in ({"of": "another"}, content | {"signatures": signatures}):
-        kept.write(place, spoiled)
+        disk_cache.write(place, spoiled)
         assert verdicts.recall(MODEL, key, cache) is None

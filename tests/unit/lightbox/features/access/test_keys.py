@@ -32,7 +32,7 @@ HASH = "0123456789abcdef" * 4
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "sentence"),
     [
         ("", "got no line with a key"),
         ("# nothing\n", "got no line with a key"),
@@ -50,8 +50,8 @@ HASH = "0123456789abcdef" * 4
         ("".join(line(f"n{i}", f"k{i}") for i in range(MOST_KEYS + 1)), f"expected {MOST_KEYS} keys at most"),
     ],
 )
-def test_a_damaged_line_is_named(text: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_a_damaged_line_is_named(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
         parse(text)
 
 

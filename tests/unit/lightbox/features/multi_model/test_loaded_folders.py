@@ -57,9 +57,9 @@ def test_a_load_removes_what_one_of_its_name_left_that_died(run_dir: Path, serve
 class Witness(Listener):
     """Ends a model a while after it was told to, and notes the folders that it missed before it said END."""
 
-    def __init__(self, told: str) -> None:
+    def __init__(self, served: str) -> None:
         super().__init__()
-        self.served = told
+        self.served = served
         self.ending: set[str] = set()
         self.missed: set[str] = set()
 
@@ -89,7 +89,7 @@ def test_what_a_server_was_told_of_stays_until_the_server_ends_it(run_dir: Path)
     hears, says = context.Pipe(duplex=False)
     dying = context.Process(target=die_when_the_server_is_told, args=(run_dir, says))
     dying.start()
-    server = Witness(told=hears.recv())
+    server = Witness(served=hears.recv())
     dying.join()
     assert dying.exitcode == -signal.SIGKILL
     (left,) = own_folders(run_dir)
@@ -108,14 +108,14 @@ def test_an_unloaded_models_folder_stays_until_the_server_ends_it(run_dir: Path)
 
 
 def die_when_the_server_is_told(run_dir: Path, says: Connection) -> None:
-    class Told(Listener):
+    class Recorder(Listener):
         def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
             if "config {" in config:
                 says.send(config)
                 os.kill(os.getpid(), signal.SIGKILL)
             return [""]
 
-    loader(run_dir, Told()).load("a", bare(run_dir), RequestContext(PATIENCE))
+    loader(run_dir, Recorder()).load("a", bare(run_dir), RequestContext(PATIENCE))
 
 
 class Hanging(Listener):
@@ -142,14 +142,14 @@ def test_a_model_whose_folder_is_removed_is_unloaded_by_the_next_load(
 ) -> None:
     models, state, root = loader(run_dir, server), LoadedModels(run_dir), run_dir.parent / "models"
     shutil.copytree(root / "half", root / "other")
-    told = models.load("a", Source(url), RequestContext(PATIENCE)).model.base_path
+    reply = models.load("a", Source(url), RequestContext(PATIENCE)).model.base_path
     shutil.rmtree(root / "half")
-    assert told.is_dir(), "a server that misses a folder loads nothing any more"
+    assert reply.is_dir(), "a server that misses a folder loads nothing any more"
     assert sorted(state.all()) == ["a"]
     models.load("b", Source("other"), RequestContext(PATIENCE))
     assert sorted(state.all()) == ["b"]
-    assert str(told) not in server.served
-    assert not told.exists()
+    assert str(reply) not in server.served
+    assert not reply.exists()
     assert "the model 'a' is unloaded: its folder was removed" in caplog.text
     with pytest.raises(ModelNotFound):
         models.unload("a", RequestContext(PATIENCE))

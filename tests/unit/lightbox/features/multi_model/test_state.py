@@ -131,8 +131,8 @@ def test_errors_have_the_words_of_awss_container_in_them(tmp_path: Path) -> None
     app.register_blueprint(blueprint)
     client = app.test_client()
     missing = client.post("/models", json={"model_name": "a", "url": "/m/a"})
-    told = "url: there is no model '/m/a'. Could not find valid base path /m/a for servable a"
-    assert (missing.status_code, missing.get_json()["error"]) == (404, told)
+    reply = "url: there is no model '/m/a'. Could not find valid base path /m/a for servable a"
+    assert (missing.status_code, missing.get_json()["error"]) == (404, reply)
     for answer in (client.get("/models/a"), client.post("/models/a/invoke")):
         assert (answer.status_code, answer.get_json()["code"]) == (404, "model_not_found")
         assert answer.get_json()["error"].startswith("Model a is not loaded yet. POST /models loads a model; ")
@@ -142,7 +142,7 @@ class Quick:
     """A loader that has done what it is asked; ``versions`` is what the model servers tell."""
 
     def __init__(self, versions: ServerState) -> None:
-        self.told = versions
+        self.reply = versions
 
     def load(self, *_: object) -> LoadedModel:
         return loaded("a")
@@ -150,7 +150,7 @@ class Quick:
     unload = load
 
     def versions(self, *_: object) -> ServerState:
-        return self.told
+        return self.reply
 
 
 def test_answers_carry_awss_keys_beside_sagemakers(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_answers_carry_awss_keys_beside_sagemakers(tmp_path: Path) -> None:
         {"version": "1", "state": "END", "status": {"error_code": "INTERNAL", "error_message": "no"}},
     ]
     assert client.get("/models/a").get_json() == keys | {"model": {"model_version_status": versions}}
-    loader.told = None
+    loader.reply = None
     assert client.get("/models/a").get_json() == keys
 
 

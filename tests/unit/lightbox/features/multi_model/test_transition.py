@@ -19,7 +19,7 @@ from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.processes.commands import model_config
 from lightbox.transports.model_management import ModelManagement
-from lightbox.transports.standing_reload import standing
+from lightbox.transports.pending_reload import find_pending
 from support.model_service import Reload, ScriptedServer, States, channel_to
 from support.patience import PATIENCE, poll
 
@@ -195,7 +195,7 @@ class GivesUp(RequestContext):
         self._moving, self._server = moving, server
 
     def remaining(self) -> float:
-        if not self._moving.told:
+        if not self._moving.reload_sent:
             return PATIENCE
         assert any("m" in self._server.reloads[-1] for _ in poll(pause=0.001))
         return 0.0
@@ -210,28 +210,32 @@ def test_a_reload_stands_until_the_server_answers_whoever_waits(
     moving = connect(server)
     with pytest.raises(DeadlineExceeded, match="did not change its models in time"):
         moving.load(WITH, {1}, GivesUp(moving, server))
-    assert moving.told
+    assert moving.reload_sent
     gc.collect()
-    stands = standing(tmp_path, 0)
+    stands = find_pending(tmp_path, 0)
     assert stands is not None
     assert (stands.change, stands.model) == ("load", "m")
     with pytest.raises(DeadlineExceeded):
         moving.unload(RequestContext(0))
-    assert (moving.told, server.reloads, standing(tmp_path, 0)) == (True, [["other"], ["other", "m"]], stands)
+    assert (moving.reload_sent, server.reloads, find_pending(tmp_path, 0)) == (
+        True,
+        [["other"], ["other", "m"]],
+        stands,
+    )
     answered.set()
     moving.unload(RequestContext(PATIENCE))
-    assert (moving.told, server.reloads[2:], standing(tmp_path, 0)) == (False, [["other"]], None)
+    assert (moving.reload_sent, server.reloads[2:], find_pending(tmp_path, 0)) == (False, [["other"]], None)
 
 
 def test_a_load_that_is_undone_is_not_told_any_more(connect: Connect) -> None:
     failing = connect(ScriptedServer(absent(), Reload(SAID_TO_FAIL, [{1: FAILED}]), absent({1: FAILED})))
     with pytest.raises(BadRequest):
         failing.load(WITH, {1}, context())
-    assert not failing.told
+    assert not failing.reload_sent
     hanging = connect(ScriptedServer(absent(), Reload(SAID_TO_FAIL, [{1: FAILED}]), Reload("DEADLINE_EXCEEDED", [{}])))
     with pytest.raises(BadRequest):
         hanging.load(WITH, {1}, context())
-    assert hanging.told
+    assert hanging.reload_sent
 
 
 def test_a_configuration_that_is_refused(connect: Connect) -> None:

@@ -212,11 +212,11 @@ def test_the_users_postprocess_makes_the_answer(
     assert before["outputs"] == [], "nothing is claimed before it is known"
     found = infer(client, "mean", two_images(), RED, BLUE).get_json()["outputs"]
     assert [(o["name"], o["datatype"], o["shape"], o["data"]) for o in found] == outputs
-    told = client.get("/v2/models/mean").get_json()
-    assert told["outputs"] == [{"name": n, "datatype": d, "shape": [-1] * len(s)} for n, d, s, _ in outputs]
+    reply = client.get("/v2/models/mean").get_json()
+    assert reply["outputs"] == [{"name": n, "datatype": d, "shape": [-1] * len(s)} for n, d, s, _ in outputs]
     own = [{"name": "mean", "datatype": "FP32", "shape": [-1, 3]}]
-    assert told["parameters"] == before["parameters"] == {"handler": ["postprocess"], "model_outputs": own}
-    assert infer(client, "mean", two_images() | {"outputs": told["outputs"]}, RED, BLUE).get_json()["outputs"] == found
+    assert reply["parameters"] == before["parameters"] == {"handler": ["postprocess"], "model_outputs": own}
+    assert infer(client, "mean", two_images() | {"outputs": reply["outputs"]}, RED, BLUE).get_json()["outputs"] == found
     named = infer(client, "mean", two_images() | {"outputs": [{"name": "mean"}]}, RED, BLUE)
     assert named.get_json()["outputs"][0]["data"] == MEANS
     answer = infer(client, "mean", two_images() | {"outputs": [{"name": "none"}]}, RED, BLUE)
@@ -225,9 +225,9 @@ def test_the_users_postprocess_makes_the_answer(
 
 
 def test_user_code_that_writes_no_response_leaves_the_metadata(transport: FakeTransport, tmp_path: Path) -> None:
-    told = with_code(transport, tmp_path, PREPROCESS).get("/v2/models/mean").get_json()
-    assert told["outputs"] == [{"name": "mean", "datatype": "FP32", "shape": [-1, 3]}]
-    assert "parameters" not in told
+    reply = with_code(transport, tmp_path, PREPROCESS).get("/v2/models/mean").get_json()
+    assert reply["outputs"] == [{"name": "mean", "datatype": "FP32", "shape": [-1, 3]}]
+    assert "parameters" not in reply
 
 
 def test_handlers_of_awss_api_answer_each_image(transport: FakeTransport, tmp_path: Path) -> None:
@@ -241,10 +241,10 @@ def test_handlers_of_awss_api_answer_each_image(transport: FakeTransport, tmp_pa
         client, "mean", two_images(level=7, sure=True), RED, BLUE, X_Amzn_SageMaker_Custom_Attributes="a=1, free text"
     )
     (output,) = answer.get_json()["outputs"]
-    told = client.get("/v2/models/mean").get_json()
-    assert told["outputs"] == [{"name": "answer", "datatype": "BYTES", "shape": [-1]}]
+    reply = client.get("/v2/models/mean").get_json()
+    assert reply["outputs"] == [{"name": "answer", "datatype": "BYTES", "shape": [-1]}]
     assert (output["name"], output["datatype"], output["shape"]) == ("answer", "BYTES", [2])
-    assert told["parameters"]["handler"] == ["handler"]
+    assert reply["parameters"]["handler"] == ["handler"]
     attributes = "a=1, free text,level=7,sure=true"
     assert output["data"] == [f"{len(body)} application/x-image {attributes}" for body in (RED, BLUE)]
     pixels = {"name": "image", "shape": [1, 4, 4, 3], "datatype": "UINT8", "data": [1] * 48}

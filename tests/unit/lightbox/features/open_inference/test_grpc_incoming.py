@@ -79,11 +79,11 @@ def test_unfinished_messages_are_bounded_over_all_connections(calls: int) -> Non
     environ = child_environ() | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     run = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=PATIENCE)
     assert run.returncode == 0, run.stderr
-    told = json.loads(run.stdout)
-    assert told["sent"] > 0.25
-    assert told["held"] <= 16 * MB
-    assert told["growth"] < 4 * 16 * MB
-    assert (told["beside"], told["refused"]) == ([200, 0, 0], "unavailable")
+    reply = json.loads(run.stdout)
+    assert reply["sent"] > 0.25
+    assert reply["held"] <= 16 * MB
+    assert reply["growth"] < 4 * 16 * MB
+    assert (reply["beside"], reply["refused"]) == ([200, 0, 0], "unavailable")
 
 
 def test_the_largest_message_in_its_coming_makes_room(serve: Serve, watcher: Watcher) -> None:
@@ -92,9 +92,9 @@ def test_the_largest_message_in_its_coming_makes_room(serve: Serve, watcher: Wat
         client.send(large, framed(bytes(MB))[: MB - 10])
         client.wait(lambda: call.account.held == MB - 10 - PREFIX)
         client.send(small, HALF[:1000])
-        told = client.answer(large)
-        assert "1 MiB, twice LIGHTBOX_MAX_BODY_MB" in str(told.word("grpc-message"))
-        assert (told.word("grpc-status"), told.word("x-amzn-requestid")) == ("14", "mine")
+        reply = client.answer(large)
+        assert "1 MiB, twice LIGHTBOX_MAX_BODY_MB" in str(reply.word("grpc-message"))
+        assert (reply.word("grpc-status"), reply.word("x-amzn-requestid")) == ("14", "mine")
         client.wait(lambda: 0 < call.account.held <= 1000)
         assert not client[small].ended
         refused = watcher.requests.get(timeout=PATIENCE)
@@ -132,9 +132,9 @@ def test_one_more_call_than_may_be_open_ends_the_one_that_has_waited_longest(ser
         one.send(active, framed(request))
         one.wait(lambda: bool(one[active].data))
         assert floats(call("ModelInfer", images(RED))) == [200, 0, 0]
-        told = one.answer(idle)
-        assert told.word("grpc-status") == "14"
-        assert str(told.word("grpc-message")).startswith("try again: 3 gRPC calls are open, and this one has waited")
+        reply = one.answer(idle)
+        assert reply.word("grpc-status") == "14"
+        assert str(reply.word("grpc-message")).startswith("try again: 3 gRPC calls are open, and this one has waited")
         assert not one[active].ended
         assert not other[unary].ended
 
@@ -148,10 +148,10 @@ def test_a_call_without_a_message_is_answered_at_once(
         stream = client.open(headers, end=ends_with_headers)
         if not ends_with_headers:
             client.push(stream, b"", end=True)
-        told = client.answer(stream)
-        assert told.headers[":status"] == "200"
-        assert told.word("grpc-status") == "12"
-        assert "expected exactly one message" in str(told.word("grpc-message"))
+        reply = client.answer(stream)
+        assert reply.headers[":status"] == "200"
+        assert reply.word("grpc-status") == "12"
+        assert "expected exactly one message" in str(reply.word("grpc-message"))
 
 
 def test_a_unary_call_takes_one_message(serve: Serve) -> None:
@@ -166,9 +166,9 @@ def test_a_message_beyond_its_bound_is_refused_by_what_it_says_of_its_length(ser
     with serve() as call, H2Caller(call.port) as client:
         stream = client.open(infer())
         client.push(stream, framed(bytes(MAX_BYTES + 1))[:6])
-        told = client.answer(stream)
-        assert told.word("grpc-message") == "the message is larger than LIGHTBOX_MAX_BODY_MB=1 MiB"
-        assert (told.word("grpc-status"), told.word("lightbox-code")) == ("8", "too_large")
+        reply = client.answer(stream)
+        assert reply.word("grpc-message") == "the message is larger than LIGHTBOX_MAX_BODY_MB=1 MiB"
+        assert (reply.word("grpc-status"), reply.word("lightbox-code")) == ("8", "too_large")
 
 
 def test_the_sum_of_a_streams_messages_is_not_bounded(serve: Serve) -> None:
@@ -177,9 +177,9 @@ def test_the_sum_of_a_streams_messages_is_not_bounded(serve: Serve) -> None:
     with serve() as call, H2Caller(call.port) as client:
         stream = client.open(infer("ModelStreamInfer"))
         client.send(stream, message * 5, end=True)
-        told = client.answer(stream)
-        assert told.word("grpc-status") == "0"
-        assert told.data.count(b"FP32") == 5
+        reply = client.answer(stream)
+        assert reply.word("grpc-status") == "0"
+        assert reply.data.count(b"FP32") == 5
 
 
 def test_an_answer_that_is_not_read_counts_and_makes_room_for_others(serve: Serve, watcher: Watcher) -> None:

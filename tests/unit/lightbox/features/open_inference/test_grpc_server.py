@@ -144,7 +144,7 @@ def test_a_call_whose_time_passes_in_the_queue_is_not_begun(
         busy = [call.future("ModelInfer", images(RED)) for _ in range(2)]
         gate.wait_inside(2)
         third = call.future("ModelInfer", images(RED))
-        assert any(call.pool.requests.here == 3 for _ in poll())
+        assert any(call.pool.requests.total == 3 for _ in poll())
         time_is_over.set()
         assert third.code().name == "DEADLINE_EXCEEDED"
         assert watcher.requests.get(timeout=PATIENCE).error_code == "waited_too_long"
@@ -161,7 +161,7 @@ def test_a_caller_who_hangs_up_in_the_queue_costs_nothing(
         busy = [call.future("ModelInfer", images(RED)) for _ in range(2)]
         gate.wait_inside(2)
         third = call.future("ModelInfer", images(RED))
-        assert any(call.pool.requests.here == 3 for _ in poll())
+        assert any(call.pool.requests.total == 3 for _ in poll())
         third.cancel()
         assert watcher.requests.get(timeout=PATIENCE).error_code == "hung_up"
         gate.opened.set()
@@ -173,7 +173,7 @@ def test_a_stop_waits_for_calls_in_progress(pipeline: Pipeline, transport: FakeT
     with serving(pipeline, tmp_path) as call:
         asked = [call.future("ModelInfer", images(RED)) for _ in range(3)]
         gate.wait_inside(2)
-        assert any(call.pool.requests.here == 3 for _ in poll())  # the third has come too, and waits
+        assert any(call.pool.requests.total == 3 for _ in poll())  # the third has come too, and waits
         stopping = threading.Thread(target=call.stop)
         stopping.start()
         gate.opened.set()

@@ -249,4 +249,4 @@ def test_more_than_a_model_can_have_is_refused_by_its_number(client: FlaskClient
 def test_each_name_that_comes_twice_is_named(client: FlaskClient) -> None:
     document = {"inputs": [{"name": name} for name in "abcab"]}
     answer = infer(client, "float32", document)
-    assert (answer.status_code, answer.get_json()["error"]) == (400, "inputs: a, b is there more than once")
+    assert (answer.status_code, answer.get_json()["error"]) == (400, "inputs: a, b appears more than once")

@@ -116,7 +116,7 @@ def test_the_texts_of_classes_are_held_before_they_are_made() -> None:
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert most < share.most - (1 << 20) < 2 * most
-    with MemoryBudget(1 << 20).share() as share, pytest.raises(TooLarge, match="output y: classification: it would"):
+    with MemoryBudget(1 << 20).share() as share, pytest.raises(TooLarge, match="output y: classification: it takes"):
         classified(response, {"y": 1000}, labels, share)
 
 
@@ -158,10 +158,10 @@ def test_the_configuration_is_the_same_in_both_forms(forms: Forms) -> None:
 
 
 def test_statistics_are_the_same_in_both_forms(forms: Forms) -> None:
-    status, told = forms.get("/v2/models/stats")
-    assert (status, [entry["name"] for entry in told["model_stats"]]) == (200, ["kinds", "one"])
-    assert as_json(forms.grpc("ModelStatistics")) == told
-    one = {"model_stats": told["model_stats"][1:]}
+    status, reply = forms.get("/v2/models/stats")
+    assert (status, [entry["name"] for entry in reply["model_stats"]]) == (200, ["kinds", "one"])
+    assert as_json(forms.grpc("ModelStatistics")) == reply
+    one = {"model_stats": reply["model_stats"][1:]}
     assert forms.get("/v2/models/one/stats") == forms.get("/v2/models/one/versions/1/stats") == (200, one)
     assert as_json(forms.grpc("ModelStatistics", {"name": "one", "version": "1"})) == one
 
@@ -171,22 +171,22 @@ def test_a_model_called_stats_keeps_its_metadata() -> None:
     fake.serve(signature("stats", {"x": ("float32", (None,))}, {"y": ("float32", (None,))}), lambda inputs: {})
     rest = fake_app(fake, {"stats": ModelOptions()}).test_client()
     assert rest.get("/v2/models/stats").get_json()["inputs"][0]["name"] == "x"
-    (told,) = rest.get("/v2/models/stats/stats").get_json()["model_stats"]
-    assert told["name"] == "stats"
+    (reply,) = rest.get("/v2/models/stats/stats").get_json()["model_stats"]
+    assert reply["name"] == "stats"
 
 
 @pytest.mark.parametrize("what", ["config", "stats"])
 @pytest.mark.parametrize(("model", "version"), [("none", ""), ("one", "7"), ("one", "x")])
 def test_an_unknown_model_or_version(forms: Forms, what: str, model: str, version: str) -> None:
     path = f"/v2/models/{model}" + (f"/versions/{version}" if version else "")
-    status, told = forms.get(f"{path}/{what}")
+    status, reply = forms.get(f"{path}/{what}")
     as_metadata = forms.get(path)
-    assert (status, told["error"], told["code"]) == (404, as_metadata[1]["error"], "model_not_found")
+    assert (status, reply["error"], reply["code"]) == (404, as_metadata[1]["error"], "model_not_found")
     method = {"config": "ModelConfig", "stats": "ModelStatistics"}[what]
-    assert forms.grpc.fails(method, {"name": model, "version": version}) == ("NOT_FOUND", told["error"])
+    assert forms.grpc.fails(method, {"name": model, "version": version}) == ("NOT_FOUND", reply["error"])
 
 
 def test_the_server_tells_what_is_there(forms: Forms) -> None:
-    told = json.loads(forms.rest.get("/v2").data)["extensions"]
-    assert told == ["binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics"]
-    assert list(forms.grpc("ServerMetadata").extensions) == told
+    reply = json.loads(forms.rest.get("/v2").data)["extensions"]
+    assert reply == ["binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics"]
+    assert list(forms.grpc("ServerMetadata").extensions) == reply

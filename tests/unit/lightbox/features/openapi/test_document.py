@@ -127,7 +127,7 @@ def test_each_route_of_the_app_is_there(environ: Mapping[str, str]) -> None:
 
 def undescribed(app: Flask) -> list[str]:
     """Return the routes whose views have no docstring, or are not ``described``."""
-    return [f"{method} {rule}" for rule, method, _, told in views(app) if told is None or not told.summary]
+    return [f"{method} {rule}" for rule, method, _, reply in views(app) if reply is None or not reply.summary]
 
 
 def test_each_route_describes_itself() -> None:

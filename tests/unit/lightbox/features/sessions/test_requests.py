@@ -89,8 +89,8 @@ def test_decode_once_ask_many(client: FlaskClient, store: SessionStore) -> None:
     assert predictions(again) == predictions(first)
     assert "decode" not in stages(again)
     assert NEW not in again.headers
-    spared = next(part for part in again.headers["Server-Timing"].split(", ") if part.startswith("spared"))
-    assert spared.endswith(f'desc="decode and {len(IMAGE)} bytes"')
+    saved = next(part for part in again.headers["Server-Timing"].split(", ") if part.startswith("saved"))
+    assert saved.endswith(f'desc="decode and {len(IMAGE)} bytes"')
     part = ask(client, session, attributes="tfs-crop=2,1,4,3,tfs-transport=rest")
     np.testing.assert_allclose(predictions(part), [PIXELS[1:4, 2:6].mean(axis=(0, 1))], rtol=1e-6)
     luma = np.asarray(Image.fromarray(PIXELS).convert("L")).mean()
@@ -119,7 +119,7 @@ def test_a_session_is_opened_without_an_image(
     session = opened(ask(client, asked, body, content_type))
     none_yet = ask(client, session)
     assert none_yet.status_code == 400
-    assert none_yet.get_json()["error"] == "the body: expected an image, as the session keeps none yet; got 0 bytes"
+    assert none_yet.get_json()["error"] == "the body: expected an image, as the session has none yet; got 0 bytes"
     kept = ask(client, session, IMAGE, "application/x-image")
     assert predictions(kept) == predictions(ask(client, session))
 
@@ -148,7 +148,7 @@ def test_a_first_request_that_fails_leaves_no_session(client: FlaskClient, store
 
 
 @pytest.mark.parametrize(
-    ("asked", "body", "content_type", "attributes", "code", "told"),
+    ("asked", "body", "content_type", "attributes", "code", "sentence"),
     [
         ("0" * 32, b"", "", "", "unknown_session", f"{SESSION}: expected NEW_SESSION, or the id of an open session"),
         ("0" * 32, CLOSE, "", "", "unknown_session", "has expired or was closed"),
@@ -158,7 +158,7 @@ def test_a_first_request_that_fails_leaves_no_session(client: FlaskClient, store
         ("open", OPEN, "", "", "bad_request", "requestType: expected CLOSE with a session's id, got NEW_SESSION"),
         ("open", b'{"requestType": "STOP"}', "", "", "bad_request", 'requestType: expected {"requestType": "NEW_'),
         ("open", b'{"requestType": "CLOSE", "x": 1}', "", "", "bad_request", "got"),
-        ("open", b"", "", "tfs-crop=0,0,1,1", "bad_request", "the body: expected an image, as the session keeps none"),
+        ("open", b"", "", "tfs-crop=0,0,1,1", "bad_request", "the body: expected an image, as the session has none"),
         ("open", b"1,2", "text/csv", "tfs-crop=0,0,1,1", "bad_request", "tfs-crop: expected a body that is one image"),
         ("kept", b"", "", "tfs-crop=0,0,9,1", "bad_request", "of a part of the image, which is 8x6; got 0,0,9,1"),
         ("kept", b"", "", "tfs-method=classify", "bad_request", "tfs-method=classify: expected examples"),
@@ -168,7 +168,7 @@ def test_a_first_request_that_fails_leaves_no_session(client: FlaskClient, store
     ],
 )
 def test_wrong_requests(
-    client: FlaskClient, asked: str | None, body: bytes, content_type: str, attributes: str, code: str, told: str
+    client: FlaskClient, asked: str | None, body: bytes, content_type: str, attributes: str, code: str, sentence: str
 ) -> None:
     there = {
         "open": opened(ask(client, "NEW_SESSION")),
@@ -176,7 +176,7 @@ def test_wrong_requests(
     }
     answer = ask(client, there.get(asked or "", asked), body, content_type, attributes)
     assert answer.get_json()["code"] == code
-    assert told in answer.get_json()["error"]
+    assert sentence in answer.get_json()["error"]
     assert not any(session in answer.get_data(as_text=True) for session in there.values())
     assert predictions(ask(client, there["kept"]))
 
@@ -195,7 +195,7 @@ def test_sessions_that_are_off() -> None:
     client = app(None)
     answer = ask(client, "NEW_SESSION", IMAGE, "image/png")
     assert answer.status_code == 400
-    assert "sessions are off; LIGHTBOX_SESSIONS=true enables them" in answer.get_json()["error"]
+    assert "sessions are off: set LIGHTBOX_SESSIONS=true, or leave out the header" in answer.get_json()["error"]
     assert ask(client, None, IMAGE, "image/png").status_code == 200
 
 

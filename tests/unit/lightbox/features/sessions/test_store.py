@@ -111,7 +111,7 @@ def test_the_expiry_does_not_move(folder: Path) -> None:
 def test_no_more_sessions_than_may_be(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = store(folder, most=2)
     first, _ = sessions.open(), sessions.open()
-    with pytest.raises(Unavailable, match="2 sessions are open, and there may be no more"):
+    with pytest.raises(Unavailable, match="2 sessions are open, which is the limit"):
         sessions.open()
     sessions.close(first)
     last = sessions.open()

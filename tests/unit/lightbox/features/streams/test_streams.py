@@ -117,7 +117,7 @@ async def test_more_streams_than_the_limit_are_refused(tmp_path: Path) -> None:
                 await opened(address)
             response = refused.value.response
             assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
-            assert json.loads(response.body)["error"] == "try again: 1 streams may be open"
+            assert json.loads(response.body)["error"] == "try again: 1 streams are open, which is the limit"
         async with asyncio.timeout(PATIENCE):
             while True:
                 try:
@@ -290,8 +290,8 @@ async def test_a_frame_that_nobody_takes_is_an_error_unless_all_stops(
     async with serving(tmp_path) as (server, relay, address), opened(address) as stream:
         relay.is_away = True
         await stream.send(b"abc")
-        told = json.loads(await stream.recv())
-        assert (told["status"], told["answer"]["code"]) == (503, "unavailable")
+        reply = json.loads(await stream.recv())
+        assert (reply["status"], reply["answer"]["code"]) == (503, "unavailable")
         relay.go.clear()
         await stream.send(b"abc")
         stop = asyncio.create_task(server.stop())
@@ -312,7 +312,7 @@ def test_choices_are_pairs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "sentence"),
     [
         ("latest=1", "latest: expected true or false, got '1'"),
         ("a=%0d%0ab", "expected a name and a value of plain ASCII"),
@@ -322,8 +322,8 @@ def test_choices_are_pairs() -> None:
         ("&".join(f"a{number}=b" for number in range(60)), "expected 50 pairs at most"),
     ],
 )
-def test_what_fits_no_header_is_refused(query: str, told: str) -> None:
-    with pytest.raises(BadRequest, match=told):
+def test_what_fits_no_header_is_refused(query: str, sentence: str) -> None:
+    with pytest.raises(BadRequest, match=sentence):
         from_query(query)
 
 

@@ -17,9 +17,9 @@ ONE, TWO = {"x": dtypes.DT_FLOAT}, {"x": dtypes.DT_FLOAT, "y": dtypes.DT_FLOAT}
 
 
 def test_the_rank_of_another_name_does_not_tell_all() -> None:
-    assert Ranks("", {None: 1}).tell_all(["x"]) and Ranks("", {"x": 1}).tell_all(["x"])
-    assert not Ranks("", {"junk": 0}).tell_all(["x"])
-    assert not Ranks("", {"x": 1}).tell_all(["x", "y"])
+    assert Ranks("", {None: 1}).covers(["x"]) and Ranks("", {"x": 1}).covers(["x"])
+    assert not Ranks("", {"junk": 0}).covers(["x"])
+    assert not Ranks("", {"x": 1}).covers(["x", "y"])
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_what_the_model_server_runs_has_the_ranks_that_were_told(body: str, type
         return
     expected = {name: array.ndim for name, array in found.inputs.items()}
     whole, head = body_ranks(data), head_ranks(data)
-    for told in (whole, body_ranks(shortened(data, 1))):
-        assert (told.signature_name, told.of(types)) == (found.signature_name, expected)
+    for reply in (whole, body_ranks(shortened(data, 1))):
+        assert (reply.signature_name, reply.of(types)) == (found.signature_name, expected)
     if head is not None:
         assert head.signature_name == found.signature_name
         assert head.of(types).items() <= expected.items()

@@ -100,7 +100,7 @@ def test_a_route_that_is_no_plain_path(variable: str, route: str) -> None:
 )
 def test_a_route_that_is_anothers(variable: str, route: str) -> None:
     with pytest.raises(
-        SettingsError, match=rf"^{variable}: expected /\w+, or a path that Lightbox has no routes below"
+        SettingsError, match=rf"^{variable}: expected /\w+, or a path without routes of Lightbox below it"
     ):
         load_settings({variable: route})
 

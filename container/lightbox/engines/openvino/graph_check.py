@@ -1,8 +1,8 @@
-"""The static gate: which signatures OpenVINO may answer, read from the graph alone.
+"""The static check: which signatures OpenVINO may run, decided from the graph alone.
 
-OpenVINO ends the process on some graphs and answers others wrongly without a word. Each signature is
-followed from its outputs back to its inputs, through the functions that it calls, and refused at the
-first operation that ``operations.RULES`` does not allow for the values that reach it.
+OpenVINO crashes on some graphs and silently gives wrong results on others. Each signature is followed from its outputs
+back to its inputs, through the functions that it calls, and refused at the first operation that ``operations.RULES``
+does not allow for its input values.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ASSIGNMENTS = re.compile(
 _CUTS = frozenset(("Slice", "StridedSlice", "Split", "SplitV", "Unpack", "Gather", "GatherV2", "GatherNd"))
 """Operations that may fail for some sizes of an image."""
 _INITIAL = ("saved_model_main_op", "legacy_init_op")
-"""Collections that name what runs as a model is loaded."""
+"""Collections of nodes that run when a model is loaded."""
 _DEEPEST = 64
 _FRAMES = 200_000
 
 
 def refusals(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str | None]:
-    """Return for each public signature why OpenVINO may not answer it, None where it may."""
+    """Return for each public signature why OpenVINO may not run it, None if it may."""
     graph = Graph(meta_graph)
     signatures = public_signatures(meta_graph)
     limit = sys.getrecursionlimit()
@@ -72,7 +72,7 @@ def _refusal(graph: Graph, signature: meta_graph_pb2.SignatureDef) -> str | None
 
 
 def _feeds(signature: meta_graph_pb2.SignatureDef) -> dict[str, Fact]:
-    """Return what is known of the inputs by tensor name; raise Refused for those that OpenVINO may not have."""
+    """Return the facts of the inputs by tensor name; raise Refused for inputs that OpenVINO cannot take."""
     if not signature.inputs:
         raise Refused("it has no inputs")
     if signature.defaults:
@@ -92,7 +92,7 @@ def _feeds(signature: meta_graph_pb2.SignatureDef) -> dict[str, Fact]:
 
 
 def _is_open_otherwise(sizes: Sequence[int]) -> bool:
-    """Whether other dimensions are open than the first and, of images, height and width: those fit or fail alike."""
+    """Return whether dimensions other than the first, and an image's height and width, are open."""
     closed = sizes[3:] if len(sizes) == 4 else sizes[1:]
     return any(size < 0 for size in closed)
 
@@ -120,7 +120,7 @@ class _Walk:
         self._begun: set[str] = set()
 
     def fact(self, tensor: str) -> Fact:
-        """Return what is known of a tensor: "node", "node:1" or, in a function, "node:output:0"."""
+        """Return the fact of a tensor: "node", "node:1" or, in a function, "node:output:0"."""
         plain = tensor.removesuffix(":0") if tensor.count(":") == 1 else tensor
         for name in (tensor, plain, f"{plain}:0"):
             if name in self._known:
@@ -134,7 +134,7 @@ class _Walk:
         return of_name[int(index or 0)]
 
     def node(self, name: str) -> Facts:
-        """Return what is known of a node's outputs; raise Refused where it, or what it needs, is not allowed."""
+        """Return the facts of a node's outputs; raise Refused if it, or an input of it, is not allowed."""
         if name not in self._done:
             node = self._body.nodes.get(name)
             if node is None:
@@ -152,7 +152,7 @@ class _Walk:
         return self._done[name]
 
     def _run(self, name: str) -> None:
-        """Follow a node that runs for its effect; an argument has none."""
+        """Follow a node that runs for its effect; arguments have none."""
         if name not in self._known and f"{name}:0" not in self._known:
             self.node(name)
 
@@ -163,7 +163,7 @@ class _Walk:
             raise Refused(f"operation {node.op} ({node.name}) takes from what has open sides")
         rule = RULES.get(node.op)
         if rule is None:
-            raise Refused(f"operation {node.op} ({node.name}) is not known to give equal answers")
+            raise Refused(f"operation {node.op} ({node.name}) is not known to give equal results")
         try:
             return rule(node, inputs)
         except (ValueError, IndexError):
@@ -186,7 +186,7 @@ def _outputs_of(signature: meta_graph_pb2.SignatureDef) -> list[str]:
 
 
 def _assigns(graph: Graph, outputs: Sequence[str]) -> bool:
-    """Whether outputs reach an assignment to a variable, through any function."""
+    """Return whether outputs depend on an assignment to a variable, through any function."""
     names = [(graph.main, name.partition(":")[0]) for name in outputs]
     seen = set()
     while names:

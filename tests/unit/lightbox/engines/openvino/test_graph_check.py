@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lightbox.engines.openvino.gate import refusals
+from lightbox.engines.openvino.graph_check import refusals
 from support.graphs import BOOL, DOUBLE, FLOAT, INT32, INT64, STRING, Model
 
 
@@ -21,7 +21,7 @@ def test_floats_pass() -> None:
 def test_an_operation_that_is_not_known() -> None:
     model = Model()
     model.node("image", "DecodeJpeg", "x")
-    assert model.refusal("image:0") == "operation DecodeJpeg (image) is not known to give equal answers"
+    assert model.refusal("image:0") == "operation DecodeJpeg (image) is not known to give equal results"
 
 
 @pytest.mark.parametrize(("dtype", "word"), [(INT64, "int64"), (DOUBLE, "double"), (STRING, "string")])
@@ -184,7 +184,7 @@ def test_what_a_function_runs_for_its_effect() -> None:
     nodes: list[tuple[Any, ...]] = [("out", "Relu", ["a"], {}), ("check", "Assert", ["a"], {})]
     model.function("inner", nodes, "a", "out:activations:0", runs="check")
     refusal = model.refusal(model.call("inner", "x") + ":0")
-    assert refusal == "operation Assert (check) is not known to give equal answers"
+    assert refusal == "operation Assert (check) is not known to give equal results"
 
 
 def test_a_function_that_calls_itself() -> None:
@@ -229,7 +229,7 @@ def test_another_signature_that_changes_variables() -> None:
     learn.inputs["x"].CopyFrom(model.meta.signature_def["serving_default"].inputs["x"])
     learn.outputs["n"].name, learn.outputs["n"].dtype = "counted:0", FLOAT
     found = refusals(model.meta)
-    assert found["learn"] == "operation AssignAddVariableOp (assign) is not known to give equal answers"
+    assert found["learn"] == "operation AssignAddVariableOp (assign) is not known to give equal results"
     assert found["serving_default"] == "'learn' changes variables, which this signature may read"
 
 
@@ -249,4 +249,4 @@ def test_an_input_that_is_not_fed() -> None:
     model = Model()
     model.node("other", "Placeholder", dtype=FLOAT)
     model.node("sum", "AddV2", "x", "other")
-    assert model.refusal("sum:0") == "operation Placeholder (other) is not known to give equal answers"
+    assert model.refusal("sum:0") == "operation Placeholder (other) is not known to give equal results"

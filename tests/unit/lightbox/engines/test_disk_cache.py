@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.engines import hardware, kept
+from lightbox.engines import disk_cache, hardware
 
 X86 = """processor\t: {number}
 vendor_id\t: GenuineIntel
@@ -19,29 +19,29 @@ flags\t\t: fpu {extensions}
 
 
 def test_a_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    folder = kept.private(tmp_path / "deep" / "cache" / "lightbox")
+    folder = disk_cache.private_folder(tmp_path / "deep" / "cache" / "lightbox")
     folder.chmod(0o775)
-    assert kept.private(folder) == folder
+    assert disk_cache.private_folder(folder) == folder
     assert {path.stat().st_mode & 0o777 for path in (folder, folder.parent)} == {0o700}
 
 
 def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept.private(tmp_path / "lightbox")
+    disk_cache.private_folder(tmp_path / "lightbox")
     (tmp_path / "linked").symlink_to("lightbox")
-    assert kept.private(tmp_path / "linked").is_dir()
+    assert disk_cache.private_folder(tmp_path / "linked").is_dir()
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     for name in ("lightbox", "linked"):
         with pytest.raises(PermissionError, match="it belongs to another user"):
-            kept.private(tmp_path / name)
+            disk_cache.private_folder(tmp_path / name)
 
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)  # the superuser may write everywhere
     with pytest.raises(PermissionError, match="it cannot be written"):
-        kept.private(tmp_path / "lightbox")
+        disk_cache.private_folder(tmp_path / "lightbox")
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError):
-        kept.private(tmp_path / "file")
+        disk_cache.private_folder(tmp_path / "file")
 
 
 def test_a_model_is_known_by_its_files(tmp_path: Path) -> None:
@@ -50,14 +50,14 @@ def test_a_model_is_known_by_its_files(tmp_path: Path) -> None:
         (version / "variables").mkdir(parents=True)
         (version / "saved_model.pb").write_bytes(b"graph")
         (version / "variables" / "variables.index").write_bytes(b"weights")
-    first = kept.digest_of(versions[0])
-    assert kept.digest_of(versions[1]) == first
+    first = disk_cache.digest_of(versions[0])
+    assert disk_cache.digest_of(versions[1]) == first
     weights = versions[1] / "variables" / "variables.index"
     before = weights.stat()
     weights.write_bytes(b"WEIGHTS")
     os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert weights.stat().st_ino == before.st_ino
-    assert kept.digest_of(versions[1]) != first
+    assert disk_cache.digest_of(versions[1]) != first
 
 
 def test_processors_of_a_kind_share_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,31 +79,31 @@ def test_processors_of_a_kind_share_what_is_kept(tmp_path: Path, monkeypatch: py
 
 def test_what_is_written_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     place = tmp_path / "deep" / "facts.json"
-    assert kept.read(place) is None
+    assert disk_cache.read(place) is None
     content = {"milliseconds": 0.1 + 0.2, "refused": "Größe", "nested": {"b": [1, None], "a": True}}
-    kept.write(place, content)
-    kept.write(place, content)
-    assert kept.read(place) == content
+    disk_cache.write(place, content)
+    disk_cache.write(place, content)
+    assert disk_cache.read(place) == content
     assert list(place.parent.iterdir()) == [place]
     assert not caplog.messages
 
 
 def test_no_byte_of_what_is_written_may_change(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     place = tmp_path / "facts.json"
-    kept.write(place, {"engine": "openvino", "milliseconds": 1.25, "is_equal": True})
+    disk_cache.write(place, {"engine": "openvino", "milliseconds": 1.25, "is_equal": True})
     whole = place.read_bytes()
     spoiled = [whole[:size] for size in range(len(whole) - 1)]
     spoiled += [whole[:at] + bytes([byte ^ 1]) + whole[at + 1 :] for at, byte in enumerate(whole) if byte > ord(" ")]
     for content in (*spoiled, b"null", b'["sha256"]'):
         place.write_bytes(content)
         caplog.clear()
-        assert kept.read(place) is None, content
+        assert disk_cache.read(place) is None, content
         if b'"sha256"' in content:
-            assert caplog.messages == [f"{place} is damaged: what it tells is found out again"]
+            assert caplog.messages == [f"{place} is damaged: its facts are determined again"]
 
 
 def test_what_has_no_checksum_is_none_of_ours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for content in ("[]", "{}", '{"format": 1, "signatures": {}}'):
         (tmp_path / "facts.json").write_text(content)
-        assert kept.read(tmp_path / "facts.json") is None
+        assert disk_cache.read(tmp_path / "facts.json") is None
     assert not caplog.messages

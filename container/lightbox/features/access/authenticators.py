@@ -1,4 +1,4 @@
-"""Who may come in: by a key of the file, or as a URL says."""
+"""Authentication of requests: by a key of the file, or by a URL."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from lightbox.core.errors import PermissionDenied, Unauthenticated, Unavailable
 from lightbox.core.request_context import Header
 from lightbox.features.access.keys import KeyFile
 from lightbox.features.access.roles import role_of
-from lightbox.processes.additions import Asked, headers_of
+from lightbox.processes.additions import IncomingRequest, headers_of
 
 ANY = "*"
 URL_SECONDS = 5.0
-"""How long the URL may take for all of an answer."""
+"""Seconds that the URL has for its whole answer."""
 _AT_ONCE = 64
-"""Questions to the URL; others wait, and their time passes."""
+"""Concurrent requests to the URL; further ones wait, until their deadline."""
 _STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})\b")
 _PLAIN = re.compile("[A-Za-z0-9._@-]{1,64}")
-"""What a name may be that the URL gives a caller: the log has it."""
+"""The allowed form of a caller's name from the URL, as it is logged."""
 _KEPT_BACK = re.compile(
     "host|connection|content-.*|transfer-encoding|accept-encoding|range|if-.*|x-forwarded-.*|x-lightbox-.*|sec-websocket-.*",
     re.IGNORECASE,
 )
-"""Headers that are about another body or connection, that ask for something but an answer, or that are ours."""
+"""Headers about another body or connection, headers that change the answer's form, and our own."""
 
 
-class KeyGate:
-    """Lets in who has a key of the role that the path needs; ``let_in`` counts requests by name."""
+class KeyAuthenticator:
+    """Admits callers with a key of the path's role; ``let_in`` counts requests by name."""
 
     def __init__(self, keys: KeyFile, loads_models: bool, origins: Sequence[str]) -> None:
         self.keys = keys
@@ -45,10 +45,10 @@ class KeyGate:
 
     @property
     def let_in(self) -> Mapping[str, float]:
-        """How many requests of each name of the file were let in."""
+        """The number of admitted requests by name in the file."""
         return {name: self._let_in[name] for name in self.keys.names()}
 
-    async def __call__(self, asked: Asked) -> str:
+    async def __call__(self, asked: IncomingRequest) -> str:
         """Return the name of the caller's key. Raises Unauthenticated and PermissionDenied."""
         check_origin(asked.header, self._origins)
         name, key = given_key(asked.header)
@@ -58,7 +58,7 @@ class KeyGate:
             )
         caller = self.keys.find(key.encode("latin-1"))
         if caller is None or name not in (None, caller.name):
-            raise Unauthenticated("the key is not known here, or not by the name that came with it")
+            raise Unauthenticated("the key is unknown, or belongs to another name")
         role = role_of(asked.path, self._loads_models)
         if role not in caller.roles:
             has = ", ".join(sorted(caller.roles))
@@ -68,9 +68,9 @@ class KeyGate:
 
 
 def given_key(header: Header) -> tuple[str | None, str]:
-    """Return the name that Basic has, None elsewhere, and the key, "" for none.
+    """Return the name in Basic, None elsewhere, and the key, "" if absent.
 
-    boto3 signs each request: an Authorization of another scheme says nothing.
+    boto3 signs each request: an Authorization of another scheme is ignored.
     """
     scheme, _, rest = (header("Authorization") or "").strip().partition(" ")
     if scheme.lower() == "bearer":
@@ -85,10 +85,10 @@ def given_key(header: Header) -> tuple[str | None, str]:
 
 
 def check_origin(header: Header, allowed: Sequence[str]) -> None:
-    """Raise PermissionDenied for another site's page that is not ``allowed`` to ask.
+    """Raise PermissionDenied for a page of another site that is not ``allowed``.
 
-    A browser sends with it what it keeps for Lightbox: a name and key that a person gave the page, or a cookie. With
-    WebSockets and simple POSTs it asks no preflight. So ANY allows only requests without these.
+    The browser adds credentials that it stores for Lightbox: a name and key, or a cookie. WebSockets and simple POSTs
+    have no preflight. So ANY allows only requests without credentials.
     """
     origin, scheme = header("Origin"), (header("Authorization") or "").partition(" ")[0].lower()
     if origin is None or origin.lower() in allowed or origin.partition("://")[2] == header("Host"):
@@ -97,8 +97,8 @@ def check_origin(header: Header, allowed: Sequence[str]) -> None:
         raise PermissionDenied(f"Origin: expected this host's or one of LIGHTBOX_CORS_ORIGINS, got {origin!r}")
 
 
-class UrlGate:
-    """Asks a URL about each request: 2xx lets it in, 401 and 403 refuse it."""
+class UrlAuthenticator:
+    """Sends each request's headers to a URL: 2xx admits it, 401 and 403 refuse it."""
 
     def __init__(self, url: str, loads_models: bool, origins: Sequence[str]) -> None:
         self._url = url
@@ -107,16 +107,16 @@ class UrlGate:
         self._tls = ssl.create_default_context() if url.startswith("https:") else None
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-        """Connections that are kept for the next questions."""
+        """Idle connections for the next requests."""
 
-    async def __call__(self, asked: Asked) -> str:
-        """Return the name that the URL gives the caller, "" for none that is plain.
+    async def __call__(self, asked: IncomingRequest) -> str:
+        """Return the URL's name for the caller, "" for one of another form.
 
-        Raises Unauthenticated, PermissionDenied, and Unavailable where the URL does not tell.
+        Raises Unauthenticated, PermissionDenied, and Unavailable if the URL does not decide.
         """
         check_origin(asked.header, self._origins)
         if not asked.path:
-            raise PermissionDenied("path: expected no control characters, got one: LIGHTBOX_AUTH_URL is not asked")
+            raise PermissionDenied("path: expected no control characters, got one: LIGHTBOX_AUTH_URL is not called")
         headers = {name: value for name, value in asked.headers.items() if not _KEPT_BACK.fullmatch(name)}
         headers["X-Forwarded-Method"] = asked.method
         headers["X-Forwarded-Uri"] = quote(asked.path.encode("latin-1"))
@@ -127,7 +127,7 @@ class UrlGate:
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
             raise Unavailable(f"try again: LIGHTBOX_AUTH_URL does not answer: {type(error).__name__}") from error
         if status == 401:
-            raise Unauthenticated("LIGHTBOX_AUTH_URL does not know who asks: it answered 401")
+            raise Unauthenticated("LIGHTBOX_AUTH_URL does not know the caller: it answered 401")
         if status == 403:
             raise PermissionDenied("LIGHTBOX_AUTH_URL does not allow it: it answered 403")
         if not 200 <= status <= 299:
@@ -137,7 +137,7 @@ class UrlGate:
     async def _ask(self, headers: Mapping[str, str]) -> tuple[int, str]:
         """Return status and X-Auth-Name.
 
-        Not with a library in threads: a thread that waits for an answer cannot be ended, and a stop would wait for it.
+        No library with threads: a thread that waits for an answer cannot be ended, and would delay a stop.
         """
         url = urlsplit(self._url)
         target = quote(f"{url.path or '/'}{url.query and '?'}{url.query}", safe=string.punctuation)
@@ -146,10 +146,10 @@ class UrlGate:
         request = "\r\n".join([*lines, "\r\n"]).encode("latin-1")
         while self.idle:
             reader, writer = self.idle.pop()
-            if reader._buffer:  # type: ignore[attr-defined]  # what has come is no answer to this question
+            if reader._buffer:  #  type: ignore[attr-defined]  # bytes that belong to no answer
                 writer.transport.abort()
                 continue
-            with suppress(OSError, EOFError):  # the other side may have closed it
+            with suppress(OSError, EOFError):  # the peer may have closed it
                 return await self._ask_over(reader, writer, request)
         port = url.port or (443 if self._tls else 80)
         return await self._ask_over(*await asyncio.open_connection(url.hostname, port, ssl=self._tls), request)
@@ -157,7 +157,7 @@ class UrlGate:
     async def _ask_over(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes
     ) -> tuple[int, str]:
-        """Ask over a connection, and keep it unless a body follows, which is not read."""
+        """Send a request over a connection, and keep that unless a body follows, which is not read."""
         keeps = False
         try:
             writer.write(request)

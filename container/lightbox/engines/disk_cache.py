@@ -1,7 +1,7 @@
-"""What is kept of models from one start to the next: what was found out about them, in small files with a checksum.
+"""Cached facts of models, from one start to the next, in small files with a checksum.
 
-Each is for a model's files and a kind of processor. A process that is killed at any moment, or runs beside others,
-leaves whole files; what a disk or another program spoils is found by the checksum.
+Each file is for a model's files and a kind of processor. Writes are atomic, also for killed and concurrent processes;
+the checksum detects other damage.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _SUM = "sha256"
 _CHUNK = 1 << 20
 
 
-def private(folder: Path) -> Path:
-    """Return a folder that is this user's alone, made where it is missing.
+def private_folder(folder: Path) -> Path:
+    """Return a folder that is private to this user; create it if missing.
 
-    Raises OSError where it cannot be made or written, and where it is another user's: what is kept there is believed.
+    Raises OSError if it cannot be created or written, or belongs to another user: its content is trusted.
     """
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
-    for status in (folder.lstat(), folder.stat()):  # a link is its owner's to change
+    for status in (folder.lstat(), folder.stat()):  # the owner of a link can change it
         if status.st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, "it belongs to another user", str(folder))
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
@@ -44,7 +44,7 @@ def private(folder: Path) -> Path:
 
 
 def digest_of(version: Path) -> str:
-    """Return the SHA-256 of the files of a version's model, with their names. Raises OSError."""
+    """Return the SHA-256 of a version's model files and their names. Raises OSError."""
     file = model_file(version)
     files = file.parts() if file else [version / SAVED_MODEL_FILES[0], *sorted((version / "variables").glob("*"))]
     facts = ((path, path.stat()) for path in files)
@@ -53,7 +53,7 @@ def digest_of(version: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
-    """Each is known by its path, inode, size and last change: a load asks several times, and files may be large."""
+    """Cached by path, inode, size and mtime: a load calls it several times, and files may be large."""
     total = hashlib.sha256()
     for path, _, size, _ in files:
         total.update(f"{path.name} {size}\n".encode())
@@ -64,10 +64,10 @@ def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
 
 
 def read(place: Path) -> dict[str, Any] | None:
-    """Return what was written to a file, None where there is none, and where its checksum is wrong, which is logged."""
+    """Return a file's content, None if it is missing or its checksum is wrong, which is logged."""
     try:
         content: dict[str, Any] = json.loads(place.read_bytes())
-        if _SUM not in content:  # ``write`` has not made it
+        if _SUM not in content:  # not written by ``write``
             return None
         if content.pop(_SUM) == _sum(content):
             return content
@@ -75,12 +75,12 @@ def read(place: Path) -> dict[str, Any] | None:
         return None
     except (ValueError, TypeError, AttributeError):
         pass
-    log.warning("%s is damaged: what it tells is found out again", place)
+    log.warning("%s is damaged: its facts are determined again", place)
     return None
 
 
 def write(place: Path, content: Mapping[str, Any]) -> None:
-    """Write a file, at once or not at all. Raises OSError."""
+    """Write a file atomically. Raises OSError."""
     place.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=place.parent, prefix=place.name)
     try:

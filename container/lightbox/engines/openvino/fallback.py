@@ -1,4 +1,4 @@
-"""A SavedModel that OpenVINO answers, signature by signature, and TensorFlow where OpenVINO may not."""
+"""A SavedModel that OpenVINO runs signature by signature, with TensorFlow for the rest."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ log = logging.getLogger("model_server")
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
-class Chosen:
-    """Answers signatures by OpenVINO, and the rest by TensorFlow where that is allowed.
+class OpenVinoWithFallback:
+    """Runs signatures with OpenVINO, and the rest with TensorFlow if allowed.
 
-    TensorFlow is opened when it is first needed: for another signature or tensor, an input that the signature
-    does not declare, NaN, infinity or a value beyond ``LARGEST``, or after an error of OpenVINO, so that errors
-    have TensorFlow's texts.
+    TensorFlow is opened on first use: for another signature or tensor, an input that the signature does not declare,
+    NaN, infinity or a value beyond ``LARGEST``, or after an error of OpenVINO, so that errors have TensorFlow's texts.
     """
 
     def __init__(
@@ -45,12 +44,12 @@ class Chosen:
         self._open_tensorflow = open_tensorflow
         self._tensorflow: Runner | None = None
         self._lock = threading.Lock()
-        # Whoever asks for another signature should not wait for TensorFlow then.
+        # A request for another signature should not wait for TensorFlow's start.
         if open_tensorflow is not None and len(compiled) < len(choices):
             self._fallback()
 
     def warm(self, batches: Sequence[int]) -> None:
-        """Answer made inputs: OpenVINO prepares itself for each batch size at its first call."""
+        """Run made-up inputs: OpenVINO prepares itself for each batch size in its first call."""
         for compiled in self._compiled.values():
             fetches = [info.name for info in compiled.signature.outputs.values()]
             for count in batches:
@@ -58,7 +57,7 @@ class Chosen:
                     compiled.run(samples_of(compiled.signature, count)[0], fetches)
                 except StatusError as error:
                     log.info(
-                        "signature %s: made inputs of %d rows are refused: %s", compiled.name, count, error.message
+                        "signature %s: made-up inputs of %d rows are refused: %s", compiled.name, count, error.message
                     )
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
@@ -84,7 +83,7 @@ class Chosen:
         return results
 
     def _refused(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> Runner:
-        """Return TensorFlow for what no compiled signature has; raise StatusError where it is not allowed."""
+        """Return TensorFlow for calls without a compiled signature; raise StatusError if it is not allowed."""
         if self._open_tensorflow is not None:
             return self._fallback()
         for name, signature in self.signatures.items():
@@ -102,7 +101,7 @@ class Chosen:
             return self._tensorflow
 
     def close(self) -> None:
-        """Free what was loaded; no call may be under way."""
+        """Free the models; no call may be in progress."""
         self._compiled = {}
         with self._lock:
             if self._tensorflow is not None:
@@ -110,5 +109,5 @@ class Chosen:
 
 
 def _is_within(array: Array, limit: float) -> bool:
-    """Whether floats are from ``-limit`` to ``limit``, and none is NaN."""
+    """Return whether all floats are from ``-limit`` to ``limit``, without NaN."""
     return array.dtype.kind != "f" or not array.size or bool(array.max() <= limit and array.min() >= -limit)

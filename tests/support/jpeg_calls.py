@@ -1,4 +1,4 @@
-"""A worker as a start makes it, and the calls that one JPEG takes in it: ``python -m support.way_of_a_jpeg PLAN``."""
+"""A worker as a start makes it, and the calls that one JPEG takes in it: ``python -m support.jpeg_calls PLAN``."""
 
 from __future__ import annotations
 

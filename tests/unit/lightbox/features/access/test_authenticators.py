@@ -16,21 +16,20 @@ import pytest
 from typing_extensions import override
 
 from lightbox.core.errors import StartError, Unauthenticated
-from lightbox.features.access import REQUESTS, Access
-from lightbox.features.access import gate as gates
-from lightbox.features.access.gate import KeyGate, UrlGate
+from lightbox.features.access import REQUESTS, Access, authenticators
+from lightbox.features.access.authenticators import KeyAuthenticator, UrlAuthenticator
 from lightbox.features.access.roles import INFER, MANAGE, METRICS, role_of
-from lightbox.processes.additions import Asked, Gate
+from lightbox.processes.additions import Authenticator, IncomingRequest
 from lightbox.settings_loading import SettingsError, load_settings
 from support.certificates import Authority, write_pair
 from support.http_server import EmptyPage, serving
 from support.keys import basic, key_line, outcome_of
 
 
-def outcome(gate: Gate, path: str = "/invocations", method: str = "POST", **headers: str) -> str:
+def outcome(authenticator: Authenticator, path: str = "/invocations", method: str = "POST", **headers: str) -> str:
     """Return the caller's name, or the code of the refusal; header names are written with underscores."""
     sent = {name.lower().replace("_", "-"): value for name, value in headers.items()}
-    return outcome_of(gate, Asked(method, path, sent))
+    return outcome_of(authenticator, IncomingRequest(method, path, sent))
 
 
 class Keys:
@@ -42,10 +41,10 @@ class Keys:
             key_line("ci", "k1") + key_line("watch", "k2", "metrics") + key_line("boss", "kä:3", "infer,metrics,manage")
         )
         self.feature = Access()
-        gate = self.feature.gate(load_settings({"LIGHTBOX_API_KEYS": str(file), **environ}))
-        assert isinstance(gate, KeyGate)
-        self.gate = gate
-        self.look = gate.keys.look
+        authenticator = self.feature.authenticator(load_settings({"LIGHTBOX_API_KEYS": str(file), **environ}))
+        assert isinstance(authenticator, KeyAuthenticator)
+        self.authenticator = authenticator
+        self.look = authenticator.keys.look
 
 
 @pytest.mark.parametrize(
@@ -74,17 +73,17 @@ class Keys:
     ],
 )
 def test_the_header_that_has_the_key(tmp_path: Path, headers: dict[str, str], expected: str) -> None:
-    assert outcome(Keys(tmp_path).gate, **headers) == expected
+    assert outcome(Keys(tmp_path).authenticator, **headers) == expected
 
 
 def test_requests_are_counted_by_the_names_of_the_file(tmp_path: Path) -> None:
     keys = Keys(tmp_path)
     for key in ("k1", "k1", "k2", "wrong"):
-        outcome(keys.gate, X_API_Key=key)
+        outcome(keys.authenticator, X_API_Key=key)
     assert keys.feature.measure(tmp_path) == {REQUESTS: {"ci": 2, "watch": 0, "boss": 0}}
     (tmp_path / "keys").write_text(key_line("new", "k4"))
     keys.look()
-    outcome(keys.gate, X_API_Key="k4")
+    outcome(keys.authenticator, X_API_Key="k4")
     assert keys.feature.measure(tmp_path) == {REQUESTS: {"new": 1}}
 
 
@@ -160,7 +159,7 @@ OWN = {"Host": "box:8080", "X_API_Key": "k1"}
 def test_a_page_of_another_site_uses_nobodys_key(
     tmp_path: Path, cors: str, headers: dict[str, str], expected: str
 ) -> None:
-    assert outcome(Keys(tmp_path, LIGHTBOX_CORS_ORIGINS=cors).gate, **(OWN | headers)) == expected
+    assert outcome(Keys(tmp_path, LIGHTBOX_CORS_ORIGINS=cors).authenticator, **(OWN | headers)) == expected
 
 
 class Decider:
@@ -195,10 +194,10 @@ def decider() -> Iterator[Decider]:
         yield found
 
 
-def by_url(url: str, **environ: str) -> UrlGate:
-    gate = Access().gate(load_settings({"LIGHTBOX_AUTH_URL": url, **environ}))
-    assert isinstance(gate, UrlGate)
-    return gate
+def by_url(url: str, **environ: str) -> UrlAuthenticator:
+    authenticator = Access().authenticator(load_settings({"LIGHTBOX_AUTH_URL": url, **environ}))
+    assert isinstance(authenticator, UrlAuthenticator)
+    return authenticator
 
 
 @pytest.mark.parametrize(
@@ -231,8 +230,8 @@ def test_the_url_gets_what_the_caller_sent_and_where_it_goes(decider: Decider) -
         "X_Forwarded_Uri": "/ping",
         "X_Lightbox_Role": "infer",
     }
-    gate = by_url(decider.url, SAGEMAKER_MULTI_MODEL="true")
-    assert outcome(gate, "/models/a b", "DELETE", **sent) == ""
+    authenticator = by_url(decider.url, SAGEMAKER_MULTI_MODEL="true")
+    assert outcome(authenticator, "/models/a b", "DELETE", **sent) == ""
     (asked,) = decider.asked
     assert {name: asked.get(name) for name in ("authorization", "cookie", "x-team")} == {
         "authorization": "Bearer jwt",
@@ -297,7 +296,7 @@ def waited_for() -> set[threading.Thread]:
 def test_without_an_answer_nobody_comes_in_and_nothing_waits(
     monkeypatch: pytest.MonkeyPatch, begin: bytes, again: bytes
 ) -> None:
-    monkeypatch.setattr(gates, "URL_SECONDS", 0.5)
+    monkeypatch.setattr(authenticators, "URL_SECONDS", 0.5)
     with speaking(begin, again) as url:
         before = waited_for()
         assert outcome(by_url(url)) == "unavailable"
@@ -325,17 +324,17 @@ def test_a_connection_is_kept_and_one_that_was_closed_is_replaced() -> None:
             super().do_GET()
 
     async def ask() -> None:
-        assert await gate(Asked("GET", "/", {})) == ""
+        assert await authenticator(IncomingRequest("GET", "/", {})) == ""
 
     with serving(Handler) as url, asyncio.Runner() as runner:
-        gate = by_url(url)
+        authenticator = by_url(url)
         runner.run(ask())
         runner.run(ask())
         assert len(connections) == 1
         connections[0].shutdown(socket.SHUT_RDWR)
         runner.run(ask())
         assert len(connections) == 2
-        (_, kept) = gate.idle.pop()
+        (_, kept) = authenticator.idle.pop()
         kept.transport.abort()
 
 
@@ -350,14 +349,14 @@ def test_what_comes_unasked_is_no_answer() -> None:
                 super().do_GET()
 
     async def ask(authorization: str) -> str:
-        return await gate(Asked("GET", "/", {"authorization": authorization}))
+        return await authenticator(IncomingRequest("GET", "/", {"authorization": authorization}))
 
     with serving(Handler) as url, asyncio.Runner() as runner:
-        gate = by_url(url)
+        authenticator = by_url(url)
         assert runner.run(ask("good")) == ""
         with pytest.raises(Unauthenticated):
             runner.run(ask("wrong"))
-        (_, kept) = gate.idle.pop()
+        (_, kept) = authenticator.idle.pop()
         kept.transport.abort()
 
 
@@ -381,7 +380,7 @@ def test_a_page_of_another_site_is_refused_before_the_url_is_asked(decider: Deci
 
 
 @pytest.mark.parametrize(
-    ("environ", "told"),
+    ("environ", "sentence"),
     [
         ({"LIGHTBOX_API_KEYS": "/keys", "LIGHTBOX_AUTH_URL": "http://a"}, "LIGHTBOX_AUTH_URL: expected no URL beside"),
         ({"LIGHTBOX_AUTH_URL": "auth:9000"}, "LIGHTBOX_AUTH_URL: expected a URL with http or https"),
@@ -394,8 +393,8 @@ def test_a_page_of_another_site_is_refused_before_the_url_is_asked(decider: Deci
         ({"LIGHTBOX_CORS_ORIGINS": ","}, "LIGHTBOX_CORS_ORIGINS: expected"),
     ],
 )
-def test_settings_that_make_no_sense_are_named(environ: dict[str, str], told: str) -> None:
-    with pytest.raises(SettingsError, match=told):
+def test_settings_that_make_no_sense_are_named(environ: dict[str, str], sentence: str) -> None:
+    with pytest.raises(SettingsError, match=sentence):
         load_settings(environ)
 
 
@@ -411,4 +410,4 @@ def test_a_file_that_cannot_be_used_stops_a_start(tmp_path: Path) -> None:
 
 def test_without_settings_there_is_no_gate() -> None:
     assert not Access().enabled(load_settings({}))
-    assert Access().gate(load_settings({"LIGHTBOX_CORS_ORIGINS": "*"})) is None
+    assert Access().authenticator(load_settings({"LIGHTBOX_CORS_ORIGINS": "*"})) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lightbox.engines.openvino.gate import refusals
+from lightbox.engines.openvino.graph_check import refusals
 from support.graphs import BOOL, FLOAT, INT32, INT64, Model
 
 
