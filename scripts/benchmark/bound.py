@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +28,18 @@ Answers = Callable[[bytes], npt.NDArray[np.float32]]
 
 
 def mobilenet_v2() -> Answers:
-    """Return what makes probabilities, float32 [1, 1000], of a JPEG file: bicubic, stretched, -1..1."""
+    """Return what makes probabilities, float32 [1, 1000], of a JPEG file."""
+    return classifier(models.classifiers_and_detector() / "mobilenet_v2", Scaling.TF)
+
+
+def classifier(folder: Path, scaling: Scaling) -> Answers:
+    """Return what makes the output of a classifier of 224x224 pixels of a JPEG file: bicubic, stretched."""
     properties = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
-    model = openvino.Core().compile_model(models.classifiers_and_detector() / "mobilenet_v2" / "1", "CPU", properties)
+    model = openvino.Core().compile_model(folder / "1", "CPU", properties)
     request, resize = model.create_infer_request(), NativeResize()
-    request.set_input_tensor(openvino.Tensor(np.dtype(np.float32), (1, 224, 224, 3)))
+    request.set_input_tensor(openvino.Tensor(model.input().get_element_type(), openvino.Shape((1, 224, 224, 3))))
     into, out = request.get_input_tensor().data[0], request.get_output_tensor()
-    table = table_of(PixelValues(Scaling.TF), 3, into.dtype)
+    table = None if scaling is Scaling.NONE else table_of(PixelValues(scaling), 3, into.dtype)
 
     def answer(file: bytes) -> npt.NDArray[np.float32]:
         resize.resize(Rgbx(simplejpeg.decode_jpeg(file, "RGBX")), Resampling.BICUBIC, into, table=table)

@@ -21,7 +21,6 @@ from benchmark.clients import Load, Sample, client_process
 from benchmark.clients.http import HttpClient
 from benchmark.resources import Sizes, noting_memory
 from benchmark.servers import Stack
-from capacity import THREADS_A_CORE
 from lightbox.harness.percentiles import percentile, percentiles
 from lightbox.harness.tables import padded_table
 from lightbox.machine.cores import available_cores
@@ -38,6 +37,8 @@ REST, BEFORE, LOADED, AFTER, SLOW = (
     "one client beside slow ones",
 )
 REST_REQUESTS, MANY_REQUESTS = 60, 1_000_000
+THREADS_A_CORE = 8
+"""Of gunicorn's workers, by default: so many requests of each core are in progress."""
 TIMES_PEAK = 2.0
 RECOVERED_IN_A_ROW, RECOVERED_WITHIN = 10, 1.5
 """A server has recovered when it answers a round of so many requests, each within so many times the p99 at rest."""
