@@ -182,8 +182,9 @@ manifests: $(READY_DEV)  ## Write deploy/kubernetes/lightbox.yaml: the Helm char
 settings-page: $(READY_DEV)  ## Write docs/settings.md
 	$(PY) scripts/write_settings_page.py
 
-fits: $(READY_DEV)  ## Draw docs/images/fits.jpg
-	PYTHONPATH=container $(PY) scripts/draw_fits.py
+pictures: $(READY_DEV) nginx native browser  ## Draw the pages' pictures (docs/images)
+	$(PY) -m pytest -q tests/slow/page/test_page_looks.py
+	PYTHONPATH=container $(PY) scripts/draw_pictures.py
 
 protos: $(READY)  ## Write the descriptors of protos/*.proto and of the installed tensorflow-serving-api
 	scripts/make_venv.sh $(PYTHON) $(VENV)-protos && $(VENV)-protos/bin/pip install --quiet grpcio-tools==1.81.1
@@ -202,4 +203,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench loadgen at-latency other-clients perf-analyzer docs quantize soak overload fuzz image release pin-images manifests settings-page fits protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench loadgen at-latency other-clients perf-analyzer docs quantize soak overload fuzz image release pin-images manifests settings-page pictures protos lock clean

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Draw docs/images/fits.jpg: one photo, and what each ``fit`` makes of it for an input of 224x224. ``make fits``."""
+"""Draw the pages' pictures, ``make pictures``: what each ``fit`` makes of a photo, and the page to try models.
+
+Those of the page are screenshots that tests/slow/page/test_page_looks.py has left in build/page, with true weights.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,12 @@ from lightbox.images.decode import decode_rgb
 from lightbox.images.preparation import Fit, Fitting, Preparation
 from lightbox.images.resize import Resizer
 
-PAGE = Path(__file__).parents[1] / "docs" / "images" / "fits.jpg"
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
+FITS = IMAGES / "fits.jpg"
+SCREENSHOTS = {"page-light.png": "classes-light.png", "page-dark.png": "digits-dark.png"}
+WIDTH = 900
+"""Of a screenshot in the pages, in pixels."""
 SIDE = 224
 TEXT, GAP = 26, 16
 _BACKGROUND, _INK = (255, 255, 255), (40, 40, 40)
@@ -49,4 +57,8 @@ def drawn() -> Image.Image:
 
 
 if __name__ == "__main__":
-    drawn().save(PAGE, quality=88)
+    drawn().save(FITS, quality=88)
+    for name, screenshot in SCREENSHOTS.items():
+        with Image.open(ROOT / "build" / "page" / screenshot) as taken:
+            height = round(taken.height * WIDTH / taken.width)
+            taken.convert("RGB").resize((WIDTH, height)).quantize(256).save(IMAGES / name, optimize=True)
