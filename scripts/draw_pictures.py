@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 FITS = IMAGES / "fits.jpg"
 SCREENSHOTS = {"page-light.png": "classes-light.png", "page-dark.png": "digits-dark.png"}
-WIDTH = 900
-"""Of a screenshot in the pages, in pixels."""
+WIDTH, MOST_HEIGHT = 900, 1150
+"""Of a screenshot in the pages, in pixels: from the top to the stages."""
 SIDE = 224
 TEXT, GAP = 26, 16
 _BACKGROUND, _INK = (255, 255, 255), (40, 40, 40)
@@ -61,4 +61,5 @@ if __name__ == "__main__":
     for name, screenshot in SCREENSHOTS.items():
         with Image.open(ROOT / "build" / "page" / screenshot) as taken:
             height = round(taken.height * WIDTH / taken.width)
-            taken.convert("RGB").resize((WIDTH, height)).quantize(256).save(IMAGES / name, optimize=True)
+            shown = taken.convert("RGB").resize((WIDTH, height)).crop((0, 0, WIDTH, min(height, MOST_HEIGHT)))
+            shown.quantize(256).save(IMAGES / name, optimize=True)
