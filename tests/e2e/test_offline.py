@@ -19,6 +19,7 @@ from PIL import Image
 
 import lightbox
 from lightbox.core.errors import LightboxError, StartError
+from lightbox.machine.cores import available_cores
 from lightbox.offline import Model
 from support.onnx_models import write_classifier, write_yolo
 from support.stack import REPOSITORY, Stack, running
@@ -79,6 +80,22 @@ def test_threads_share_a_model(model: Model) -> None:
     alone = [told(model, path) for path in CORPUS[:40]]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda path: told(model, path), paths)) == alone * 3
+
+
+def test_more_threads_than_cores_wait_for_each_other(sample_models: Path) -> None:
+    model, pixels = lightbox.load(sample_models / "digits"), np.zeros((1500, 1500, 3), np.uint8)
+    with ThreadPoolExecutor(8 * available_cores()) as pool:
+        answers = list(pool.map(model.predict, [pixels] * 16 * available_cores()))
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_json_of_user_code_that_is_none_is_its_failure(sample_models: Path, tmp_path: Path) -> None:
+    shutil.copytree(sample_models / "digits", tmp_path / "digits")
+    code = tmp_path / "digits" / "code"
+    code.mkdir(exist_ok=True)
+    (code / "inference.py").write_text('def postprocess(outputs, request):\n    return b"{no", "application/json"\n')
+    (answer,) = lightbox.load(tmp_path / "digits").predict_many([np.zeros((8, 8, 3), np.uint8)])
+    assert answer.code == "handler_failed" and "no JSON" in answer.message
 
 
 def test_pictures_come_as_they_are_at_hand(model: Model, tmp_path: Path) -> None:

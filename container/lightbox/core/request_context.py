@@ -221,7 +221,7 @@ class Turns:
         self._waiting: deque[threading.Lock] = deque()
 
     def acquire(self, timeout: float) -> bool:
-        """Wait for a turn, ``timeout`` seconds at most. Return whether it came; ``release`` ends it."""
+        """Wait for a turn, ``timeout`` seconds at most, or for ever. Return whether it came; ``release`` ends it."""
         with self._lock:
             if self._free:
                 self._free -= 1
@@ -229,13 +229,22 @@ class Turns:
             turn = threading.Lock()
             turn.acquire()
             self._waiting.append(turn)
-        if turn.acquire(timeout=max(0.0, timeout)):
-            return True
+        try:
+            if turn.acquire(timeout=min(max(0.0, timeout), threading.TIMEOUT_MAX)):
+                return True
+        except BaseException:  # Ctrl-C, where a model is loaded into a process
+            if not self._leave(turn):
+                self.release()
+            raise
+        return not self._leave(turn)
+
+    def _leave(self, turn: threading.Lock) -> bool:
+        """Wait no more. Return False if the turn came just now."""
         with self._lock:
             if turn not in self._waiting:
-                return True  # it came just now
+                return False
             self._waiting.remove(turn)
-            return False
+            return True
 
     def release(self) -> None:
         """End a turn: it is the next one's, also before that has woken."""

@@ -165,7 +165,10 @@ class Model:
             self._count(-1)
         kind = response.content_type.partition(";")[0]
         if kind == JSON or kind.endswith("+json"):
-            return unwrapped(from_json(response.body))
+            try:
+                return unwrapped(from_json(response.body))
+            except ValueError as error:  # user code may write it
+                raise HandlerFailed(f"the response is of the type {kind}, and no JSON: {error}") from error
         return response.body.decode(errors="replace") if kind.startswith("text/") else response.body
 
     def predict_many(self, images: Iterable[Picture]) -> Iterator[Any]:

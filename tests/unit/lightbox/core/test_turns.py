@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
+
+import pytest
 
 from lightbox.core.request_context import Turns
 from support.patience import PATIENCE, poll
@@ -60,6 +63,44 @@ def test_who_gives_up_leaves_the_queue() -> None:
     assert not turns.acquire(-1)
     turns.release()
     assert turns.acquire(0), "the turn did not go to those that gave up"
+
+
+def test_a_wait_may_have_no_end() -> None:
+    turns = Turns(1)
+    assert turns.acquire(0)
+    thread = threading.Thread(target=turns.acquire, args=(math.inf,))
+    thread.start()
+    waited_for(turns, 1)
+    turns.release()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert not turns.acquire(0), "it is the thread's"
+
+
+@pytest.mark.parametrize("came", [False, True])
+def test_no_turn_is_lost_by_an_interrupt(monkeypatch: pytest.MonkeyPatch, came: bool) -> None:
+    """Ctrl-C while it waits, or just after the turn came."""
+    turns = Turns(1)
+    assert turns.acquire(0)
+
+    class Interrupted:
+        def acquire(self, timeout: float | None = None) -> bool:
+            if timeout is not None:
+                if came:
+                    turns.release()
+                raise KeyboardInterrupt
+            return True
+
+        def release(self) -> None:
+            pass
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(threading, "Lock", Interrupted)
+        turns.acquire(PATIENCE)
+    if not came:
+        turns.release()
+    assert turns.acquire(0)
+    assert not turns.acquire(0)
 
 
 def test_no_turn_is_lost_while_many_give_up() -> None:
