@@ -25,7 +25,10 @@ class Files(ABC):
 
     @abstractmethod
     def names(self, below: str = "") -> Iterator[str]:
-        """Yield the names in a folder and in those in it, in an order that stays; hidden ones are left out."""
+        """Yield the names in a folder and in those in it, in an order that stays; hidden ones are left out.
+
+        Links to folders are names. Raises OSError at the end for folders that cannot be read.
+        """
 
     @abstractmethod
     def exists(self, name: str) -> bool:
@@ -84,10 +87,15 @@ class Folder(Files):
     @override
     def names(self, below: str = "") -> Iterator[str]:
         root = self.root / below
-        for folder, folders, names in os.walk(root):
+        failed: list[OSError] = []
+        for folder, folders, names in os.walk(root, onerror=failed.append):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             inside = Path(folder).relative_to(self.root)
+            names += [name for name in folders if Path(folder, name).is_symlink()]
             yield from (str(inside / name) for name in sorted(names) if not name.startswith("."))
+        for error in failed:
+            if root.exists():
+                raise error
 
     @override
     def exists(self, name: str) -> bool:

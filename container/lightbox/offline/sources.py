@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from lightbox.client.pictures import IMAGE_ENDINGS, counted
 from lightbox.offline.files import READERS, S3_SCHEME, AwsError, Files, at, split
-from lightbox.offline.rows import in_order
+from lightbox.offline.rows import in_order, reason
 
 SHARD, TABLE, LISTS = ".tar", ".parquet", (".jsonl", ".manifest")
 ROWS = 64
@@ -104,7 +104,7 @@ class Source:
             yield from self._items(done)
 
     def _items(self, done: Collection[str]) -> Iterator[Item]:
-        for name in self._names():
+        for name in self._readable_names():
             kind = self._kind(name)
             if kind is None:
                 self.others += 1
@@ -116,6 +116,14 @@ class Source:
                     yield path, partial(self._files.read, name)
         if not self.found and not self.problems:
             raise SourceError(f"{self.place}: holds no pictures; {counted(self.others)}")
+
+    def _readable_names(self) -> Iterator[str]:
+        try:
+            yield from self._names()
+        except AwsError:
+            raise
+        except OSError as error:
+            self.problems.append(f"{as_text(str(error.filename))}: cannot be read: {reason(error)}")
 
     def _inside(self, name: str, kind: str, done: Collection[str]) -> Iterator[Item]:
         """Yield what is in a shard, a table or a list, as far as it can be read."""
@@ -133,10 +141,18 @@ class Source:
             self.problems.append(f"{as_text(name)}: cannot be read after {read_before} pictures: {error}")
 
     def _in_shard(self, name: str) -> Iterator[Item]:
+        members = set[str]()
         with self._files.open(name) as file, tarfile.open(fileobj=file, mode="r|*", tarinfo=_Whole) as shard:
             for member in shard:
-                if _is_picture(member) and (content := shard.extractfile(member)):
-                    yield as_text(f"{name}/{member.name}"), partial(_same, content.read())
+                if not _is_picture(member):
+                    continue
+                path = as_text(f"{name}/{member.name}")
+                if path in members:
+                    self.problems.append(f"{path}: is there again; the first has a row")
+                    continue
+                members.add(path)
+                content = shard.extractfile(member) if member.isfile() else None
+                yield path, partial(_same, content.read()) if content else _link
 
     def _in_table(self, name: str) -> Iterator[Item]:
         with self._files.open(name) as file:
@@ -150,6 +166,8 @@ class Source:
 
     def _in_list(self, name: str) -> Iterator[Item]:
         listed = set[str]()
+        buckets: dict[str, Files] = {}
+        """Whose pictures are listed: a client takes as long to make as a picture."""
         with self._files.open(name) as file:
             for number, line in enumerate(file, start=1):
                 place = _listed(line)
@@ -158,7 +176,14 @@ class Source:
                     self.problems.append(f"{as_text(name)}: line {number}: {expected}, got {line[:80]!r}")
                 elif place not in listed:  # a picture has one row
                     listed.add(place)
-                    yield place, partial(_read_listed, self._files, place)
+                    files, inside = self._files, place
+                    if place.startswith(S3_SCHEME):
+                        bucket, _, inside = place.removeprefix(S3_SCHEME).partition("/")
+                        if not (bucket and inside):
+                            self.problems.append(f"{as_text(name)}: line {number}: {place} names no object")
+                            continue
+                        files = buckets.get(bucket) or buckets.setdefault(bucket, at(f"{S3_SCHEME}{bucket}"))
+                    yield place, partial(files.read, inside)
 
 
 class _Whole(tarfile.TarInfo):
@@ -187,7 +212,7 @@ def read(item: Item) -> tuple[str, bytes | Exception]:
     try:
         with _as_source_errors():
             return path, content()
-    except OSError as error:
+    except (OSError, ValueError, MemoryError) as error:  # a name that none can be, and a file that is too large
         return path, error
 
 
@@ -199,15 +224,12 @@ def _as_source_errors() -> Iterator[None]:
         raise SourceError(str(error)) from error
 
 
-def _read_listed(beside: Files, place: str) -> bytes:
-    if place.startswith(S3_SCHEME) or place.startswith("/"):
-        files, name = split(place)
-        return files.read(name)
-    return beside.read(place)
-
-
 def _same(content: bytes) -> bytes:
     return content
+
+
+def _link() -> bytes:
+    raise OSError("a link in a shard; pack it with tar --dereference --hard-dereference")
 
 
 def _ending(name: str) -> str:
@@ -215,8 +237,10 @@ def _ending(name: str) -> str:
 
 
 def _is_picture(member: tarfile.TarInfo) -> bool:
+    """Tell whether a member is a picture, or a link to one."""
     is_hidden = PurePosixPath(member.name).name.startswith(".")
-    return member.isfile() and not is_hidden and _ending(member.name) in IMAGE_ENDINGS
+    is_of_files = member.isfile() or member.islnk() or member.issym()
+    return is_of_files and not is_hidden and _ending(member.name) in IMAGE_ENDINGS
 
 
 def _listed(line: bytes) -> str | None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import pickle
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lightbox.offline import sources
+from lightbox.offline.files import Folder
 from lightbox.offline.sources import Source, SourceError
 from support.picture_sources import write_folder, write_list, write_shard, write_table
 
@@ -49,8 +54,8 @@ def test_items_are_read_by_another_process(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(write_folder(tmp_path, {"folder/a.jpg": b"a", "folder/b.jpg": b"b"}))
     write_shard(tmp_path / "folder" / "s.tar", {"m.jpg": b"m"})
     write_list(tmp_path / "list.jsonl", ["folder/a.jpg", str(tmp_path / "folder" / "b.jpg")])
-    sources = [Source(place, skip=lambda name: False) for place in ("folder", "list.jsonl")]
-    sent = pickle.dumps([item for source in sources for item in source.items(set())])
+    found = [Source(place, skip=lambda name: False) for place in ("folder", "list.jsonl")]
+    sent = pickle.dumps([item for source in found for item in source.items(set())])
     monkeypatch.chdir("/")
     program = "import pickle, sys; from lightbox.offline.sources import read; "
     program += "print([read(item)[1] for item in pickle.load(sys.stdin.buffer)])"
@@ -126,6 +131,64 @@ def test_a_shard_with_a_damaged_header_is_a_sentence(tmp_path: Path) -> None:
     source = Source(str(tmp_path))
     assert len(read(source)) == 4
     assert source.problems == ["s.tar: cannot be read after 4 pictures: the shard is damaged or cut off: bad checksum"]
+
+
+def test_links_and_a_name_that_is_there_twice_are_told(tmp_path: Path) -> None:
+    write_shard(tmp_path / "s.tar", {"a.jpg": b"a"})
+    with tarfile.open(tmp_path / "s.tar", "a") as shard:
+        for name, kind in (("b.jpg", tarfile.LNKTYPE), ("c.jpg", tarfile.SYMTYPE), ("a.jpg", tarfile.REGTYPE)):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "a.jpg" if kind != tarfile.REGTYPE else ""
+            shard.addfile(member)
+    source = Source(str(tmp_path / "s.tar"))
+    link = "a link in a shard; pack it with tar --dereference --hard-dereference"
+    assert read(source) == {"s.tar/a.jpg": b"a", "s.tar/b.jpg": link, "s.tar/c.jpg": link}
+    assert source.problems == ["s.tar/a.jpg: is there again; the first has a row"]
+
+
+def test_what_no_folder_gives_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_folder(tmp_path, {"in/a.jpg": b"a", "in/locked/b.jpg": b"b", "other/c.jpg": b"c"})
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "other")
+    scandir = os.scandir
+
+    def refusing(path: str) -> Any:
+        if str(path).endswith("locked"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    source = Source(str(tmp_path / "in"))
+    assert read(source) == {"a.jpg": b"a"}
+    assert source.others == 1, "the link"
+    assert source.problems == [f"{tmp_path}/in/locked: cannot be read: Permission denied"]
+
+
+def test_one_picture_that_cannot_be_read_does_not_end_a_run(tmp_path: Path) -> None:
+    def huge() -> bytes:
+        raise MemoryError
+
+    path, content = sources.read(("huge.jpg", huge))
+    assert path == "huge.jpg" and isinstance(content, MemoryError)
+    write_folder(tmp_path, {"a.jpg": b"a"})
+    listed = write_list(tmp_path / "l.jsonl", ["nul\0.jpg", "s3://", "s3://bucket", "a.jpg"])
+    source = Source(str(listed))
+    assert read(source) == {"nul\0.jpg": "embedded null byte", "a.jpg": b"a"}
+    assert source.problems == ["l.jsonl: line 2: s3:// names no object", "l.jsonl: line 3: s3://bucket names no object"]
+
+
+def test_a_bucket_of_a_list_has_one_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Bucket(Folder):
+        def __init__(self, place: str) -> None:
+            made.append(place)
+            super().__init__(tmp_path)
+
+    monkeypatch.setattr(sources, "at", Bucket)
+    write_folder(tmp_path, {"a/1.jpg": b"1", "b/2.jpg": b"2"})
+    listed = write_list(tmp_path / "l.jsonl", ["s3://x/a/1.jpg", "s3://x/b/2.jpg", "s3://y/b/2.jpg"])
+    assert list(read(Source(str(listed))).values()) == [b"1", b"2", b"2"]
+    assert made == ["s3://x", "s3://y"]
 
 
 def test_other_files_are_read_after_a_broken_one(tmp_path: Path) -> None:
