@@ -337,9 +337,11 @@ def test_a_broken_shard_is_a_sentence_and_the_rest_is_answered(sample_models: Pa
     assert len({row["path"] for row in results(tmp_path / "out.jsonl")}) == 2 * len(PICTURES)
 
 
-def test_a_target_in_its_source_is_no_source(sample_models: Path, tmp_path: Path) -> None:
-    write_folder(tmp_path, PICTURES)
-    by = ("--to", f"{tmp_path}/out.parquet", "--model", str(sample_models / "digits"))
+@pytest.mark.parametrize("source", ["in", "in/../in", "link"])
+def test_a_target_in_its_source_is_no_source(sample_models: Path, tmp_path: Path, source: str) -> None:
+    write_folder(tmp_path / "in", PICTURES)
+    (tmp_path / "link").symlink_to("in")
+    by = ("--to", f"{tmp_path}/in/out.parquet", "--model", str(sample_models / "digits"))
     for _ in range(2):
-        predict(tmp_path, *by)
-    assert [path for path, _ in read_target(f"{tmp_path}/out.parquet", {})] == sorted(PICTURES)
+        predict(tmp_path / source, *by)
+    assert [path for path, _ in read_target(f"{tmp_path}/in/out.parquet", {})] == sorted(PICTURES)

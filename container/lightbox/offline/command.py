@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import threading
-from pathlib import Path
 from typing import Any
 
 import click
@@ -83,7 +83,8 @@ def command(source: str, to: str, column: str | None, part_rows: int, again: boo
     try:
         answerer = make_answerer(stopping, **by)
         with Target(to, answerer, part_rows, again) as target:
-            found = Source(source, column, skip=lambda name: target.is_part(below(source, name)))
+            place = source.rstrip("/") if source.startswith(S3_SCHEME) else os.path.realpath(source).rstrip("/")
+            found = Source(source, column, skip=lambda name: target.is_part(f"{place}/{name}"))
             run = Run(found, target, answerer, stopping)
             with run.stopped_by(signal.SIGINT, signal.SIGTERM):
                 return run.run()
@@ -137,8 +138,3 @@ def make_sender(
     if protocol == "open-inference":
         return OpenInferenceSender(url, model, timeout)
     return http
-
-
-def below(source: str, name: str) -> str:
-    """Return the absolute path or the address of a file below a source."""
-    return f"{source.rstrip('/')}/{name}" if source.startswith(S3_SCHEME) else str(Path(source, name).absolute())

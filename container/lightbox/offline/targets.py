@@ -156,8 +156,11 @@ class Target:
         self._form, self._ending = FORMS[ending](), ending
         folder = self._files.root / self._name if isinstance(self._files, Folder) else None
         self._is_folder = to.endswith("/") or (folder is not None and folder.is_dir())
+        if self._is_folder and folder is not None and folder.is_file():
+            raise TargetError(f"{to}: expected a folder, because of the slash at its end; it is a file")
         if folder is not None and not folder.parent.is_dir():
             raise TargetError(f"{to}: the folder {folder.parent} does not exist")
+        self._place = to.rstrip("/") if folder is None else str(folder.parent.resolve() / self._name)
         self._below = self._name if self._is_folder else f"{self._name}.parts"
         self._again = again
         self._rows: list[Row] = []
@@ -181,9 +184,8 @@ class Target:
         self._locked.close()
 
     def is_part(self, place: str) -> bool:
-        """Tell whether a file, by its absolute path or address, is one of this target's."""
-        own = self.to.rstrip("/") if "://" in self.to else str(Path(self.to).absolute())
-        return place == own or place.startswith((f"{own}/", f"{own}.parts/"))
+        """Tell whether a file, by its address or its path without links to folders, is one of this target's."""
+        return place == self._place or place.startswith((f"{self._place}/", f"{self._place}.parts/"))
 
     def add(self, row: Row) -> None:
         """Take a row; it is written with others, at the latest by ``flush``. Raises TargetError."""

@@ -197,6 +197,9 @@ def test_what_is_no_target_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(TargetError) as caught:
             Target(f"{tmp_path}/{to}", By())
         assert str(caught.value) == f"{tmp_path}/{to}: {words}"
+    (tmp_path / "out.csv").touch()
+    with pytest.raises(TargetError, match="expected a folder, because of the slash at its end; it is a file"):
+        Target(f"{tmp_path}/out.csv/", By())
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(
