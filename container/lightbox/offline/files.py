@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 from typing_extensions import override
 
@@ -192,9 +193,21 @@ class S3(Files):
             write(file)
             file.seek(0)
             if new:
-                self._client.put_object(**self._of(name), Body=file, IfNoneMatch="*")
+                self._put_new(name, file)
             else:
                 self._client.upload_fileobj(file, *self._of(name).values())
+
+    def _put_new(self, name: str, file: IO[bytes]) -> None:
+        """Put an object that is not there. boto3 sends it again where the answer was lost, and is then refused."""
+        mark = {"lightbox-put": uuid4().hex}
+        try:
+            with self._failing(name):
+                self._client.put_object(**self._of(name), Body=file, IfNoneMatch="*", Metadata=mark)
+        except FileExistsError:
+            with self._failing(name):
+                found = self._client.head_object(**self._of(name))
+            if found["Metadata"] != mark:
+                raise
 
     @override
     def move(self, name: str, new_name: str) -> None:
@@ -223,6 +236,10 @@ class AwsError(OSError):
     """S3 refuses a call, or cannot be reached; the message says which and why."""
 
 
+_OF_ONE_OBJECT = ("InvalidObjectState", "KeyTooLongError")
+"""Codes of errors that other objects need not have: one that is archived, and a name that none can be."""
+
+
 @contextmanager
 def _as_os_errors(address: str) -> Iterator[None]:
     """Raise FileNotFoundError, FileExistsError or AwsError for what boto3 raises."""
@@ -235,6 +252,8 @@ def _as_os_errors(address: str) -> Iterator[None]:
         about = error.response.get("Error", {})
         if about.get("Code") in ("404", "NoSuchKey"):
             raise FileNotFoundError(f"{address}: there is no such object") from error
+        if about.get("Code") in _OF_ONE_OBJECT:
+            raise OSError(f"{address}: {about.get('Code')}: {about.get('Message')}") from error
         if about.get("Code") == "PreconditionFailed":
             raise FileExistsError(f"{address} is there already") from error
         raise AwsError(f"{address}: {about.get('Code')}: {about.get('Message')}") from error

@@ -123,7 +123,7 @@ class Source:
         except AwsError:
             raise
         except OSError as error:
-            self.problems.append(f"{as_text(str(error.filename))}: cannot be read: {reason(error)}")
+            self.problems.append(f"{as_text(str(error.filename or self.place))}: cannot be read: {reason(error)}")
 
     def _inside(self, name: str, kind: str, done: Collection[str]) -> Iterator[Item]:
         """Yield what is in a shard, a table or a list, as far as it can be read."""

@@ -8,11 +8,15 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from botocore.exceptions import ConnectionClosedError
+from botocore.httpsession import URLLib3Session
 
+from lightbox.offline import sources
 from lightbox.offline.files import AwsError, split
 from lightbox.offline.rows import Row
 from lightbox.offline.targets import FORMS, Target, TargetError
@@ -252,9 +256,39 @@ def test_two_runs_do_not_write_one_part(in_s3: dict[str, str]) -> None:
     assert len(found(to)) == 1
 
 
+def test_a_part_whose_answer_was_lost_is_there(in_s3: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """boto3 sends it again, and S3 refuses what is there already."""
+    send, lost = URLLib3Session.send, list[str]()
+
+    def losing(self: URLLib3Session, request: Any) -> Any:
+        response = send(self, request)
+        if request.method == "PUT" and not lost:
+            lost.append(request.url)
+            raise ConnectionClosedError(endpoint_url=request.url)
+        return response
+
+    monkeypatch.setattr(URLLib3Session, "send", losing)
+    to = f"s3://{BUCKET}/lost/rows.csv/"
+    with Target(to, By()) as target:
+        target.add(row(0))
+        target.flush()
+        target.add(row(1))
+        target.finish()
+    assert len(lost) == 1
+    assert [one.path for one in found(to)] == [row(0).path, row(1).path]
+
+
 def test_a_bucket_that_is_not_there_is_a_sentence(in_s3: dict[str, str]) -> None:
     with pytest.raises(TargetError, match=r"nobodys-bucket.*NoSuchBucket"), Target("s3://nobodys-bucket/a.csv/", By()):
         pass
     files, _ = split("s3://nobodys-bucket/a/b.jpg")
     with pytest.raises(AwsError, match=r"NoSuchBucket"):
         files.read("b.jpg")
+
+
+def test_an_object_that_is_archived_does_not_keep_others_from_being_read(in_s3: dict[str, str]) -> None:
+    client(in_s3).put_object(Bucket=BUCKET, Key="archived.jpg", StorageClass="GLACIER")
+    files, name = split(f"s3://{BUCKET}/archived.jpg")
+    found = sources.read((name, partial(files.read, name)))
+    client(in_s3).delete_object(Bucket=BUCKET, Key=name)
+    assert found[0] == name and "InvalidObjectState" in str(found[1])
