@@ -82,6 +82,27 @@ def test_threads_share_a_model(model: Model) -> None:
         assert list(pool.map(lambda path: told(model, path), paths)) == alone * 3
 
 
+def test_of_the_environment_only_the_limit_that_errors_name_counts(
+    sample_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIGHTBOX_MAX_IMAGE_PIXELS", "100")
+    monkeypatch.setenv("LIGHTBOX_ENGINE", "none")
+    monkeypatch.setenv("LIGHTBOX_OPTIONS", '{"top_k": 1}')
+    small, large = (np.zeros((size, size, 3), np.uint8) for size in (8, 11))
+    answers = list(lightbox.load(sample_models / "digits").predict_many([small, large]))
+    assert len(answers[0]) == 10
+    assert answers[1].code == "too_large" and "LIGHTBOX_MAX_IMAGE_PIXELS" in answers[1].message
+    monkeypatch.setenv("LIGHTBOX_MAX_IMAGE_PIXELS", "many")
+    with pytest.raises(StartError, match="LIGHTBOX_MAX_IMAGE_PIXELS: "):
+        lightbox.load(sample_models / "digits")
+
+
+@pytest.mark.parametrize("threads", [0, -1])
+def test_no_threads_are_no_number_of_them(sample_models: Path, threads: int) -> None:
+    with pytest.raises(StartError, match=f"threads: expected at least 1, got {threads}"):
+        lightbox.load(sample_models / "digits", threads=threads)
+
+
 def test_more_threads_than_cores_wait_for_each_other(sample_models: Path) -> None:
     model, pixels = lightbox.load(sample_models / "digits"), np.zeros((1500, 1500, 3), np.uint8)
     with ThreadPoolExecutor(8 * available_cores()) as pool:

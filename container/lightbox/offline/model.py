@@ -32,6 +32,7 @@ from lightbox.engines import AUTO, DEFAULT
 from lightbox.engines.base import Runner
 from lightbox.images.limits import ImageLimits
 from lightbox.machine.cores import available_cores
+from lightbox.machine.environment import variable
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions
 from lightbox.model.layout import ModelOnDisk
@@ -52,6 +53,8 @@ from lightbox.user_code.registry import UserCode
 
 Picture: TypeAlias = "bytes | str | PathLike[str] | Image.Image | npt.NDArray[np.uint8]"
 """The bytes of a file, its path, an image of Pillow, or pixels: uint8 [height, width, 3] in RGB or [height, width]."""
+MAX_PIXELS = "LIGHTBOX_MAX_IMAGE_PIXELS"
+"""The one setting of the environment that counts."""
 IMAGE, JSON = "application/x-image", "application/json"
 
 
@@ -63,7 +66,10 @@ def load(path: str | PathLike[str], *, threads: int | None = None, **options: An
     ``auto`` unless one of them says otherwise. Raises StartError with a sentence for a path without a model, for
     several models, for an option that does not fit, and for a model that cannot be loaded.
     """
+    if threads is not None and threads < 1:
+        raise StartError(f"threads: expected at least 1, got {threads}")
     environ = {"LIGHTBOX_MODEL_DIR": str(Path(path).absolute()), "LIGHTBOX_ENGINE": AUTO}
+    environ[MAX_PIXELS] = variable(MAX_PIXELS)  # which errors name
     if options:
         environ["LIGHTBOX_OPTIONS"] = json.dumps(options)
     with ExitStack() as folders:
