@@ -76,8 +76,8 @@ def command(source: str, to: str, column: str | None, part_rows: int, again: boo
     .jsonl or .manifest file with a "source-ref" or a "path" in each line. --to may be in S3 too.
 
     The same command again goes on where the last one ended, however it did; the target has each picture once. Exit
-    code 0: every picture has a response; 1: some have an error, or the run stopped; 2: nothing can be answered, or
-    rows cannot be written; 130: stopped by Ctrl-C or SIGTERM, after the pictures in progress.
+    code 0: every picture has a response; 1: some of this run have an error, or it stopped; 2: nothing can be
+    answered, or rows cannot be written; 130: stopped by Ctrl-C or SIGTERM, after the pictures in progress.
     """
     stopping = threading.Event()
     try:

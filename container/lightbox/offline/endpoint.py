@@ -74,7 +74,7 @@ class Endpoint:
             failed = (DeadlineExceeded if outcome.is_late else Unavailable)(outcome.failure)
             return Answer(failed, self.name, None)
         model, _, version = answer.answered_by.partition("/")
-        content = unwrapped(answer.response) if answer.status == 200 else EndpointError(answer.code, answer.error)
+        content = unwrapped(answer.response) if answer.status == 200 else EndpointError(answer.error, answer.code)
         return Answer(content, model or self.name, int(version) if version.isdecimal() else None)
 
 
@@ -86,6 +86,6 @@ def _gone(unreached: list[tuple[str, Answer]]) -> EndpointGone:
 class EndpointError(LightboxError):
     """An endpoint's error, with its code and sentence."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)
-        self.code = code
+        self.code = code or self.code

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -104,7 +106,10 @@ class Folder(Files):
 
     @override
     def read(self, name: str) -> bytes:
-        return (self.root / name).read_bytes()
+        path = self.root / name
+        if stat.S_ISFIFO(path.stat().st_mode):  # to open one waits for a writer
+            raise OSError(errno.EINVAL, "expected a file, got a pipe")
+        return path.read_bytes()
 
     @override
     def open(self, name: str) -> IO[bytes]:
@@ -244,7 +249,7 @@ _OF_ONE_OBJECT = ("InvalidObjectState", "KeyTooLongError")
 def _as_os_errors(address: str) -> Iterator[None]:
     """Raise FileNotFoundError, FileExistsError or AwsError for what boto3 raises."""
     from boto3.exceptions import Boto3Error
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
     try:
         yield
@@ -257,5 +262,7 @@ def _as_os_errors(address: str) -> Iterator[None]:
         if about.get("Code") == "PreconditionFailed":
             raise FileExistsError(f"{address} is there already") from error
         raise AwsError(f"{address}: {about.get('Code')}: {about.get('Message')}") from error
+    except ParamValidationError as error:
+        raise OSError(f"{address}: {error}") from error
     except (BotoCoreError, Boto3Error) as error:
         raise AwsError(f"{address}: {error}") from error

@@ -232,3 +232,11 @@ def test_what_is_no_source_is_a_sentence(tmp_path: Path) -> None:
         with pytest.raises(SourceError) as caught:
             read(Source(f"{tmp_path}/{place}"))
         assert str(caught.value) == f"{tmp_path}/{place}: {words}"
+
+
+def test_a_pipe_is_an_error_of_its_own(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "b.png")
+    (tmp_path / "a.png").write_bytes(b"a")
+    found = dict(Source(str(tmp_path)).pictures(()))
+    assert found["a.png"] == b"a"
+    assert "got a pipe" in str(found["b.png"])
