@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,9 @@ def test_a_quick_scenario_gives_figures_and_pages(tmp_path: Path) -> None:
     assert figures["raw float32, gRPC"]["bytes_sent"] == 224 * 224 * 3 * 4
     assert {"decode", "predict"} <= figures["float32 tensor, gRPC"]["stages"].keys()
     page = (out / "wire.md").read_text()
-    assert "- Inside: float32 tensor, REST " in page
+    assert re.search(
+        r"^- Inside: [\d.]+ ms with float32 tensor, REST; [\d.]+ with float32 tensor, gRPC", page, re.MULTILINE
+    )
     assert "![What to send, and what to put on the wire](plots/wire.svg)" in page
     assert (out / "plots" / "wire.svg").is_file()
 
