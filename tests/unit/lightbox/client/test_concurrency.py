@@ -1,4 +1,4 @@
-"""lightbox.client.concurrency: how many images are sent at a time."""
+"""lightbox.client.concurrency: the number of images sent at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lightbox.client.concurrency import FIRST, MOST, ROUNDS_BETWEEN_SEARCHES, Au
 
 
 def settled(best: int, most_images: int = 5000) -> Auto:
-    """Run the search against an endpoint that does as many images at once as ``best``, in a second each."""
+    """Run the search against an endpoint that processes ``best`` images at once, one second each."""
     auto, now = Auto(), 0.0
     for _ in range(most_images):
         now += 1 / min(auto.limit, best)
@@ -18,7 +18,7 @@ def settled(best: int, most_images: int = 5000) -> Auto:
 
 @pytest.mark.parametrize("best", [1, 2, 4, 8, 16, 32, 64, 1000])
 def test_the_search_ends_where_more_is_no_faster(best: int) -> None:
-    # It begins with eight, and one step beyond the best is on trial now and then.
+    # The search begins with eight and sometimes tries one step beyond the best.
     assert settled(best).limit in {min(MOST, max(FIRST, best)), min(MOST, max(FIRST, best) * 2)}
     assert settled(best, 800).limit == min(MOST, max(FIRST, best))
 

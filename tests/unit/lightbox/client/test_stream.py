@@ -1,4 +1,4 @@
-"""What ``lightbox stream`` says of a stream that is over."""
+"""The report of ``lightbox stream`` at the end of a stream."""
 
 from __future__ import annotations
 

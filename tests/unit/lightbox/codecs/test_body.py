@@ -1,4 +1,4 @@
-"""Compressed request bodies, and what they may unfold to."""
+"""Compressed request bodies, and the limits on their decompressed size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV: a row an instance."""
+"""CSV: one row per instance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A codec describes itself: a class in ``codecs`` is all that the rest of Lightbox knows of a content type."""
+"""Codecs describe themselves: the rest of Lightbox knows a content type only by its class in ``codecs``."""
 
 from __future__ import annotations
 

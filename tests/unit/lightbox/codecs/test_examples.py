@@ -1,4 +1,4 @@
-"""classify and regress: tf.Examples out of JSON, results out of tensors."""
+"""classify and regress: tf.Examples from JSON, results from tensors."""
 
 from __future__ import annotations
 

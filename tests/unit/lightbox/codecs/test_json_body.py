@@ -1,4 +1,4 @@
-"""JSON in all its forms: what TensorFlow Serving takes, and plain values."""
+"""JSON in all its forms: TensorFlow Serving's requests, and plain values."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_what_does_not_fit_the_signature_is_a_mismatch(body: str) -> None:
     ],
 )
 def test_a_wrong_name_says_what_was_expected(second: str, begins: str, ends: str) -> None:
-    """The first words are TensorFlow Serving's."""
+    """The message begins with TensorFlow Serving's words."""
     with pytest.raises(InputMismatch) as raised:
         decode(f'[{{"a": [1, 2], "k": 1}}, {second}]', inputs=TWO)
     reply = raised.value.message

@@ -1,4 +1,4 @@
-"""Long lists of numbers, read as text: what comes out is what reading them as lists gives, errors included."""
+"""Long lists of numbers are read as text. Results and errors equal those of reading them as lists."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TWO: Mapping[str, Tensor] = {"x": ("float32", None), "n": ("int64", None)}
 
 
 def said(body: bytes, inputs: Mapping[str, Tensor]) -> Any:
-    """Return what a body is decoded to, or its error."""
+    """Return the decoded body, or its error."""
     try:
         found = decode(body, "application/json", inputs)
     except LightboxError as error:

@@ -1,4 +1,4 @@
-"""numpy's files: read without pickle, and without taking memory for what a header only declares."""
+"""NumPy files: reading uses no pickle, and allocates no memory for data that only the header declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw outputs of detectors become objects; suppression is the textbook's."""
+"""Raw outputs of detectors become objects; suppression matches the textbook algorithm."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def listed(objects: Objects) -> list[Row]:
 
 
 def yolo(*anchors: list[float]) -> Any:
-    """Return anchors as the form has them, with others that have no score: there are more of them than of rows."""
+    """Return anchors in the form's layout. Added anchors without a score make more anchors than rows."""
     nothing = [[*anchors[0][:4], *[0.0] * (len(anchors[0]) - 4)]] * 7
     return np.array([[*anchors, *nothing]], np.float32).transpose(0, 2, 1)
 
@@ -220,7 +220,7 @@ def test_texts_are_no_boxes() -> None:
 
 
 def by_the_textbook(rows: list[Row], limits: Limits) -> list[Row]:
-    """Take the best box, drop what overlaps it, and go on with what is left: in plain Python."""
+    """Take the best box, drop the boxes that overlap it, and repeat: in plain Python."""
 
     def overlap(one: list[float], other: list[float]) -> float:
         def area(box: list[float]) -> float:
@@ -246,7 +246,7 @@ def by_the_textbook(rows: list[Row], limits: Limits) -> list[Row]:
 
 
 FAR_AWAY = [500.0, 500, 0, 0, 0, 0, 0]
-"""An anchor without a score, by which boxes are in pixels. More than six anchors are not the end-to-end form."""
+"""An anchor without a score that shows that boxes are in pixels. More than six anchors exclude the end-to-end form."""
 corner, side = st.integers(0, 40), st.integers(0, 24)
 boxes = st.tuples(corner, corner, side, side, st.integers(0, 2), st.integers(0, 16))
 
@@ -261,7 +261,7 @@ boxes = st.tuples(corner, corner, side, side, st.integers(0, 2), st.integers(0, 
 def test_suppression_is_the_textbooks(
     drawn: list[tuple[int, ...]], iou: float, class_agnostic: bool, most: int
 ) -> None:
-    """Whole numbers and halves, which are exact, so that overlaps of just the threshold and equal scores come too."""
+    """Whole numbers and halves are exact, so overlaps equal to the threshold and equal scores occur too."""
     limits = Limits(0.25, iou, class_agnostic, most)
     anchors, rows = [FAR_AWAY], []
     for left, top, wide, high, number, score in drawn:
@@ -294,7 +294,7 @@ def test_suppression_in_thousands_of_random_crowds() -> None:
 
 
 def test_all_anchors_of_a_large_input_in_bounded_time_and_memory() -> None:
-    """33,600 anchors, all of which pass and none of which overlap: nothing that grows with their square is made."""
+    """All 33,600 anchors pass and none overlap: no array grows with the square of their number."""
     count = 33600
     places = np.arange(count, dtype=np.float32)
     output = np.stack([places * 4, places * 4, *np.full((2, count), 2), *np.full((80, count), 0.5)])[None]

@@ -1,4 +1,4 @@
-"""The images that a user's code asks for are bounded as the built-in decoding is: in memory, in turns and in time."""
+"""Original images for user code have the limits of the built-in decoding: memory, turns and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presets give the pixels of the library that they are named after, as tests/pixels/record.py has recorded them."""
+"""Presets give the pixels of the libraries they are named after, as recorded by tests/pixels/record.py."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIBRARIES = ("torchvision", "timm", "ultralytics")
 
 
 class Case(NamedTuple):
-    """An input's ``size`` and options, a picture, and the tensor that the library makes of it."""
+    """An input's ``size`` and options, a picture, and the library's tensor for it."""
 
     name: str
     options: dict[str, Any]
@@ -65,7 +65,7 @@ def test_the_pixels_are_the_librarys(case: Case, by_pillow: bool, monkeypatch: p
     if case.options["preset"] != "ultralytics":
         np.testing.assert_array_equal(found, case.tensor)
         return
-    # OpenCV's linear filter has weights of 11 bits and rounds to whole values; here both stay as they are.
+    # OpenCV's linear filter has weights of 11 bits and rounds to whole values. Lightbox rounds neither.
     apart = np.abs(found - case.tensor) * 255
     assert apart.max() < 0.8
     assert apart.mean() < 0.26

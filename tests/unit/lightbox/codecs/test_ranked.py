@@ -1,4 +1,4 @@
-"""What labels and top_k make of a prediction."""
+"""How labels and top_k change a prediction."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_models_that_have_no_such_classes(options: ModelOptions, outputs: list[T
     ],
 )
 def test_another_signature_has_no_objects(inputs: dict[str, TensorSpec], output: TensorSpec) -> None:
-    """A caller may name it; only the one that answers by itself is checked at start."""
+    """A caller may name it. Only the default signature is checked at start."""
     signature = SignatureSpec("net", 1, "other", inputs, {"y": output})
     call = replace(NUMBERS, signature=signature)
     options, outputs = ModelOptions(detections="ultralytics"), {"y": np.zeros((1, 6, 9), np.float32)}

@@ -1,4 +1,4 @@
-"""Answers in every media type, equal to numpy's own."""
+"""Responses in every media type equal NumPy's own output."""
 
 from __future__ import annotations
 

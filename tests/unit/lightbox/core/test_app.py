@@ -1,4 +1,4 @@
-"""The sidecar's routes over a fake model server: answers, headers, and every error in its one form."""
+"""The sidecar's routes over a fake model server: responses, headers, and the common form of every error."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_an_image_under_any_of_its_names(client: FlaskClient, media_type: str | 
 def test_every_answer_carries_server_timing_and_a_request_id(
     client: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_context, "LEAST_QUEUE_SECONDS", math.inf)  # however long a busy machine takes
+    monkeypatch.setattr(request_context, "LEAST_QUEUE_SECONDS", math.inf)  # a busy machine adds no queue stage
     answer = client.post("/invocations", data=IMAGE, content_type="image/png")
     stages = [part.split(";")[0] for part in answer.headers["Server-Timing"].split(", ")]
     assert stages == ["receive", "signature", "decode", "preprocess", "predict", "postprocess", "other", "total"]
@@ -346,7 +346,7 @@ def test_every_error_class_has_a_status() -> None:
 
 def test_what_stops_a_start_is_a_start_error_and_stands_in_the_tree() -> None:
     for module in pkgutil.walk_packages(lightbox.__path__, "lightbox."):
-        # Ray is in an environment of its own.
+        # Ray has a separate environment.
         if not module.name.endswith("__main__") and module.name != "lightbox.offline.ray":
             importlib.import_module(module.name)
     drawn = errors.__doc__ or ""
@@ -375,7 +375,7 @@ def test_what_curl_makes_of_a_file_with_d_is_told(client: FlaskClient, kind: str
 
 
 def test_a_model_with_channels_first_gets_them_first() -> None:
-    """They are the same pixels in another order, in memory too."""
+    """The pixels are the same in another order, in memory too."""
     fake, came = FakeTransport(), list[Array]()
 
     def answer(inputs: Mapping[str, Array]) -> dict[str, Array]:

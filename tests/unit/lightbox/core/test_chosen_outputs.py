@@ -1,4 +1,4 @@
-"""``tfs-outputs``: a caller names the outputs that it wants."""
+"""``tfs-outputs``: a caller selects outputs by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tfs-crop``: a model is asked about a part of the image that was sent."""
+"""``tfs-crop``: a prediction for a part of the image in the request."""
 
 from __future__ import annotations
 

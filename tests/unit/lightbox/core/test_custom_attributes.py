@@ -8,7 +8,7 @@ import pytest
 from lightbox.sagemaker.custom_attributes import parse_custom_attributes
 
 FOUND_BY_AWS = re.compile(r"(tfs-[a-z-]+)=([^,]+)")
-"""What AWS's container looks for, in the slow way."""
+"""The pattern that AWS's container searches for, as a slow regular expression."""
 
 
 @pytest.mark.parametrize(
@@ -44,5 +44,5 @@ def _is_awss(name: str) -> bool:
 
 @pytest.mark.parametrize("letters", ["tfs-", "tfs-=", "tfs-a", "a", "a=", "=", ";tfs-a;"])
 def test_a_long_header_takes_no_longer_than_it_is(letters: str) -> None:
-    # A search that begins anew at each letter would take hours here.
+    # A search that restarts at each letter would take hours here.
     parse_custom_attributes(letters * 500_000)

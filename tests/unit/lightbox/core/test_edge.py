@@ -1,4 +1,4 @@
-"""The edge: who is let in, who waits, who is refused, and the one form in which every error leaves."""
+"""The edge: admission, waiting, refusal, and the common form of every error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from support.patience import PATIENCE, poll
 
 
 class Gate:
-    """An app whose requests stay in until the gate is opened."""
+    """An app that holds its requests until ``opened`` is set."""
 
     def __init__(self) -> None:
         self.opened = threading.Event()
@@ -148,11 +148,11 @@ def test_an_app_that_fails_after_its_first_words_is_answered_too() -> None:
     app = Edge(fail, 1, 1)
     list(app({}, lambda *args: started.append(args)))
     assert [args[0] for args in started] == ["200 OK", "404 Not Found"]
-    assert started[1][2][0] is ModelNotFound  # WSGI's exc_info, with which a server takes back what it has not sent
+    assert started[1][2][0] is ModelNotFound  # WSGI's exc_info: a server discards the headers that it has not sent
 
 
 class Watcher:
-    """Remembers what it hears."""
+    """Records finished requests."""
 
     def __init__(self) -> None:
         self.heard: list[FinishedRequest] = []

@@ -1,4 +1,4 @@
-"""Callers are not told where on the machine the models lie."""
+"""Error texts hide the location of the models' folders from callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What requests may hold in memory: for each byte that they send, and all together."""
+"""Memory limits of requests: for each byte sent, and for all requests together."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def entered() -> Iterator[tuple[threading.Event, threading.Event]]:
 
 @pytest.fixture
 def client(entered: tuple[threading.Event, threading.Event]) -> FlaskClient:
-    """An app with 16 MiB for requests, whose model "slow" answers when it is told to."""
+    """An app with 16 MiB for requests, whose model "slow" answers once ``entered[1]`` is set."""
 
     def at_once(inputs: Mapping[str, Array]) -> dict[str, Array]:
         return {"y": np.zeros(1, np.float32)}

@@ -1,4 +1,4 @@
-"""Requests that are worked on after they have been answered."""
+"""Requests whose work continues after the response."""
 
 from __future__ import annotations
 

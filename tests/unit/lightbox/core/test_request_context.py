@@ -1,4 +1,4 @@
-"""The stages of a request: each moment belongs to one, and they add up to the total, in header, log and metrics."""
+"""The stages of a request: each moment belongs to one, and they sum to the total in header, log and metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HALF_A_DIGIT = 0.0005
 
 
 def parts(header: str) -> dict[str, float]:
-    """Return the milliseconds of a Server-Timing header by stage."""
+    """Return the stages of a Server-Timing header, in milliseconds."""
     return {name: float(value) for name, value in (part.split(";dur=") for part in header.split(", "))}
 
 

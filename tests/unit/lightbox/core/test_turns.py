@@ -1,4 +1,4 @@
-"""Turns: who comes first goes first, nobody is passed, and a turn that is not waited for is not lost."""
+"""Turns: first come, first served. A turn is not lost if its waiter gives up."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_wait_may_have_no_end() -> None:
 
 @pytest.mark.parametrize("came", [False, True])
 def test_no_turn_is_lost_by_an_interrupt(monkeypatch: pytest.MonkeyPatch, came: bool) -> None:
-    """Ctrl-C while it waits, or just after the turn came."""
+    """Ctrl-C arrives during the wait, or just after the turn is granted."""
     turns = Turns(1)
     assert turns.acquire(0)
 
@@ -127,7 +127,7 @@ def test_no_turn_is_lost_while_many_give_up() -> None:
 
 
 def waited_for(turns: Turns, number: int) -> None:
-    """Wait until so many threads wait for a turn."""
+    """Wait until ``number`` threads wait for a turn."""
     for _ in poll(pause=0.001):
         if len(turns._waiting) == number:
             return

@@ -1,4 +1,4 @@
-"""An account of moto's for every test of the deployment."""
+"""A moto account for every test of the deployment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.deployment import REGION
 
 @pytest.fixture(scope="session", autouse=True)
 def services_read_once() -> Iterator[None]:
-    """Every session of boto3 reads megabytes of JSON about each service; here one does for all."""
+    """Read boto3's JSON about each service once. By default, every session reads megabytes of it."""
     read = cache(JSONFileLoader().load_file)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JSONFileLoader, "load_file", lambda self, path: read(path))

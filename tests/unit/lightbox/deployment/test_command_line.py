@@ -1,4 +1,4 @@
-"""lightbox deploy as it is typed: every command's requests pass botocore's model, and objections are sentences."""
+"""lightbox deploy on the command line: every request passes botocore's model, and errors are sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inference components, and the other ways to ask an endpoint, against moto and what it lacks."""
+"""Inference components and the other ways to call an endpoint, against moto and fakes for its missing parts."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_part_of_an_endpoint_is_asked(aws: Aws, tmp_path: Path, to: Target, he
 
 
 def streamed(monkeypatch: pytest.MonkeyPatch, aws: Aws, folder: Path, *events: dict[str, Any]) -> list[bytes]:
-    """Ask for a stream that has these events: moto has none."""
+    """Request a stream with these events: moto has no streams."""
     asked: list[str] = []
 
     def call(service: str, operation: str, **request: Any) -> dict[str, Any]:

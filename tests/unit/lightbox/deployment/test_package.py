@@ -1,4 +1,4 @@
-"""model.tar.gz: what is in it, and that it is sent once."""
+"""model.tar.gz: its content, and a single upload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The IAM policies allow what lightbox deploy does, and no more."""
+"""The IAM policies allow the actions of lightbox deploy, and no more."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NEEDED_BUT_NOT_CALLED = {
     "s3:AbortMultipartUpload",
     "s3:GetObject",
     "s3:ListBucket",
-    # what CreateModel with tags and a role, and scaling, ask for themselves
+    # required by CreateModel with tags and a role, and by scaling
     "iam:CreateServiceLinkedRole",
     "iam:PassRole",
     "sagemaker:AddTags",
@@ -67,7 +67,7 @@ def actions(statement: dict[str, Any]) -> set[str]:
 
 
 def called() -> set[str]:
-    """Every call in the sources, by its action's name."""
+    """Return every call in the sources, by its action's name."""
     text = "\n".join(path.read_text() for path in SOURCES)
     calls = set(re.findall(r'(?:call|find)\(\s*"([a-z0-9-]+)",\s*"([a-z_]+)"', text))
     calls |= {("application-autoscaling", name) for name in re.findall(r'SERVICE,\s*"([a-z_]+)"', text)}

@@ -1,4 +1,4 @@
-"""update: moto holds what is made, support.deployment answers UpdateEndpoint, which moto does not have."""
+"""update: moto holds the resources. support.deployment answers UpdateEndpoint, which moto lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A comparison's child: what it said counts, and it cannot hold up a start for ever."""
+"""A comparison's child process: its output counts, and it cannot block a start for ever."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ with open(sys.argv[1], "rb", 0) as asked, open(sys.argv[2], "wb", 0) as done:
         while time.process_time() < used + 0.05: pass
         done.write(b"t")
 """
-"""Computes for a moment whenever it is asked to."""
+"""Computes for a moment on each request."""
 
 
 def run(code: str, *arguments: str) -> tuple[bytes, str]:
@@ -38,7 +38,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, clock: Callable[[], float]) -> No
 
 @pytest.fixture
 def waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The code of a child that says something and waits for ever; time begins to pass when it has said that."""
+    """Return the code of a child that prints and then waits for ever. The clock starts after the output."""
     said = tmp_path / "said"
     begun: list[float] = []
 
@@ -72,11 +72,11 @@ def test_a_child_that_computes_now_and_then_is_waited_for(tmp_path: Path, monkey
     paths = [tmp_path / "asked", tmp_path / "done"]
     for path in paths:
         os.mkfifo(path)
-    asked, done = (os.open(path, os.O_RDWR) for path in paths)  # for both ends: else this would wait for the child
+    asked, done = (os.open(path, os.O_RDWR) for path in paths)  # O_RDWR opens both ends, without waiting for the child
     seconds = count()
 
     def clock() -> float:
-        """Let a second pass, and the child compute in it; it ends after six of them."""
+        """Advance one second, in which the child computes. The child ends after six seconds."""
         now = next(seconds)
         if now > 6:
             os.write(asked, b"e")

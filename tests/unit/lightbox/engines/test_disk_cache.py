@@ -1,4 +1,4 @@
-"""What is kept of models from one start to the next: whose it is, for what it holds, and that it is whole."""
+"""Files about models that outlast a start: their owner, their validity and their integrity."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)  # the superuser may write everywhere
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
     with pytest.raises(PermissionError, match="it cannot be written"):
         disk_cache.private_folder(tmp_path / "lightbox")
     (tmp_path / "file").touch()

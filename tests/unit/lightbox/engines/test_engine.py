@@ -1,4 +1,4 @@
-"""Engines plug in: their list is the only place that names them, and one that is off is not imported."""
+"""Engines are plug-ins: only their list names them, and a disabled engine is not imported."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_engine_whose_package_is_missing_says_so(name: str, monkeypatch: pyte
 
 
 def test_what_is_off_is_not_imported() -> None:
-    """Neither the other engines nor, for any of them, the model server or the rest of Lightbox."""
+    """An engine imports neither the other engines, nor the model server, nor the rest of Lightbox."""
     folder = GOLDEN / "half_plus_two" / "1"
     imported = modules_after(ENGINES[0], folder)
     assert f"lightbox.engines.{ENGINES[0]}.session" in imported
@@ -62,7 +62,7 @@ def test_what_is_off_is_not_imported() -> None:
 
 
 def modules_after(engine: str, folder: Path) -> set[str]:
-    """Return what a process has imported that has opened a model."""
+    """Return the modules that a process imports to open a model."""
     assert engine in (*ENGINES, AUTO)
     done = subprocess.run(
         [sys.executable, "-c", OPENS, engine, str(folder)],

@@ -1,4 +1,4 @@
-"""ONNX Runtime: its answers, what it refuses, and whom ``auto`` takes where OpenVINO is there too."""
+"""ONNX Runtime: its results, its refusals, and the choice of ``auto`` between it and OpenVINO."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def answer(runner: Runner, **inputs: Array) -> list[Array]:
 
 
 def write_det(file: Path) -> None:
-    """Write what OpenVINO has no rule for."""
+    """Write an operation that OpenVINO does not support."""
     node = helper.make_node("Det", ["x"], ["y"])
     write(file, [node], {"x": ("FLOAT", ["n", 2, 2])}, {"y": ("FLOAT", ["n"])})
 
 
 def write_swish(file: Path) -> None:
-    """Write an operation of OpenVINO's own."""
+    """Write an operation that only OpenVINO has."""
     node = helper.make_node("Swish", ["x"], ["y"], domain="org.openvinotoolkit")
     write(file, [node], {"x": ("FLOAT", ["n", 4])}, {"y": ("FLOAT", ["n", 4])})
 
@@ -91,7 +91,7 @@ def test_what_one_cannot_read_the_other_serves(
 
 
 def test_auto_takes_it_for_integers_of_callers(tmp_path: Path) -> None:
-    """OpenVINO computes 64 bits in 32, and looks for positions wherever they lie."""
+    """OpenVINO computes 64-bit integers in 32 bits, and does not check the range of positions."""
     inputs: dict[str, Any] = {"x": ("INT64", ["n", 4])}
     node = helper.make_node("Add", ["x", "x"], ["y"])
     write(tmp_path / "model.onnx", [node], inputs, {"y": ("INT64", ["n", 4])})

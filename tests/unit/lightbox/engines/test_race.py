@@ -1,4 +1,4 @@
-"""The engines that open a model are timed, each in a process of its own."""
+"""The engines that open a model are timed, each in a separate process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_process_that_ends_is_a_reason(tmp_path: Path) -> None:
 
 
 def test_what_was_found_out_is_remembered_for_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No process starts again: with none to be had, the answer is the same."""
+    """The second call starts no process and returns the stored result."""
     write_dense(tmp_path / "1" / "model.onnx")
     hardware, able = Hardware(1, 1, cache_folder=str(tmp_path / "cache")), [named("openvino")]
     assert not known(str(tmp_path / "1"), able, hardware)

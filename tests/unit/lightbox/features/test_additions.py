@@ -1,4 +1,4 @@
-"""What the features together want of a start, and add to the supervisor's work."""
+"""The features' requirements at a start, and their additions to the supervisor."""
 
 from __future__ import annotations
 

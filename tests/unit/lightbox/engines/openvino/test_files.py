@@ -1,4 +1,4 @@
-"""Files of other formats than SavedModel in OpenVINO: nothing but the runtime's own answers."""
+"""OpenVINO with formats other than SavedModel: results equal the runtime's own."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_tensors_without_names_are_called_as_their_layers(tmp_path: Path) -> Non
 
 
 def test_positions_out_of_range_are_no_business_of_tensorflows(tmp_path: Path) -> None:
-    """Nor are inputs with different numbers of rows."""
+    """Inputs with different numbers of rows also give OpenVINO's own result."""
     node = helper.make_node("Gather", ["x", "at"], ["y"], axis=0)
     inputs: dict[str, tuple[str, list[int | str]]] = {"x": ("FLOAT", ["n"]), "at": ("INT64", ["m"])}
     write(tmp_path / "model.onnx", [node], inputs, {"y": ("FLOAT", ["m"])})

@@ -1,4 +1,4 @@
-"""The static gate: what it lets through and what it refuses, by the values that reach each operation."""
+"""The static check: accepted and refused graphs, by the values that reach each operation."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_positions_that_were_counted() -> None:
 
 @pytest.mark.parametrize(("positions", "refused"), [("two", False), ("shape", True)])
 def test_positions_that_depend_on_the_batch(positions: str, refused: bool) -> None:
-    """Out of range TensorFlow raises an error, and OpenVINO answers; what is constant the canary has met."""
+    """Out of range, TensorFlow raises an error and OpenVINO answers. The canary covers constant positions."""
     model = Model()
     model.node("two", "Const", dtype=INT32)
     model.node("shape", "Shape", "x")
@@ -96,7 +96,7 @@ def test_inputs_that_are_open_otherwise() -> None:
 
 
 def test_steps_that_may_be_nothing() -> None:
-    """OpenVINO ends the process."""
+    """A step of zero ends the process in OpenVINO."""
     model = Model()
     model.node("two", "Const", dtype=INT32)
     model.node("shape", "Size", "x")
@@ -160,7 +160,7 @@ def test_a_constant_of_another_type() -> None:
 
 
 def test_a_normalisation_that_learns() -> None:
-    """``is_training`` is true by default, and files leave defaults out."""
+    """``is_training`` is true by default, and files omit defaults."""
     model = Model(shape=(-1, 4, 4, 3))
     for name in ("scale", "offset", "mean", "variance"):
         model.node(name, "Const", dtype=FLOAT)
@@ -179,7 +179,7 @@ def test_functions_are_followed() -> None:
 
 
 def test_what_a_function_runs_for_its_effect() -> None:
-    """An Assert has no output that anybody needs: OpenVINO drops it."""
+    """No node uses an output of an Assert, so OpenVINO drops it."""
     model = Model()
     nodes: list[tuple[Any, ...]] = [("out", "Relu", ["a"], {}), ("check", "Assert", ["a"], {})]
     model.function("inner", nodes, "a", "out:activations:0", runs="check")

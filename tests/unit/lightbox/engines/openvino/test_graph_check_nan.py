@@ -1,4 +1,4 @@
-"""The static gate: values that OpenVINO would lose, and graphs that it reads otherwise."""
+"""The static check: values that OpenVINO would lose, and graphs that it reads differently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.graphs import BOOL, FLOAT, INT32, INT64, Model
 
 @pytest.mark.parametrize("op", ["Relu", "Relu6", "Exp", "Max", "ArgMax", "Greater", "Maximum"])
 def test_nan_that_openvino_would_lose(op: str) -> None:
-    """Its Relu makes NaN 0, its Greater makes it true: the answer is finite, and wrong."""
+    """OpenVINO's Relu turns NaN into 0, and its Greater into true: the result is finite and wrong."""
     model = Model()
     model.node("two", "Const", dtype=FLOAT)
     model.node("axis", "Const", dtype=INT32)

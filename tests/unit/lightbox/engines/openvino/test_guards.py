@@ -1,4 +1,4 @@
-"""Guards tell when TensorFlow might answer otherwise, and a TopK of many values takes the first of equal ones."""
+"""Guards report when TensorFlow might answer differently. A TopK of many values takes the first of equal ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Outputs = list[NDArray[Any]]
 
 
 def compiled(nodes: list[Any], *parameters: Any) -> tuple[list[str], Callable[..., Outputs]]:
-    """Return the names of the guards of a model, and what gives its outputs and those of the guards."""
+    """Return the names of a model's guards, and a function that returns the outputs of model and guards."""
     model = openvino.Model(nodes, list(parameters))
     names = add_guards(model)
     request = openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()

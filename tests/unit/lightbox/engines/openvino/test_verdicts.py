@@ -1,4 +1,4 @@
-"""What is remembered about a model holds for its files and this kind of processor."""
+"""A stored verdict is valid for a model's files and for one type of processor."""
 
 from __future__ import annotations
 

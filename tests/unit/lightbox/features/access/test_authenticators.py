@@ -1,4 +1,4 @@
-"""Who is let in: by which header, with which role, from which origin, and as a URL says."""
+"""Access by header, role and origin, and by the decision of a URL."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from support.keys import basic, key_line, outcome_of
 
 
 def outcome(authenticator: Authenticator, path: str = "/invocations", method: str = "POST", **headers: str) -> str:
-    """Return the caller's name, or the code of the refusal; header names are written with underscores."""
+    """Return the caller's name, or the code of the refusal. Header names have underscores for hyphens."""
     sent = {name.lower().replace("_", "-"): value for name, value in headers.items()}
     return outcome_of(authenticator, IncomingRequest(method, path, sent))
 
 
 class Keys:
-    """A gate of a file with three keys, and its feature."""
+    """An authenticator for a file of three keys, and its feature."""
 
     def __init__(self, folder: Path, **environ: str) -> None:
         file = folder / "keys"
@@ -163,7 +163,7 @@ def test_a_page_of_another_site_uses_nobodys_key(
 
 
 class Decider:
-    """A URL that answers as a test says, and keeps what it was asked."""
+    """A URL that records its requests. A test sets the response."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -188,7 +188,7 @@ def decider() -> Iterator[Decider]:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Stay silent."""
+            """Log nothing."""
 
     with serving(Handler) as found.url:
         yield found
@@ -262,7 +262,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nX-Auth-Name: ann\r\n"
 
 @contextmanager
 def speaking(begin: bytes, again: bytes = b"") -> Iterator[str]:
-    """Answer a question with ``begin``, and then for ever with ``again``; yield the URL."""
+    """Respond with ``begin``, then with ``again`` for ever; yield the URL."""
     ended = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -274,7 +274,7 @@ def speaking(begin: bytes, again: bytes = b"") -> Iterator[str]:
             self.close_connection = True
 
         def log_message(self, *_: Any) -> None:
-            """Stay silent."""
+            """Log nothing."""
 
     with serving(Handler) as url:
         try:
@@ -284,7 +284,7 @@ def speaking(begin: bytes, again: bytes = b"") -> Iterator[str]:
 
 
 def waited_for() -> set[threading.Thread]:
-    """Return the threads that this process would wait for at its end."""
+    """Return the threads that this process joins at exit."""
     return {thread for thread in threading.enumerate() if not thread.daemon}
 
 

@@ -1,4 +1,4 @@
-"""The file of keys: what it takes, what it refuses without quoting it, and how it is read again."""
+"""The file of keys: accepted lines, errors that do not quote a line, and reloading."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(
     assert [name_of(keys, "one"), name_of(keys, "two")] == [None, "a"]
     os.utime(file, (1, 1))
     file.write_text(new.replace("infer", "x" * 5))
-    os.utime(file, (1, 1))  # of the same length, and of the same time
+    os.utime(file, (1, 1))  # same length, same time
     keys.look()
     assert "line 1: roles of a" in capsys.readouterr().err
 

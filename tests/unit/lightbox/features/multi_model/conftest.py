@@ -1,4 +1,4 @@
-"""What the loader's tests share."""
+"""Fixtures of the loader's tests."""
 
 from __future__ import annotations
 

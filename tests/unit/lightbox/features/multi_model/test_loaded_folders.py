@@ -1,4 +1,4 @@
-"""The folders that loads make, and those that others remove: what a model server was told of stays until it ends it."""
+"""Folders that loads make and that others remove. A folder stays until the model server ends its model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_load_removes_what_one_of_its_name_left_that_died(run_dir: Path, serve
 
 
 class Witness(Listener):
-    """Ends a model a while after it was told to, and notes the folders that it missed before it said END."""
+    """Ends a model some time after the reload, and records the folders that are missing before it reports END."""
 
     def __init__(self, served: str) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ def base_paths(config: str) -> set[str]:
 
 
 def test_what_a_server_was_told_of_stays_until_the_server_ends_it(run_dir: Path) -> None:
-    """A worker is killed between telling the server and writing the list; the next load of the name comes at once."""
+    """A worker is killed after the reload and before it writes the list. The next load of the name comes at once."""
     context = multiprocessing.get_context("spawn")
     hears, says = context.Pipe(duplex=False)
     dying = context.Process(target=die_when_the_server_is_told, args=(run_dir, says))
@@ -119,7 +119,7 @@ def die_when_the_server_is_told(run_dir: Path, says: Connection) -> None:
 
 
 class Hanging(Listener):
-    """A model server that answers nothing any more once it was told of a model."""
+    """A model server that stops answering once a reload names a model."""
 
     def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
         self.ends = self.ends and "config {" not in config

@@ -1,4 +1,4 @@
-"""Loading and unloading over a model server that only listens: how long it may take, and what is left behind."""
+"""Loading and unloading with a fake model server: time limits, and files left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of models: links in them, and that what a look at them costs goes with what they hold."""
+"""Folders of models: links in them. The cost of a scan is proportional to their content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def saved_model(folder: Path) -> Path:
 
 
 def looked_at(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> int:
-    """Return how many files and folders ``work`` asks about."""
+    """Return how often ``work`` calls ``Path.stat``."""
     count = 0
     real = Path.stat
 

@@ -139,7 +139,7 @@ def test_errors_have_the_words_of_awss_container_in_them(tmp_path: Path) -> None
 
 
 class Quick:
-    """A loader that has done what it is asked; ``versions`` is what the model servers tell."""
+    """A loader whose work is done. ``versions`` is the state that the model servers report."""
 
     def __init__(self, versions: ServerState) -> None:
         self.reply = versions

@@ -1,4 +1,4 @@
-"""A model's way into model servers and out of them, over a real channel to servers that tell every awkward order."""
+"""Loading and unloading a model over a real channel, with servers that report states in every awkward order."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def context() -> RequestContext:
 
 
 class Patience(RequestContext):
-    """Allows as much time as it takes until a server has been asked for states some times since the last reload."""
+    """Runs out once a server has had ``times`` requests for states since its reload number ``reloads``."""
 
     def __init__(self, server: ScriptedServer, reloads: int, times: int = 3) -> None:
         super().__init__(PATIENCE)
@@ -65,7 +65,7 @@ class Patience(RequestContext):
 
 
 def absent(*states: States) -> Reload:
-    """The reload that every load begins with, and what the server says of the model then."""
+    """Return the reload that begins every load, with the states that the server then reports."""
     return Reload("", states or ({},))
 
 
@@ -188,7 +188,7 @@ def test_a_reload_that_is_not_answered_in_time(connect: Connect) -> None:
 
 
 class GivesUp(RequestContext):
-    """Has time until a server has been told of the model."""
+    """Runs out once a server has received the model."""
 
     def __init__(self, moving: Transition, server: ScriptedServer) -> None:
         super().__init__(60)

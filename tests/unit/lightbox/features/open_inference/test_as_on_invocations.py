@@ -1,4 +1,4 @@
-"""What /v2 shares with /invocations: SageMaker's headers and form, checks of images, the user's code."""
+"""Features that /v2 shares with /invocations: SageMaker's headers and form, image checks, user code."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_images_for_a_model_of_encoded_images(transport: FakeTransport) -> None:
     assert answer.data[int(answer.headers[LENGTH]) :] == prefixed(RED, BLUE)
     assert ask(RED, broken_png()).status_code == 400
     assert ask(bomb()).status_code == 413
-    assert ask(b"text").status_code == 200  # it may be a model of texts
+    assert ask(b"text").status_code == 200  # the model may take text
 
 
 FORM = "application/vnd.sagemaker-triton.binary+json"
@@ -119,7 +119,7 @@ def test_sagemakers_form(client: FlaskClient, path: str, binary: bool) -> None:
 
 @pytest.mark.parametrize("more", ["", ",tfs-crop=a", ",tfs-outputs=none"])
 def test_sagemakers_form_chooses_its_model_by_attributes(client: FlaskClient, more: str) -> None:
-    """Pairs that are about a body of an image, or of a codec's, are not read."""
+    """Attributes for image bodies, or for bodies of a codec, are ignored."""
     text = json.dumps(entry()).encode()
     headers = {
         "Content-Type": f"{FORM}; json-header-size={len(text)}",
@@ -152,7 +152,7 @@ def test_json_as_sagemakers_triton_containers_take_it(
 
 
 def test_json_that_is_no_request_of_the_protocol_is_tensorflow_servings(client: FlaskClient) -> None:
-    """A tensor without one of its parts, or beside what is none, is a value of TensorFlow Serving's form."""
+    """An incomplete tensor, or one next to another value, is a value in TensorFlow Serving's form."""
     (tensor,) = entry()["inputs"]
     headers = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=float32"}
     others: list[Any] = [{"inputs": [{key: tensor[key] for key in tensor if key != part}]} for part in tensor]
@@ -262,7 +262,7 @@ def test_a_handler_is_asked_about_no_more_images_once_time_is_up(transport: Fake
         "    time.sleep(1)\n"
         "    return b'', 'text/plain'\n",
     )
-    # Nearly all of the request's time was spent in a queue.
+    # The request spent nearly all of its time in a queue.
     received = f"{time.time() - PATIENCE + 0.5:.3f}"
     answer = infer(client, "mean", two_images(), RED, BLUE, X_Lightbox_Received=received)
     assert (answer.status_code, answer.get_json()["code"]) == (504, "deadline_exceeded")

@@ -1,4 +1,4 @@
-"""What callers of gRPC may hold before a handler hears of them: bounded over all connections, and given back."""
+"""Memory of gRPC callers before a handler runs: bounded over all connections, and released."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_largest_message_in_its_coming_makes_room(serve: Serve, watcher: Wat
 
 def test_what_is_answered_is_counted_no_more(serve: Serve) -> None:
     with serve(together=MB) as call:
-        body = images(RED + bytes(MB // 2))  # bytes behind an image do not matter
+        body = images(RED + bytes(MB // 2))  # the decoder ignores bytes after an image
         assert [floats(call("ModelInfer", body)) for _ in range(5)] == [[200, 0, 0]] * 5
         assert (call.account.held, len(call.account.calls)) == (0, 0)
 
@@ -190,7 +190,7 @@ def test_an_answer_that_is_not_read_counts_and_makes_room_for_others(serve: Serv
         serve(together=3 * MB, message=4 * MB) as call,
         H2Caller(call.port, settings=closed, grants=False) as client,
     ):
-        for _ in range(20):  # each answer has 240 kB
+        for _ in range(20):  # each response has 240 kB
             client.send(client.open(infer("ModelStreamInfer")), wide)
             assert watcher.requests.get(timeout=PATIENCE).route
             assert call.account.held <= 3 * MB
@@ -214,7 +214,7 @@ def test_what_a_stream_held_is_given_back_when_its_caller_goes(serve: Serve, met
             with H2Caller(call.port) as client:
                 stream = client.open({**infer(), ":path": path})
                 client.send(stream, framed(unknown))
-                # It holds memory, or has done so: then there is an answer.
+                # The stream holds memory, or has held memory and has an answer.
                 client.wait(lambda: call.account.held > 0 or bool(client[stream].data) or client[stream].ended)  # noqa: B023
         assert any(call.account.held == 0 for _ in poll())
 
@@ -301,7 +301,7 @@ def test_a_compressed_message_counts_as_what_it_has_become() -> None:
 @pytest.mark.parametrize(
     "folded",
     [b"", b"no gzip", gzip.compress(b"a")[:-5], gzip.compress(b"a") * 2],
-    ids=["nothing", "another", "cut", "twice"],  # those that pytest makes of bytes would have the time in them
+    ids=["nothing", "another", "cut", "twice"],  # pytest's ids for the bytes would contain the time
 )
 def test_what_is_no_gzip_is_told_so(folded: bytes) -> None:
     with pytest.raises(MalformedBody, match="gzip"):

@@ -1,4 +1,4 @@
-"""gRPC's server reflection: off, and what it tells where it is on."""
+"""gRPC's server reflection: off by default, and its responses when it is on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pipeline() -> Pipeline:
 
 
 def asked_of(caller: Caller, version: str) -> Any:
-    """Return what asks a server about itself."""
+    """Return the call of a server's reflection service."""
     return caller.channel.stream_stream(
         f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
         request_serializer=REFLECTION_REQUEST.SerializeToString,

@@ -1,4 +1,4 @@
-"""The gRPC server: how many calls at once, streams, health, what observers hear, how it stops."""
+"""The gRPC server: concurrent calls, streams, health, observers and shutdown."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_idle_streams_hold_up_nobody_and_end_when_the_server_stops(call: Caller)
 
 
 class Gate:
-    """A model that answers when it is let."""
+    """A model that answers once ``opened`` is set."""
 
     def __init__(self, transport: FakeTransport) -> None:
         self.inside = threading.Semaphore(0)
@@ -125,7 +125,7 @@ def test_more_calls_than_may_wait_are_turned_away(
     with serving(pipeline, tmp_path, [watcher], waiting=1) as call:
         asked = [call.future("ModelInfer", images(RED)) for _ in range(2)]
         gate.wait_inside(2)
-        # Of two more, one may wait; which of them depends on who comes first.
+        # Of two more calls, the first to arrive may wait.
         late = [call.future("ModelInfer", images(RED)) for _ in range(2)]
         refused = watcher.requests.get(timeout=PATIENCE)
         assert (refused.status, refused.error_code) == (503, "queue_full")
@@ -148,7 +148,7 @@ def test_a_call_whose_time_passes_in_the_queue_is_not_begun(
         time_is_over.set()
         assert third.code().name == "DEADLINE_EXCEEDED"
         assert watcher.requests.get(timeout=PATIENCE).error_code == "waited_too_long"
-        # Those that are being outcome get a word too, though their threads go on.
+        # The calls in progress are answered too, though their threads continue.
         assert {answer.code().name for answer in busy} == {"DEADLINE_EXCEEDED"}
         gate.opened.set()
 
@@ -173,7 +173,7 @@ def test_a_stop_waits_for_calls_in_progress(pipeline: Pipeline, transport: FakeT
     with serving(pipeline, tmp_path) as call:
         asked = [call.future("ModelInfer", images(RED)) for _ in range(3)]
         gate.wait_inside(2)
-        assert any(call.pool.requests.total == 3 for _ in poll())  # the third has come too, and waits
+        assert any(call.pool.requests.total == 3 for _ in poll())  # the third has arrived and waits
         stopping = threading.Thread(target=call.stop)
         stopping.start()
         gate.opened.set()

@@ -1,4 +1,4 @@
-"""HTTP/2 to nginx, one stream on a connection: what nginx reads when an answer ends before the caller's body does."""
+"""HTTP/2 to nginx, one stream per connection: the frames that nginx reads if a response ends before its request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def refuse(connection: StreamConnection) -> None:
 
 
 async def read_by_a_late_caller(folder: Path) -> bytes:
-    """Return what a caller reads whose data is on its way when the answer ends."""
+    """Return the frames that a caller reads if it sends data after the response ends."""
     loop = asyncio.get_running_loop()
     server = await loop.create_unix_server(lambda: StreamConnection(refuse), str(folder / "socket"))
     reader, writer = await asyncio.open_unix_connection(str(folder / "socket"))
@@ -43,7 +43,7 @@ async def read_by_a_late_caller(folder: Path) -> bytes:
     writer.write(caller.data_to_send())
     while not resets(frames):
         frames += await reader.read(1 << 16)
-    caller.send_data(1, b"late", end_stream=True)  # to it the stream is open, as it has looked at nothing
+    caller.send_data(1, b"late", end_stream=True)  # the caller has parsed no frames, so its stream is open
     writer.write(caller.data_to_send())
     writer.write_eof()
     frames += await reader.read()

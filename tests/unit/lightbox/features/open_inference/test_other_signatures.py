@@ -1,4 +1,4 @@
-"""Models without ``serving_default``: the only signature answers; of several one is named, and the model is ready."""
+"""Models without ``serving_default`` are ready. A sole signature is the default; of several, a request names one."""
 
 from __future__ import annotations
 

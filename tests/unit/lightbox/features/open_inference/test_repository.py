@@ -18,7 +18,7 @@ TARGET = "X-Amzn-SageMaker-Target-Model"
 
 
 class Loads:
-    """Stands for what loads models in multi-model mode."""
+    """A fake loader for multi-model mode."""
 
     def __init__(self) -> None:
         self.loaded: list[str] = []

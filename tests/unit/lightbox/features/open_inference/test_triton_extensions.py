@@ -34,7 +34,7 @@ KINDS = signature("kinds", {"a": ("string", None), "b": ("float16", ())}, {"c": 
 
 @dataclass
 class Forms:
-    """The same service in both forms."""
+    """The same service over REST and gRPC."""
 
     rest: FlaskClient
     grpc: Caller
@@ -55,7 +55,7 @@ def forms(tmp_path: Path) -> Iterator[Forms]:
 
 
 def as_json(message: Any) -> Any:
-    """Return a message with all its fields; 64-bit numbers, which JSON of protobuf has as text, as numbers."""
+    """Return a message with all its fields. 64-bit numbers, which are text in protobuf's JSON, are numbers."""
     return numbers(MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True))
 
 
@@ -105,7 +105,7 @@ def classes(array: Array, count: int, labels: tuple[str, ...] | None = None) -> 
 
 
 def test_the_texts_of_classes_are_held_before_they_are_made() -> None:
-    """As much as they take, measured: of each of several outputs, beside what the request holds already."""
+    """The request holds the measured size of the texts of each output, in addition to the memory it has."""
     scores = np.zeros((100, 1000), np.float32)
     budget, labels = MemoryBudget(200 << 20), ["a label of a class"] * 1000
     with budget.share() as share:

@@ -1,4 +1,4 @@
-"""/openapi.json over a fake model server: nothing is missing in it, and the app answers as it says."""
+"""/openapi.json over a fake model server: it is complete, and the app's responses match it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def app_of(models: Mapping[str, ModelOptions], environ: Mapping[str, str] = ON, 
     served: list[tuple[SignatureSpec, Any]] = [(mean_model(), channel_means), (DETECTOR, detect), (TWO, two)]
     for spec, answer in served:
         transport.serve(spec, answer)
-    nothing: Any = None  # the routes are asked for, none is called
+    nothing: Any = None  # the routes are listed, and none is called
     with patch.object(MultiModel, "routes", lambda *_: [multi_model_blueprint(nothing, nothing, nothing)]):
         return fake_app(transport, models, environ, code)
 
@@ -89,7 +89,7 @@ def check(document: Document, schema: Mapping[str, Any], value: Any) -> None:
 
 
 SIGNS = {"sessions": "Session", "open_inference": "/v2", "multi_model": "Target-Model", "tfs_api": "/v1/"}
-"""What the document says of features alone."""
+"""Texts of the document that belong to one feature each."""
 ALL = {"mean": ModelOptions(), "detector": ModelOptions(), "two": ModelOptions()}
 
 
@@ -120,13 +120,13 @@ def test_each_route_of_the_app_is_there(environ: Mapping[str, str]) -> None:
         documented = {method for path, item in paths.items() if re.fullmatch(pattern, path) for method in item}
         if not rule.rule.startswith("/internal/") and not methods <= documented:
             absent.add(rule.rule)
-    # Without multi-model mode these refuse every request.
+    # Without multi-model mode, these routes refuse every request.
     fixed = {"/v2/repository/models/<model>/load", "/v2/repository/models/<model>/unload"}
     assert absent == (set() if environ is MULTI else fixed)
 
 
 def undescribed(app: Flask) -> list[str]:
-    """Return the routes whose views have no docstring, or are not ``described``."""
+    """Return the routes whose views are not ``described``, or have no docstring."""
     return [f"{method} {rule}" for rule, method, _, reply in views(app) if reply is None or not reply.summary]
 
 
@@ -153,7 +153,7 @@ OTHER_LOCATIONS = {
     "/ui/start.json": "of the page",
     "/invocations-bidirectional-stream": "WebSockets",
 }
-"""What nginx answers, or passes on, that is no operation."""
+"""Locations that nginx answers or passes on and that are not operations."""
 
 
 def test_each_location_of_nginx_is_described_or_no_operation(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_each_location_of_nginx_is_described_or_no_operation(tmp_path: Path) -> 
 
 
 def of_sessions(document: Document, path: str) -> tuple[set[str], set[str], bool]:
-    """Return the request's and the response's headers of a POST that sessions have, and whether it must have a body."""
+    """Return the session headers of a POST's request and response, and whether the request requires a body."""
     post = document["paths"][path]["post"]
     parameters = {found.get("$ref", "").rpartition("/")[2] for found in post["parameters"]}
     named = parameters, post["responses"]["200"]["headers"].keys()
@@ -194,7 +194,7 @@ def test_sessions_are_there_where_they_are_served(environ: Mapping[str, str]) ->
 
 
 def refs(value: Any) -> set[str]:
-    """Return what a part of a document refers to."""
+    """Return the references in a part of a document."""
     if isinstance(value, list):
         return {ref for item in value for ref in refs(item)}
     if not isinstance(value, dict):
@@ -253,7 +253,7 @@ def test_each_error_code_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     single, multi = document_of(app_of(ALL, ON)), document_of(app_of(ALL, MULTI | SECURED))
     assert codes(single, used_only=False) == STATUS_OF_CODE.keys()
     assert single["components"]["schemas"]["Error"]["properties"]["code"]["enum"] == [*STATUS_OF_CODE]
-    # What is described is a route and takes its method.
+    # Every described path is a route that takes its method.
     assert codes(single, used_only=True) | codes(multi, used_only=True) == STATUS_OF_CODE.keys() - {
         "method_not_allowed"
     }
@@ -293,7 +293,7 @@ def test_objects_are_as_declared() -> None:
     assert [[*item] for item in answer["predictions"][0]] == [["class", "score", "box"]]
     check(document_of(app), schemas["detector.response"], answer)
     plain = {"predictions": [[1.0, 2.0, 3.0]]}
-    check(document_of(app), schemas["mean.response"], plain)  # as of a signature that is no detector's
+    check(document_of(app), schemas["mean.response"], plain)  # as from a signature without detections
 
 
 @pytest.mark.parametrize("options", [ModelOptions(), ModelOptions(detections="tf"), ModelOptions(top_k=2)])

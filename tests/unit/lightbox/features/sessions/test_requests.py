@@ -1,4 +1,4 @@
-"""Sessions on /invocations: what opens one, what it answers about, what closes it, and every wrong request."""
+"""Sessions on /invocations: opening, predictions, closing, and every invalid request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPEN = b'{"requestType": "NEW_SESSION"}'
 
 
 def sizes(inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Answer with width and height of encoded images."""
+    """Return the width and height of encoded images."""
     return {"size": np.array([Image.open(io.BytesIO(text)).size for text in inputs["text"]], np.int64)}
 
 

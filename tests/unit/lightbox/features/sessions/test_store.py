@@ -1,4 +1,4 @@
-"""The files of sessions: bounded in number, memory and time, and the same for all processes."""
+"""The files of sessions: bounded in number, memory and time, and shared by all processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def store(folder: Path, seconds: float = PATIENCE, most: int = 10, images: int = 3) -> SessionStore:
-    """Return a store with room for so many images of 4x2 in sessions of their own."""
+    """Return a store with room for ``images`` images of 4x2 pixels, each in its own session."""
     return SessionStore(folder, seconds, most, images * IMAGE_BYTES)
 
 
@@ -131,7 +131,7 @@ def test_no_more_memory_than_may_be(folder: Path) -> None:
     sessions.close(three)
     keep(sessions, two)
     assert sessions.usage() == (2, 2 * IMAGE_BYTES)
-    keep(sessions, two, ROWS[::-1])  # its own image makes room
+    keep(sessions, two, ROWS[::-1])  # the new image replaces the session's own
     found = sessions.image(two)
     assert found is not None
     assert bytes(found.pixels) == b"".join(ROWS[::-1])

@@ -1,4 +1,4 @@
-"""Streams of frames against a relay that answers at once or not at all: limits, silence, slow readers."""
+"""Streams of frames with a relay that answers at once or never: limits, silence, slow readers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_FRAME, ROOM = 1 << 16, 1 << 20
 
 
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run an asynchronous test in an event loop of its own."""
+    """Run an asynchronous test in its own event loop."""
 
     @wraps(test)
     def run(**fixtures: Any) -> None:
@@ -37,7 +37,7 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 
 class FakeRelay(Relay):
-    """Answers a frame with its size; holds it until ``go`` is set."""
+    """Answers a frame with its size, once ``go`` is set."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -80,7 +80,7 @@ def opened(address: str, query: str = "", **options: Any) -> Any:
 
 
 async def opened_by_hand(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Return a stream without a library: what comes is frames, as they are on the wire."""
+    """Open a stream without a WebSocket library. The reader returns raw frames."""
     reader, writer = await asyncio.open_unix_connection(address)
     writer.write(
         b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -91,7 +91,7 @@ async def opened_by_hand(address: str) -> tuple[asyncio.StreamReader, asyncio.St
 
 
 def masked(first: int, payload: bytes) -> bytes:
-    """Return a frame by its first byte: the opcode, and 0x80 where the message ends with it."""
+    """Return a masked frame. ``first`` is the opcode, with 0x80 set in the last frame of a message."""
     return bytes([first, 0x80 | len(payload)]) + bytes(4) + payload
 
 
@@ -125,7 +125,7 @@ async def test_more_streams_than_the_limit_are_refused(tmp_path: Path) -> None:
                         await stream.send(b"abc")
                         assert json.loads(await stream.recv())["answer"] == 3
                         return
-                except InvalidStatus:  # the first is about to be forgotten
+                except InvalidStatus:  # the server has yet to drop the first stream
                     await asyncio.sleep(0.01)
 
 
@@ -135,10 +135,10 @@ async def test_who_does_not_even_answer_pings_is_closed(tmp_path: Path, monkeypa
     monkeypatch.setattr(streams_server, "SILENT_SECONDS", 0.5)
     async with serving(tmp_path) as (_, _, address), opened(address) as talking:
         reader, writer = await opened_by_hand(address)
-        sent = await asyncio.wait_for(reader.read(), PATIENCE)  # until it is closed
+        sent = await asyncio.wait_for(reader.read(), PATIENCE)  # until the server closes the stream
         assert b"no sign of life for 0.5 s" in sent
         writer.close()
-        await talking.send(b"ab")  # its library answers pings
+        await talking.send(b"ab")  # the client library answers pings
         assert json.loads(await talking.recv())["answer"] == 2
 
 
@@ -154,7 +154,7 @@ async def test_a_close_between_fragments_gets_its_own_code_back(tmp_path: Path, 
         writer.write(masked(0x88, close))
         assert await asyncio.wait_for(reader.read(), PATIENCE) == bytes([0x88, len(close)]) + close
         writer.close()
-        await server.stop()  # when the stream is closed here, too
+        await server.stop()  # waits until the server has closed the stream
         assert (relay.frames, server._held.bytes) == ([], 0)
 
 
@@ -163,7 +163,7 @@ async def test_fragments_are_held_to_the_order_of_frames_and_to_the_limit(tmp_pa
     async with serving(tmp_path) as (_, relay, address):
         for frames, code in [
             (masked(2, b"a") + masked(0x82, b"b"), 1002),  # a message within a message
-            (masked(0x80, b"b"), 1002),  # the end of none
+            (masked(0x80, b"b"), 1002),  # a last fragment without a first
             (b"\x02\xff" + (MAX_FRAME - 1).to_bytes(8, "big") + bytes(4 + MAX_FRAME - 1) + masked(0x80, b"bc"), 1009),
         ]:
             reader, writer = await opened_by_hand(address)
@@ -183,7 +183,7 @@ async def test_a_process_that_stood_still_does_not_take_its_callers_for_gone(
     monkeypatch.setattr(streams_server, "SILENT_SECONDS", 0.5)
     async with serving(tmp_path) as (_, _, address), opened(address) as talking:
         for _ in range(3):
-            time.sleep(0.7)  # nothing runs meanwhile, as on a machine that is suspended
+            time.sleep(0.7)  # blocks the loop, like a suspended machine
             await asyncio.sleep(0.1)
         await talking.send(b"ab")
         assert json.loads(await talking.recv())["answer"] == 2
@@ -219,7 +219,7 @@ async def test_all_streams_together_hold_a_bounded_number_of_bytes(tmp_path: Pat
             )
             assert {task.result() for task in done} == {1013}
             relay.go.set()
-        async with opened(address) as after:  # what was held is given back
+        async with opened(address) as after:  # the server has released the memory
             for _ in range(5):
                 await after.send(bytes(60_000))
                 assert json.loads(await after.recv())["answer"] == 60_000
@@ -251,7 +251,7 @@ async def test_a_stop_does_not_wait_for_the_newest_frame_of_many(tmp_path: Path)
             while not relay.frames:
                 await asyncio.sleep(0.01)
         await stream.send(b"waits")
-        assert await asyncio.wait_for(await stream.ping(), PATIENCE) >= 0  # what came before it has been read
+        assert await asyncio.wait_for(await stream.ping(), PATIENCE) >= 0  # the server has read the earlier frames
         stop = asyncio.create_task(server.stop())
         await asyncio.sleep(0)
         await stream.send(b"comes after the stop began")

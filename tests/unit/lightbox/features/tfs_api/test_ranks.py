@@ -1,4 +1,4 @@
-"""The ranks that a body tells: where the model server runs a request, it runs it with these."""
+"""The ranks read from a body: if the model server runs the request, its tensors have these ranks."""
 
 from __future__ import annotations
 

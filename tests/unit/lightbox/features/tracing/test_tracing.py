@@ -1,4 +1,4 @@
-"""Traces: spans of requests and stages, the caller's trace above, the model server's below."""
+"""Traces: spans of requests and stages, between the caller's trace and the model server's."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_rest_carries_the_trace_on(traces: Spans) -> None:
             self.send_error(500)
 
         def log_message(self, *_: Any) -> None:
-            """Stay silent."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server, ThreadPoolExecutor(1) as pool:
         pool.submit(server.serve_forever)
@@ -124,7 +124,7 @@ def test_rest_carries_the_trace_on(traces: Spans) -> None:
 
 
 def check_carried(predict: Callable[..., Any], traces: Spans, seen: list[dict[str, str]]) -> None:
-    """Predict with a traced context, then with a plain one; the servers here answer with errors."""
+    """Predict with a traced context, then with a plain one. The servers here answer with errors."""
     context = traces.context(PATIENCE, HEADERS.get)
     with pytest.raises(LightboxError):
         predict(CALL, context)

@@ -1,4 +1,4 @@
-"""Which routes Vertex AI may choose, and that none of Lightbox's own is among them."""
+"""The routes that Vertex AI may choose. Lightbox's own routes are excluded."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from support.fakes import channel_means, fake_app, mean_model
 
 HEALTH, PREDICT = "AIP_HEALTH_ROUTE", "AIP_PREDICT_ROUTE"
 OTHERS = {"/", "/v1"}
-"""The page's own place, and that of TensorFlow Serving's API, whose answers have Vertex AI's form."""
+"""The path of the page, and that of TensorFlow Serving's API, whose responses have Vertex AI's form."""
 
 
 def routes_of(**environ: str) -> tuple[set[str], set[str]]:
-    """Return the paths that the feature adds: those of the supervisor, and those of a worker."""
+    """Return the paths that the feature adds to the supervisor and to a worker."""
     transport = FakeTransport()
     transport.serve(mean_model(), channel_means)
     app = fake_app(transport, {"mean": ModelOptions()}, environ)
