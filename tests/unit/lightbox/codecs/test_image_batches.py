@@ -1,4 +1,4 @@
-"""Images in a form, and the bounds on a batch of them."""
+"""Images in a multipart form, and the limits of a batch of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access by header, role and origin, and by the decision of a URL."""
+"""Authentication by header, role and origin, and by the response of a URL."""
 
 from __future__ import annotations
 

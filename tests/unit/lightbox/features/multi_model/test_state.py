@@ -41,7 +41,7 @@ def test_a_change_is_seen_by_every_reader(tmp_path: Path) -> None:
 
 
 def test_names_are_updated_apart(tmp_path: Path) -> None:
-    """The supervisor takes a model from the list while a worker adds another one."""
+    """The supervisor removes a model from the list while a worker adds another."""
     states = LoadedModels(tmp_path), LoadedModels(tmp_path)
 
     def update(number: int) -> None:
