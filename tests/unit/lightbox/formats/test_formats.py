@@ -1,4 +1,4 @@
-"""What files of each format say of themselves, and which file of a folder is the model."""
+"""Signatures and problems read from a file of each format, and the choice of the model file in a folder."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_wherever_it_is_cut_it_is_a_sentence(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     write_dense_as(file)
     whole = file.read_bytes()
-    unread = 62 if name == "model.tflite" else 5  # its list of operators, which a load looks at
+    unread = 62 if name == "model.tflite" else 5  # bytes of the operator list, which only a load reads
     for size in range(1, len(whole) - unread, 7):
         file.write_bytes(whole[:size])
         assert str(version_problem(tmp_path, "m", 1)).startswith(f"{file} cannot be read as ")
@@ -115,7 +115,7 @@ def test_a_link_leads_to_what_lies_beside_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_links_to_a_store_of_blobs(tmp_path: Path, name: str) -> None:
-    """Names in a store tell nothing, so that the file is opened as the link, beside the links to what belongs to it."""
+    """File names in a blob store have no suffix. The engine opens the link, beside the links to the other files."""
     write_dense_as(tmp_path / "store" / name)
     (tmp_path / "1").mkdir()
     for number, file in enumerate(sorted((tmp_path / "store").iterdir())):
@@ -134,7 +134,7 @@ def test_links_to_a_store_of_blobs(tmp_path: Path, name: str) -> None:
 def test_weights_are_not_read(tmp_path: Path, name: str) -> None:
     write_dense_as(tmp_path / name)
     with (tmp_path / name).open("ab") as file:
-        # A field that ONNX does not know, and what follows LiteRT's tables.
+        # For ONNX this is an unknown field; for LiteRT it is trailing data after the tables.
         file.write(delimited(15, bytes(1 << 24)))
     found = as_model_file(tmp_path / name)
     assert found is not None
@@ -152,7 +152,7 @@ def test_litert_without_a_signature_has_its_tensors_names(tmp_path: Path) -> Non
     content = bytearray(file.read_bytes())
     root = int.from_bytes(content[:4], "little")
     layout = root - int.from_bytes(content[root : root + 4], "little", signed=True)
-    content[layout + 4 + 2 * 7 : layout + 4 + 2 * 7 + 2] = bytes(2)  # the field of signatures is left out
+    content[layout + 4 + 2 * 7 : layout + 4 + 2 * 7 + 2] = bytes(2)  # removes the signatures field
     file.write_bytes(content)
     found = model_file(tmp_path)
     assert found is not None

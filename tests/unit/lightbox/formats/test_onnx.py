@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself."""
+"""The signature that an ONNX file declares."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_dtypes(tmp_path: Path, dtype: str, name: str) -> None:
 
 
 def test_open_dimensions(tmp_path: Path) -> None:
-    """Exporters give them a name, or no size, or -1, as PaddlePaddle's does."""
+    """Exporters write an open dimension as a name, without a size, or as -1 (PaddlePaddle)."""
     node = helper.make_node("Identity", ["x"], ["y"])
     write(tmp_path / "m.onnx", [node], {"x": ("FLOAT", ["n", 3, -1])}, {"y": ("FLOAT", [-1, 3, "width"])})
     found = read_signature(tmp_path / "m.onnx")
@@ -59,7 +59,7 @@ def test_weights_in_another_file(tmp_path: Path) -> None:
 
 
 def test_constants_are_no_inputs(tmp_path: Path) -> None:
-    """Older files list them among the inputs, as an exporter with keep_initializers_as_inputs does."""
+    """Older files and exporters with keep_initializers_as_inputs list constants among the inputs."""
     node = helper.make_node("Add", ["x", "c"], ["y"])
     constants = {"c": np.ones((1, 4), np.float32)}
     write(

@@ -1,4 +1,4 @@
-"""Names and dtypes of OpenVINO's IR that the runtime has other ways with."""
+"""Tensor names and dtypes of OpenVINO IR files, compared with the OpenVINO runtime."""
 
 from __future__ import annotations
 

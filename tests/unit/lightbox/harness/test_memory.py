@@ -1,4 +1,4 @@
-"""By how much a process grows."""
+"""Measure the peak memory growth of a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports for servers that are about to start."""
+"""Allocate ports for servers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_ports_are_neighbours_below_those_of_outgoing_connections() -> None:
 
 @pytest.fixture
 def part(monkeypatch: pytest.MonkeyPatch) -> Iterator[ports.Part]:
-    """A part of its own, the only one that this process has; it and others are given back."""
+    """Claim one part for the test as the only part of this process, and release all claimed parts at the end."""
     claimed: list[ports.Part] = []
     monkeypatch.setattr(ports, "_parts", claimed)
     free_ports()
@@ -50,7 +50,7 @@ def test_ports_that_somebody_listens_on_are_passed_over(part: ports.Part) -> Non
     low = free_ports(4)
     part._next = low
     with socket.socket() as server:
-        # A server of this port may have been stopped just now: its connections keep it for a minute.
+        # A server may have used this port until just now: its closed connections hold the port for a minute.
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.bind(("0.0.0.0", low + 1))
         server.listen()

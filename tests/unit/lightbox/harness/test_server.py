@@ -1,4 +1,4 @@
-"""A server's process, and the environment of a stack."""
+"""Server processes and the environment of a stack."""
 
 from __future__ import annotations
 

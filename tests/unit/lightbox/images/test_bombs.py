@@ -1,6 +1,6 @@
-"""No file takes more than 5 s of processor time or 500 MB, however little it weighs.
+"""Decoding any file takes at most 5 s of CPU time and 500 MB of memory, however small the file is.
 
-Seconds are those of a machine on which a plain photo takes PLAIN_SECONDS: on another one they are longer or shorter.
+Seconds are scaled to this machine: the reference machine decodes a plain photo in PLAIN_SECONDS.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def plain() -> bytes:
 
 
 def measured_second() -> float:
-    """Return how long such a second is here and now."""
+    """Return the length of one reference second on this machine now."""
     photo, started = plain(), thread_time()
     assert outcome(photo, ImageLimits()) is None
     return (thread_time() - started) / PLAIN_SECONDS

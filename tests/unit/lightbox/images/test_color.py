@@ -1,4 +1,4 @@
-"""Each mode of Pillow in RGB and in grey, against arithmetic done here."""
+"""Convert each Pillow mode to RGB and grey, and compare with arithmetic done in the test."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rgb(image: Image.Image, background: tuple[int, int, int] = (255, 255, 255)) 
 
 
 def over(colour: Array, alpha: Array, background: tuple[int, int, int]) -> Array:
-    """Exact compositing in rational numbers, rounded to nearest."""
+    """Composite exactly in integer arithmetic and round to nearest."""
     opacity = alpha[..., np.newaxis].astype(np.int64)
     both = colour.astype(np.int64) * opacity + np.array(background) * (255 - opacity)
     return ((2 * both + 255) // 510).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Walk tests/corpus: every file there has its expectation beside it."""
+"""Decode every file of tests/corpus and compare the result with the expectation stored beside it."""
 
 from __future__ import annotations
 

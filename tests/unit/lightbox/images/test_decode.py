@@ -134,7 +134,7 @@ def test_a_jpeg_that_will_be_resized_is_reduced_to_no_less_than_twice_that(orien
 )
 @pytest.mark.parametrize("orientation", [1, 3, 6, 8])
 def test_a_reduced_picture_is_not_moved(size: Size, reduced: Size, orientation: int) -> None:
-    """Of sides that are no multiples of the scale, the last cells would hold a part of the picture each."""
+    """If a side is not a multiple of the scale, the last cells would cover only part of their area."""
     stripes = np.repeat(np.arange(-(-size[0] // 25)) % 2 * 200, 25)[: size[0]].astype(np.uint8)
     photo = Image.fromarray(np.broadcast_to(stripes, size[::-1])).convert("RGB")
     body = with_segments(saved(photo, "JPEG", quality=95, subsampling=0), jpeg_segment(0xE1, exif(orientation)))

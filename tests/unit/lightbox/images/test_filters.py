@@ -1,4 +1,4 @@
-"""Each way to resize gives the pixels of the library that it is named after."""
+"""Each resize filter produces the same pixels as the library in its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a body is that is no image of an accepted format, in words for its sender."""
+"""Describe a body of an unsupported format in the error message to the client."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_is_no_file_of_another_format(body: bytes, words: str) -> None:
 
 
 def test_an_avif_may_not_hold_more_than_its_header_says() -> None:
-    """libavif would decode it, and scale it down."""
+    """libavif would decode such a file and scale it down."""
     body = (HERE / "valid/avif-lossy.avif").read_bytes()
     size = body.index(b"ispe") + 8
     with pytest.raises(ImageUndecodable, match="AVIF image cannot be decoded"):

@@ -1,4 +1,4 @@
-"""What is recognised, and that nothing but the allowed formats is ever loaded."""
+"""Format detection. Only the plugins of allowed formats are loaded."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_is_no_image(body: bytes) -> None:
 
 
 def test_a_jpegs_resolution_is_not_read_from_its_exif() -> None:
-    """Pillow would, on opening, with neither a bound nor mercy for broken EXIF."""
+    """On opening, Pillow reads it from the EXIF without a size limit, and fails on broken EXIF."""
     resolution = tiff_directory({0x011A: ("L", (300,)), 0x0128: ("H", (2,))}, ">", 8)
     segment = jpeg_segment(0xE1, b"Exif\0\0MM\0*\0\0\0\x08" + resolution)
     plain = jpeg()
@@ -68,7 +68,7 @@ def test_a_jpegs_resolution_is_not_read_from_its_exif() -> None:
 
 
 def test_only_the_plugins_of_the_allowed_formats_are_loaded() -> None:
-    """Also after a bad body, for which Image.open would scan all of them, Ghostscript's among them."""
+    """This includes bad bodies: Image.open would try all plugins for them, including Ghostscript's."""
     script = f"""
         import sys
         from lightbox.core.errors import ImageUndecodable

@@ -1,4 +1,4 @@
-"""Whatever the bytes: an image, or one of our errors."""
+"""Any bytes decode to an image or raise a LightboxError."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAGIC = [
     b"P4 ",
 ]
 EXTREMES = [b"\xff" * 4, bytes(4), b"\x7f\xff\xff\xff"]
-# Small enough that no example takes long; what happens at the real limits is the matter of test_bombs.
+# Small limits keep each example fast. test_bombs.py tests the real limits.
 LIMITS = ImageLimits(max_pixels=2_000_000, max_memory_mb=60)
 
 bounded = settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -62,7 +62,7 @@ def test_arbitrary_bytes_behind_a_magic_number(magic: bytes, body: bytes) -> Non
 
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
-    """A valid file with some bytes replaced, inserted, removed or repeated."""
+    """Generate a valid file with some bytes replaced, inserted, removed or repeated."""
     body = bytearray(draw(st.sampled_from(SEEDS)))
     for _ in range(draw(st.integers(1, 6))):
         at = draw(st.integers(0, len(body)))

@@ -1,4 +1,4 @@
-"""simplejpeg makes Pillow's pixels, and leaves to Pillow what it does not make."""
+"""simplejpeg produces the same pixels as Pillow. Other files are decoded by Pillow."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def as_pillow(found: Image.Image | Rgbx) -> Image.Image:
 
 
 def same_outcome(body: bytes) -> Image.Image | Rgbx | None:
-    """Check that both ways end the same; return what the quick one gives, None for an error."""
+    """Check that both decoders have the same outcome; return the fast one's pixels, or None for an error."""
     try:
         expected = decode_rgb(body, LIMITS)
     except (ImageUndecodable, TooLarge) as error:

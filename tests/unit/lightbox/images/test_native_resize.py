@@ -1,4 +1,4 @@
-"""The compiled resize makes Pillow's bits, and refuses what does not fit."""
+"""The compiled resize is bit-equal to Pillow and refuses arguments that do not fit."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_pillow_resizes_without_a_usable_library(library: Path, tmp_path: Path) 
 
 
 def by_steps(image: Image.Image, by: Filter, placement: Placement, size: tuple[int, int], pad: int) -> Any:
-    """Do in Pillow what the options say, one step after the other; return pixels [height, width, channels]."""
+    """Apply the options step by step with Pillow; return pixels [height, width, channels]."""
     whole, left, top = placement
     resized = image.resize(whole, Image.Resampling[by.name])
     canvas = Image.new(image.mode, size, (pad,) * len(image.getbands()))

@@ -1,4 +1,4 @@
-"""Where a picture lies in the input, and how boxes find their way back."""
+"""Placement of a picture in the input tensor, and mapping boxes back to the picture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ sizes = st.tuples(st.integers(1, 3000), st.integers(1, 3000))
         (Fitting(Fit.CROP, shorter=256), (640, 480), (224, 224), Placement((341, 256), -58, -16)),
         (Fitting(Fit.CROP, shorter=256), (480, 641), (224, 224), Placement((256, 341), -16, -58)),
         (Fitting(Fit.CROP, shorter=256), (333, 333), (224, 224), Placement((256, 256), -16, -16)),
-        (Fitting(Fit.CROP, shorter=257), (257, 259), (224, 224), Placement((257, 259), -16, -18)),  # halves to even
+        (Fitting(Fit.CROP, shorter=257), (257, 259), (224, 224), Placement((257, 259), -16, -18)),  # half to even
         (Fitting(Fit.CROP, crop_pct=0.95), (640, 480), (224, 224), Placement((313, 235), -44, -6)),
         (Fitting(Fit.CROP), (640, 480), (224, 224), Placement((298, 224), -37, 0)),
         (Fitting(Fit.CROP), (640, 480), (320, 160), Placement((320, 240), 0, -40)),
@@ -47,7 +47,7 @@ def test_a_crop_covers_the_input_and_a_letterbox_is_in_it(picture: Size, target:
 
 @given(sizes, sizes, st.sampled_from(list(Fit)))
 def test_boxes_come_back(picture: Size, target: Size, fit: Fit) -> None:
-    """The corners of the resized picture are those of the picture; what lies beyond is cut off."""
+    """The corners of the resized picture map to the corners of the original. Larger boxes are clipped."""
     placed = Placed(picture, Fitting(fit).place(picture, target), origin=(7, 3))
     (width, height), left, top = placed.placement
     boxes = np.array([[left, top, left + width, top + height], [-1e6, -1e6, 1e6, 1e6]], np.float32)

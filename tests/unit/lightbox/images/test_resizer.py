@@ -1,4 +1,4 @@
-"""Bands of rows make the image that is made at once; only who is alone has all cores."""
+"""Resizing in bands of rows equals resizing the whole image. Only a request that runs alone uses all cores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ needs_native = pytest.mark.skipif(NATIVE is None, reason="the native resize is n
 
 
 def noise(width: int, height: int, seed: int = 7) -> Image.Image:
-    """An image whose every pixel would show a filter that is a little off."""
+    """Return a noise image: any small error of a filter changes its pixels."""
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
 
 
@@ -53,8 +53,8 @@ def test_bands_put_together_are_the_image(
         ((1024, 768), (224, 3), 7, True, 3),
         ((1024, 768), (224, 224), 1, True, 1),
         ((1024, 768), (224, 224), 4, False, 1),
-        ((300, 300), (224, 224), 2, True, 1),  # not worth a thread
-        ((1024, 768), (1024, 768), 2, True, 1),  # nothing to do
+        ((300, 300), (224, 224), 2, True, 1),  # too small for a second thread
+        ((1024, 768), (1024, 768), 2, True, 1),  # no resize needed
     ],
 )
 def test_who_is_alone_has_all_cores(
@@ -70,7 +70,7 @@ def test_who_is_alone_has_all_cores(
     resize = NativeResize.resize
 
     def noted(self: NativeResize, image: Any, by: Any, out: Any, **rest: Any) -> bool:
-        begun.wait(60)  # all bands are being made at once
+        begun.wait(60)  # waits until all bands run at the same time
         made.append(out.shape)
         return resize(self, image, by, out, **rest)
 

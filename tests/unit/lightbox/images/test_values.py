@@ -1,4 +1,4 @@
-"""What pixel values become is equal to Keras to the last bit."""
+"""Scaled pixel values are bit-equal to Keras."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.extended
 
 
 def every_value() -> Image.Image:
-    """Each of the 256 values in each channel, beside different neighbours."""
+    """Return an image with each of the 256 values in each channel, in different combinations."""
     ramp = np.arange(256, dtype=np.uint8)
     return Image.fromarray(np.stack([ramp, np.roll(ramp, 85), ramp[::-1]], axis=-1).reshape(16, 16, 3))
 
@@ -40,7 +40,7 @@ def in_keras_order(scaling: Scaling) -> PixelValues:
 
 
 def written(image: Image.Image, values: PixelValues, dtype: Any = np.float32, out: Any = None) -> Any:
-    """What a tensor of the image's size holds; the image is grey or RGB."""
+    """Return the tensor written for a grey or RGB image."""
     pixels = np.asarray(image).reshape(image.height, image.width, -1)
     out = np.empty(pixels.shape, dtype) if out is None else out
     values.write(pixels, out)

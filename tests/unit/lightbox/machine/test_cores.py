@@ -1,4 +1,4 @@
-"""Images are decoded a few at a time; who waits too long is told so, and nobody loses a place for good."""
+"""Limit the images decoded at once. A wait beyond the deadline fails, and a failure frees its slot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_worker_has_twice_its_share_of_the_cores(cores: int, workers: int, at_
 
 
 class WaitingContext(RequestContext):
-    """A request's context that tells when a wait for a place begins."""
+    """A request context that signals when its wait for a slot begins."""
 
     waiting = threading.Semaphore(0)
 
@@ -55,7 +55,7 @@ def test_no_more_than_allowed_at_once() -> None:
 
 
 class BriefContext(RequestContext):
-    """A request's context that allows a wait of 0.1 s, whenever that begins."""
+    """A request context that always has 0.1 s left."""
 
     def remaining(self) -> float:
         return 0.1

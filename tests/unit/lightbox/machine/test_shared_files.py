@@ -1,4 +1,4 @@
-"""Files that processes share: writers are killed at every step, readers find the old document or the new."""
+"""Files shared between processes: writers are killed at every step, and readers see the old or the new document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives of models: what they may hold, and that what they cost goes with what they weigh."""
+"""Model archives: allowed contents, and cost in proportion to the size of the archive."""
 
 from __future__ import annotations
 

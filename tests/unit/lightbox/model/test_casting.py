@@ -1,4 +1,4 @@
-"""A number that a tensor cannot hold is refused with one sentence, whatever it comes in."""
+"""A number that does not fit a tensor's dtype gets the same error in every request format."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_integers_stay_exact_beside_whole_floats() -> None:
 
 
 def test_float16_is_rounded_once() -> None:
-    """By way of float32 this one would come to lie halfway, and be rounded to 2048."""
+    """A conversion through float32 would round this value to a tie, and then to 2048."""
     value = 2049.0000001
     found = decode(json.dumps({"instances": [value]}), "application/json", {"x": ("float16", (None,))})
     assert found.inputs["x"].tolist() == [float(np.float16(value))] == [2050.0]

@@ -1,4 +1,4 @@
-"""Which versions can take the place of the one that answers."""
+"""Check whether a new version can replace the serving one."""
 
 from __future__ import annotations
 

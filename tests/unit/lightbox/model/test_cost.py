@@ -1,4 +1,4 @@
-"""How much a call computes, as the graph tells it."""
+"""Count the multiplications of a call from the graph."""
 
 from __future__ import annotations
 

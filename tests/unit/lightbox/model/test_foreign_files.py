@@ -1,4 +1,4 @@
-"""What was put in a SavedModel's place is named, with what to do."""
+"""Errors for other files in place of a SavedModel name the file and the fix."""
 
 from __future__ import annotations
 

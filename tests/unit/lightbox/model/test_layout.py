@@ -192,7 +192,7 @@ def test_a_model_of_another_format_is_told_how_to_become_one(
 
 @pytest.mark.parametrize("name", ["pets.onnx", "pets.xml", "pets.tflite"])
 def test_a_model_file_is_a_model_of_its_name(tmp_path: Path, name: str) -> None:
-    """It is served whatever lies beside it; a folder that holds nothing else is a model of the folder's name."""
+    """Other files beside it are ignored. A folder with only a model file is a model with the folder's name."""
     (tmp_path / "beside.onnx").touch()
     (tmp_path / name).write_text("net")
     (model,) = find_models(tmp_path / name)

@@ -1,4 +1,4 @@
-"""The messages of protos/saved_model.proto beside TensorFlow's own."""
+"""Compare the messages of protos/saved_model.proto with TensorFlow's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DESCRIPTORS = {
 
 
 def fields_of(message: Any, seen: set[str]) -> dict[str, tuple[int, bool, str]]:
-    """Number, whether it is repeated and type of each field of a message and of those in it, by its path."""
+    """Return number, repetition and type of each field of a message and its nested messages, by path."""
     found: dict[str, tuple[int, bool, str]] = {}
     if message.name in seen:
         return found

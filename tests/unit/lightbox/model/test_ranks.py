@@ -1,4 +1,4 @@
-"""Which ranks are refused before a request is sent, and what becomes of the model server's own refusals."""
+"""Refuse inputs by rank before a request is sent, and complete the model server's own error messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHER = signature("net", {"x": ("float32", (None, 2))}, {"y": ("float32", (None,
 
 
 def guard(transport: FakeTransport | None = None) -> RankGuard:
-    """A guard for a model whose first version may end."""
+    """Return a guard for a model; calls to version 1 can crash the model server."""
     return RankGuard(
         Signatures(), transport or FakeTransport(), lambda model, version: Traits(4 if version == 1 else 0, False)
     )

@@ -1,4 +1,4 @@
-"""Signatures as they stand in a SavedModel's file."""
+"""Read signatures from a saved_model.pb."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IMAGE_MEAN = (GOLDEN / "image_mean" / "1" / "saved_model.pb").read_bytes()
 
 
 def graph(tags: list[str], **outputs: str) -> bytes:
-    """Return a SavedModel with one graph; ``outputs`` names for each signature its one output."""
+    """Return a SavedModel with one graph; ``outputs`` maps each signature to the name of its output."""
     made = meta_graph_pb2.MetaGraphDef()
     made.meta_info_def.tags.extend(tags)
     for name, output in outputs.items():

@@ -1,4 +1,4 @@
-"""What is not there yet of a SavedModel, found in its files: each model here was written by TensorFlow."""
+"""Find the missing parts of a SavedModel in its files. TensorFlow wrote each model of this module."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAKER = "tests/unit/lightbox/model/test_variables.py"
 
 
 def module_with_variables(folder: Path, *shapes: tuple[int, ...], dtype: str = "float32") -> Path:
-    """Export a model with a variable for each shape, named v0 and on."""
+    """Export a model with one variable per shape, named v0, v1 and so on."""
     named = hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
     copy_made(f"variables_{dtype}_{named}", lambda made: save_variables(made, shapes, dtype), folder, MAKER)
     return folder
@@ -47,7 +47,7 @@ def save_variables(folder: Path, shapes: tuple[tuple[int, ...], ...], dtype: str
 
 
 def graph_of_tf1(folder: Path) -> Path:
-    """Export a graph of TensorFlow 1, with a partitioned variable and one of resources; its saver is no function."""
+    """Export a TensorFlow 1 graph with a plain and a partitioned variable; its saver is not a function."""
     copy_made("graph_of_tf1", save_graph_of_tf1, folder, MAKER)
     return folder
 
@@ -67,7 +67,7 @@ def save_graph_of_tf1(folder: Path) -> None:
 
 
 def with_vocabulary(folder: Path) -> Path:
-    """Export a model that reads a file of its assets."""
+    """Export a model that reads an asset file."""
     copy_made("with_vocabulary", save_with_vocabulary, folder, MAKER)
     return folder
 
@@ -96,7 +96,7 @@ def save_with_vocabulary(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model with 300 variables, whose index has more than one block."""
+    """Export a model with 300 variables: its index has several blocks."""
     shapes = [(3, i + 1) for i in range(300)]
     return module_with_variables(tmp_path_factory.mktemp("variables") / "1", *shapes)
 
@@ -166,7 +166,7 @@ def test_an_index_that_is_cut_at_any_place(model: Path) -> None:
 
 
 def test_a_compressed_index_is_left_to_the_model_server(tmp_path: Path) -> None:
-    """TensorFlow reads one, as TensorFlow Serving's own example models have it."""
+    """TensorFlow can read a compressed index; the example models of TensorFlow Serving have one."""
     model = module_with_variables(tmp_path / "1", (2, 3))
     compress_index(model)
     check_whole(model)

@@ -1,4 +1,4 @@
-"""Real sessions of the recorded models, in this process."""
+"""Open real sessions of the recorded models in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Open = Callable[[str], TensorFlowSession]
 
 @pytest.fixture
 def open_model() -> Iterator[Open]:
-    """Return what opens "name/version" of the recorded models; all are closed in the end."""
+    """Return a function that opens "name/version" of the recorded models; close all sessions at the end."""
     opened: list[TensorFlowSession] = []
 
     def open_one(name: str) -> TensorFlowSession:

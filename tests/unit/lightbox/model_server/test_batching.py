@@ -1,4 +1,4 @@
-"""Joining calls: what is run together, what each caller gets, and the real server's texts for what cannot be."""
+"""Batching: the calls of each batch, the result of each caller, and error texts equal to TensorFlow Serving's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Open = Callable[[str], TensorFlowSession]
 
 
 class Recorder:
-    """A session that remembers the batches it ran and can be held up."""
+    """A session that records its batches and can be paused."""
 
     def __init__(self, session: TensorFlowSession) -> None:
         self.signatures = session.signatures
@@ -58,7 +58,7 @@ class Batched:
         return self.session.run(dict(zip(self.feeds, arrays, strict=True)), self.fetches, options)
 
     def together(self, *inputs: Array) -> list[list[Array] | StatusError]:
-        """Make calls at the same time; return their results in order."""
+        """Make the calls concurrently; return their results in order."""
         results: list[Any] = [None] * len(inputs)
 
         def one(index: int) -> None:
@@ -123,7 +123,7 @@ def test_a_split_call_that_is_refused_leaves_no_piece_behind(open_model: Open) -
     with ThreadPoolExecutor() as caller:
         first = caller.submit(batched.call, row(1, 2))
         wait_for(lambda: len(batched.recorder.batches) == 1)
-        with pytest.raises(StatusError, match="UNAVAILABLE"):  # of its two pieces one would find a place
+        with pytest.raises(StatusError, match="UNAVAILABLE"):  # the queue has room for one of its two pieces
             batched.call(row(3, 4, 5, 6))
         batched.recorder.free.set()
         assert first.result()[0].tolist() == [2.5, 3]
@@ -132,7 +132,7 @@ def test_a_split_call_that_is_refused_leaves_no_piece_behind(open_model: Open) -
 
 
 def test_a_split_call_ends_when_all_its_pieces_have(open_model: Open) -> None:
-    """Its memory is used again then, and its session may be closed."""
+    """After the call, its memory is reused and its session may be closed."""
     options: dict[str, Any] = {"max_batch_size": 8, "max_execution_batch_size": 2, "split_large": True}
     batched = Batched(open_model("half_plus_two/1"), max_enqueued_batches=4, **options)
     run, failing = batched.recorder.run, iter([StatusError(Code.INTERNAL, "the first piece"), None, None])

@@ -1,4 +1,4 @@
-"""Reloads: what they wait for, and what not."""
+"""Conditions that a reload waits for."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def core_as_real(gate: Gate) -> Iterator[ServerCore]:
 
 @pytest.fixture
 def config(tmp_path: Path) -> ModelServerConfig:
-    """The model m, of one version."""
+    """Return the config of model m with one version."""
     (tmp_path / "1").mkdir()
     return single_model("m", str(tmp_path))
 
@@ -129,10 +129,10 @@ def test_versions_that_vanish_before_the_next_look_are_not_waited_for(
 def test_a_look_at_the_disk_ends_no_reload_before_its_model_is_there(
     core: ServerCore, config: ModelServerConfig, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What waits is woken by every call that ends, also in the middle of a look."""
+    """Every finished call wakes a waiting reload, also in the middle of a poll."""
     assert core.poll() == []
     looked: queue.Queue[bool] = queue.Queue()
-    """What the reload finds each time that it is woken: whether it may end."""
+    """The result of the reload's condition at each wake-up."""
     wait_for = core.manager.changed.wait_for
 
     def watched(predicate: Callable[[], bool], timeout: float | None = None) -> bool:
@@ -161,11 +161,11 @@ def test_a_look_at_the_disk_ends_no_reload_before_its_model_is_there(
         reload.result(PATIENCE)
 
 
-# ------------------------------------------------ where the real server blocks (--as_tensorflow_serving)
+# ------------------------------------------------ TensorFlow Serving's blocking (--as_tensorflow_serving)
 
 
 class World:
-    """A server with the real one's faults, and the models' folders; ``look`` is its poll of the disk."""
+    """A server that reproduces TensorFlow Serving's faults, with its model folders."""
 
     def __init__(self, folder: Path, gate: Gate) -> None:
         gate.free.set()
@@ -179,7 +179,7 @@ class World:
             (self.folder / name / "1").mkdir(parents=True)
 
     def reload(self, *names: str) -> Future[None]:
-        """Ask for exactly these models, with a deadline that the server does not heed."""
+        """Request exactly these models, with a deadline that the server ignores."""
         config = ModelServerConfig()
         for name in names:
             path = str(self.folder / name)
@@ -188,13 +188,13 @@ class World:
         return self.reloads[-1]
 
     def done(self, *reloads: Future[None]) -> None:
-        """Look at the disk until these are answered."""
+        """Poll the disk until these reloads end."""
         for reload in reloads:
             assert any(reload.done() for _ in poll(pause=0.01) if self.core.poll() is not None)
             reload.result()
 
     def blocks(self, *reloads: Future[None]) -> None:
-        """Look at the disk some times: these are not answered."""
+        """Poll the disk several times and check that these reloads stay blocked."""
         for _ in range(5):
             self.core.poll()
             assert not any(reload.done() for reload in reloads)

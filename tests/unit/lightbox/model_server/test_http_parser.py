@@ -1,4 +1,4 @@
-"""A request is the same however its bytes are cut, and any bytes are a request, part of one, or refused."""
+"""Parsing does not depend on how the bytes are split. Any bytes are a request, part of one, or an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def chunked(body: bytes, size: int) -> bytes:
 
 
 def feed(data: bytes, cuts: list[int]) -> list[Request]:
-    """Return the requests in ``data``, given in pieces."""
+    """Return the requests parsed from ``data``, which arrives in pieces."""
     parser, found = RequestParser(), []
     places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
     for start, end in itertools.pairwise(places):
@@ -64,7 +64,7 @@ def test_any_bytes(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("head", "status"),
     [
-        (b"Content-Length: " + b"9" * 5000, 400),  # Python reads no number of so many digits
+        (b"Content-Length: " + b"9" * 5000, 400),  # Python refuses to convert so many digits
         (b"Content-Length: " + b"9" * 60, 413),
         ("Content-Length: ٣".encode(), 400),
         (b"Transfer-Encoding: chunked\r\n\r\n0x5", 400),
@@ -104,7 +104,7 @@ def test_a_body_does_not_stay_behind(body: bytes) -> None:
 
 
 def seconds_for(pieces: list[bytes]) -> float:
-    """Return the processor time that a parser takes for pieces."""
+    """Return the CPU time that a parser needs for the pieces."""
     parser, started = RequestParser(), time.thread_time()
     for piece in pieces:
         request = parser.feed(piece)
@@ -126,8 +126,8 @@ MANY = {
 @pytest.mark.extended
 @pytest.mark.parametrize("make", MANY.values(), ids=MANY)
 def test_twice_as_much_costs_twice_as_much(make: Callable[[int], list[bytes]]) -> None:
-    # Eight times as much: a cost that grows with the square is 64 times as high. Both are measured in turn, the least
-    # of five counts: what else keeps the machine's caches busy adds to both.
+    # With eight times the input, quadratic cost would be 64 times as high. The sizes alternate, and the minimum of
+    # five runs counts, because other load on the machine slows both.
     few, many = make(7_000), make(56_000)
     times = [(seconds_for(few), seconds_for(many)) for _ in range(5)]
     assert min(large for _, large in times) < 20 * min(small for small, _ in times)

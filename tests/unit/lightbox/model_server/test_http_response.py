@@ -1,4 +1,4 @@
-"""What goes out to a client that reads slowly."""
+"""Send a response to a slow client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which models' calls are joined."""
+"""Batching of calls by model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support.patience import PATIENCE
 
 
 def loaded(folder: Path, rows: int | str, *allowed: int) -> Runner:
-    """Return what answers for a model of ``rows``, with batches of two calls that wait for each other."""
+    """Load a model whose first dimension is ``rows``; a batch waits for two calls."""
     nodes, shape = [helper.make_node("Relu", ["x"], ["y"])], ("FLOAT", [rows, 2])
     write(folder / "1" / "model.onnx", nodes, {"x": shape}, {"y": shape})
     options = BatchingOptions(max_batch_size=2, timeout_seconds=PATIENCE, allowed_batch_sizes=allowed)

@@ -1,4 +1,4 @@
-"""The order of loads and unloads, and versions that are wanted again before they have gone."""
+"""The order of loads and unloads, and versions that are requested again before they are unloaded."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from support.patience import PATIENCE
 
 
 class Files:
-    """A loader whose sessions know no more than the path that they came from.
+    """A loader whose sessions hold only their path.
 
-    ``free`` lets loads through, ``broken`` is the path from which they fail.
+    Set ``free`` to let loads finish. Loads from the path ``broken`` fail.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Files:
 
 
 class Watched(threading.Condition):
-    """Calls ``look`` whenever a thread is about to let others see what it has changed."""
+    """A condition that calls ``look`` before a thread releases its lock."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ def files() -> Files:
 
 @pytest.fixture
 def manager(files: Files) -> Iterator[Manager]:
-    """A manager of the model m, whose version 1 is wanted from ``old``."""
+    """Return a manager with a watched condition."""
     manager = Manager(files, LoadPolicy(max_retries=0))  # type: ignore[arg-type]
     manager.changed = Watched()
     yield manager

@@ -1,4 +1,4 @@
-"""The Prometheus page."""
+"""The Prometheus metrics page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of REST: any outputs, written as JSON that reads back as the same values."""
+"""REST responses: the JSON of any outputs reads back as the same values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parsed(body: bytes) -> Any:
 
 
 def reads_back(values: Any, array: Array) -> None:
-    """Expect the same values of the same kind: floats have a point or an exponent, denormal numbers are zero."""
+    """Check for equal values of the same kind: floats have a point or an exponent, denormals are zero."""
     kind = {"f": float, "b": bool}.get(array.dtype.kind, int)
     assert {type(value) for value in np.array(values, object).reshape(-1).tolist()} <= {kind}
     found = np.array(values, array.dtype).reshape(array.shape)

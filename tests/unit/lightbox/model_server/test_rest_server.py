@@ -1,4 +1,4 @@
-"""The sockets of the REST API: what one client does, or does not do, leaves the others served."""
+"""The sockets of the REST API: one misbehaving or idle client does not affect the others."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lightbox.model_server.rest_server import RestServer
 from support.patience import PATIENCE, poll
 
 ANSWER = bytes(16 << 20)
-"""More than the kernel takes for a reader that does not read."""
+"""More than the kernel buffers for a client that does not read."""
 ONE = b"GET /small HTTP/1.1\r\n\r\n"
 
 
 def handle(request: Request) -> Response:
-    """Answer a little, or as much as no socket takes at once."""
+    """Return a small response, or one larger than a socket buffer."""
     return Response(200, ANSWER if request.target == "/large" else b"here", "text/plain")
 
 
@@ -41,7 +41,7 @@ def connect(server: RestServer) -> socket.socket:
 
 
 def answers(server: RestServer) -> bool:
-    """Tell whether a new client is answered."""
+    """Return whether a new client gets a response."""
     with connect(server) as client:
         client.sendall(ONE)
         return client.recv(1 << 16).endswith(b"here")

@@ -1,4 +1,4 @@
-"""The threads that TensorFlow's sessions get."""
+"""Thread counts of TensorFlow sessions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightbox.tfs_wire.messages import config_pb2
 
 
 def threads(*flags: str) -> int:
-    """Return the threads for an operation that flags lead to."""
+    """Return the threads per operation that the flags set."""
     config = config_pb2.ConfigProto.FromString(configuration.session_config(parse(list(flags))))
     return int(config.intra_op_parallelism_threads)
 

@@ -1,4 +1,4 @@
-"""Versions on disk and what a policy chooses of them."""
+"""Versions on disk, and the choice of a version policy."""
 
 from __future__ import annotations
 

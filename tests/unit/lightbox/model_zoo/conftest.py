@@ -1,4 +1,4 @@
-"""Models exported once for all tests of the scripts: TensorFlow takes seconds for each."""
+"""Models exported once for all tests, because TensorFlow needs seconds for each export."""
 
 from collections.abc import Callable
 from functools import cache
@@ -23,7 +23,7 @@ Predict = Callable[[Path, Any], dict[str, NDArray[np.float32]]]
 
 @pytest.fixture(scope="session")
 def signature() -> Callable[[Path], Any]:
-    """Loads version 1 of a model's folder, once, and gives its signature."""
+    """Load version 1 of a model's folder once and return its signature."""
     import tensorflow as tf
 
     @cache
@@ -35,7 +35,7 @@ def signature() -> Callable[[Path], Any]:
 
 @pytest.fixture(scope="session")
 def predict(signature: Callable[[Path], Any]) -> Predict:
-    """Calls version 1 of a model's folder with its only input; outputs by name."""
+    """Call version 1 of a model's folder with its only input; return the outputs by name."""
     import tensorflow as tf
 
     def call(root: Path, image: Any) -> dict[str, NDArray[np.float32]]:
@@ -48,13 +48,13 @@ def predict(signature: Callable[[Path], Any]) -> Predict:
 
 @pytest.fixture(scope="session")
 def seeded_mobilenet_v2() -> Any:
-    """The Keras model that the samples hold."""
+    """Return the Keras model of the sample models."""
     return mobilenet_v2.seeded_model()
 
 
 @pytest.fixture(scope="session")
 def mobilenet_v2_forms(sample_models: Path) -> dict[str, Path]:
-    """MobileNetV2's folder by form of input."""
+    """Map each input form to its MobileNetV2 folder."""
     return {"float32": sample_models / "mobilenet_v2"} | other_forms(
         "mobilenet_v2", lambda: mobilenet_v2.image_model("none")
     )
@@ -62,7 +62,7 @@ def mobilenet_v2_forms(sample_models: Path) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def digits_forms(sample_models: Path, trained_digits: Any) -> dict[str, Path]:
-    """The digits net's folder by form of input."""
+    """Map each input form to its folder of the digits model."""
     return {"float32": sample_models / "digits"} | other_forms("digits", lambda: digits.image_model(trained_digits))
 
 

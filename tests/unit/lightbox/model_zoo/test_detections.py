@@ -1,4 +1,4 @@
-"""EfficientDet's anchors, and how boxes are chosen among its predictions."""
+"""EfficientDet's anchors and the selection of boxes from its predictions."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def test_fewer_candidates_than_places_leave_the_rest_without_score() -> None:
     logits[0, same + 1, 7] = 1
     logits[0, apart, 7] = 1
     codes = np.zeros((1, detections.ANCHORS, 4), np.float32)
-    # The neighbour is decoded onto the same place: its size is 2**(1/3) larger.
+    # The next anchor decodes to the same place; its size is 2**(1/3) times larger.
     codes[0, same + 1, 2:] = -5 * np.log(2) / 3
     found = detections.detect(tf.constant(logits), tf.constant(codes))
     assert found["num_detections"] == 2

@@ -14,7 +14,7 @@ WRITTEN = "assets.extra/weights.txt", "fingerprint.pb", "saved_model.pb"
 
 @pytest.fixture
 def out(sample_models: Path, tmp_path: Path) -> Path:
-    """A folder with version 1 of the digits net, free to be changed."""
+    """Return a writable copy of the digits model, with version 1."""
     return Path(shutil.copytree(sample_models / "digits", tmp_path / "digits"))
 
 

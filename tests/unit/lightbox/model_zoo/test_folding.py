@@ -1,4 +1,4 @@
-"""A folded network gives what it gave before, and has no batch normalization left."""
+"""Folding removes all batch normalization and keeps the network's outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_mobilenet_v2_answers_as_before() -> None:
 
     network = mobilenet_v2.seeded_model()
     random = np.random.default_rng(3)
-    for layer in network.layers:  # fresh ones do nothing
+    for layer in network.layers:  # new layers are the identity
         if isinstance(layer, keras.layers.BatchNormalization):
             size = layer.gamma.shape
             layer.set_weights(

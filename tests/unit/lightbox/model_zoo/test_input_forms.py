@@ -1,4 +1,4 @@
-"""The same photo through the three forms of MobileNetV2, and the graph's decoding against Pillow's."""
+"""Send one photo to the three input forms of MobileNetV2, and compare decoding in the graph with Pillow."""
 
 import io
 from pathlib import Path
@@ -23,7 +23,7 @@ def pillow(photo: bytes, size: tuple[int, int] | None = None) -> NDArray[np.uint
 
 @pytest.fixture(scope="module")
 def in_process(seeded_mobilenet_v2: Any, photo: bytes) -> NDArray[np.float32]:
-    """Pillow's pixels through Keras's own preprocessing and model."""
+    """Run Pillow's pixels through Keras's preprocessing and model."""
     from keras.applications.mobilenet_v2 import preprocess_input
 
     pixels = pillow(photo, (SIDE, SIDE)).astype(np.float32)
@@ -52,7 +52,7 @@ def test_encoded_bytes_give_what_keras_gives_but_for_single_rounded_pixels(
     mobilenet_v2_forms: dict[str, Path], predict: Any, in_process: NDArray[np.float32], photo: bytes
 ) -> None:
     values = predict(mobilenet_v2_forms["bytes"], [photo])["probabilities"]
-    # One pixel value in a thousand differs by 1 of 255.
+    # One pixel value in a thousand differs by 1 (of 255).
     np.testing.assert_allclose(values, in_process, rtol=0.02, atol=1e-6)
     assert values.argmax() == in_process.argmax()
 

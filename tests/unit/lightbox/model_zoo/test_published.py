@@ -1,4 +1,4 @@
-"""An archive laid out as the detection zoo publishes it, with a small model of the same signature."""
+"""An archive in the layout of the detection zoo, with a small model of the same signature."""
 
 import tarfile
 from pathlib import Path
@@ -24,7 +24,7 @@ def pack(saved_model: Path, archive: Path) -> Path:
 
 @pytest.fixture
 def zoo_model(tmp_path: Path) -> Path:
-    """A SavedModel with the published signature, free image size too; every output is the image's mean plus 1."""
+    """Export a SavedModel with the published signature and open image size; each output is the image's mean plus 1."""
     import tensorflow as tf
 
     module = tf.Module()

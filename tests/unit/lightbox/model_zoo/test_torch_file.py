@@ -1,4 +1,4 @@
-"""Tensors of a PyTorch checkpoint are read; whatever else a pickle could do is refused."""
+"""Read tensors from a PyTorch checkpoint and refuse all other pickle operations."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ VALUES = {"0": np.arange(12, dtype="<f4"), "1": np.array([7], "<i8")}
 
 
 def opcodes(value: object) -> bytes:
-    """Return what makes a value in the midst of a pickle."""
+    """Return the opcodes that build a value inside a pickle."""
     return pickle.dumps(value, 2)[2:-1]
 
 
 def tensor(kind: str, key: str, count: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
-    """Return the opcodes of one tensor, as PyTorch writes them."""
+    """Return the opcodes that PyTorch writes for one tensor."""
     place = opcodes(key) + opcodes("cpu") + opcodes(count) + opcodes(None)
     storage = b"(" + opcodes("storage") + f"ctorch\n{kind}\n".encode() + place + b"tQ"
     rest = opcodes(0) + opcodes(shape) + opcodes(strides) + opcodes(False) + opcodes(OrderedDict())

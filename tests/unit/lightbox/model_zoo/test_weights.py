@@ -17,7 +17,7 @@ pytestmark = pytest.mark.extended
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Serves one file; everything else is not found."""
+    """Serve one file; return 404 for other paths."""
 
     def do_HEAD(self) -> None:
         self.reply(b"")
@@ -30,13 +30,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method overridden
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the overridden method
         """Keep the test's output clean."""
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No bound that a slow machine would meet, unless a test gives one."""
+    """Raise the time limits for slow machines, unless a test sets its own."""
     monkeypatch.setattr(unreachable, "__defaults__", (PATIENCE,))
     monkeypatch.setattr(weights, "STALL_SECONDS", PATIENCE)
 

@@ -1,4 +1,4 @@
-"""Numbers read in C are those of Python's float and int, and what is written in C is what orjson writes."""
+"""Numbers read in C equal Python's float and int. Numbers written in C equal orjson's."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def native(library: Path) -> NativeNumbers:
 
 
 def read(native: NativeNumbers, text: str | bytes, code: str = "d") -> npt.NDArray[Any] | None:
-    """Read a text that lies in memory of just its length."""
+    """Read a text from a buffer of exactly its length."""
     octets = np.frombuffer(text.encode() if isinstance(text, str) else text, np.uint8).copy()
     return native.read(octets.data, code, MOST)
 
 
 @st.composite
 def decimals(draw: st.DrawFn) -> str:
-    """Numbers as JSON has them, of up to 19 digits and within the powers of ten that are read."""
+    """Generate JSON numbers with up to 19 digits and a supported power of ten."""
     digits = str(draw(st.integers(0, 10 ** draw(st.integers(1, 19)) - 1)))
     point = draw(st.integers(0, min(27, len(digits) + 3)))
     padded = digits.rjust(point + 1, "0")
@@ -49,7 +49,7 @@ def decimals(draw: st.DrawFn) -> str:
 
 
 def halfway() -> st.SearchStrategy[str]:
-    """Numbers half way between two float64, and their neighbours: some of up to 19 digits."""
+    """Generate numbers halfway between two float64, and their neighbours; some have up to 19 digits."""
     return st.builds(
         lambda odd, up, off: str((2 * odd + 1) * 2**up + off),
         st.integers(2**52, 2**53 - 1),
@@ -90,7 +90,7 @@ def test_what_python_writes_is_read_or_left(native: NativeNumbers, numbers: list
 @example([2**63])
 @example([10**19 - 1])
 def test_integers_that_fit_are_read(native: NativeNumbers, numbers: list[int]) -> None:
-    for code, low, high in (("q", -(2**63), 2**63 - 1), ("Q", 0, 10**19 - 1)):  # 20 digits are left
+    for code, low, high in (("q", -(2**63), 2**63 - 1), ("Q", 0, 10**19 - 1)):  # 20 digits are not read in C
         found = read(native, json.dumps(numbers), code)
         assert (found is not None) == all(low <= number <= high for number in numbers)
         assert found is None or found.tolist() == numbers
@@ -107,14 +107,14 @@ def test_an_integer_has_no_fraction(native: NativeNumbers, text: str, code: str)
     [("34028234663852886e22", True), ("34028235677973366e22", False), ("-34028235677973366e22", False)],
 )
 def test_the_largest_float32(native: NativeNumbers, text: str, is_read: bool) -> None:
-    """Half way from the largest to the next one, which would be infinity, is about 3.4028235677973366e38."""
+    """The midpoint between the largest float32 and the next step (infinity) is about 3.4028235677973366e38."""
     found = read(native, f"[{text}]", "f")
     assert found is None or abs(found.item()) == np.finfo(np.float32).max
     assert (found is not None) == is_read
 
 
 ZEROS = "0." + "0" * 1004
-"""An exponent may make up for them, and must not lose a digit where it cannot."""
+"""Leading zeros of a fraction. A matching exponent cancels them; otherwise no digit may be lost."""
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_many_values_are_left(native: NativeNumbers) -> None:
 
 
 def test_values_that_a_caller_has_chosen_to_share_a_slot_have_no_numbers(native: NativeNumbers) -> None:
-    """Each would be compared with all others, for 0.5 µs a number."""
+    """Each value would be compared with all others, at 0.5 µs per number."""
     bits = np.arange(0x3F000000, 0x3F000000 + (1 << 20), dtype=np.uint32)
     sharing = bits[bits * np.uint32(2654435761) >> 19 == 5].view(np.float32)
     assert 32 < len(sharing) <= 2048

@@ -1,4 +1,4 @@
-"""lightbox.offline is a part of nothing else: two lines outside of its folder name it, and no worker imports it."""
+"""lightbox.offline is independent: only two lines outside its folder name it, and no worker imports it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONTAINER = REPOSITORY / "container"
 
 
 def test_two_lines_elsewhere_name_it() -> None:
-    """Delete the folder and these lines, and all else is as it was."""
+    """Deleting the folder and these two lines removes the feature completely."""
     found = [
         (str(file.relative_to(CONTAINER)), line.strip())
         for file in sorted(CONTAINER.rglob("*.py"))

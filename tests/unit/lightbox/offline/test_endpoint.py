@@ -1,4 +1,4 @@
-"""lightbox predict against a server that refuses, hangs up and fails as a test says."""
+"""Run lightbox predict against a server that refuses requests, closes connections or fails, as each test sets."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ pytestmark = pytest.mark.extended
 
 Reply = tuple[int, dict[str, str], bytes]
 Answer = Callable[[bytes, int], Reply | None]
-"""Takes an image and how often it has come, this time included; None hangs up."""
+"""Takes an image and the number of times it was sent, including this one; None closes the connection."""
 
 
 class Endpoint:
-    """A server of /ping and /invocations; ``came`` counts how often each body was sent."""
+    """A server with /ping and /invocations; ``came`` counts the requests of each body."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -99,7 +99,7 @@ def run(folder: Path, url: str, *more: str, out: str = "out.jsonl") -> int:
 
 
 def results(folder: Path, out: str = "out.jsonl") -> dict[str, dict[str, Any]]:
-    """Return the rows of a target, or of the parts of one that is not finished."""
+    """Return the rows of a target, or of the parts of an unfinished one."""
     file = folder.parent / out
     files = [file] if file.exists() else sorted(file.with_name(f"{out}.parts").glob("part-*"))
     lines = [json.loads(line) for part in files for line in part.read_text().splitlines()]
@@ -139,7 +139,7 @@ def test_a_refused_image_comes_again_after_retry_after(photos: Path) -> None:
 
 
 def test_boto3_waits_for_what_the_container_refuses(photos: Path) -> None:
-    """SageMaker hands a container's 503 on as ModelError, status 424."""
+    """SageMaker returns a container's 503 as ModelError with status 424."""
     reply = {"OriginalStatusCode": 503, "OriginalMessage": "the queue is full", "Message": "503"}
     refusal = (424, {"x-amzn-ErrorType": "ModelError", "Retry-After": "1"}, json.dumps(reply).encode())
     with endpoint(lambda body, times: refusal if times == 1 else good(body)) as served:
@@ -160,7 +160,7 @@ def test_who_hangs_up_is_asked_again(photos: Path) -> None:
 
 
 def test_attempts_have_an_end(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A picture that is refused to the end has a row; those that nobody answers are left to the next run."""
+    """A picture that is refused every time gets a row. Pictures without a response wait for the next run."""
     with endpoint(lambda body, _: refuse("0") if body == b"a.jpg" else None) as served:
         assert run(photos, served.url, "--attempts", "2") == 1
     assert set(served.came.values()) == {2}
@@ -208,10 +208,10 @@ def test_nobody_there_any_more_ends_the_run(tmp_path: Path, capsys: pytest.Captu
         (folder / f"{number:03}.jpg").write_bytes(b"%d" % number)
     with endpoint(lambda body, _: None if int(body) >= 20 else good(body)) as served:
         assert run(folder, served.url, "--attempts", "1", "--concurrency", "2") == 1
-    # The last good one may end the first row of failures.
+    # The last successful response may interrupt the first series of failures.
     assert 30 <= len(served.came) <= 45
     assert "stopped: no response for 10 pictures in a row" in capsys.readouterr().err
-    # Failures that came before the last good one are rows; the others are sent again.
+    # Failures before the last success become rows; the next run sends the others again.
     rows = len(results(folder))
     assert 20 <= rows < 30
     with endpoint(good) as served:

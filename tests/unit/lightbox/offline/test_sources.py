@@ -1,4 +1,4 @@
-"""lightbox.offline.sources: each kind of source, and what is said of one that is broken or changes."""
+"""lightbox.offline.sources: each kind of source, and the errors for broken and changing sources."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PICTURES = {f"{number}.jpg": b"picture %d" % number * 50 for number in range(8)}
 
 
 def read(source: Source, done: set[str] | None = None) -> dict[str, bytes | str]:
-    """Read a source; return the content of each picture by its path, or the words of why it cannot be read."""
+    """Read a source; return the content of each picture by path, or the error if it is unreadable."""
     found = [
         (path, str(content) if isinstance(content, Exception) else content)
         for path, content in source.pictures(done or set())
@@ -111,7 +111,7 @@ def test_a_list_names_its_pictures(tmp_path: Path, key: str) -> None:
 
 
 def test_a_shard_that_is_cut_anywhere_gives_what_is_whole_and_a_sentence(tmp_path: Path) -> None:
-    """tarfile alone takes a header that is cut off for the end."""
+    """tarfile alone treats a truncated header as the end of the archive."""
     whole = write_shard(tmp_path / "whole.tar", PICTURES).read_bytes()
     last = whole.rstrip(b"\0")
     for size in range(0, len(last), 97):

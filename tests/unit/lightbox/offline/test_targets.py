@@ -1,4 +1,4 @@
-"""lightbox.offline.targets: each picture has one row, wherever a run is killed."""
+"""lightbox.offline.targets: each picture gets exactly one row, even if a run is killed at any point."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from support.s3_server import BUCKET, client, serving
 
 COUNT = 7
 MOST_EVENTS = 2000
-"""Of Python's audit hooks in one run, more than there are."""
+"""An upper bound for the audit events of one run."""
 
 
 class By(NamedTuple):
-    """Who answers."""
+    """The model that answers."""
 
     name: str | None = "cats"
     version: int | None = 3
@@ -40,13 +40,13 @@ class By(NamedTuple):
 
 
 def row(number: int, error: str | None = None) -> Row:
-    """A row with all that a file may stumble over."""
+    """Return a row with values that are hard for a file format: quotes, line breaks, None, NaN and non-ASCII."""
     response = None if error else json.dumps([number, 'a "quoted", text\r\nin two lines', None, float("nan"), "ü"])
     return Row(f"{number}, ü.jpg", response, "too_large" if error else None, error, "cats", 3, "openvino")
 
 
 def write(to: str, count: int = COUNT, part_rows: int = 2) -> None:
-    """Do what a run does, for rows that are not there yet."""
+    """Write the missing rows, as a run does."""
     with Target(to, By(), part_rows) as target:
         for number in range(count):
             if row(number).path not in target.done:
@@ -66,7 +66,7 @@ def found(to: str) -> list[Row]:
 
 
 def same(one: Row, other: Row) -> bool:
-    """Compare rows, NaN as equal."""
+    """Compare rows and treat NaN as equal."""
     texts = [None if it.response is None else repr(json.loads(it.response)) for it in (one, other)]
     return texts[0] == texts[1] and one._replace(response=None) == other._replace(response=None)
 
@@ -89,7 +89,7 @@ def test_rows_come_back_as_they_were(tmp_path: Path, ending: str) -> None:
 
 
 def killed_at(event: int, run: Callable[[], None]) -> bool:
-    """Run in a process that kills itself at the n-th event of Python's audit hooks; tell whether it came so far."""
+    """Run in a process that kills itself at its n-th audit event; return whether it reached that event."""
     child = os.fork()
     if not child:
         seen = 0
@@ -113,7 +113,7 @@ def killed_at(event: int, run: Callable[[], None]) -> bool:
 
 
 def test_killed_anywhere_it_goes_on_and_each_picture_has_one_row(tmp_path: Path, ending: str) -> None:
-    """A first run, which is killed; a second, which is killed too; and one for more pictures, as the source grows."""
+    """Kill a first run and a second run, finish, then repeat with more pictures as the source grows."""
     for event in range(1, MOST_EVENTS):
         to = f"{tmp_path}/{event}{ending}"
         was_killed = killed_at(event, lambda to=to: write(to))  # type: ignore[misc]
@@ -175,7 +175,7 @@ def test_a_target_is_of_one_model_and_of_one_run(tmp_path: Path, ending: str) ->
 
 
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
-    """And so are the parts of a run that was to write it."""
+    """The parts of the run that should write the file also stay."""
     for ending in FORMS:
         file = tmp_path / f"notes{ending}"
         with Target(str(file), By()) as target:
@@ -257,7 +257,7 @@ def test_two_runs_do_not_write_one_part(in_s3: dict[str, str]) -> None:
 
 
 def test_a_part_whose_answer_was_lost_is_there(in_s3: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """boto3 sends it again, and S3 refuses what is there already."""
+    """boto3 sends the part again, and S3 refuses it because it already exists."""
     send, lost = URLLib3Session.send, list[str]()
 
     def losing(self: URLLib3Session, request: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The account of large bodies: never more than there is room for, and nothing kept of what is gone."""
+"""The memory account of large bodies: it stays within the limit and releases the bodies of lost workers."""
 
 from __future__ import annotations
 

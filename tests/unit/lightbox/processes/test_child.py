@@ -1,4 +1,4 @@
-"""A child process and what it leaves behind when it ends."""
+"""Child processes and their leftovers."""
 
 from __future__ import annotations
 

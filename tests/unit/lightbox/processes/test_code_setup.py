@@ -1,4 +1,4 @@
-"""Making the user's code ready: each way in which an import or an installation can fail, in real processes."""
+"""Set up the user's code in real processes, with each failure of an import or an installation."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def handler(data, context): ...
 
 
 def test_the_process_that_starts_others_has_none_of_grpcs_handlers_of_a_fork() -> None:
-    """They can abort the child before it becomes another program."""
+    """These handlers can abort the child between fork and exec."""
     code = """
 import asyncio, os, sys, lightbox.cli, lightbox.processes.supervisor
 from lightbox.transports.model_status import ModelStatus

@@ -1,4 +1,4 @@
-"""Trying code while serving: each way in which an import can fail, in real processes."""
+"""Try code while serving, in real processes, with each failure of an import."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.extended
 
 @pytest.fixture
 def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PYTHONPATH", str(CONTAINER_DIR))  # as a worker has it
+    monkeypatch.setenv("PYTHONPATH", str(CONTAINER_DIR))  # as in a worker
     folder = tmp_path / "run"
     folder.mkdir()
     return folder
@@ -59,7 +59,7 @@ def test_code_that_cannot_be_used(tmp_path: Path, run_dir: Path, source: str, sa
     ],
 )
 def test_code_that_is_refused_by_its_import(tmp_path: Path, source: str, said: str) -> None:
-    """In this process: what is written down and the exit code give the sentence of a start, and of a load."""
+    """Runs in this process: the result file and the exit code produce the error of a start or a load."""
     planned = model(tmp_path / "code", source)
     result = tmp_path / "result.json"
     code = check(ServingPlan(models={"a": planned}, default_model="a", model_servers=()), result)
@@ -85,7 +85,7 @@ def test_code_that_does_not_end(tmp_path: Path, run_dir: Path, monkeypatch: pyte
     begun, wait = tmp_path / "begun", subprocess.Popen.wait
 
     def time_passes(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
-        """Stand in for a wait with a bound, which passes while the module is imported."""
+        """Replace a wait with a timeout: raise TimeoutExpired as soon as the import has begun."""
         if timeout is None:
             return wait(process)
         assert any(begun.exists() for _ in poll())

@@ -1,4 +1,4 @@
-"""What the children are told."""
+"""Command lines and configuration files of the child processes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_without_its_variable_the_model_server_is_not_told() -> None:
     ("environ", "sentence"),
     [
         ({}, ["listen 8080 ", "error_log stderr error;", "--log-level=info"]),
-        ({"SAGEMAKER_BIND_TO_PORT": "8501"}, ["listen 8501 "]),  # unopened
+        ({"SAGEMAKER_BIND_TO_PORT": "8501"}, ["listen 8501 "]),  # the port is not opened
         ({"SAGEMAKER_TFS_NGINX_LOGLEVEL": "warn"}, ["error_log stderr warn;"]),
         ({"SAGEMAKER_GUNICORN_LOGLEVEL": "warning"}, ["--log-level=warning"]),
         ({"SAGEMAKER_GUNICORN_WORKERS": "3"}, ["--workers=3"]),
@@ -120,7 +120,7 @@ def test_threads_take_the_place_of_any_worker_class(environ: dict[str, str], thr
 
 
 def test_idle_connections_are_kept(tmp_path: Path) -> None:
-    """Longer than the minute after which most load balancers close theirs."""
+    """Most load balancers close idle connections after a minute; nginx keeps them longer."""
     conf = render(load_settings({}), tmp_path, NOWHERE, 1 << 28)
     kept = {int(seconds) for seconds in re.findall(r"^ {4}keepalive_timeout (\d+)s;", conf, re.MULTILINE)}
     assert kept == {75}
@@ -161,7 +161,7 @@ RECORDED = (
     "1 model(s) did not become available: {{{name: m version: 1} due to error: "
     "DATA_LOSS: Can't parse /run/m/1/saved_model.pb as binary proto}, }"
 )
-"""As tensorflow_model_server 2.19.1 says it, but for the path."""
+"""The message of tensorflow_model_server 2.19.1, with another path."""
 
 
 def test_a_model_that_the_server_cannot_load_is_named_with_its_folder() -> None:

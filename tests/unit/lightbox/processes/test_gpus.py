@@ -1,4 +1,4 @@
-"""Several GPUs: model server i gets number i modulo how many there are."""
+"""Several GPUs: model server i uses GPU i modulo the number of GPUs."""
 
 from __future__ import annotations
 

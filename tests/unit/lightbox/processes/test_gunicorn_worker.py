@@ -1,4 +1,4 @@
-"""The worker's threads stay with a busy connection, and leave it when others wait for a thread."""
+"""A worker thread stays with a busy connection and leaves it when other connections wait for a thread."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_one_call_answers_the_requests_of_a_busy_connection(lingering: Lingering
         assert thread.is_alive()
         theirs.shutdown(socket.SHUT_WR)
         thread.join(PATIENCE)
-        assert results == [False]  # the caller has hung up
+        assert results == [False]  # the client has closed the connection
 
 
 @pytest.mark.parametrize(("others", "stopping", "ends"), [(0, True, True), (1, True, False), (0, False, False)])

@@ -1,4 +1,4 @@
-"""When /ping says 200: once the model has answered, a probe or a caller, and not while its server is away."""
+"""/ping returns 200 after the model has answered a probe or a request, and 503 while its server is down."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from support.patience import PATIENCE
 
 @pytest.fixture(autouse=True)
 def last_words_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no model server be away because this process stood still."""
+    """Prevent a pause of this process from marking a model server as down."""
     monkeypatch.setattr(health, "STALE_SECONDS", PATIENCE)
 
 
 class Worker:
-    """Answers every request with the status that it has at that moment, once it is not busy."""
+    """A worker that answers every request with its current status as soon as it is free."""
 
     def __init__(self) -> None:
         self.status = 503
@@ -53,7 +53,7 @@ class Worker:
 
 
 class Scene:
-    """A health over a real gRPC model server and a worker, and the /ping that callers see."""
+    """A Health with a real gRPC model server and a worker, and the /ping that clients see."""
 
     def __init__(self, folder: Path) -> None:
         self.server, self.worker = ScriptedServer(Reload("", [{}])), Worker()
@@ -80,7 +80,7 @@ class Scene:
         return (await get(self.ping, "/ping"))[0] == status
 
     async def saturation(self) -> str:
-        """Return the header of /ping's response."""
+        """Return the X-Lightbox-Saturation header of /ping's response."""
         reader, writer = await asyncio.open_unix_connection(self.ping.removeprefix("unix:"))
         writer.write(b"GET /ping HTTP/1.1\r\n\r\n")
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -92,7 +92,7 @@ class Scene:
         await until(lambda: self.pinged(status))
 
     async def stays_away(self, asked: Callable[[], int], times: int = 3) -> None:
-        """Wait until somebody has been asked some times more, /ping being 503 all the time."""
+        """Wait until the counter ``asked`` has grown by ``times``; /ping must return 503 all the time."""
         wanted = asked() + times
 
         async def enough() -> bool:
@@ -105,7 +105,7 @@ class Scene:
         return self.worker.asked
 
     def answer_somebody(self) -> None:
-        """What a worker does when it has answered."""
+        """Record an answered request, as a worker does."""
         context = RequestContext(PATIENCE)
         context.model = "net"
         self.answers.responded(FinishedRequest("id", "POST", "/invocations", "/invocations", 200, 1, 1, None, context))
@@ -203,7 +203,7 @@ def test_who_may_come_in_is_asked_before_whether_there_is_room(tmp_path: Path) -
 def test_many_ask_at_once(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         with ExitStack() as asking:
-            for _ in range(300):  # while the supervisor does something else
+            for _ in range(300):  # the supervisor is busy meanwhile
                 one = asking.enter_context(socket.socket(socket.AF_UNIX))
                 one.setblocking(False)
                 one.connect(scene.ping.removeprefix("unix:"))

@@ -1,4 +1,4 @@
-"""Which lines of a model server are logged, and what of them."""
+"""Filter and edit the log lines of a model server."""
 
 from __future__ import annotations
 

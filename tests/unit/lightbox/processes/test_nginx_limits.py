@@ -1,4 +1,4 @@
-"""What nginx bounds without a sidecar behind it: what it lets through is 503."""
+"""nginx's limits without a sidecar: a request that passes them returns 503."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def nginx(folder: Path) -> Iterator[int]:
 
 
 def statuses(port: int, path: str, times: int) -> list[int]:
-    """Return the statuses of requests that are sent at once on one connection."""
+    """Send pipelined requests on one connection; return their statuses."""
     one = f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
     last = f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:

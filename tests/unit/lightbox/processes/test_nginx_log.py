@@ -1,4 +1,4 @@
-"""Lines as nginx 1.22 writes them."""
+"""Log lines of nginx 1.22."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANSWER = (
 
 
 class Heard:
-    """What a log tells: the requests that nginx answered, and how many of its workers died."""
+    """Collect from a log the requests that nginx answered and the number of its dead workers."""
 
     def __init__(self, wanted: str = "error") -> None:
         self.lost = 0
@@ -41,7 +41,7 @@ class Heard:
         self.lost += 1
 
     def responded(self, request: FinishedRequest) -> None:
-        """Keep a request."""
+        """Record a request."""
         self.answered.append(request)
 
 

@@ -1,4 +1,4 @@
-"""Where nginx is not installed, a sentence names the one line that installs it on this system."""
+"""If nginx is not installed, the error shows the install command for this system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many threads TensorFlow gets for one operation."""
+"""TensorFlow's threads per operation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def set_binary(monkeypatch: pytest.MonkeyPatch, path: str | None, gpus: tuple[st
 
 
 def chosen(folder: Path, *layers: Layer, **environ: str) -> OpThreads:
-    """Return the choice for a model of each layer, where their newest versions count."""
+    """Return the choice for one model per layer; only the newest version of each counts."""
     models = []
     for number, layer in enumerate(layers):
         base = folder / f"net_{number}"

@@ -1,4 +1,4 @@
-"""Refusals that the supervisor writes: each form of each, and that no header of the question gets into an answer."""
+"""Error responses of the supervisor, in each form. Request headers never reach a response."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ REFUSALS = {
     "504": (504, "deadline_exceeded", "no answer came within 70 s"),
     "507": (503, "unavailable", "try again: as many requests as are allowed are in progress"),
 }
-"""By the status that nginx asks for: the caller's, the code, and how the sentence begins."""
+"""For each status that nginx requests: the client's status, the code, and the start of the message."""
 NEVER_MODEL_ERRORS = ("400", "404", "405", "414", "431")
 
 
 def ask(status: str, **sent: str) -> tuple[int, Message, bytes]:
-    """Return status, headers and body of what nginx is answered; headers are written with underscores."""
+    """Return status, headers and body of the response to nginx; pass headers with underscores."""
     given = {"X_Amzn_RequestId": "asked-1", "X_Lightbox_Request": "TRACE /x HTTP/1.1", **sent}
     question = {name.lower().replace("_", "-"): value for name, value in given.items()}
     head, _, body = refusal(SETTINGS, f"/refusal/{status}", question).partition(b"\r\n\r\n")

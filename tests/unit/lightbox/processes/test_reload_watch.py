@@ -1,4 +1,4 @@
-"""A model server in which a reload stands: which are ended, and which have their time before them."""
+"""Stuck reloads: end a model server when its reload takes too long."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 60.0
 
 
 class Server:
-    """A model server that tells of each model what it is said to, None for one that is away."""
+    """A model server that reports the states in ``says``; None means that it is down."""
 
     def __init__(self) -> None:
         self.says: list[str] | None = []
@@ -32,7 +32,7 @@ class Server:
 
 
 class World:
-    """Two model servers, and the watch of them."""
+    """Two model servers and their ReloadWatch."""
 
     def __init__(self, run_dir: Path) -> None:
         self.run_dir = run_dir
@@ -42,12 +42,12 @@ class World:
         self._watch = ReloadWatch(run_dir, self.servers, SECONDS, self.ended.append)  # type: ignore[arg-type]
 
     def begin(self) -> Callable[[], None]:
-        """Let a reload stand in the second server."""
+        """Begin a reload in the second server."""
         self._begun.append(begin(self.run_dir, 1, "load", "m", RequestContext(0)))
         return self._begun[-1]
 
     def look(self, *moments: float) -> list[int]:
-        """Look at some moments, in seconds; return which servers have been ended so far."""
+        """Run the watch at these times (in seconds); return the servers ended so far."""
         for moment in moments:
             asyncio.run(self._watch.look(moment))
         return self.ended

@@ -1,4 +1,4 @@
-"""Ports of a run: two that start at the same moment do not take the same."""
+"""Ports of a run: two runs that start at the same time use different ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said about the pixels of a model: each model here was written by Keras or TensorFlow."""
+"""The report about a model's pixel scaling. Keras or TensorFlow wrote each model of this module."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = ("unit", "tf", "torch", "caffe", "plain", "small", "resized", "variable"
 
 
 def save_all(folder: Path) -> None:
-    """Export a model of each kind as ``folder/NAME/1``, and beside it what becomes of a black and a white pixel."""
+    """Export a model of each kind as ``folder/NAME/1``, with its scaled black and white pixels beside it."""
     quiet_tensorflow()
     import keras
     import numpy as np
@@ -131,7 +131,7 @@ def test_a_graph_without_a_rescaling_layer_wants_a_scaling(zoo: Path, tmp_path: 
         f"{assumed}no rescaling layer was found in saved_model.pb, the image goes to Conv2D: few models"
     )
     file = tmp_path / "lightbox.json"
-    for scaling, pixels in (("unit", "0..1"), ("none", "0..255")):  # said by the user: no matter for a warning
+    for scaling, pixels in (("unit", "0..1"), ("none", "0..255")):  # set by the user: no warning
         file.write_text(json.dumps({"scaling": scaling}))
         assert said_of(zoo, "plain", tmp_path).startswith(
             f"scaling of plain: {scaling}, pixels {pixels} ({file}: scaling); no rescaling layer was found"
@@ -194,6 +194,6 @@ def test_damaged_metadata_says_nothing(zoo: Path, tmp_path: Path) -> None:
 
 
 def test_models_of_other_inputs_have_no_line(tmp_path: Path) -> None:
-    for name in ("image_mean", "half_plus_two"):  # uint8 pixels, and no image
+    for name in ("image_mean", "half_plus_two"):  # uint8 pixels; no image input
         copy_golden(name, tmp_path / name)
         assert said_of(tmp_path, name) == "None"

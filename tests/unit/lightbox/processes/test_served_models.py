@@ -1,4 +1,4 @@
-"""What a model server reads when it starts."""
+"""The model config that a model server reads at its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found wrong before a start, and what is left alone."""
+"""Checks before a start: problems, warnings and accepted settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def settings(root: Path, **environ: str) -> Settings:
 
 
 def problems_of(chosen: Settings) -> list[str]:
-    """What is found with what the features want."""
+    """Return the problems, including the needs of the features."""
     return find_problems(chosen, wants=wants(chosen))
 
 

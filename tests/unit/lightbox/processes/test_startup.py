@@ -1,4 +1,4 @@
-"""What is decided before the first child starts: where the code for all models lies."""
+"""Decisions before the first child starts, such as the folders of the shared code."""
 
 from __future__ import annotations
 

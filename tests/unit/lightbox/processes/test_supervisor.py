@@ -1,4 +1,4 @@
-"""The supervisor's stop shares out the seconds of LIGHTBOX_DRAIN_SECONDS; tests/e2e/test_stops.py runs whole stops."""
+"""A stop divides LIGHTBOX_DRAIN_SECONDS among the children; tests/e2e/test_stops.py runs complete stops."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ def test_a_stop_waits_for_children_as_long_as_the_drain_allows(seconds: int) -> 
     supervisor._children = [child(name) for name in ("nginx", "gunicorn", "model_server")]
     asyncio.run(Supervisor._stop_children(supervisor))
     assert len(allowed) == 3
-    assert seconds - 1800 < max(allowed) <= seconds  # a machine may stand still between two children
+    assert seconds - 1800 < max(allowed) <= seconds  # the machine may pause between two children

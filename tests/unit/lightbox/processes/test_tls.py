@@ -1,4 +1,4 @@
-"""Files of TLS: what is read of them, which are refused, and when a change is loaded."""
+"""TLS files: reading, refused files, and reloading after a change."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def identity(**variables: object) -> Identity | None:
 
 
 def refusal(**variables: object) -> list[str]:
-    """Return the sentences with which a start is refused."""
+    """Return the errors of a refused start."""
     with pytest.raises(TlsError) as refused:
         identity(**variables)
     return str(refused.value).splitlines()
@@ -142,7 +142,7 @@ def test_all_problems_are_told_at_once(folder: Path) -> None:
 def test_a_key_that_the_user_cannot_read_is_told_with_the_user(folder: Path) -> None:
     (folder / "tls.key").chmod(0)
     before = os.geteuid()
-    user = before or 65534  # root can read all; another user cannot even look into the folders of this test
+    user = before or 65534  # root can read all files; another user cannot list the folders of this test
     os.seteuid(user)
     try:
         said = refusal(CERT=folder / "tls.crt", KEY=folder / "tls.key")
@@ -193,7 +193,7 @@ def test_nginx_gets_a_copy_that_nobody_else_can_read(folder: Path, tmp_path: Pat
 
 
 class Watched:
-    """A watch of a folder, and how often it had nginx load anew."""
+    """A watch of a folder that counts the reloads of nginx."""
 
     def __init__(self, folder: Path) -> None:
         self.renewals = 0
@@ -203,7 +203,7 @@ class Watched:
         self.renewals += 1
 
     def looks(self, times: int = 2) -> str:
-        """Return whose certificate nginx is to have after so many looks."""
+        """Run the watch ``times`` times; return the subject of the certificate that nginx should use."""
         for _ in range(times):
             self._watch.look()
         assert self._watch.identity is not None

@@ -1,4 +1,4 @@
-"""Versions on a real disk: folders that go away and come back, and what a new version is held for."""
+"""Versions on a real disk: folders that disappear and return, and the reasons to hold a new version."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ NAMES = [f"class {number}" for number in range(10)]
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    """A model of images with ten classes and their names; versions 2 and 3 are not there yet."""
+    """Export version 1 of an image model with ten named classes."""
     (tmp_path / "shown").mkdir()
     folder = tmp_path / "models" / "m"
     (folder / "code").mkdir(parents=True)
@@ -126,7 +126,7 @@ def pictures(tmp_path: Path) -> Path:
 
 
 def beside(folder: Path, labels: bool = True, default: str = "m", allows: bool = False, **environ: str) -> VersionLinks:
-    """Return what is around the model as a start with version 1 leaves it."""
+    """Return the version links of the model after a start with version 1."""
     labelled = ModelOptions(labels=tuple(NAMES) if labels else None)
     options = labelled.model_copy(update={"model_changes": "allow"}) if allows else labelled
     code = (folder / "code",)
@@ -180,7 +180,7 @@ def test_code_in_a_versions_folder_is_found_while_serving_too(pictures: Path) ->
 def test_what_takes_no_image_any_more_is_held_unless_changes_are_allowed(pictures: Path) -> None:
     around, allowed = beside(pictures), beside(pictures, allows=True)
     export_classes(pictures, 2, 10, flat=True)
-    shutil.rmtree(pictures / "1")  # what it took is remembered
+    shutil.rmtree(pictures / "1")  # its inputs are remembered
     assert misfit(around, 2) == (
         "signature 'serving_default': expected an image, as image (uint8 [-1,8,8,3]) of version 1, "
         'got image (uint8 [-1,192]); the option "model_changes": "allow" serves such a version'

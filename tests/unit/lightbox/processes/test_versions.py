@@ -1,4 +1,4 @@
-"""Which versions the model servers see and which answer, whatever the order in which files come and go."""
+"""Versions that the model servers see and that answer, for files that appear and disappear in any order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.versions_world import BROKEN_GRAPH, CUT, LOADED_AT_ONCE, OTHER, SLO
 
 
 def until_loaded() -> int:
-    """Looks after which a version that is whole answers: two of ours, one of the server's, and its load."""
+    """Return the looks until a complete version answers: two of the watch, one of the server, and its load."""
     return 2 + 1 + LOADED_AT_ONCE
 
 
@@ -295,7 +295,7 @@ def test_some_whole_version_answers_whatever_happens(
         for _ in range(looks):
             world.look()
             assert {server.loaded[world.answering] for server in world.servers} == {WHOLE}
-    world.look(60)  # then nothing happens any more
+    world.look(60)  # no further change follows
     assert {server.loaded[world.answering] for server in world.servers} == {WHOLE}
     served = {version for version, content in world.shown.items() if content == WHOLE}
     assert served == world.visible == set(world.published[-1])

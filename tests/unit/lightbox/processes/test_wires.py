@@ -1,4 +1,4 @@
-"""Which wires there are, and which ports are open for what reason."""
+"""The available wires (REST, gRPC, local), and the reason for each open port."""
 
 from __future__ import annotations
 
