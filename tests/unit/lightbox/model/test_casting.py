@@ -1,4 +1,4 @@
-"""A number that does not fit a tensor's dtype gets the same error in every request format."""
+"""A number that does not fit a tensor's dtype gets the same error from each request format and from a handler."""
 
 from __future__ import annotations
 

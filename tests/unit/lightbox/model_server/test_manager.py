@@ -67,7 +67,7 @@ def files() -> Files:
 
 @pytest.fixture
 def manager(files: Files) -> Iterator[Manager]:
-    """Return a manager with a watched condition."""
+    """Return a manager whose condition ``changed`` is a Watched."""
     manager = Manager(files, LoadPolicy(max_retries=0))  # type: ignore[arg-type]
     manager.changed = Watched()
     yield manager
