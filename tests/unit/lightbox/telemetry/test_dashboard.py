@@ -1,4 +1,4 @@
-"""The dashboard and the page about metrics name metrics that there are, and all of them."""
+"""The dashboard and the metrics page name every existing metric, and no others."""
 
 from __future__ import annotations
 

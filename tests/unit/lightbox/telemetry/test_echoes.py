@@ -1,4 +1,4 @@
-"""No error body gives a caller's words back at length, wherever they stood in the request."""
+"""No error body repeats long text of the caller, whichever part of the request contained it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def client() -> FlaskClient:
 
 
 def echoed(body: str, text: str) -> int:
-    """Return how many bytes of the caller's text the answer's message holds: its first letters, or one piece of it."""
+    """Return how many bytes of the caller's text the error message contains, as single letters or as one piece."""
     parsed = json.loads(body)
     message = parsed.get("error") or parsed["OriginalMessage"]
     letters = sum(len(letter.encode()) for letter in message if letter == text[0])

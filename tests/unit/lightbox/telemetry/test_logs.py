@@ -1,4 +1,4 @@
-"""Log lines stay lines, whatever is in them."""
+"""Log output keeps its line structure, whatever the messages contain."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def test_several_lines_become_several_entries(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_line_and_its_end_are_written_at_once() -> None:
-    """As the image is set, Python writes at once what it is given: nothing of others may come before the line's end."""
+    """With PYTHONUNBUFFERED, as in the image, each write is a system call: a line and its newline must be one write."""
     script = "from lightbox.telemetry.logs import log; log('one\\ntwo')"
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # each system call is a message of its own
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # one message per system call
     with ours, theirs:
         environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
         subprocess.run([sys.executable, "-c", script], env=environ, stderr=theirs.fileno(), check=True)
@@ -171,7 +171,7 @@ threads = [threading.Thread(target=throw) for _ in range(4)]
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_no_line_splits_the_records_of_workers_that_fail_at_once(as_json: bool) -> None:
-    """A record is longer than what the kernel keeps together, and the reader is slower than the writers."""
+    """Each record is longer than an atomic write to a pipe, and the reader is slower than the writers."""
     receive, send = os.pipe()
     code = THROW.format(as_json=as_json)
     workers = [

@@ -1,4 +1,4 @@
-"""What workers count, each in a process of its own as gunicorn has them."""
+"""The metrics of workers, each in a separate process as under gunicorn."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_models_that_come_and_go_do_not_make_series_for_ever(tmp_path: Path) -> 
     worker(tmp_path, f"for n in range({3 * MOST_MODELS}): answer(f'later-{{n}}')")
     text = exposition(tmp_path, ProcessFacts(True, {})).decode()
     counts = [row for row in text.splitlines() if row.startswith("lightbox_requests_total{")]
-    assert len(counts) == MOST_MODELS  # "cats" has none; the others share one
+    assert len(counts) == MOST_MODELS  # "cats" has no row; the models over the limit share one
     assert sum(float(row.rpartition(" ")[2]) for row in counts) == 6 * MOST_MODELS
 
 
@@ -174,7 +174,7 @@ def answer(status=200, version=3, method="POST"):
 def test_the_predictions_of_a_version_are_counted_over_all_processes(tmp_path: Path) -> None:
     assert set(read_counts(tmp_path, "cats", 3).values()) == {0}
     began = time.time_ns() // 1_000_000
-    # The first two run at once and have a row each; the third has the row of one that has ended.
+    # The first two run at once and have a row each; the third reuses the row of an ended process.
     with subprocess.Popen(
         [sys.executable, "-c", f"{VERSIONS}answer(); print(flush=True); input()", tmp_path],
         env=ENVIRON,

@@ -1,4 +1,4 @@
-"""One number for all processes: 0 is idle, 1 is when callers wait."""
+"""One number for all processes: 0 when idle, 1 when requests wait."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LONG = 1000.0
 
 
 def worker(run_dir: Path, requests: int) -> subprocess.Popen[str]:
-    """Start a process that has so many requests."""
+    """Start a process with this many requests in progress."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, run_dir, str(requests)],
         env=os.environ | {"PYTHONPATH": str(CONTAINER)},
@@ -99,7 +99,7 @@ def test_it_is_smoothed_and_does_not_remember_how_far_beyond_full_it_was(tmp_pat
 def test_short_requests_count_by_the_time_they_take(tmp_path: Path) -> None:
     watch, now = Saturation(tmp_path, slots=1), time.monotonic()
     tell = RequestTable(tmp_path).claim()
-    for tick in range(600):  # one moment in three
+    for tick in range(600):  # busy in one tick of three
         tell(int(tick % 3 == 0), 0)
         watch.sample(now + tick * saturation.SAMPLE_SECONDS)
     assert watch.value == pytest.approx(1 / 3, abs=0.02)
@@ -126,5 +126,5 @@ def test_the_edge_counts_those_who_wait_as_those_who_work(tmp_path: Path) -> Non
         opened.set()
         for request in asked:
             request.result()
-    ask(**{RECEIVED_HEADER: "1"})  # refused: its time has passed
+    ask(**{RECEIVED_HEADER: "1"})  # refused: its deadline has passed
     assert settled(watch, now + LONG * next(times)) == 0

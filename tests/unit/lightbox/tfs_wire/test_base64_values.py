@@ -35,7 +35,7 @@ def test_malformed_base64(text: str) -> None:
 
 
 def slowly(text: str) -> bytes | None:
-    """Decode digit by digit; None for what is no base64."""
+    """Decode digit by digit; return None for invalid base64."""
     digits = "".join(character for character in text if character not in " \t\n\v\f\r")
     digits, count = digits.rstrip("="), len(digits)
     padding, missing = count - len(digits), -len(digits) % 4

@@ -1,4 +1,4 @@
-"""Modules made from descriptors beside those of the installed packages."""
+"""Modules made from descriptors, compared with those of the installed packages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(json.dumps({
 
 
 def described(tmp_path: Path, modules: list[str], *hidden: str) -> Mapping[str, Mapping[str, Any]]:
-    """The kind of each name of modules, and what it describes."""
+    """Return the kind of each name in these modules, and the protobuf type it describes."""
     environ = os.environ | other_packages(tmp_path / "reports", *hidden)
     environ["PYTHONPATH"] += f"{os.pathsep}{CONTAINER}"
     command = [sys.executable, "-P", "-c", TELL, *modules]
@@ -60,7 +60,7 @@ def test_modules_have_what_the_installed_ones_have(tmp_path: Path) -> None:
 
 
 class Channel:
-    """Takes the calls that a client is made of."""
+    """Records the calls that a client registers."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any, Any]] = []

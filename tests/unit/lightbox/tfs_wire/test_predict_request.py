@@ -1,4 +1,4 @@
-"""A PredictRequest is read without a copy of its tensors, however it is laid out."""
+"""A PredictRequest with any layout is read without copying its tensors."""
 
 from __future__ import annotations
 

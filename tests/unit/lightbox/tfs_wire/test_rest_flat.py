@@ -1,4 +1,4 @@
-"""Long bodies of one array: read as the readers of lists read them, or left to those."""
+"""Long bodies with one array: the flat reader gives the list readers' result, or leaves the body to them."""
 
 from __future__ import annotations
 

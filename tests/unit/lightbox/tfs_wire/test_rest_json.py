@@ -1,4 +1,4 @@
-"""REST bodies both ways: exactness, the quick path against the walk, and what every reader must agree on."""
+"""REST bodies in both directions: exactness, the fast path against the full walk, and rules for every reader."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_deep_nesting_is_refused_or_read(body: bytes) -> None:
 
 
 def test_a_quote_that_is_never_closed_takes_no_time() -> None:
-    """With "Inf" in the text its strings are looked through, escaped quotes by the million among them."""
+    """The reader scans the strings of a text that contains "Inf". This one has a million escaped quotes."""
     assert error(b'["Inf", "' + b'\\"' * 1_000_000).startswith("JSON Parse error: Unterminated string")
 
 

@@ -20,14 +20,14 @@ pytestmark = pytest.mark.extended
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 NUMBERS = [row for row in range(1, 31) if dtypes.info(row) is not None]
-# make_tensor_proto and make_ndarray do not know these, or only one way.
+# make_tensor_proto and make_ndarray support these in one direction at most.
 ONLY_OURS = {dtypes.DT_STRING}
 SHAPES = npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 LIMIT = settings(max_examples=40, deadline=None)
 
 
 def arrays(number: int) -> st.SearchStrategy[np.ndarray[Any, Any]]:
-    """Arrays of a dtype with any bits at all."""
+    """Arrays of a dtype with arbitrary bits."""
     dtype = dtypes.numpy_dtype(number)
     if number == dtypes.DT_STRING:
         return npst.arrays(object, SHAPES, elements=st.binary(max_size=5))
@@ -82,7 +82,7 @@ def test_tensorflow_reads_what_we_write(number: int) -> None:
     @LIMIT
     @given(arrays(number))
     def check(array: np.ndarray[Any, Any]) -> None:
-        # make_ndarray takes one value for a scalar to broadcast, and an empty field for zeros.
+        # make_ndarray broadcasts a single value, and reads an empty field as zeros.
         for as_content in (False, True):
             found = tf.make_ndarray(message(array, as_content))
             assert same(one_nan(np.asarray(found).astype(array.dtype, copy=False)), one_nan(array))

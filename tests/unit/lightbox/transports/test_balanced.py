@@ -1,4 +1,4 @@
-"""Several model servers behind one transport: who is away or has not loaded a version yet is passed over."""
+"""Several model servers behind one transport: it skips those that are away or have not loaded the version yet."""
 
 from __future__ import annotations
 

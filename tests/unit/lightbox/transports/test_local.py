@@ -1,4 +1,4 @@
-"""The local wire: what it does when its other end is away, stuck, full, stopping, or another one than before."""
+"""The local transport when its server is away, stuck, full, stopping, or replaced by another one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def transport(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalTransport]:
-    """A transport whose gRPC answers 7."""
+    """A local transport whose gRPC fallback returns 7."""
 
     def send(_: GrpcTransport, __: bytes, ___: SignatureSpec, context: RequestContext) -> bytes:
         context.transport = "grpc"
@@ -76,7 +76,7 @@ def transport(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalTran
 
 
 class Brief(RequestContext):
-    """Leaves a call 0.3 s from wherever it is, however long it took to come there."""
+    """A context that always has 0.3 s left, at each step of a call."""
 
     def remaining(self) -> float:
         return 0.3
@@ -85,7 +85,7 @@ class Brief(RequestContext):
 def asked(
     transport: LocalTransport, size: int = 3, context: RequestContext | None = None
 ) -> tuple[str | None, list[float]]:
-    """Return the wire of a call, and what it answered."""
+    """Return the transport of a call and its result."""
     context = context or RequestContext(PATIENCE)
     found = transport.predict(call(size), context)["y"]
     assert not (found.size and found.flags.writeable)
@@ -205,7 +205,7 @@ def test_another_program_at_the_socket_gets_no_request(path: Path, transport: Lo
 
 
 def held() -> tuple[threading.Event, threading.Event, Predict]:
-    """Return a model's work with what tells that it has begun, and what lets it end."""
+    """Return an event that a predict function sets at its start, an event that it waits for, and the function."""
     entered, leave = threading.Event(), threading.Event()
 
     def predict(request: memoryview, seconds: float) -> bytes:
@@ -262,7 +262,7 @@ def test_a_stuck_server_is_waited_for_until_the_deadline(
         accepted = pool.submit(listener.accept)
 
         def greet() -> None:
-            with suppress(OSError):  # the call may have given up
+            with suppress(OSError):  # the call may be over already
                 accepted.result()[0].sendall(greeting)
 
         context = Brief(0.3)
@@ -283,7 +283,7 @@ def test_after_a_deadline_the_next_call_gets_its_own_answer(path: Path, transpor
         return doubled(request, seconds)
 
     with serving(path, predict) as server:
-        assert asked(transport) == DOUBLED  # so there is a connection, and the next call gets to the server in any case
+        assert asked(transport) == DOUBLED  # opens a connection: the next call then reaches the server
         with pytest.raises(DeadlineExceeded):
             asked(transport, 5, Brief(0.3))
         assert any(len(allowed) == 2 for _ in poll())
@@ -320,7 +320,7 @@ def test_of_two_servers_the_one_that_is_there_answers(tmp_path: Path, monkeypatc
     monkeypatch.setattr(GrpcTransport, "send", away)
     transports = [LocalTransport(tmp_path / name, "127.0.0.1:1") for name in "ab"]
     balanced = BalancedTransport(transports)
-    for name in "aba":  # each is once the one that has gone away
+    for name in "aba":  # each server goes away once
         with serving(tmp_path / name):
             for _ in range(4):
                 assert balanced.predict(call(), RequestContext(PATIENCE))["y"].tolist() == [0.0, 2.0, 4.0]

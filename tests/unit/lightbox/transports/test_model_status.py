@@ -1,4 +1,4 @@
-"""What model servers tell of versions: one answer for both clients, and one rule for what a load has come to."""
+"""The status of versions on model servers: both clients return the same, and one rule gives the result of a load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as JSON for the model server: looked up or written one by one, the text is the same."""
+"""Numbers as JSON for the model server: a table and one-by-one formatting give the same text."""
 
 from __future__ import annotations
 

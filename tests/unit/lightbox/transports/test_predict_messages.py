@@ -1,4 +1,4 @@
-"""The hand-written wire of Predict against TensorFlow's own messages and conversions."""
+"""The hand-written Predict messages against TensorFlow's own messages and conversions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_numbers_from_tensorflow_are_read_unchanged(array: Array, typed: bool) -
 
 
 def as_typed_field(array: Array, proto: Any) -> Any:
-    """The same tensor as the real server writes it: its numbers in the field of their type."""
+    """Return the tensor in the real server's form: its numbers are in the field of their type."""
     typed = type(proto)()
     typed.CopyFrom(proto)
     typed.ClearField("tensor_content")

@@ -1,4 +1,4 @@
-"""The REST wire asks by rows where it can, by columns where a model has no rows, and gets the same arrays."""
+"""The REST transport sends rows where it can, and columns for models without rows. The arrays are the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Shape = tuple[int | None, ...] | None
 
 @contextmanager
 def served(run: Run, dtype: int = dtypes.DT_FLOAT) -> Iterator[tuple[RestTransport, list[str]]]:
-    """Serve a model with the wire's own reader and writer; yield a transport to it and the forms it was asked in."""
+    """Serve a model with the REST reader and writer; yield a transport to it and the form of each request."""
     forms: list[str] = []
 
     def answer(body: bytes) -> tuple[int, bytes]:
@@ -93,9 +93,9 @@ def test_a_model_whose_outputs_have_no_rows_in_common_is_asked_by_columns_from_t
     ("x", "shape", "others"),
     [
         (np.float32(1), (None,), {}),  # the input has no rows
-        (np.zeros((0, 2), np.float32), (None,), {}),  # no row
-        (np.ones(2, np.float32), (), {}),  # a bare number comes back
-        (np.ones(2, np.float32), None, {}),  # anything may come back
+        (np.zeros((0, 2), np.float32), (None,), {}),  # zero rows
+        (np.ones(2, np.float32), (), {}),  # the output is a bare number
+        (np.ones(2, np.float32), None, {}),  # the output's shape is unknown
         (np.ones(2, np.float32), (None,), {"z": (7,)}),
     ],
 )

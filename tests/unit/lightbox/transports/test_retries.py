@@ -1,4 +1,4 @@
-"""A call that provably did not run is sent again within its deadline; one that may have run is not."""
+"""A call that provably did not run is retried within its deadline. A call that may have run is not."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ LOCAL: list[LocalTransport] = []
 
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have the sockets of the local wire in the test's folder, and close those that the test has opened."""
+    """Put the sockets of the local transport in the test's folder, and close the test's connections."""
     monkeypatch.chdir(tmp_path)
     yield
     while LOCAL:
-        for connection in LOCAL.pop()._idle:  # gRPC's threads may still look at the channel: it stays
+        for connection in LOCAL.pop()._idle:  # the channel stays open: gRPC's threads may use it
             connection.close()
 
 
 def socket_of(port: int) -> Path:
-    """Return where a server whose gRPC is at ``port`` has the local wire."""
+    """Return the local socket of the server with gRPC at ``port``."""
     return Path(f"{port}.sock")
 
 
@@ -63,7 +63,7 @@ def transport(wire: str, port: int, **options: float) -> Transport:
 
 @contextmanager
 def answering(wire: str, port: int, calls: list[str], die: bool = False) -> Iterator[None]:
-    """Serve predict at a port; note each call, and go away in the middle of it if it is to ``die``."""
+    """Serve predict at a port and record each call; with ``die``, drop the connection during the call."""
     with {"grpc": grpc_server, "local": local_server, "rest": rest_server}[wire](port, calls, die):
         yield
 
@@ -124,7 +124,7 @@ LOOKS = {"grpc": 2, "local": 3, "rest": 2}
 
 
 class Refused(RequestContext):
-    """Begins to serve once the call has been refused."""
+    """A context that starts the server after the call's first tries are refused."""
 
     def __init__(self, looks: int, serve: Callable[[], object]) -> None:
         super().__init__(PATIENCE)

@@ -1,4 +1,4 @@
-"""What a model server's RESOURCE_EXHAUSTED means: a queue that is full, or a model that has no memory."""
+"""A model server's RESOURCE_EXHAUSTED has two meanings: a full queue, or a model without memory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ EXPECTED = {
     "UNAVAILABLE": "unavailable",
     "CANCELLED": "unavailable",
     "RESOURCE_EXHAUSTED": "unavailable",
-    # What a model server has no business to say, and what only a failing graph says.
+    # Statuses that a model server should not send, and statuses that only a failing graph causes.
     **dict.fromkeys(("UNKNOWN", "ALREADY_EXISTS", "PERMISSION_DENIED", "UNAUTHENTICATED"), "model_failed"),
     **dict.fromkeys(("FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED"), "model_failed"),
     **dict.fromkeys(("INTERNAL", "DATA_LOSS"), "model_failed"),

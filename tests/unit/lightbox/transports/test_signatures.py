@@ -1,4 +1,4 @@
-"""Which version a request gets that names none, and whether a version may take its place."""
+"""Which version answers a request without a version, and whether a new version may replace it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_model_that_no_input_can_be_given_is_not_well() -> None:
 
 
 def prove(old: Function, new: Function, spec: SignatureSpec | None = None) -> None:
-    """Probe version 2 where version 1 answers."""
+    """Probe version 2 while version 1 answers."""
     transport = serving((half(1), old), (spec or half(2), new))
     probe_version("net", 2, transport, Signatures(lambda model: [1]), RequestContext(PATIENCE))
 

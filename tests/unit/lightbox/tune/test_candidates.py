@@ -1,4 +1,4 @@
-"""What is tried on which settings."""
+"""The candidates that the search tries for given settings."""
 
 from __future__ import annotations
 

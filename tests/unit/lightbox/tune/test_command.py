@@ -1,4 +1,4 @@
-"""What ``lightbox tune`` starts its stacks with."""
+"""The environment in which ``lightbox tune`` starts its stacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.models import copy_golden
 
 
 def served(models: Path, name: str) -> ModelOnDisk:
-    """Return what a start would find that serves one of the models alone."""
+    """Return the model that a start finds when it serves only this model."""
     settings = load_settings({"LIGHTBOX_MODEL_DIR": str(models)})
     found, default = plan_models(load_settings(environ_of_one_model(plan_models(settings)[0][name], settings)))
     assert list(found) == [default] == [name]

@@ -1,4 +1,4 @@
-"""The load generator, against a small server of its own."""
+"""The load generator, against a small local server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(self.answer)
 
     def log_request(self, code: object = "-", size: object = "-") -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What is printed in the end."""
+"""The report that ``lightbox tune`` prints at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search, on a measurer whose clock is made up and whose candidates are as good as the test says."""
+"""The search, with a measurer that has a fake clock and candidates of known gain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Gain = Callable[[Candidate, Goal], float]
 
 
 class FakeMeasurer:
-    """A machine that becomes slower and slower, with noise of some per cent in every figure."""
+    """A machine that slows down over time, with noise of a few per cent in every figure."""
 
     def __init__(self, gain: Gain, seconds: float = 120.0, noise: float = 0.05, seed: int = 0) -> None:
         self._gain = gain
@@ -68,7 +68,7 @@ def nothing_helps(candidate: Candidate, goal: Goal) -> float:
 
 
 def two_help_throughput(candidate: Candidate, goal: Goal) -> float:
-    """One change helps both goals, another only throughput, a third does harm."""
+    """One change improves both goals, another only throughput, and a third makes both worse."""
     gain = {INTRA: (1.2, 1.3), WORKERS: (1.0, 1.2), THREADS: (0.8, 0.5), INTER: (1.0, 1.0)}
     return math.prod(gain[Candidate((change,))][BOTH.index(goal)] for change in candidate.changes)
 
@@ -86,7 +86,7 @@ def test_the_best_is_found_for_each_goal_on_a_machine_that_drifts(seed: int) -> 
 
 def test_what_makes_no_difference_is_not_recommended() -> None:
     recommended = [run(FakeMeasurer(nothing_helps, noise=0.1, seed=seed)).best for seed in range(40)]
-    assert sum(map(len, recommended)) <= 2  # of 80, each with a chance of 5 % at most
+    assert sum(map(len, recommended)) <= 2  # of 80, each with a probability of 5 % at most
 
 
 def test_what_brings_nothing_beside_another_is_left_out() -> None:

@@ -1,4 +1,4 @@
-"""The made-up photograph."""
+"""The synthetic photograph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rounds tell about a candidate."""
+"""The gain and the error that rounds give for a candidate."""
 
 from __future__ import annotations
 

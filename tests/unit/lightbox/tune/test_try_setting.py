@@ -1,4 +1,4 @@
-"""What measuring is expected to take: rounds have a least length, however quick the machine."""
+"""The estimated time of a measurement: rounds have a minimum length, even on a fast machine."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ NOW = 1000.0
 
 @pytest.fixture(autouse=True)
 def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is reckoned does not depend on how long reckoning takes."""
+    """Stop the clock, so that the estimate does not depend on its own run time."""
     monkeypatch.setattr("lightbox.tune.try_setting.time", SimpleNamespace(monotonic=lambda: NOW))
 
 
 class LoadOf:
-    """A stack whose requests take ``call`` seconds, as many at once as there are clients."""
+    """A stack whose requests take ``call`` seconds. It serves all clients in parallel."""
 
     def __init__(self, call: float, clients: int) -> None:
         self._call = call
@@ -42,14 +42,14 @@ class LoadOf:
 
 
 class Unstarted(StackMeasurer):
-    """Starts no candidate: each trial has no rounds."""
+    """A measurer that starts no candidate: each trial has zero rounds."""
 
     def measure(self, candidate: Candidate, goals: Sequence[Goal], rounds: int) -> Trial:
         return Trial(candidate, {goal: [] for goal in goals})
 
 
 def measurer(call: float, seconds: float, start_seconds: float = 0.0, clients: int = 8) -> StackMeasurer:
-    """Return one with ``seconds`` left, whose baseline has started in ``start_seconds``."""
+    """Return a measurer with ``seconds`` left, whose baseline took ``start_seconds`` to start."""
     load = cast(Load, LoadOf(call, clients))
     return Unstarted({}, Request(b"", clients), NOW + seconds, cast(Stack, None), load, start_seconds)
 
@@ -64,7 +64,7 @@ def test_the_least_time_that_may_be_given_never_suffices(call: float) -> None:
 def test_what_is_said_to_be_needed_suffices(call: float) -> None:
     with pytest.raises(TooLittleTime) as caught:
         search(measurer(call, LEAST_SECONDS), SINGLES, lambda step, trial: None)
-    # A second more: sums are rounded.
+    # One second more, because sums are rounded.
     found = search(measurer(call, LEAST_SECONDS + caught.value.seconds + 1), SINGLES, lambda step, trial: None)
     assert [trial.candidate for trial in found.screens] == SINGLES
 
@@ -76,6 +76,6 @@ def test_slow_requests_and_slow_starts_need_more_time() -> None:
         return caught.value.seconds
 
     quick = missing(1e-9, 0.0)
-    # A trial for each goal and one for both, with 6, 6 and 1 rounds: 15 calls and more for each round of both.
+    # One trial for each goal and one for both, with 6, 6 and 1 rounds: at least 15 calls for each round of both.
     assert missing(1.0, 0.0) > quick + 50
     assert missing(1e-9, 30.0) == pytest.approx(quick + 90, abs=10)

@@ -1,4 +1,4 @@
-"""AWS's handler API through the app: what a handler sees, what it may answer, what its JSON is answered."""
+"""AWS's handler API through the app: a handler's arguments, its return values, and the responses to its JSON."""
 
 from __future__ import annotations
 

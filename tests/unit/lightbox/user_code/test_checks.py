@@ -1,4 +1,4 @@
-"""What is refused at start, each with a sentence that names the file and what to change."""
+"""Code that Lightbox refuses at start. Each error names the file and the change to make."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INPUT, OUTPUT, HANDLER = AWS.format("input_handler"), AWS.format("output_handler
         ("def preprocess(request): ...", ["preprocess"]),
         ("def postprocess(o, r, *, extra=1): ...", ["postprocess"]),
         ("def preprocess(request): ...\ndef postprocess(*both): ...", ["preprocess", "postprocess"]),
-        # A helper may have one of our names.
+        # A helper may have the name of a function of the API.
         ("def preprocess(x): return x\ndef handler(d, c): return preprocess(d), 'a/b'", ["handler"]),
         ("def preproces(x): ...\ndef preprocess(r): return preproces(r)", ["preprocess"]),
         (HANDLER + "def preproces(x): ...\n", ["handler"]),

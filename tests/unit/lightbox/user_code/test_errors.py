@@ -1,4 +1,4 @@
-"""What a handler raises: ours as raised, anything else 500, and the worker lives on."""
+"""Errors of a handler: Lightbox's errors stay as raised, others become 500, and the worker keeps running."""
 
 from __future__ import annotations
 

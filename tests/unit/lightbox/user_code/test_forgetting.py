@@ -1,4 +1,4 @@
-"""What is left of a model's code when the model has gone: nothing that its next load would use."""
+"""Removing a model removes all of its code that its next load would use."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_model_of_the_name_that_lies_elsewhere_has_its_own(tmp_path: Path) -> 
 
 
 class Gate(ModuleType):
-    """What a module imports that takes as long as the test likes."""
+    """A module that blocks its importer until the test opens it."""
 
     def __init__(self) -> None:
         super().__init__("gate")
@@ -139,7 +139,7 @@ class Gate(ModuleType):
 def importing(
     code: UserCode, wanted: PlannedModel, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Gate, Future[Any]]]:
-    """Have a thread in the middle of an import, until the gate is opened."""
+    """Keep a thread in the middle of an import until the gate opens."""
     gate = Gate()
     monkeypatch.setitem(sys.modules, "gate", gate)
     with ThreadPoolExecutor(1) as pool:

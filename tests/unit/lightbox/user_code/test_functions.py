@@ -1,4 +1,4 @@
-"""Which API a module has, as far as its text tells."""
+"""How the API of a module is detected from its source text."""
 
 from __future__ import annotations
 

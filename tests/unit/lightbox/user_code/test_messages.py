@@ -1,4 +1,4 @@
-"""TensorFlow's messages in a user's code, wherever they come from."""
+"""TensorFlow's messages in user code, whichever package provides them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print(hasattr(predict_pb2, "__file__"), hasattr(tensor_pb2, "__file__"))
 
 
 def printed(tmp_path: Path, *hidden: str) -> list[str]:
-    """What the script prints where packages are missing."""
+    """Return the lines that the script prints without these packages."""
     environ = os.environ | other_packages(tmp_path / "reports", *hidden)
     environ["PYTHONPATH"] += f"{os.pathsep}{CONTAINER}"
     command = [sys.executable, "-P", "-W", "ignore", "-c", SCRIPT]

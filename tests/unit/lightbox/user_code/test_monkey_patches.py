@@ -1,4 +1,4 @@
-"""A handler that patches its process, as under AWS's gevent workers, leaves the worker's threads as they are."""
+"""A handler's monkey patches, made for AWS's gevent workers, do not change the worker's threads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ print(functions["handler"](None, None))
 
 
 def load(file: Path) -> str:
-    """Load a handler in a process of its own, whose threads must go on; return what it printed."""
+    """Load a handler in a separate process, whose threads must keep running; return the output."""
     container = Path(loader.__file__).parents[2]
     command = [sys.executable, "-P", "-c", USE, str(file)]
     done = subprocess.run(
@@ -70,7 +70,7 @@ def test_gevents_patches_change_nothing_and_its_greenlets_work(write_code: Write
 
 
 def test_eventlets_patches_change_nothing(write_code: WriteCode) -> None:
-    """eventlet is not among our packages: its module is played, with the names that it has."""
+    """eventlet is not installed: a fake module with the same names replaces it."""
     file = write_code("import eventlet\neventlet.monkey_patch()\ndef handler(data, context): return 'here'\n")
     package = file.parent / "lib" / "eventlet"
     package.mkdir(parents=True)

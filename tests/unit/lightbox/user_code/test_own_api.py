@@ -1,4 +1,4 @@
-"""Lightbox's API through the app: preprocess, postprocess, either alone, and the request they see."""
+"""Lightbox's API through the app: preprocess, postprocess, either alone, and the request that they receive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMAGE = png(np.full((4, 4, 3), (10, 20, 30)))
 
 
 def turned_jpeg() -> bytes:
-    """A JPEG of 6x2 pixels that its EXIF turns to 2x6."""
+    """A JPEG of 6x2 pixels that its EXIF orientation turns to 2x6."""
     buffer = io.BytesIO()
     exif = Image.Exif()
     exif[0x0112] = 6

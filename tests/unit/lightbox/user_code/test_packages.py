@@ -1,4 +1,4 @@
-"""The packages that handlers of AWS's container import: which are there, and what is said where one is not."""
+"""The packages that handlers of AWS's container import: the available ones, and the error for a missing one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_lock_files_have_it() -> None:
 
 @pytest.mark.parametrize("image", ["sidecar.lock", "model_server.lock"])
 def test_the_lock_files_agree(image: str) -> None:
-    """The image installs them together: a package of two versions would end the build."""
+    """The image installs them together: two versions of one package break the build."""
 
     def versions(name: str) -> dict[str, str]:
         return dict(re.findall(r"^([a-z][\w.-]*)==(\S+)", (REQUIREMENTS / name).read_text(), re.MULTILINE))

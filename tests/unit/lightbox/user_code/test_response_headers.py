@@ -1,4 +1,4 @@
-"""The one header that a user's code sets, the content type: whatever it is, no other header comes of it."""
+"""User code sets one header, the content type. No value of it creates another header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code for all models from a bucket whose names and sizes are odd: it is downloaded, or refused with a sentence."""
+"""Code for all models from a bucket with odd names and sizes: Lightbox downloads it, or refuses it with an error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.user_code import write
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """The objects of a bucket: what a test puts there is served."""
+    """The objects of the served bucket. Tests add their own."""
     objects: dict[str, str] = {"team/code/inference.py": "x = 1\n"}
     monkeypatch.setattr(s3, "OBJECTS", objects)
     with s3.serving() as environ:
@@ -59,7 +59,7 @@ def test_names_that_lead_out_are_left_out(bucket: dict[str, str], tmp_path: Path
     bucket[f"team/code/{key}"] = "x = 2\n"
     try:
         download(tmp_path)
-    except UserCodeError as refused:  # a name that is the folder itself
+    except UserCodeError as refused:  # the key is the folder itself
         assert "s3://models/team/code/" in str(refused)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files == [tmp_path / "inside" / "inference.py"]
