@@ -11,7 +11,7 @@ import pytest
 
 from support.stack import REPOSITORY
 
-# How long an example takes says how busy the machine is; what must be quick is measured in turns.
+# The time of an example depends on the machine's load. Tests of speed compare alternating runs.
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("patient")
 

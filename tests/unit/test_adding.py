@@ -1,4 +1,4 @@
-"""docs/adding.md: each recipe lists the files that an existing example of its kind is in, and no others name it."""
+"""docs/adding.md: each recipe lists all files that name an existing example of its kind, and no others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def recipe(heading: str) -> list[str]:
 
 
 def naming(words: Iterable[str], below: Iterable[str]) -> set[str]:
-    """Return the tracked files below some folders that have one of the words."""
+    """Return the tracked files below these folders that contain one of the words."""
     command = ["git", "grep", "-lwE", "|".join(words), "--", *below]
     return set(subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.split())
 

@@ -1,4 +1,4 @@
-"""docs/architecture.md names files that exist, and the hops that a request really takes."""
+"""docs/architecture.md names existing files and the actual hops of a request."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def hops() -> list[tuple[str, str]]:
 
 
 def listed_files() -> list[str]:
-    """Return the files that the page says take part."""
+    """Return the files that the page lists for a request."""
     text = section("The way of a request").partition("The files of the sidecar that take part:")[2].lstrip()
     return re.findall(r"`([^`]+\.py)`", text.partition("\n\n")[0])
 
@@ -63,7 +63,7 @@ def answer() -> bytes:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ModelServerAddress]:
-    """What answers Predict over both wires, as the embedded model server does."""
+    """A server of Predict over both transports, like the embedded model server."""
     found = ModelServerAddress(grpc_socket=tmp_path / "grpc.sock", local_socket=tmp_path / "local.sock")
     predict = grpc.unary_unary_rpc_method_handler(lambda _, __: answer())
     service = grpc.method_handlers_generic_handler("tensorflow.serving.PredictionService", {"Predict": predict})
@@ -79,7 +79,7 @@ def server(tmp_path: Path) -> Iterator[ModelServerAddress]:
 
 @pytest.fixture(params=["local", "grpc"])
 def calls(server: ModelServerAddress, tmp_path: Path, request: pytest.FixtureRequest) -> list[tuple[str, str]]:
-    """File and function of each call in the sidecar that a JPEG takes, in a worker with the settings' defaults."""
+    """Return file and function of each call in the sidecar for a JPEG, in a worker with default settings."""
     plan = ServingPlan(
         models={"mean": PlannedModel(name="mean", base_path=tmp_path, options=ModelOptions())},
         default_model="mean",

@@ -29,7 +29,7 @@ def test_the_index_links_every_page() -> None:
 
 @cache
 def texts() -> tuple[str, ...]:
-    """Every string of the sources that is no docstring, values as an ellipsis."""
+    """Return every string of the sources except docstrings, with an ellipsis for each value."""
     found = []
     for module in (REPOSITORY / "container").rglob("*.py"):
         tree = ast.parse(module.read_text())

@@ -1,4 +1,4 @@
-"""The tests' own client of HTTP/2, against a server of gRPC's own library."""
+"""The tests' HTTP/2 client, against a server of the gRPC library."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def tiny(tmp_path: Path) -> Iterator[Tiny]:
 
 
 def call(caller: H2Caller, content: bytes, path: str = "/tiny/echo") -> int:
-    """Begin a call, with all of its message."""
+    """Start a call and send its whole message."""
     stream = caller.open(HEADERS | {":path": path})
     caller.send(stream, message(content), end=True)
     return stream
@@ -157,7 +157,7 @@ def test_a_reset_of_the_server_is_told(tiny: Tiny) -> None:
     with H2Caller(tiny.address) as caller:
         stream = caller.open(HEADERS | {":path": "/tiny/hang", "grpc-timeout": "100m"})
         caller.send(stream, message(b"abc"))
-        assert caller.answer(stream).word("grpc-status") == "4"  # it is over before the caller has ended
+        assert caller.answer(stream).word("grpc-status") == "4"  # the call ends before the caller ends its stream
         caller.wait(lambda: caller[stream].reset is not None)
         assert caller[stream].reset in (ErrorCodes.NO_ERROR, ErrorCodes.CANCEL)
 
@@ -179,7 +179,7 @@ def test_a_flood_of_resets_blocks_neither_side(tiny: Tiny) -> None:
     with H2Caller(tiny.address) as caller:
         for _ in range(3000):
             caller.reset(caller.open(HEADERS))
-    with H2Caller(tiny.address) as caller:  # gRPC refuses some calls until it is done with those
+    with H2Caller(tiny.address) as caller:  # gRPC refuses some calls until it has handled the resets
         assert any(caller.answer(call(caller, b"abc")).word("grpc-status") == "0" for _ in poll())
 
 

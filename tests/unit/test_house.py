@@ -1,4 +1,4 @@
-"""The rules of imports are about all modules of container/, without an exception, and no chain of imports is long."""
+"""The import rules cover all modules of container/ without exceptions, and chains of imports are short."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = {name_of(file): file for file in CONTAINER.rglob("*.py")}
 
 
 def imported(module: str) -> set[str]:
-    """The modules that one imports, in functions and for type checking too; and the package that it takes one from."""
+    """Return a module's imports, with those in functions and for type checking, and the packages of from-imports."""
     return {name for name in _named(ast.parse(FILES[module].read_text())) if name in FILES and name != module}
 
 
@@ -41,7 +41,7 @@ def test_every_module_is_in_one_layer() -> None:
     (contract,) = (rule for rule in RULES["contracts"] if rule["type"] == "layers")
     layers = [name.strip() for layer in contract["layers"] for name in re.split("[|:]", layer)]
     found = {module: [one for one in layers if f"{module}.".startswith(f"{one}.")] for module in FILES}
-    # A package with parts in several layers is in none itself.
+    # A package with modules in several layers belongs to no layer itself.
     split = {layer.rpartition(".")[0] for layer in layers} - {""}
     assert {module for module, its_layers in found.items() if len(its_layers) != 1} == split
 

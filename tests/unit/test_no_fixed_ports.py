@@ -1,4 +1,4 @@
-"""No test takes a port by its number, which another program may have: harness.ports gives those that are free."""
+"""No test uses a fixed port, which another program may have. harness.ports returns free ports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_no_test_takes_a_port_by_its_number() -> None:
 
 
 def numbered(tree: ast.Module) -> Iterator[int]:
-    """Yield the lines that have the number of a port. What ``replace`` looks for in a text of the docs is none."""
+    """Yield the lines with a port number, except in the text that ``replace`` looks for."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
     looked_for = {id(call.args[0]) for call in calls if ast.unparse(call.func).endswith(".replace")}
     for node in ast.walk(tree):
@@ -40,13 +40,13 @@ def numbered(tree: ast.Module) -> Iterator[int]:
 
 
 def is_port(name: str, value: ast.expr) -> bool:
-    """Tell whether a value with a name is the number of a port."""
+    """Return whether a named value is a port number."""
     number = isinstance(value, ast.Constant) and NUMBERS.fullmatch(str(value.value))
     return bool(number) and name.lower().endswith(("port", "port_range"))
 
 
 def named(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the values of an expression that have a name: arguments, entries of a dict, what stands behind a host."""
+    """Yield the named values of an expression: arguments, entries of a dict, and the value after a host."""
     match node:
         case ast.keyword(arg=str(name), value=value):
             yield name, value

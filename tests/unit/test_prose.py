@@ -1,4 +1,4 @@
-"""Pages, errors and logs use the words that CONTRIBUTING.md asks for."""
+"""Pages, errors and logs use the words that CONTRIBUTING.md recommends."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ MODULES = sorted((REPOSITORY / "container" / "lightbox").rglob("*.py"))
 
 
 def prose(page: str) -> str:
-    """Return a page without code: blocks, and what is between backticks. Lines stay where they are."""
+    """Return a page without code blocks and inline code. Line numbers stay the same."""
     page = re.sub(r"```.*?```", lambda block: "\n" * block[0].count("\n"), page, flags=re.DOTALL)
     return re.sub(r"`[^`\n]*`|\]\([^)\n]*\)", "", page)
 
 
 def texts(module: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and text of the strings of a module that read like a sentence and are no docstrings."""
+    """Yield line and text of a module's strings that read like a sentence, except docstrings."""
     tree = ast.parse(module.read_text())
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

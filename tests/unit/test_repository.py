@@ -1,4 +1,4 @@
-"""What holds for all files: links lead somewhere, decisions have numbers of their own."""
+"""Rules for all files: links have a target, and each decision has its own number."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_rows_of_the_migration_page_name_tests_that_exist() -> None:
-    """A row of a table with the column "test" names its test; whoever renames a test renames it there."""
+    """A row of a table with the column "test" names an existing test. Rename both together."""
     tests = {name for module in MODULES for name in re.findall(r"def (test_\w+)", module.read_text())}
     page = (REPOSITORY / "docs" / "from-aws-container.md").read_text()
     tables = re.findall(r"^\|.*\| test \|\n\|[-|]+\|\n((?:\|.*\n)+)", page, re.MULTILINE)
@@ -47,7 +47,7 @@ def test_rows_of_the_migration_page_name_tests_that_exist() -> None:
 
 
 def test_the_page_of_others_names_what_there_is() -> None:
-    """Tests that exist, files that exist, and the releases that are locked."""
+    """The page names existing tests, existing files, and the locked releases."""
     tests = {name for module in MODULES for name in re.findall(r"def (test_\w+)", module.read_text())}
     page = (REPOSITORY / "docs" / "tested-by-others.md").read_text()
     named = set(re.findall(r"`(test_\w+)`", page))
@@ -61,7 +61,7 @@ def test_the_page_of_others_names_what_there_is() -> None:
         locked |= dict(re.findall(r"^([\w.-]+)==([\w.]+)", lock, re.MULTILINE))
     packages = json.loads((requirements / "clients" / "package-lock.json").read_text())["packages"]
     locked |= {name.removeprefix("node_modules/"): package.get("version", "") for name, package in packages.items()}
-    # A program of tritonclient's wheel.
+    # perf_analyzer is a program of tritonclient's wheel.
     (locked["perf_analyzer"],) = re.findall(
         r"^tritonclient==([\d.]+)", (requirements / "perf_analyzer.lock").read_text(), re.M
     )
@@ -71,7 +71,7 @@ def test_the_page_of_others_names_what_there_is() -> None:
 
 
 def test_archives_are_read_by_our_own_reader_alone() -> None:
-    """Python's tarfile has holes that depend on its micro version (docs/adr/065)."""
+    """Python's tarfile has security holes in some micro versions (docs/adr/065)."""
     code = [path for path in MODULES if path.relative_to(REPOSITORY).parts[0] in ("code", "container", "scripts")]
     assert [path for path in code if re.search(r"\b(extractall|unpack_archive)\(", path.read_text())] == []
 
@@ -91,17 +91,17 @@ def test_the_index_lists_every_decision_by_its_title() -> None:
 
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
 def test_a_decision_is_short(page: Path) -> None:
-    """Figures belong to docs/benchmarks."""
+    """Figures belong in docs/benchmarks."""
     lines = page.read_text().splitlines()
     assert len(lines) <= MOST_LINES_OF_A_DECISION
     assert [line for line in lines if line.startswith("|")] == []
 
 
 def test_the_environment_is_read_in_two_places() -> None:
-    """The settings, and what is no setting of ours."""
+    """One module reads Lightbox's settings, the other reads all other variables."""
     reads = re.compile(r"os\.environ(?!\[[\w\"]+\] =|\.setdefault)|getenv")
     lightbox = REPOSITORY / "container" / "lightbox"
     found = {str(path.relative_to(lightbox)) for path in lightbox.rglob("*.py") if reads.search(path.read_text())}
-    # What starts others with an environment, the model server, and what both sides share.
+    # Packages that start processes with an environment, the model server, and shared packages.
     apart = ("harness/", "tune/", "model_server/", "model_zoo/", "tfs_wire/")
     assert {name for name in found if not name.startswith(apart)} == {"machine/environment.py", "settings_loading.py"}

@@ -1,4 +1,4 @@
-"""The workflows in .github against GitHub's schema and zizmor; the release's steps with stand-ins for programs."""
+"""The workflows in .github against GitHub's schema and zizmor, and the release's steps with fake programs."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def load(name: str) -> dict[str, Any]:
 
 
 def steps(job: str, name: str = "release") -> dict[str, dict[str, Any]]:
-    """Return a job's steps by what they are called, else by what they use or run."""
+    """Return a job's steps by name, or by the action or command of a step without a name."""
     found = load(name)["jobs"][job]["steps"]
     return {step.get("name") or step.get("uses") or step["run"]: step for step in found}
 
 
 def run_step(named: str, folder: Path) -> list[str]:
-    """Run a step of the job that publishes, in a folder with stand-ins for programs; return their calls."""
+    """Run a step of the publish job in a folder with fake programs; return their calls."""
     for program in ("docker", "helm", "cosign", "gh"):
         (folder / "bin" / program).parent.mkdir(exist_ok=True)
         (folder / "bin" / program).write_text(PROGRAM)

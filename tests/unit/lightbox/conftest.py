@@ -1,4 +1,4 @@
-"""What all of Lightbox's unit tests share."""
+"""Fixtures for all of Lightbox's unit tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lightbox.harness.stack import clean_environ
 
 @pytest.fixture(autouse=True)
 def same_path() -> Iterator[None]:
-    """Take away what loading a user's code leaves in this process."""
+    """Undo the changes that loading user code makes to this process."""
     path, modules, inherited = list(sys.path), set(sys.modules), os.environ.get("PYTHONPATH")
     yield
     sys.path[:] = path
@@ -31,7 +31,7 @@ PassOnce = Callable[[Callable[[], bool]], None]
 
 @pytest.fixture
 def pass_once(monkeypatch: pytest.MonkeyPatch) -> PassOnce:
-    """Let the bounds of all ``asyncio.wait`` pass as soon as a condition holds, and no sooner."""
+    """Expire the timeouts of all ``asyncio.wait`` as soon as a condition holds, but not before."""
     real = asyncio.wait
 
     def once(condition: Callable[[], bool]) -> None:
@@ -53,7 +53,7 @@ AsIfStarted = Callable[[Mapping[str, str]], None]
 
 @pytest.fixture
 def as_if_started(monkeypatch: pytest.MonkeyPatch) -> AsIfStarted:
-    """Give this process variables, and no other setting of Lightbox, as if it had been started with them."""
+    """Set these variables and remove all other Lightbox settings, as if the process had started with them."""
 
     def be(environ: Mapping[str, str]) -> None:
         for name in set(os.environ) - set(clean_environ()):

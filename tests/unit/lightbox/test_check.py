@@ -1,4 +1,4 @@
-"""``check``: it prints the settings so that a shell reads them back, and tries the user's code as a start does."""
+"""``check`` prints the settings in shell syntax, and tries the user code as a start does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_check_says_what_a_start_would_stumble_over(
     as_if_started(own)
     assert cli.main(["check"]) == 0
     assert f"LIGHTBOX_MODEL_DIR={models}" in capsys.readouterr().out
-    with socket.socket() as other:  # a Lightbox that runs, say: the settings are printed all the same
+    with socket.socket() as other:  # for example a running Lightbox: check still prints the settings
         other.bind(("0.0.0.0", int(own["SAGEMAKER_BIND_TO_PORT"])))
         other.listen()
         as_if_started(own | {"LIGHTBOX_OPTIONS": '{"outputs": ["median"]}', "LIGHTBOX_SCALING": "tf"})

@@ -1,4 +1,4 @@
-"""The command line, as far as it starts nothing."""
+"""The command line, up to the start of the first process."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_each_setting_is_an_option_and_each_option_of_serve_a_setting() -> None:
 
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
-    """Run ``lightbox check`` with words on the command line alone; return its exit code and all that it says."""
+    """Run ``lightbox check`` with command-line options only; return its exit code and output."""
     copy_golden("half_plus_two", tmp_path / "models" / "half_plus_two")
     monkeypatch.setattr(
         os, "environ", {**clean_environ(), "TMPDIR": str(tmp_path), "LIGHTBOX_MODEL_SERVER": "embedded"}
@@ -216,7 +216,7 @@ def test_without_nginx_what_needs_it_is_refused(plan: Check, tmp_path: Path) -> 
 
 
 def test_signals_that_a_supervisor_ignores_stay_ignored() -> None:
-    """Python gives a handler of its own up before it ends, and a late signal would then kill it."""
+    """Python drops its signal handlers before it exits. A late signal would then kill the process."""
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
         with interruptible():
@@ -283,7 +283,7 @@ def test_check_says_what_would_listen(
     if code:
         (tmp_path / "models" / "half" / "code").mkdir()
         (tmp_path / "models" / "half" / "code" / "inference.py").write_text(code)
-    short = {"TMPDIR": str(tmp_path_factory.mktemp("t"))}  # with room for sockets
+    short = {"TMPDIR": str(tmp_path_factory.mktemp("t"))}  # short enough for socket paths
     port = free_ports()
     short["SAGEMAKER_BIND_TO_PORT"] = str(port)
     as_if_started(short | {"LIGHTBOX_MODEL_DIR": str(tmp_path / "models")} | real_binary(tmp_path) | environ)

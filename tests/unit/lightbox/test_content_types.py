@@ -1,4 +1,4 @@
-"""Content types in and Accept out through the app: routes, headers, methods and the errors of each."""
+"""Content-Type and Accept through the app: routes, headers, methods and their errors."""
 
 from __future__ import annotations
 

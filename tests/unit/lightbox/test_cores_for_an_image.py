@@ -1,4 +1,4 @@
-"""All cores resize the image of a request that is alone; while a worker has others, each image keeps to one core."""
+"""All cores resize the image of a worker's only request. With several requests, each image uses one core."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def serving(predict: Function) -> Flask:
 
 @pytest.fixture
 def by_all_cores(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """What each image was resized by, in turn."""
+    """For each resized image, in order: whether all cores resized it."""
     seen: list[bool] = []
     fill = Resizer.fill
 

@@ -1,4 +1,4 @@
-"""What reading a request takes at its peak, beside what it weighs: docs/reliability.md states the bound."""
+"""The peak memory of reading a request, relative to its size. docs/reliability.md states the bound."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = [*BODIES, *(f"grpc {name}" for name in GRPC)]
 
 @cache
 def peaks() -> dict[str, tuple[int, float]]:
-    """Return status and peak of each kind of request, measured in another process: this one has memory to use again."""
+    """Return the status and peak of each kind of request, from another process: this one has free memory to reuse."""
     environ = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS.parent / 'container'}", "MALLOC_ARENA_MAX": "1"}
     command = [sys.executable, "-m", "support.peaks", str(SIZE)]
     reply = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout

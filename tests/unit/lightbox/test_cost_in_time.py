@@ -1,7 +1,7 @@
-"""What reading takes grows as the request does: no reader looks at each byte again for each other one.
+"""The time to read a request grows linearly with its size, for every reader.
 
-The growth between two sizes is measured in processor time of this thread, in turns, the least of several runs: eight
-times the size takes eight times as long where it is linear, and 64 times where it is quadratic.
+The tests compare two sizes in processor time of this thread. The runs alternate, and the shortest counts. Eight times
+the size takes eight times as long if the time is linear, and 64 times if it is quadratic.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def app() -> Flask:
 
 @pytest.fixture(autouse=True)
 def without_collections() -> Iterator[None]:
-    """A collection looks at all that lives, whatever the request."""
+    """Disable garbage collection: it scans all objects of the process, whatever the request."""
     gc.disable()
     yield
     gc.enable()

@@ -1,4 +1,4 @@
-"""Reading ends with the request's time: each reader that may take long checks its deadline between two steps."""
+"""Reading stops at the request's deadline: each reader that may take long checks it between two steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JSON = "application/json"
 
 
 class Running(RequestContext):
-    """A context whose time is over once it has been asked ``looks`` times."""
+    """A context whose deadline passes after ``looks`` checks."""
 
     def __init__(self, looks: int) -> None:
         super().__init__(30)

@@ -1,4 +1,4 @@
-"""Whatever a request's body and headers are: an answer or a refusal in our form, never a 5xx."""
+"""Any body and headers give a prediction or an error in Lightbox's form, never a 5xx."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def app() -> Flask:
 
 
 def answer(body: bytes, headers: Mapping[str, str]) -> None:
-    """Ask the app, past the checks that a client makes; judge what it says."""
+    """Send a request to the app without a client's checks, and check the response."""
     builder = EnvironBuilder(method="POST", path="/invocations", input_stream=io.BytesIO(body))
     environ = builder.get_environ() | {"CONTENT_LENGTH": str(len(body))}
     for name, value in headers.items():
@@ -75,7 +75,7 @@ def answer(body: bytes, headers: Mapping[str, str]) -> None:
 
 
 def is_late(headers: Mapping[str, str]) -> bool:
-    """Whether nginx, which alone sets this header, had the request long ago."""
+    """Return whether nginx's header dates the request more than an hour back."""
     try:
         return time.time() - float(headers.get("X-Lightbox-Received", "")) > 3600
     except ValueError:

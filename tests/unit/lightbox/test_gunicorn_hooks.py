@@ -15,7 +15,7 @@ from support.patience import PATIENCE
 
 
 class Master:
-    """What a worker has of its master after the fork: the queue that the master's signal handlers fill."""
+    """The part of the master that a worker keeps after the fork: the queue that the master's signal handlers fill."""
 
     def __init__(self) -> None:
         self.SIG_QUEUE: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -114,7 +114,7 @@ print([file for file in opened if "event" in file or "socket" in file])
 
 
 def test_what_the_master_imports_survives_a_fork() -> None:
-    """No thread, which a fork loses; no numbers that every worker would draw alike; nothing of a gRPC that runs."""
+    """The imports start no thread, seed no random numbers that all workers would share, and start no gRPC runtime."""
     found = subprocess.run(
         [sys.executable, "-c", STARTED], capture_output=True, text=True, check=True, timeout=PATIENCE
     )

@@ -1,4 +1,4 @@
-"""What can be used without the servers and the wires around it, and what a worker imports of features that are off."""
+"""The modules that work without servers and transports, and a worker's imports for features that are off."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_prediction_needs_no_server_and_no_wire() -> None:
 
 
 def test_the_supervisor_is_small() -> None:
-    """What it needs no more than a moment, or never, would be memory for as long as Lightbox runs."""
+    """A module that the supervisor imports takes memory for as long as Lightbox runs."""
     heavy = ("numpy", "PIL", "flask", "grpc", "requests", "gunicorn", "prometheus_client", "google.protobuf")
     assert python(f"import sys, lightbox.cli; print([name for name in {heavy} if name in sys.modules])") == "[]"
 
@@ -90,7 +90,7 @@ def test_a_worker_imports_of_features_that_are_off_their_settings_alone(tmp_path
 
 
 def python(code: str, *arguments: str) -> str:
-    """Return what a fresh interpreter prints."""
+    """Return the output of a fresh interpreter."""
     environ = {**clean_environ(), "PYTHONPATH": str(REPOSITORY / "container")}
     command = [sys.executable, "-c", code, *arguments]
     ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)

@@ -1,4 +1,4 @@
-"""Every file of Pillow's own test collection is answered with 200 or 4xx, soon, and within bounds of memory."""
+"""Every file of Pillow's test collection gets a 200 or 4xx response, in little time and bounded memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Starts that cannot work end at once, with sentences that name the setting or the path, and leave nothing behind.
+"""Invalid starts end at once, with an error that names the setting or the path, and leave nothing behind.
 
-``serve`` and ``check`` decide this before they start any process, so they run in the test's own. Some are refused end
-to end as well, in tests/e2e/test_refused_starts.py.
+``serve`` and ``check`` refuse before they start any process, so they run in the test's own process.
+tests/e2e/test_refused_starts.py tests some refusals end to end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Refuse = Callable[..., str]
 
 @pytest.fixture
 def signals_as_they_were() -> Iterator[None]:
-    """``serve`` blocks the signals that stop it; here the tests go on after it."""
+    """Restore the stop signals for the next tests, because ``serve`` blocks them."""
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     yield
@@ -51,7 +51,7 @@ def refuse(
     as_if_started: AsIfStarted,
     signals_as_they_were: None,
 ) -> Refuse:
-    """Start with an environment, expect a refusal, and return what was said."""
+    """Start with an environment, expect a refusal, and return the output."""
 
     def started(*_: object) -> None:
         raise AssertionError("it was not refused")
@@ -127,13 +127,13 @@ def corrupt(models: Path) -> Path:
 
 
 def hollow(models: Path) -> Path:
-    """Versions and no SavedModel in any, with no model beside them."""
+    """A single model whose versions contain no SavedModel."""
     (models / "alone" / "broken" / "1").mkdir(parents=True)
     return models / "alone"
 
 
 def silent(models: Path) -> Path:
-    """A SavedModel that has a graph and no signature."""
+    """A SavedModel with a graph and without a signature."""
     (models / "silent" / "1").mkdir(parents=True)
     (models / "silent" / "1" / "saved_model.pb").write_bytes(b"\x12\x09\x0a\x07\x22\x05serve")
     return models

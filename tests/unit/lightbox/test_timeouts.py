@@ -1,4 +1,4 @@
-"""How long a request may take, and that each timeout outside is longer: docs/handlers.md has the rule."""
+"""The time limit of a request, and longer timeouts in each outer layer. docs/handlers.md has the rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit of the dependencies: what is found, and what is said where nobody can be asked."""
+"""The audit of the dependencies: its findings, and its warning when the service is unreachable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lock(tmp_path: Path) -> Path:
 
 
 def service(vulnerable: str | None) -> AbstractContextManager[str]:
-    """Answer as OSV does: one vulnerability in one package."""
+    """Respond like OSV, with one vulnerability in one package."""
 
     def answer(body: bytes) -> tuple[int, bytes]:
         name = json.loads(body)["package"]["name"]
@@ -79,7 +79,7 @@ def test_files_that_lock_different_versions_are_audited_too(
 @pytest.mark.extended
 def test_the_projects_own_files_can_be_audited(closed_port: int) -> None:
     for file in audit.REQUIREMENTS.glob("*.lock"):
-        with pytest.raises(audit.ServiceSilent, match=r"127\.0\.0\.1"):  # not refused before anybody was asked
+        with pytest.raises(audit.ServiceSilent, match=r"127\.0\.0\.1"):  # the audit reaches the request
             audit.audit(file, ("--vulnerability-service=osv", f"--osv-url=http://127.0.0.1:{closed_port}"))
 
 

@@ -1,4 +1,4 @@
-"""How accuracy is counted, and what is sent for it."""
+"""How the benchmark counts accuracy, and the pictures it sends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightbox.model_zoo.efficientnet_lite0 import class_names
 
 
 def row(*best: tuple[int, float]) -> Row:
-    """Answers to a cat and a fish, each the class and the probability of its best one."""
+    """Predictions for a cat and a fish: the best class of each and its probability."""
     probabilities = np.zeros((len(best), 1000), np.float32)
     for number, (name, value) in enumerate(best):
         probabilities[number, [0, 1, name]] = 0.1, 0.05, value

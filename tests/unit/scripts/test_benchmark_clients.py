@@ -22,9 +22,10 @@ SLOW_SECONDS = 0.05
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers; what is asked for at /slow takes SLOW_SECONDS at least, and waits until as many are in progress as meet.
+    """Responds to each POST with ANSWER or an error.
 
-    What is asked for at /tick takes a second of the clock that stands still otherwise.
+    /slow takes at least SLOW_SECONDS, after it waits for ``meeting``. /tick advances ``Clock``, which otherwise stands
+    still, by one second.
     """
 
     protocol_version = "HTTP/1.1"
@@ -60,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(ANSWER)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_waves_start_together(address: Address) -> None:
 
 
 def test_an_open_loop_does_not_wait_for_answers(address: Address) -> None:
-    Handler.meeting = threading.Barrier(30)  # none is answered before the last has come
+    Handler.meeting = threading.Barrier(30)  # all requests arrive before the first response
     sample = run(address, "/slow", Load(30, rate=200))
     assert sample.answers == 30
     assert Handler.most_in_progress == 30
@@ -133,7 +134,7 @@ def test_a_refusal_is_an_error_whose_time_is_known(address: Address) -> None:
 
 
 class Clock:
-    """The load generator's clock: requests to /tick alone let it go by, not what the machine takes."""
+    """The load generator's clock: only requests to /tick advance it."""
 
     process_time = staticmethod(time.process_time)
 

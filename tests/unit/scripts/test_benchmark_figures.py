@@ -1,4 +1,4 @@
-"""Latencies to figures, figures to verdicts and pages."""
+"""Figures from latencies, and verdicts and pages from figures."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_sizes_have_a_unit() -> None:
 
 
 def variant(name: str, p50: float, cpu: float = 0, **more: Any) -> dict[str, Any]:
-    """A row whose server took so many milliseconds of CPU for an answer."""
+    """A row whose server took ``cpu`` milliseconds of CPU per answer."""
     seconds = {"gunicorn": cpu / 1000, "model server": cpu / 1000}
     return {"name": name, "server": name, **figures.summarise([sample(p50, p50)], seconds), **more}
 
@@ -85,7 +85,7 @@ def experiment(
 
 
 def document() -> results.Document:
-    """A run of round numbers: Lightbox loses at the study's base64, and wins elsewhere."""
+    """A run with round numbers: Lightbox loses the study's base64 test and wins the others."""
     auto = {"name": common.AUTO, "pss": {"gunicorn": 200_000_000}}
     fastapi = {"name": common.FASTAPI, "pss": {"server": 100_000_000}}
     failed = {"name": common.LITSERVE, "failed": "no such file"}
@@ -209,7 +209,7 @@ def test_a_run_of_one_scenario_leaves_the_others_with_their_own_run(tmp_path: Pa
 
 @pytest.fixture
 def declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
-    """Every scenario in both scales, declared without making models."""
+    """Every scenario at both scales, declared without making models."""
     for maker in ("classifiers_and_detector", "classifiers"):
         monkeypatch.setattr(f"benchmark.models.{maker}", lambda maker=maker: tmp_path / maker)
     monkeypatch.setattr("benchmark.models.with_handler", lambda handler, names: tmp_path / "_".join(names))

@@ -1,4 +1,4 @@
-"""What a server's processes use."""
+"""The memory and CPU time of a server's processes."""
 
 from __future__ import annotations
 

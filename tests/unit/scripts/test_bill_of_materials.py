@@ -1,4 +1,4 @@
-"""The bill of materials, of parts as an image has them; tests/image makes it of a real one."""
+"""The bill of materials, from parts like those of an image. tests/image makes it from a real image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Pythons the Makefile takes, and what is said of others."""
+"""The Python versions that the Makefile accepts, and the errors for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scripts/cold_start.py: what it reads from a log, and its tables."""
+"""scripts/cold_start.py: the values it reads from a log, and its tables."""
 
 from __future__ import annotations
 

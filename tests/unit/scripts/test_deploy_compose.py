@@ -1,4 +1,4 @@
-"""deploy/compose.yaml against Compose's published schema, and whether what it wires up fits together."""
+"""deploy/compose.yaml against Compose's published schema, and whether its services fit together."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ def test_kubernetes_accepts_the_claim_and_the_pod_that_fills_it(version: str) ->
 
 
 def validate(manifest: dict[str, Any], version: str) -> None:
-    """Hold a manifest to a version's schemas."""
-    import kubernetes_validate  # its import makes grammars for a second, in each process that collects the tests
+    """Validate a manifest against the schemas of a Kubernetes version."""
+    import kubernetes_validate  # a slow import: each process that collects the tests would take a second
 
     number = kubernetes_validate.latest_version() if version == NEWEST else version
     kubernetes_validate.validate(manifest, number, strict=True)
@@ -62,9 +62,9 @@ def validate(manifest: dict[str, Any], version: str) -> None:
 
 @pytest.fixture(scope="module")
 def objections() -> dict[str, str]:
-    """What is wrong with each file in kserve's eyes, "" for nothing; and with one that has a mistake.
+    """Return kserve's error for each file, "" for a valid one, and for a file with a mistake.
 
-    Found in a process of its own: kserve registers the messages that tritonclient, in other tests, does.
+    kserve runs in a separate process: it registers the same messages as tritonclient, which other tests import.
     """
     program = "import unit.scripts.test_deploy_manifests as here; here.print_objections()"
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ("tests", "scripts"))}
@@ -103,7 +103,7 @@ def test_the_pod_of_an_inference_service_is_one_for_kubernetes(path: Path) -> No
 
 
 def check_model(value: object, kind: str, where: str) -> None:
-    """Hold a value to a model of the kserve or kubernetes package: known fields of the right type, recursively."""
+    """Check a value against a model of the kserve or kubernetes package, recursively: known fields, right types."""
     if listed := LIST.fullmatch(kind):
         assert isinstance(value, list), where
         for number, entry in enumerate(value):

@@ -58,7 +58,7 @@ def test_keda_knows_every_field(keda: dict[str, Any], hpa: dict[str, Any]) -> No
             assert entry.keys() <= known
     for trigger in keda["spec"]["triggers"]:
         assert all(isinstance(value, str) for value in trigger["metadata"].values())
-    # KEDA hands this to a HorizontalPodAutoscaler as it is.
+    # KEDA copies this to a HorizontalPodAutoscaler unchanged.
     behavior = keda["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
     validate(hpa | {"spec": hpa["spec"] | {"behavior": behavior}}, NEWEST)
 

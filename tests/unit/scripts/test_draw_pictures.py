@@ -1,4 +1,4 @@
-"""The picture of docs/options.md shows what the fits do today."""
+"""The picture of docs/options.md matches the current fits."""
 
 from __future__ import annotations
 

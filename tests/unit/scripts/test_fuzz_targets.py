@@ -1,4 +1,4 @@
-"""What fuzzing begins with and what it has found, through the functions that it calls; `make fuzz` does the rest."""
+"""The fuzz targets with their seeds and past findings. `make fuzz` does the rest."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def test_every_input_gives_tensors_or_an_error_below_500_and_takes_no_more_memor
 ) -> None:
     inputs, run = list(seeds(target)), TARGETS[target].run
     assert len(inputs) >= 2
-    run(inputs[0])  # what is imported and made once is nobody's cost
+    run(inputs[0])  # the first run's imports and one-time objects do not count
     for data in inputs:
         TARGETS[target].bound.check_memory(run, data)
 
 
 def allocating(times: int) -> Callable[[bytes], None]:
-    """Return what takes so many bytes for each of its input, for a moment."""
+    """Return a function that briefly allocates ``times`` bytes per byte of its input."""
 
     def run(data: bytes) -> None:
         bytearray(times * len(data))
@@ -46,7 +46,7 @@ def test_what_allocates_more_for_each_byte_than_is_allowed_is_a_fault() -> None:
 def test_what_c_code_takes_counts_as_well() -> None:
     bound = Bound(grown=1 << 20, grown_per_byte=2)
     small = [Image.new("L", (200, 200)) for _ in range(1000)]
-    kept = small[::20]  # so that the C library cannot return by itself what the others leave
+    kept = small[::20]  # keeps the C library from returning the freed memory by itself
     del small
     with pytest.raises(TooCostly, match="the process grew by"):
         bound.check_memory(lambda data: Image.new("RGB", (4000, 4000), "red").close(), bytes(10))
@@ -64,7 +64,7 @@ def test_what_takes_longer_for_each_byte_than_is_allowed_every_time_is_a_fault(m
         calls.append(len(data))
         used += len(data) ** 2 * 1e-6
 
-    # The clock shows what the function says that it takes, whatever the machine takes.
+    # The clock shows the function's made-up time, not the machine's.
     monkeypatch.setattr("fuzz.cost.time", SimpleNamespace(thread_time=lambda: used))
     bound = Bound(seconds=1, seconds_per_byte=1e-3)
     bound.check_time(quadratic, bytes(1000))

@@ -22,7 +22,7 @@ PROTOCOLS = ["v1", "v2", "grpc-v1", "grpc-v2"]
 
 
 def print_objections() -> None:
-    """Print what is wrong with each file in kserve's eyes; see test_deploy_manifests."""
+    """Print kserve's error for each file; see test_deploy_manifests."""
     mistaken = load(RUNTIMES[0])
     mistaken["spec"]["protocolVersion"] = "v1"
     found = {}
@@ -70,7 +70,7 @@ def test_a_runtime_sets_what_lightbox_reads(path: Path) -> None:
     ports = {port["containerPort"] for port in container(path)["ports"]}
     assert ports == {8080, int(environment["LIGHTBOX_KSERVE_GRPC_PORT"])}
     assert load(path)["spec"]["protocolVersions"] == PROTOCOLS
-    # Kubernetes gives a pod 30 s where nobody says otherwise.
+    # Kubernetes' default grace period for a pod is 30 s.
     pause = int(container(path)["lifecycle"]["preStop"]["exec"]["command"][1])
     assert pause + int(environment["LIGHTBOX_DRAIN_SECONDS"]) < 30
     resources = container(path)["resources"]

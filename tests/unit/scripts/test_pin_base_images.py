@@ -1,4 +1,4 @@
-"""Digests from a small registry that speaks the distribution API as public ones do: token first, then the manifest."""
+"""Digests from a small registry with the distribution API of public ones: first the token, then the manifest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INDEX = "application/vnd.oci.image.index.v1+json"
 
 
 class Registry(ThreadingHTTPServer):
-    """Has an index of every repository, or of ``only`` those named."""
+    """A registry with an index of every repository, or of those in ``only``."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -61,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.only is not None and "/".join(name) not in self.server.only
         ):
             self._answer(404, {"errors": [{"code": "MANIFEST_UNKNOWN"}]})
-        elif INDEX not in " ".join(self.headers.get_all("Accept", [])):  # then an old manifest of one architecture
+        elif INDEX not in " ".join(self.headers.get_all("Accept", [])):  # an old manifest of one architecture
             self._answer(200, {"schemaVersion": 1})
         else:
             body = manifest("/".join(name), tag)
@@ -96,7 +96,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The project's own files, where they can be written."""
+    """A writable copy of the project's own files."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / name, tmp_path / name)
@@ -104,7 +104,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def images(root: Path) -> dict[str, str | None]:
-    """Every image with a tag in the files, and its digest."""
+    """Return every image with a tag in the files, with its digest."""
     found = [match for name in FILES for match in REFERENCE.finditer((root / name).read_text())]
     return {f"{match['name']}:{match['tag']}": match["digest"] for match in found}
 

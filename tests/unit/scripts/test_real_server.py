@@ -1,4 +1,4 @@
-"""How the program that is checked is found and started."""
+"""How the tests find and start the program under test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ECHO = '#!/bin/sh\n{}\necho "$(basename $0)" "$@"\n'
 
 
 def put(folder: Path, name: str, first: str = "") -> None:
-    """Put a program on a PATH that says how it was called."""
+    """Put a program into a folder; it prints its name and arguments."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(ECHO.format(first))
     (folder / name).chmod(0o755)

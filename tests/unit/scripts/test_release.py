@@ -1,4 +1,4 @@
-"""What ``make release`` makes, in a repository of its own, and what it refuses."""
+"""The files that ``make release`` makes in a separate repository, and the releases it refuses."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_notes_end_where_the_next_version_begins() -> None:
 
 
 class Recorder(Engine):
-    """Answers as an engine on amd64, and notes what it was asked."""
+    """An engine on amd64 that records its calls."""
 
     asked: list[tuple[str, ...]]
 

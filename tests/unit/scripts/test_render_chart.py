@@ -1,4 +1,4 @@
-"""The Helm chart for several sets of values, against Kubernetes' schemas, itself, and the settings of Lightbox."""
+"""The Helm chart with several sets of values, against Kubernetes' schemas, itself, and Lightbox's settings."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ SETS: dict[str, dict[str, Any]] = {
     },
     "image": {"models": {"source": "oci://registry.example.com/models:7"}, "autoscaling": {"by": "saturation"}},
     "one node": {"models": {"source": "file:///srv/models"}, "disruptionBudget": {"maxUnavailable": "50%"}},
-    # Names that YAML reads as something else.
+    # Names that YAML reads as numbers, booleans or mappings.
     "names": {
         "models": {"source": "s3://models", "s3Image": "registry:5000/aws: cli", "credentials": "123"},
         "keys": {"secret": "true"},
@@ -148,7 +148,7 @@ def test_objects_find_each_other(manifests: Manifests) -> None:
     assert all(selector == labels for selector in selectors)
     for kind in manifests.keys() & {"HorizontalPodAutoscaler", "ScaledObject"}:
         assert manifests[kind]["spec"]["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
-    # Whose number is it? An autoscaler's, or the Deployment's.
+    # Either an autoscaler or the Deployment sets the number of replicas.
     assert ("replicas" in deployment["spec"]) == manifests.keys().isdisjoint(
         {"HorizontalPodAutoscaler", "ScaledObject"}
     )
@@ -329,7 +329,7 @@ def test_wrong_values_are_refused_with_a_sentence(values: dict[str, Any], senten
 
 
 def test_every_value_is_one_that_the_schema_knows() -> None:
-    """In values.yaml with a default, so that nobody has to read the schema."""
+    """values.yaml has every key with a default, so you do not need to read the schema."""
     validator = [sys.executable, "-m", "check_jsonschema", "--schemafile", str(CHART / "values.schema.json")]
     done = subprocess.run([*validator, str(CHART / "values.yaml")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -351,7 +351,7 @@ def test_helm_s_lint_has_no_complaint() -> None:
 
 
 def test_the_plain_manifests_are_the_chart_s() -> None:
-    """`make manifests` writes them again."""
+    """Run `make manifests` to write them again."""
     _, _, plain = (DEPLOY / "kubernetes" / "lightbox.yaml").read_text().partition("\n")
     assert plain == render_chart().stdout
 

@@ -16,7 +16,7 @@ SCRIPT = sample_models.__file__
 
 @pytest.fixture
 def complete(tmp_path: Path) -> Path:
-    """A folder that looks as a finished run leaves it."""
+    """A folder that looks like the result of a finished run."""
     for name in sample_models.SAMPLES:
         layout.write_settings(tmp_path / name, {"scaling": "unit"})
         (tmp_path / name / "1").mkdir(parents=True)
@@ -81,7 +81,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest
 
 @pytest.mark.extended
 def test_a_killed_run_leaves_no_half_model(tmp_path: Path) -> None:
-    # It goes no further than the first export, however late it is killed.
+    # The run stops after the first export, however late the kill comes.
     program = (
         "import signal, sample_models\n"
         "from lightbox.model_zoo import saved_model\n"

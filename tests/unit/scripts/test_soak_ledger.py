@@ -1,4 +1,4 @@
-"""What the soak counts as lost, and what as cut by the death of the process that held the connection."""
+"""Requests that the soak counts as lost, or as cut by the death of the process with their connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CUT, LOST = "cut by nginx's death", "lost"
 
 
 def _noted(reused: bool, started: float, ended: float, kind: str = "nginx master", fate: Fate = Fate.CUT) -> str:
-    """Return what is counted of a request that got no response."""
+    """Return the count that a request without a response adds to."""
     ledger = Ledger()
     ledger.kills.append(Kill(kind, "SIGKILL", at=KILLED, sent=KILLED + 0.01))
     assert not ledger.note(Outcome(PING, fate, reused, started, ended))

@@ -1,4 +1,4 @@
-"""Which model server a soak runs, and whom its clients kill."""
+"""Which model server a soak runs, and which worker it kills."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_of_a_name_given_twice_the_first_counts() -> None:
     assert describe(document) == '{\n    "a": 1,\n    "a": [2]\n}'
 
 
-# --------------------------------------------------------------- what is refused
+# --------------------------------------------------------------- refused documents
 
 
 @pytest.mark.parametrize(

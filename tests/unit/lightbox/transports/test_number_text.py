@@ -20,7 +20,7 @@ LEVELS = np.random.default_rng(1).integers(0, 256, (2, 60, 70, 3), np.uint8)
 
 
 def with_names() -> npt.NDArray[np.float32]:
-    """An image in which some pixels are no numbers."""
+    """An image with NaN, Infinity and -Infinity in some pixels."""
     image = LEVELS.astype(np.float32)
     image[0, 0, 0], image[1, 30, 30], image[1, 59, 69] = np.nan, np.inf, -np.inf
     return image

@@ -1,4 +1,4 @@
-"""The gain and the error that rounds give for a candidate."""
+"""The gain of a candidate, computed from its rounds."""
 
 from __future__ import annotations
 
