@@ -19,13 +19,13 @@ from support.patience import PATIENCE
 
 @pytest.fixture(scope="session")
 def recorded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
-    """The embedded server with the recorded server's models and flags; tests leave it as they found it."""
+    """Run the embedded server with the recorded server's models and flags. Tests leave its state unchanged."""
     yield from golden_server(tmp_path_factory.mktemp("recorded"))
 
 
 @pytest.fixture
 def patient_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stretch the limits of the record's own program: 60 s for each call, 10 s for what goes on after it."""
+    """Raise the time limits of the replay script: 60 s for each call, 10 s for background work after it."""
     call_grpc = replay.call_grpc
 
     def call(target: str, case: dict[str, Any], models: str = "/models") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The rule by which transcripts are compared: what means the same passes, and nothing else does."""
+"""The comparison rule for transcripts: answers with the same meaning pass, all others fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def predictions(*values: Any) -> dict[str, Any]:
 
 
 def differs(want: Any, got: Any, compare: str = "exact", status: int = 200, kind: str = "application/json") -> bool:
-    """Compare an answer with a recorded one, which is laid out as the real server does it."""
+    """Compare an answer with a recorded one in the real server's layout."""
     recorded = want if isinstance(want, str) else json.dumps(want, indent=4)
     answered = got if isinstance(got, str) else json.dumps(got, separators=(",", ":"))
     case = {"status": 200, "content_type": "application/json", "headers": {"allow": "GET"}, "body": recorded}

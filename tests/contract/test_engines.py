@@ -1,4 +1,4 @@
-"""The server with OpenVINO: who answers what, what is remembered, and what is refused."""
+"""The server with OpenVINO: which engine answers, which verdicts are cached, and which requests are refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def chosen(running: ModelServer) -> dict[str, str]:
 
 
 def has_tensorflow(running: ModelServer) -> bool:
-    """Whether TensorFlow's runtime is in the process's memory."""
+    """Return whether the process has loaded TensorFlow's runtime."""
     return "libtensorflow_cc" in Path(f"/proc/{running.process.pid}/maps").read_text()
 
 
@@ -45,7 +45,7 @@ def copied(folder: Path, name: str = "half_plus_two/1") -> Path:
 
 
 def found_faster(model: Path) -> Path:
-    """Give a model the verdict for OpenVINO, which a busy machine may not find for one that takes microseconds."""
+    """Store a verdict for OpenVINO: for a model that takes microseconds, a busy machine may not reach it."""
     verdict = {"serving_default": Verdict(OPENVINO, "faster", is_equal=True)}
     remember(model / "1" / IN_MODEL, Key.of(str(model / "1"), "f32"), verdict)
     return model
@@ -69,7 +69,7 @@ def test_openvino_answers_without_tensorflow_in_memory(tmp_path: Path) -> None:
     ids=["not_finite", "sum_not_finite", "another_shape"],
 )
 def test_what_openvino_may_not_answer_goes_to_tensorflow(tmp_path: Path, body: str, answer: str) -> None:
-    """The bytes are those of TensorFlow, and so are the errors; what comes next is OpenVINO's again."""
+    """TensorFlow's bytes and errors are returned. OpenVINO answers the next request again."""
     model = found_faster(copied(tmp_path))
     with server(tmp_path / "a", model) as running, server(tmp_path / "t", model, engine="tensorflow") as reference:
         running.wait_ready()
@@ -96,7 +96,7 @@ def test_a_verdict_is_remembered_for_the_same_files(tmp_path: Path) -> None:
 
 
 def test_what_was_spoiled_is_found_out_again(tmp_path: Path) -> None:
-    """Files that are cut, zeroed in their middle or altered, and names that none got in the end."""
+    """Damaged cache files: cut, zeroed in the middle, altered, or left under a temporary name."""
     model, cache = copied(tmp_path), tmp_path / "cache"
     flag = f"--engine_cache_dir={cache}"
     with server(tmp_path / "1", model, flag) as first:
@@ -156,7 +156,7 @@ def test_a_damaged_verdict_is_passed_over(tmp_path: Path, content: str) -> None:
 
 
 def test_a_verdict_does_not_overrule_the_gate(tmp_path: Path) -> None:
-    """Else a file beside a model could make the server abort."""
+    """Otherwise a file beside a model could make the server abort."""
     model = copied(tmp_path, "classify_regress/1")
     key = Key.of(str(model / "1"), "f32")
     remember(model / "1" / IN_MODEL, key, {"serving_default": Verdict("openvino", "trust me", is_equal=True)})
@@ -196,7 +196,7 @@ def test_openvino_alone_names_the_signature_that_it_does_not_take(tmp_path: Path
 
 
 def test_a_model_chooses_for_itself(tmp_path: Path) -> None:
-    """Also where the server sees a link to the version, as Lightbox shows it."""
+    """This also works if the server sees the version through a link, as Lightbox presents it."""
     model = copied(tmp_path)
     linked = tmp_path / "linked"
     linked.mkdir()
@@ -245,7 +245,7 @@ def test_flags_that_cannot_be_followed(tmp_path: Path, flag: str, text: str) -> 
 
 
 def test_nothing_is_sent_and_nothing_written_elsewhere(tmp_path: Path) -> None:
-    """OpenVINO can report its use to third parties, by a package that is not installed here."""
+    """OpenVINO can report its use to third parties through a package that is not installed here."""
     home, cache = tmp_path / "home", tmp_path / "cache"
     home.mkdir()
     environ = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}

@@ -212,7 +212,7 @@ def test_more_calls_than_threads_are_refused(tmp_path: Path, door: Door) -> None
             stub = service.PredictionServiceStub(channel)
             calls = [stub.Predict.future(request, timeout=PATIENCE) for _ in range(30)]
             door.wait_for(2)
-            server.until(lambda: sum(call.done() for call in calls) == 20)  # all but 2 that run and 8 that wait
+            server.until(lambda: sum(call.done() for call in calls) == 20)  # all but 2 that run and 8 in the queue
             assert door.came == 2
             door.open()
             codes = Counter(call.code().name for call in calls)
@@ -230,13 +230,13 @@ def test_a_deadline_ends_the_call_in_the_server(tmp_path: Path, door: Door) -> N
         server.wait_ready()
         with grpc.insecure_channel(server.grpc_address) as channel:
             seconds = 0.2
-            while not door.came:  # the deadline may pass before the call is in the model
+            while not door.came:  # the deadline may pass before the call reaches the model
                 with pytest.raises(grpc.RpcError) as caught:
                     service.PredictionServiceStub(channel).Predict(request, timeout=seconds)
                 assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
                 seconds *= 2
             request.inputs["x"].int64_val[:] = [0]
-            # By the only thread: the call before has ended.
+            # The only thread answers: the previous call has ended.
             assert list(predict(channel, request).outputs["y"].int64_val) == [0]
         assert server.predict("endless", instances=[0]) == (200, {"predictions": [0]})
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("patient_replay")
 
 
 def excluded() -> dict[tuple[str, str], str]:
-    """Return (kind, case id) to reason."""
+    """Map (kind, case id) to the reason for the exclusion."""
     lines = (GOLDEN / "excluded.txt").read_text().splitlines()
     entries = [line.split(None, 2) for line in lines if line and not line.startswith("#")]
     return {(kind, case_id): reason for kind, case_id, reason in entries}
@@ -53,7 +53,7 @@ def replayed_server(engine: str, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def choose_openvino(cache: Path) -> None:
-    """Have OpenVINO answer all that it answers as TensorFlow does: which is faster may change with the machine."""
+    """Choose OpenVINO for every model where it matches TensorFlow: which engine is faster depends on the machine."""
     for path in cache.glob("verdict-*.json"):
         content = disk_cache.read(path)
         assert content is not None
@@ -64,7 +64,7 @@ def choose_openvino(cache: Path) -> None:
 
 
 def test_the_engines_that_answer(replayed_server: ModelServer, engine: str) -> None:
-    """With ``auto`` OpenVINO answers some: else the transcripts would say nothing about it."""
+    """With ``auto``, OpenVINO answers some cases. Otherwise the transcripts would not test it."""
     chosen = re.findall(r"signature \w+: (\w+) \(", replayed_server.stderr)
     assert set(chosen) == ({"openvino", "tensorflow"} if engine == "auto" else set())
 
@@ -85,7 +85,7 @@ def test_grpc(replayed_server: ModelServer, case: dict[str, Any]) -> None:
 
 
 def wait_until_settled(rest: str, path: str) -> None:
-    """Wait until no version of a model changes: the next case may need the one that is loaded last."""
+    """Wait until no version of a model changes: the next case may need the version that loads last."""
     states: list[str] = []
     for _ in poll():
         states = re.findall(r'"state":\s*"(\w+)"', replay.call_rest(rest, {"method": "GET", "path": path})["body"])

@@ -1,4 +1,4 @@
-"""Hostile gRPC clients of the model server: pings, metadata, streams and connections without end."""
+"""Hostile gRPC clients of the model server: endless pings, metadata, streams and connections."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from support.model_server import ModelServer
 from support.patience import PATIENCE
 
 
-# gRPC takes longer for each ping, the more of them it has not acknowledged yet: 200,000 take half a minute of processor
-# time. So there are fewer of them here; slow/test_many_requests.py sends all.
+# gRPC takes longer for each ping as unacknowledged pings pile up: 200,000 take half a minute of processor time.
+# This test sends fewer. slow/test_many_requests.py sends all.
 @pytest.mark.extended
 @pytest.mark.parametrize(
     ("flood", "most"),

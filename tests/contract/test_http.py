@@ -1,4 +1,4 @@
-"""HTTP as libevent speaks it in the real server, and hostile clients."""
+"""HTTP as the real server's libevent implements it, and hostile clients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def connect(server: ModelServer) -> socket.socket:
 
 
 def exchange(server: ModelServer, data: bytes) -> bytes:
-    """Send bytes, then read until the server closes or ``data`` asked it to."""
+    """Send bytes, then read until the server closes the connection, on its own or because ``data`` requests it."""
     with connect(server) as sock:
         sock.sendall(data)
         received = b""
@@ -140,12 +140,12 @@ def test_a_call_may_take_too_long(tmp_path: Path, door: Door) -> None:
         late, answered = (504, {"error": "Timed out waiting for notification"}), (200, {"predictions": [0]})
         assert server.predict("endless", instances=[1]) == late
         outcomes = [server.predict("endless", instances=[0])]
-        while outcomes[-1] == late:  # where the machine stands still for a second
+        while outcomes[-1] == late:  # if the machine stalls for a second
             outcomes.append(server.predict("endless", instances=[0]))
         assert outcomes[-1] == answered
 
 
-# --------------------------------------------------------------- no good at all
+# --------------------------------------------------------------- malformed requests
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_threads_are_not_held_by_clients_that_go_away(recorded_server: ModelServ
         for caller in callers:
             caller.join()
 
-    come_and_go()  # a pool has as many threads as calls came together
+    come_and_go()  # a pool has as many threads as there were concurrent calls
     before = threads()
     come_and_go()
     recorded_server.until(lambda: threads() <= before + 16)

@@ -1,4 +1,4 @@
-"""What happens while folders change, as observed on the real server."""
+"""Changes to model folders at run time, as observed on the real server."""
 
 from __future__ import annotations
 

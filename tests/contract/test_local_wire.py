@@ -1,4 +1,4 @@
-"""The local wire of the embedded model server answers what gRPC does: every recorded Predict, errors, deadlines."""
+"""The embedded model server's local transport matches gRPC: every recorded Predict, errors, deadlines."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path, module_door: Door) -> Iterator[ModelServer]:
-    """The recorded models, and one that never answers."""
+    """Run a server with the recorded models and one model that never answers."""
     export_endless(folder / "endless", module_door)
     more = f'config {{ name: "endless" base_path: "{folder}/endless" model_platform: "tensorflow" }}'
     yield from golden_server(folder, f"--local_socket_path={folder}/wire", more=more)
 
 
 def ask(folder: Path, request: bytes, seconds: float = PATIENCE) -> tuple[Code, bytes]:
-    """Send bytes over a new connection; return the code and the message."""
+    """Send bytes over a new connection. Return the code and the message."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(PATIENCE)
         client.connect(f"{folder}/wire")
@@ -140,7 +140,7 @@ def test_transports_agree(
             reply = answered(transport, ModelCall(spec, inputs, outputs), context)
             if model != "endless" or door.came:
                 break
-            seconds *= 2  # the deadline has passed before the call was in the model
+            seconds *= 2  # the deadline passed before the call reached the model
         found.append(reply)
         assert context.transport == wire
         transport.close()

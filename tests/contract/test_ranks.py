@@ -1,4 +1,4 @@
-"""Too low a rank: refused by the embedded server's guard, and without it the end of the process, as recorded."""
+"""Too low a rank: the embedded server's guard refuses it. Without the guard the process ends, as recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that change which models are served, as observed on the real server."""
+"""Requests that change the served models, as observed on the real server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Folder:
 def reload(
     server: ModelServer, *models: tuple[str, str, str], seconds: float | None = PATIENCE, label: str = ""
 ) -> None:
-    """Ask for these models; ``label`` is to point at version 1 of the first."""
+    """Request these models. ``label`` becomes a label for version 1 of the first."""
     request = model_management_pb2.ReloadConfigRequest()
     for name, path, platform in models:
         request.config.model_config_list.config.add(name=name, base_path=path, model_platform=platform)
@@ -109,7 +109,7 @@ def test_a_reload_with_a_corrupt_model(folder: Folder, tmp_path: Path) -> None:
 def test_a_model_comes_back_with_other_files_while_a_call_in_the_old_runs(
     folder: Folder, tmp_path: Path, door: Door, flag: str
 ) -> None:
-    """The real server takes the old version's end for a failure of the new one."""
+    """The real server mistakes the end of the old version for a failure of the new one."""
     old, new = tmp_path / "old", Folder(tmp_path / "new", 1)
     export_held_image(old, door)
     others = ("x", str(folder.path), "tensorflow")

@@ -1,4 +1,4 @@
-"""Loading and unloading as recorded in time: the same answers and states in the same order."""
+"""Recorded timelines of loads and unloads: the same answers and states in the same order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens at the end, as observed on the real server."""
+"""Shutdown by signals, as observed on the real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command lines and configurations as the real server takes them: exit codes, texts, and what runs all the same."""
+"""Command lines and configurations: exit codes, messages, and accepted oddities, as in the real server."""
 
 from __future__ import annotations
 

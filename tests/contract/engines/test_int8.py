@@ -1,4 +1,4 @@
-"""INT8 models answer where they are asked for, and only beside the SavedModel that they were made of."""
+"""INT8 models answer only on request, and only beside the SavedModel they were made from."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SERVING, TAGS = "serving_default", ("serve",)
 
 @pytest.fixture
 def version(sample_models: Path, tmp_path: Path) -> Path:
-    """The digits net, with a model in the place of its INT8 model that is known by its answers: 10 times as large."""
+    """Return the digits net; its INT8 model is replaced by one with recognizable results, 10 times as large."""
     folder = Path(shutil.copytree(sample_models / "digits" / "1", tmp_path / "digits" / "1"))
     shutil.rmtree(folder / "assets.extra", ignore_errors=True)
     model = read_signature(str(folder), read_meta_graph(str(folder), TAGS), SERVING)

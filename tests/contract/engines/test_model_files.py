@@ -1,4 +1,4 @@
-"""Models of other formats than SavedModel in the embedded server: who answers, and with which answers."""
+"""Models in formats other than SavedModel in the embedded server: which engine answers, with which results."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 
 def test_onnx_runtime_notes_nobody_and_nothing(tmp_path: Path) -> None:
-    """Its wheels report models to their maker, and note the machine and the session on disk before they do."""
+    """ONNX Runtime's wheels can report models to their maker, and store machine and session details on disk first."""
     write_dense(tmp_path / "m" / "1" / "model.onnx")
     home, temporary = tmp_path / "home", tmp_path / "temporary"
     for folder in (home, temporary):

@@ -1,4 +1,4 @@
-"""A stack with everything on, and keys."""
+"""A stack with all features enabled, and keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def site() -> Iterator[str]:
-    """Another site, whose pages may call the stack."""
+    """Serve another site whose pages may call the stack."""
     with serving(EmptyPage) as url:
         yield url
 

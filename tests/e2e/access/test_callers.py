@@ -1,4 +1,4 @@
-"""Callers with keys: boto3, streams, a browser with the page, a file that changes, and a URL that decides."""
+"""Callers with keys: boto3, streams, a browser with the page, a key file that changes, and a deciding URL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def described(stack: Stack, **headers: str) -> requests.Response:
 
 
 def invoke_with(stack: Stack, given: str | None) -> Any:
-    """Call as boto3 does, which signs each request."""
+    """Call through boto3, which signs each request."""
     runtime = stack.boto3()
     if given is not None:
         runtime.meta.events.register(
@@ -90,7 +90,7 @@ def test_a_file_that_changes_counts(keyed: Stack, key_file: Path) -> None:
 
 def test_the_page_opens_with_name_and_key(keyed: Stack, chromium: Any) -> None:
     page = Page(chromium, keyed.url)
-    # What a person types into the browser's dialog.
+    # The URL carries name and key, as entered in the browser's dialog.
     chromium.get(keyed.url.replace("://", f"://boss:{key('boss')}@"))
     page.open()
     page.sample("coffee.jpg")
@@ -116,11 +116,11 @@ def test_scripts_of_an_allowed_site_call_and_others_do_not(keyed: Stack, site: s
     assert chromium.execute_async_script(_FETCH, url, sent | {"X-API-Key": "wrong"})[::2] == [401, "unauthenticated"]
     chromium.get(site.replace("127.0.0.1", "localhost"))
     assert chromium.execute_async_script(_FETCH, url, sent)[:2] == [0, None]
-    # The browser asks whether it may, and does not send what it may not.
+    # The browser sends a preflight request, and does not send the refused request.
     keyed.wait_until(lambda: "error=permission_denied" in keyed.log[before:])
     refused = [line for line in keyed.log[before:].splitlines() if "error=permission_denied" in line]
     assert ["method=OPTIONS" in line for line in refused] == [True]
-    chromium.get_log("browser")  # it tells of each refusal
+    chromium.get_log("browser")  # drop its messages about refusals
 
 
 PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type,x-api-key"}
@@ -169,11 +169,11 @@ def test_scripts_read_every_response_errors_too(
     assert "Origin" in answer.headers["Vary"]
     without = requests.request(method, keyed.url + path, headers=headers, timeout=PATIENCE)
     assert "Access-Control-Allow-Origin" not in without.headers
-    assert "Origin" in without.headers["Vary"]  # a cache keeps them apart
+    assert "Origin" in without.headers["Vary"]  # so that a cache keeps them apart
 
 
 class Decider(EmptyPage):
-    """Lets in who has the token, and names nobody else."""
+    """Admits the bearer of the right token. Always names the caller ``ann``."""
 
     asked: list[dict[str, str]]
 
@@ -218,7 +218,7 @@ def test_a_url_decides(tmp_path: Path) -> None:
                 f"{stack.url}/endpoints/any/invocations", headers={"Authorization": "Bearer broken"}, timeout=PATIENCE
             )
             assert (over_boto3.status_code, over_boto3.headers["Retry-After"]) == (424, "1")
-        # running() has stopped it: the next one has nobody to ask.
+        # running() has stopped it: the next stack cannot reach the decider.
     with running(tmp_path / "models", tmp_path / "again", **environ) as stack:
         answer = described(stack, Authorization="Bearer good")
         assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")

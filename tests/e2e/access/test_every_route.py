@@ -1,4 +1,4 @@
-"""Every route, however its path is spelled, asks for a key, and for one of the role."""
+"""Every route, in every spelling of its path, requires a key with the right role."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def role(path: str) -> str:
 
 @contextmanager
 def answered(stack: Stack, method: str, path: str, **headers: str) -> Iterator[http.client.HTTPResponse]:
-    """Send a request as it stands, with the head of a body that never comes where it has one."""
+    """Send a request without its body. If the method has a body, send only the headers that announce one."""
     connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=PATIENCE)
     try:
         connection.putrequest(method, path, skip_accept_encoding=True)
@@ -56,7 +56,7 @@ def answered(stack: Stack, method: str, path: str, **headers: str) -> Iterator[h
 
 
 def refusal(stack: Stack, method: str, path: str, **headers: str) -> tuple[int, str]:
-    """Return status and code, of a request that must be refused before its body is there."""
+    """Return status and code of a request that must be refused before its body arrives."""
     with answered(stack, method, path, **headers) as answer:
         body = json.loads(answer.read()) if method != "HEAD" else {"code": "", "request_id": ""}
         challenges = answer.headers.get_all("WWW-Authenticate") or []
@@ -68,7 +68,7 @@ def refusal(stack: Stack, method: str, path: str, **headers: str) -> tuple[int, 
 
 @pytest.fixture(scope="module")
 def routes(keyed: Stack) -> list[tuple[str, str]]:
-    """Method and path of all routes; the names in them are made up."""
+    """Return method and path of all routes, with made-up names in the paths."""
     document = requests.get(f"{keyed.url}/openapi.json", headers=bearer("ci"), timeout=PATIENCE).json()
     described = [(method.upper(), path) for path, item in document["paths"].items() for method in item]
     assert len(described) > 40
@@ -134,7 +134,7 @@ SPELLINGS = [
 @pytest.mark.parametrize(("needed", "path", "spelled"), SPELLINGS)
 def test_another_spelling_of_a_path_is_the_same_path(keyed: Stack, needed: str, path: str, spelled: list[str]) -> None:
     for written in [path, *spelled]:
-        for method in ("GET", "DELETE", *(["POST"] if needed != "metrics" else [])):  # which takes no body
+        for method in ("GET", "DELETE", *(["POST"] if needed != "metrics" else [])):  # it has no POST
             assert refusal(keyed, method, written) == (401, "unauthenticated"), written
             assert refusal(keyed, method, written, **bearer("ci")) == (403, "permission_denied"), written
 

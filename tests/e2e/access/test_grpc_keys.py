@@ -1,4 +1,4 @@
-"""Every method of the gRPC port, however its path is spelled, asks for a key, and for one of the role."""
+"""Every method of the gRPC port, in every spelling of its path, requires a key with the right role."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SPELLED = [
 
 
 def called(stack: Stack, path: str, more: Mapping[str, str] | None = None, message: bool = False) -> Response:
-    """Call a method, without a message unless it is to have an empty one; return what came."""
+    """Call a method without a message, or with an empty one if ``message`` is set. Return the response."""
     sent = {name.lower().replace("_", "-"): value for name, value in (more or {}).items()}
     with H2Caller(int(stack.environ[GRPC_PORT])) as caller:
         stream = caller.open({**infer(), ":path": path, **sent})
@@ -50,7 +50,7 @@ def called(stack: Stack, path: str, more: Mapping[str, str] | None = None, messa
 
 
 def refused(stack: Stack, path: str, more: Mapping[str, str] | None = None) -> str | None:
-    """Return the status of a call that must be refused before its message is there."""
+    """Return the status of a call that must be refused before its message arrives."""
     return called(stack, path, more).word("grpc-status")
 
 

@@ -1,4 +1,4 @@
-"""docs/keys.md: what it says to paste does what it says."""
+"""docs/keys.md: the commands and snippets on the page work as described."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(*command: str, cwd: Path = REPOSITORY, **environ: str) -> str:
 
 
 def made(folder: Path) -> str:
-    """Make a key as the page says; return it. Its line is in the folder's file ``keys``."""
+    """Make a key with the page's command and return it. Its line is in the folder's file ``keys``."""
     (text,) = blocks("bash", "openssl")
     return run("bash", "-ec", text, cwd=folder).strip()
 
@@ -102,7 +102,7 @@ def issuer() -> Iterator[Issuer]:
             self.wfile.write(found.jwks)
 
         def log_message(self, *_: Any) -> None:
-            """Stay silent."""
+            """Log nothing."""
 
     with serving(Handler) as found.url:
         yield found
@@ -110,7 +110,7 @@ def issuer() -> Iterator[Issuer]:
 
 @pytest.fixture
 def jwt_service(issuer: Issuer) -> Iterator[str]:
-    """The page's service for the issuer; its URL."""
+    """Run the page's service for the issuer. Yield its URL."""
     (text,), port = blocks("python", "PyJWKClient"), free_port()
     environ = os.environ | {"JWKS_URL": issuer.url, "PORT": str(port)}
     with subprocess.Popen([sys.executable, "-c", text], env=environ, stderr=subprocess.DEVNULL) as process:

@@ -1,4 +1,4 @@
-"""Archives as targets, as boto3 names them: unpacked once, served, and nothing of them is left behind."""
+"""Archives as boto3 targets: each is unpacked once, served, and removed completely."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_many_may_be_the_first_to_use_an_archive(archives_stack: Stack, root: Pa
     assert [path.name.partition("-")[0] for path in left_behind(archives_stack)] == ["one", "using"], (
         "its folder, its callers"
     )
-    # A model server has looked after its files again once it has found this.
+    # When a model server has found this version, it has polled its files again.
     export_constant(root / "growing", 1, 1.0)
     grown = {"model_name": "growing", "url": "growing"}
     assert requests.post(f"{archives_stack.url}/models", json=grown, timeout=PATIENCE).status_code == 200
@@ -131,7 +131,7 @@ def test_an_archive_may_be_a_url(archives_stack: Stack) -> None:
 def test_an_archive_has_one_name_on_every_route(archives_stack: Stack) -> None:
     assert (
         archives_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one.tar.gz").status_code == 404
-    )  # this route loads nothing
+    )  # this route does not load models
     assert archives_stack.invoke(b"", "/v2/repository/models/one.tar.gz/load").status_code == 200
     assert archives_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one.tar.gz").text == ONE
     assert archives_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one").text == ONE

@@ -1,4 +1,4 @@
-"""Loads and unloads in quick succession, in two model servers: 200 means loaded with every version, or gone."""
+"""Loads and unloads in quick succession, in two model servers: 200 means fully loaded or fully unloaded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         export_constant(root / "three", version, float(version))
     for name in ("half", "torn"):
         copy_golden("half_plus_two", root / name)
-    data = root / "torn" / "2" / "variables" / "variables.data-00000-of-00001"  # whole, but not what its checksum says
+    data = root / "torn" / "2" / "variables" / "variables.data-00000-of-00001"  # complete, with a wrong checksum
     data.write_bytes(bytes(byte ^ 0xFF for byte in data.read_bytes()))
     return root
 

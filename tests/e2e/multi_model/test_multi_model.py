@@ -1,4 +1,4 @@
-"""SageMaker's multi-model API through the whole stack: load, list, invoke, unload, and what must not happen."""
+"""SageMaker's multi-model API through the whole stack: load, list, invoke, unload, and forbidden cases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GRAPH_WITHOUT_SIGNATURE = b"\x12\x09\x0a\x07\x22\x05serve"
 
 @pytest.fixture(scope="module")
 def root(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A models directory, as SageMaker fills it."""
+    """Return a models directory with SageMaker's layout."""
     root = tmp_path_factory.mktemp("models")
     for name, value in (("one", 1.0), ("two", 2.0)):
         export_constant(root / name / "model", 1, value)
@@ -76,7 +76,7 @@ def nothing_loaded(multi_model_stack: Stack) -> Iterator[None]:
 
 @pytest.fixture(params=["grpc", pytest.param("rest", marks=pytest.mark.extended)])
 def wire(request: pytest.FixtureRequest) -> str:
-    """How predictions reach the model server, in the tests where that matters."""
+    """Return the transport to the model server, for tests that depend on it."""
     return str(request.param)
 
 
@@ -239,7 +239,7 @@ def test_no_spelling_of_a_path_leads_out_of_the_models_directory(
     assert reply.status_code == status, reply.text
     assert reply.json()["code"] == ("bad_request" if status == 400 else "model_not_found")
     assert reply.json()["error"].startswith("url: ")
-    if "\0" not in url:  # a header has no zero byte
+    if "\0" not in url:  # a header cannot contain a zero byte
         target = {"X_Amzn_SageMaker_Target_Model": url}
         assert multi_model_stack.invoke(IMAGE, **target).status_code == 404
         assert multi_model_stack.invoke(IMAGE, "/endpoints/any/invocations", **target).status_code == 424
@@ -248,7 +248,7 @@ def test_no_spelling_of_a_path_leads_out_of_the_models_directory(
 
 @pytest.mark.parametrize("field", ["model_name", "url"])
 def test_what_is_nested_deep_is_no_name_and_no_path(multi_model_stack: Stack, field: str) -> None:
-    for depth in (500, 1000, 1020, 30_000):  # 1024 can be read, and Python writes fewer
+    for depth in (500, 1000, 1020, 30_000):  # 1024 levels can be parsed, Python can write fewer
         body = b'{"model_name":"a","url":"one","%b":%b}' % (field.encode(), b"[" * depth + b"]" * depth)
         reply = requests.post(f"{multi_model_stack.url}/models", body, timeout=PATIENCE)
         assert (reply.status_code, reply.json()["error"].partition(":")[0]) == (
@@ -348,7 +348,7 @@ def test_an_unload_under_load_finishes_what_runs(multi_model_stack: Stack, root:
         running_one = pool.submit(invoke, multi_model_stack, "held", png(np.full((8, 8, 3), (40, 0, 0))), wire)
         door.wait_for()
         unloading = pool.submit(unload, multi_model_stack, "held")
-        assert any(invoke(multi_model_stack, "held", wire=wire).status_code == 404 for _ in poll())  # it has begun
+        assert any(invoke(multi_model_stack, "held", wire=wire).status_code == 404 for _ in poll())  # the unload began
         assert not unloading.done()
         assert not running_one.done()
         door.open()

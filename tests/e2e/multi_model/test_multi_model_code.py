@@ -1,4 +1,4 @@
-"""User code of models that come and go, through the whole stack."""
+"""User code of models that are loaded and unloaded, through the whole stack."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def code_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def write_model(root: Path, name: str, source: str) -> Path:
-    """Write a model with code of its own, and return the code's folder."""
+    """Write a model with its own code. Return the code's folder."""
     export_constant(root / name, 1, 1.0)
     (root / name / "code").mkdir()
     (root / name / "code" / "inference.py").write_text(source)
@@ -57,13 +57,13 @@ def unload(code_stack: Stack, name: str) -> requests.Response:
 
 
 def answers(code_stack: Stack, name: str) -> set[str]:
-    """Return what all workers answer."""
+    """Return the answers of all workers."""
     with ThreadPoolExecutor(8) as pool:
         return set(pool.map(lambda _: code_stack.invoke(IMAGE, f"/models/{name}/invoke").text, range(32)))
 
 
 def trial(code_stack: Stack) -> psutil.Process:
-    """Return the process in which code is tried."""
+    """Return the process that tries the code."""
     for _ in poll():
         if found := code_stack.processes(TRIAL):
             return found[0]
@@ -83,7 +83,7 @@ def test_code_that_hangs_when_it_is_imported_holds_up_nobody(code_stack: Stack, 
             tried.kill()
         refused = hanging.result()
     assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
-    ended = ("was ended by signal 9", f"did not end within {IMPORT_SECONDS:g} s")  # on a slow machine that comes first
+    ended = ("was ended by signal 9", f"did not end within {IMPORT_SECONDS:g} s")  # a slow machine times out first
     assert refused.json()["error"] in [f"url: hangs/code/inference.py: importing it {how}" for how in ended]
     assert requests.get(f"{code_stack.url}/models", timeout=PATIENCE).json() == {"models": []}
 
@@ -161,7 +161,7 @@ def test_loading_may_take_longer_than_requests_may(tmp_path: Path) -> None:
 
         def status_of_slow() -> int:
             answers = (requests.get(f"{code_stack.url}/models/slow", timeout=PATIENCE).status_code for _ in poll())
-            return next(status for status in answers if status != 504)  # as a busy machine answers, for 2 s are few
+            return next(status for status in answers if status != 504)  # a busy machine may exceed 2 s
 
         assert load(code_stack, "held").status_code == 200
         loaded = longer_than_a_request(load, code_stack, "slow")
