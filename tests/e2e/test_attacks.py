@@ -1,4 +1,4 @@
-"""What other inference servers had to mend, over REST and gRPC: it gets an error or an answer, and harms nothing."""
+"""Attacks that other inference servers had to fix, over REST and gRPC: each gets an error or answer, without harm."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HUGE = 2**63 - 1
 
 @pytest.fixture(autouse=True)
 def next_request_works(stack: Stack) -> Iterator[None]:
-    """After each test an ordinary request is answered, and nothing was a bug."""
+    """After each test, check that an ordinary request succeeds and that no internal error was logged."""
     logged = len(stack.log)
     yield
     assert stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
@@ -51,31 +51,31 @@ def infer(stack: Stack, body: bytes, **headers: str) -> requests.Response:
 
 
 def document(shape: str = "[1,8,8,3]", data: str | None = None, datatype: str = "FP32") -> bytes:
-    """Return a request in JSON whose shape and data are any text."""
+    """Return a JSON request with arbitrary text as its shape and data."""
     values = json.dumps(PIXELS.ravel().tolist()) if data is None else data
     return f'{{"inputs":[{{"name":"{INPUT}","datatype":"{datatype}","shape":{shape},"data":{values}}}]}}'.encode()
 
 
 def message(**fields: Any) -> Any:
-    """Return a ModelInferRequest for one image of zeros, but for these fields."""
+    """Return a ModelInferRequest for one image of zeros, with these fields replaced."""
     tensor = {"name": INPUT, "datatype": "FP32", "shape": PIXELS.shape}
     usual = {"model_name": "digits", "inputs": [tensor], "raw_input_contents": [PIXELS.tobytes()]}
     return grpc_messages.message_class("inference.ModelInferRequest")(**usual | fields)
 
 
 class Grpc:
-    """Calls of ModelInfer with what a gRPC library sends."""
+    """Calls ModelInfer with messages from a gRPC library."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._call = channel.unary_unary(INFER, response_deserializer=grpc_messages.ModelInferResponse.FromString)
 
     def __call__(self, sent: Any) -> tuple[Any, Any]:
-        """Return the answer and what gRPC tells of the call; raises RpcError."""
+        """Return the answer and the call's metadata. Raise RpcError on failure."""
         found: tuple[Any, Any] = self._call.with_call(sent.SerializeToString(), timeout=PATIENCE)
         return found
 
     def refusal(self, sent: Any) -> tuple[str, str]:
-        """Return the status and the sentence of a call that is refused."""
+        """Return the status and message of a refused call."""
         with pytest.raises(grpc.RpcError) as caught:
             self(sent)
         error: Any = caught.value
@@ -88,11 +88,11 @@ def call(stack: Stack) -> Iterator[Grpc]:
         yield Grpc(channel)
 
 
-# Bodies in very many pieces
+# Bodies in a very large number of pieces
 
 
 def in_chunks(count: int) -> bytes:
-    """Return an image and bytes behind it as a body of ``count`` chunks of one byte."""
+    """Return a body with an image and more bytes behind it, in ``count`` chunks of one byte."""
     body = IMAGE + bytes(count - len(IMAGE))
     return b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
 
@@ -126,12 +126,12 @@ def test_a_million_chunks_of_a_byte_cost_what_their_bytes_do(stack: Stack) -> No
 
     for count in (100_000, 100_000, 1_000_000):
         send(in_chunks(count))
-    assert growths[-1] < 24 * MB  # 24 bytes for a chunk
-    assert times[-1] < 50 * times[-2]  # a square would be 100 times as much
+    assert growths[-1] < 24 * MB  # 24 bytes per chunk
+    assert times[-1] < 50 * times[-2]  # quadratic time would be 100 times as long
 
 
 def call_in_hand(stack: Stack, data: bytes, flag: int = 0, piece: int | None = None, **headers: str) -> Response:
-    """Return what comes of a call whose message is ``data``, in DATA frames of ``piece`` bytes."""
+    """Return the response to a call with the message ``data``, sent in DATA frames of ``piece`` bytes."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     fixed = {":method": "POST", ":scheme": "http", ":path": INFER, ":authority": "a", "te": "trailers"}
     sent = bytes([flag]) + len(data).to_bytes(4, "big") + data
@@ -153,7 +153,7 @@ def test_a_message_in_frames_of_a_byte_is_answered(stack: Stack) -> None:
 
 @pytest.fixture(scope="module")
 def narrow_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One worker, and a bound that is cheap to pass."""
+    """Run a stack with one worker and a low limit."""
     folder = tmp_path_factory.mktemp("attacks")
     copy_golden("half_plus_two", folder / "models" / "half_plus_two")
     environ = {"SAGEMAKER_GUNICORN_WORKERS": "1", "LIGHTBOX_MAX_BODY_MB": "8", GRPC_PORT: str(free_port())}
@@ -191,7 +191,7 @@ def test_failed_compressed_bodies_leave_no_memory_behind(narrow_stack: Stack, pa
         for _ in range(12):
             fail(kind)
         grown[kind] = (rss(workers) - before) / MB
-    assert max(grown.values()) < 24, grown  # each has some 8 MiB while it is looked at
+    assert max(grown.values()) < 24, grown  # each takes about 8 MiB during its check
     assert narrow_stack.invoke(b'{"instances":[1]}', Content_Type="application/json").json() == {"predictions": [3.5]}
 
 
@@ -214,7 +214,7 @@ def test_failed_compressed_messages_leave_no_memory_behind(narrow_stack: Stack) 
     assert max(grown.values()) < 24, grown
 
 
-# Names that servers keep for themselves
+# Names that servers reserve
 
 
 EVIL = "evil"
@@ -292,7 +292,7 @@ def test_a_parameter_that_begins_as_our_own_and_is_none_is_refused(stack: Stack,
     assert (status, sentence) == ("INVALID_ARGUMENT", reply.json()["error"])
 
 
-# Lengths of the JSON
+# Lengths in the JSON
 
 
 NO_LENGTHS = [
@@ -390,7 +390,7 @@ def test_numbers_that_overflow_are_refused(stack: Stack, shape: str, data: str |
 def test_what_is_nested_deep_is_refused_wherever_it_stands(stack: Stack, field: str, depth: int) -> None:
     body = document().replace(b"{", b"{" + (field % nested(depth)).encode() + b",", 1)
     reply = infer(stack, body)
-    # A parameter of any form is the handlers': from Python 3.12 on, one may be nested deeper.
+    # Handlers define parameters, in any form. From Python 3.12 on, a parameter may be nested deeper.
     if "a" in field and (depth == 500 or '"a"' in field):
         assert reply.status_code in (200, 400)
     else:

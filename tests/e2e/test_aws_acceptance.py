@@ -1,6 +1,6 @@
-"""What the tests of AWS's own container ask of it on endpoints, asked here: the same models, archives and variables.
+"""The endpoint tests of AWS's own container, run against Lightbox with the same models, archives and variables.
 
-AWS's model is float32 ``[-1, -1]`` to the same times a factor, in an archive with ``1/`` at its top.
+AWS's model maps float32 ``[-1, -1]`` to its product with a factor. Its archive has ``1/`` at the top.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def pack(folder: Path, archive: Path) -> None:
 
 
 def ask(client: Any, body: bytes | str, content_type: str = JSON, **more: str) -> Any:
-    """Return the JSON of an answer."""
+    """Return the response's JSON."""
     answer = client.invoke_endpoint(EndpointName="any", Body=body, ContentType=content_type, Accept=JSON, **more)
     assert answer["ContentType"] == JSON
     return json.loads(answer["Body"].read())
@@ -99,7 +99,7 @@ def times(factor: float, rows: list[list[float]] = ROWS) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """An archive with two versions at its top, two model servers of which each has a GPU, batching; a transform job."""
+    """Run an archive with two versions at its top, two model servers with a GPU each, batching, a transform job."""
     folder = tmp_path_factory.mktemp("single")
     export_times(folder / "archive", 1, 2.0)
     export_times(folder / "archive", 2, 3.0)
@@ -167,7 +167,7 @@ def test_each_model_server_has_a_gpu_of_the_list_in_turn(single: Stack) -> None:
 
 @pytest.fixture(scope="module")
 def paired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Models with pairs of their own, AWS's worker class and log levels, 2 workers with 2 threads; one without code."""
+    """Run models with their own handlers and one without, AWS's worker class and log levels, 2 workers, 2 threads."""
     folder = tmp_path_factory.mktemp("paired")
     for name, source in (("prepends", PREPENDS), ("passes_on", PASSES_ON), ("meets", MEETS)):
         export_times(folder / "models" / name, 1, 2.0)
@@ -203,7 +203,7 @@ def test_what_both_halves_of_a_pair_do_is_seen(paired: Stack, paired_client: Any
 
 
 def test_handlers_hold_up_no_other(paired: Stack) -> None:
-    """Neither answers before both are in progress, in whichever worker they are."""
+    """No request is answered before both are in progress, in any worker."""
 
     def meet(number: int) -> str:
         attributes = "tfs-model-name=meets"
@@ -256,7 +256,7 @@ FACTORS = {"double.tar.gz": 2.0, "triple.tar.gz": 3.0, "tenfold.tar.gz": 10.0}
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]:
-    """A multi-model endpoint with 2 workers, and the folder in which its archives lie."""
+    """Run a multi-model endpoint with 2 workers. Yield its client and the folder of its archives."""
     folder = tmp_path_factory.mktemp("many")
     (folder / "models").mkdir()
     for name, factor in FACTORS.items():

@@ -1,4 +1,4 @@
-"""SageMaker Runtime played locally: boto3 with ``endpoint_url``, and the requests of a batch transform job."""
+"""SageMaker Runtime simulated locally: boto3 with ``endpoint_url``, and the requests of a batch transform job."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_job_may_ask_how_much_to_send(batch_stack: Stack) -> None:
 def test_many_records_and_single_ones_answer_the_same(
     batch_stack: Stack, wire: str, content_type: str, records: bytes
 ) -> None:
-    """As a job with SplitType and AssembleWith of Line sends them: the parts are the whole, whatever the strategy."""
+    """SplitType and AssembleWith are Line: with any strategy, the parts together equal the whole."""
     headers = {
         "Content_Type": content_type,
         "Accept": LINES,

@@ -1,4 +1,4 @@
-"""What nginx bounds before a worker sees it: all bodies together, and what one address may do."""
+"""Limits in nginx before a worker receives a request: the sum of all bodies, and one address's requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def bounded_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 def open_request(
     bounded_stack: Stack, length: int | None, path: str = PATHS[0], expects: bool = False
 ) -> socket.socket:
-    """Return a connection on which a request has its headers, and of its body a byte."""
+    """Return a connection with a request's headers and one byte of its body sent."""
     connection = socket.create_connection(("127.0.0.1", bounded_stack.port), timeout=PATIENCE)
     head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: image/png\r\n"
     head += "Expect: 100-continue\r\n" if expects else ""
@@ -54,12 +54,12 @@ def open_request(
 
 
 def one_more(length: int | None) -> bytes:
-    """Return a byte of a body of a declared length, or of one in chunks."""
+    """Return one more byte of a body with a declared length, or of a chunked body."""
     return b"1\r\nx\r\n" if length is None else b"x"
 
 
 def refusal(connection: socket.socket) -> tuple[int, dict[str, str]]:
-    """Return the status and the body's code of an answer, and close the connection."""
+    """Return the status and the body's code of a response. Close the connection."""
     with connection:
         answer = b""
         while b"\r\n\r\n" not in answer or not answer.rstrip().endswith(b"}"):
@@ -80,9 +80,9 @@ Wanted = tuple[int | None, str]
 
 @contextmanager
 def holding(bounded_stack: Stack, *wanted: Wanted) -> Iterator[None]:
-    """Hold requests in nginx, which waits for their bodies: a byte comes each second, as it gives up after ten.
+    """Hold requests in nginx, which waits for their bodies. Send a byte each second: nginx gives up after ten.
 
-    Until nginx is done with what earlier tests have sent, it may refuse one; then another takes its place.
+    nginx may refuse one until it has finished the requests of earlier tests. A new request replaces it then.
     """
     held: dict[socket.socket, Wanted] = {}
     ended = threading.Event()
@@ -93,7 +93,7 @@ def holding(bounded_stack: Stack, *wanted: Wanted) -> Iterator[None]:
         held[connection] = one
 
     def all_are_held() -> bool:
-        bounded_stack.wait_for_ping(200)  # what nginx has begun to say comes before
+        bounded_stack.wait_for_ping(200)  # nginx sends its pending responses first
         refused, _, _ = select.select(list(held), [], [], 0)
         for connection in refused:
             connection.close()
@@ -103,7 +103,7 @@ def holding(bounded_stack: Stack, *wanted: Wanted) -> Iterator[None]:
     def feed() -> None:
         while not ended.wait(1):
             for connection, (length, _) in list(held.items()):
-                with suppress(OSError):  # its nginx was killed
+                with suppress(OSError):  # its nginx process was killed
                     connection.sendall(one_more(length))
 
     feeding = threading.Thread(target=feed)
@@ -118,7 +118,7 @@ def holding(bounded_stack: Stack, *wanted: Wanted) -> Iterator[None]:
 
 
 def until_answered(bounded_stack: Stack, length: int) -> int:
-    """Return the status of a request with a body of ``length`` zeros, tried again while there is no room."""
+    """Send a body of ``length`` zeros, and try again while there is no room. Return the status."""
     status = 503
     for _ in poll():
         if (status := bounded_stack.invoke(bytes(length), Content_Type="image/png").status_code) != 503:
@@ -148,7 +148,7 @@ def test_chunked_bodies_that_are_small_need_no_room_for_the_largest(bounded_stac
 
     status = 424 if "endpoints" in path else 503
     with holding(bounded_stack, (None, path), (2_000_000, path)):
-        for _ in range(6):  # more than the room has for those that are not answered; it is told of an answer afterwards
+        for _ in range(6):  # more than the room for unanswered requests; an answer frees its room a little later
             assert any(send(IMAGE).status_code == 200 for _ in poll())
         refused = send(bytes(3 << 20))
         assert refused.status_code == status
@@ -158,7 +158,7 @@ def test_chunked_bodies_that_are_small_need_no_room_for_the_largest(bounded_stac
 
 
 def test_what_was_answered_gives_its_room_back(bounded_stack: Stack) -> None:
-    # Each is answered, refused, or given up; all together would take many times the room.
+    # Each is answered, refused or aborted. Together they would need many times the room.
     for number in range(12):
         assert until_answered(bounded_stack, 7_000_000) == 400
         assert until_answered(bounded_stack, 9_000_000) == 413
@@ -171,7 +171,7 @@ RENEWAL = ": reconfiguring"
 
 
 def is_renewed(bounded_stack: Stack, master: psutil.Process) -> bool:
-    """Tell whether all workers that take connections have been started since the last renewal."""
+    """Return whether all workers that accept connections have started since the last renewal."""
     started = re.findall(r"start worker process (\d+)", bounded_stack.log.rpartition(RENEWAL)[2])
     serving = []
     for worker in master.children():
@@ -188,7 +188,7 @@ def test_a_killed_nginx_worker_keeps_no_room_and_no_count(bounded_stack: Stack) 
             renewals = bounded_stack.log.count(RENEWAL)
             try:
                 worker.kill()
-            except psutil.NoSuchProcess:  # the renewal after the first one's death has ended it
+            except psutil.NoSuchProcess:  # the renewal after the first death has ended it
                 continue
             assert any(
                 bounded_stack.log.count(RENEWAL) > renewals and is_renewed(bounded_stack, master) for _ in poll()

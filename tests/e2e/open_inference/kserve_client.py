@@ -1,6 +1,6 @@
-"""Asks with kserve's own clients: ``python kserve_client.py REST_ADDRESS GRPC_ADDRESS IMAGE``.
+"""Send requests with kserve's own clients: ``python kserve_client.py REST_ADDRESS GRPC_ADDRESS IMAGE``.
 
-Prints a line for each, its name and the means, or what went wrong.
+Print a line for each client: its name and the means, or the error.
 """
 
 from __future__ import annotations

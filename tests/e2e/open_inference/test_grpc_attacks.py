@@ -1,4 +1,4 @@
-"""What hostile callers of the gRPC port can take, and that others are answered meanwhile."""
+"""Hostile callers of the gRPC port: the resources they can use, and the answers to other callers meanwhile."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture
 def another(attacked: Stack) -> Iterator[Callable[[], None]]:
-    """What calls as anybody would, on a connection that was made before, and expects answers."""
+    """Return a function that calls as an ordinary client on an established connection, and expects answers."""
     with grpc.insecure_channel(f"127.0.0.1:{port(attacked)}") as channel:
         unary = channel.unary_unary(
             f"/{grpc_messages.INFERENCE_SERVICE}/ModelInfer",
@@ -75,7 +75,7 @@ def memory(stack: Stack) -> float:
 
 
 def opened(stack: Stack) -> int:
-    """Return how many connections nginx has to the gRPC worker."""
+    """Return the number of nginx's connections to the gRPC worker."""
     (worker,) = stack.processes("grpc_worker")
     return sum(
         str(one.laddr).endswith(("grpc_calls.sock", "grpc_streams.sock"))
@@ -97,7 +97,7 @@ def test_nine_connections_of_calls_that_never_end_keep_nobody_out(
         for client, stream in calls if more is WATCH else []:
             client.send(stream, framed(b""), end=True)
         another()
-        for client in clients:  # nginx has read all: it answers in order
+        for client in clients:  # nginx answers in order: a pong means it has read all
             client.ping(b"all read")
             client.wait(lambda client=client: client.pongs)  # type: ignore[misc]
         for _ in range(3):
@@ -144,7 +144,7 @@ def test_a_thousand_connections(attacked: Stack, another: Callable[[], None]) ->
     before = memory(attacked)
     with ExitStack() as open_:
         for _ in range(1000):
-            client = open_.enter_context(H2Caller(port(attacked)))  # asks at once: nginx waits 5 s for a request
+            client = open_.enter_context(H2Caller(port(attacked)))  # nginx waits only 5 s for a request
             stream = client.open(infer("ServerLive"))
             client.send(stream, framed(b""), end=True)
             assert client.answer(stream).word("grpc-status") == "0"
@@ -153,7 +153,7 @@ def test_a_thousand_connections(attacked: Stack, another: Callable[[], None]) ->
 
 
 def flood(stack: Stack, frames: bytes, times: int) -> None:
-    """Send frames over so many connections, one after another, and wait until nginx has closed each."""
+    """Send frames over ``times`` connections, one after another. Wait until nginx has closed each."""
     for _ in range(times):
         with socket.create_connection(("127.0.0.1", port(stack)), PATIENCE) as connection, suppress(OSError):
             reading = threading.Thread(target=read_all, args=(connection,))
@@ -166,7 +166,7 @@ def flood(stack: Stack, frames: bytes, times: int) -> None:
 
 
 def is_answered(another: Callable[[], None]) -> bool:
-    """Tell whether somebody else is, and is not told to try again."""
+    """Return whether another client gets an answer. The only error allowed is UNAVAILABLE."""
     try:
         another()
     except grpc.RpcError as error:
@@ -216,7 +216,7 @@ def test_metadata_of_megabytes(attacked: Stack, another: Callable[[], None]) -> 
 
 def test_while_the_front_is_away_a_call_is_to_be_made_again(attacked: Stack, another: Callable[[], None]) -> None:
     (plan,) = attacked.tmp.glob("lightbox-*/plan.json")
-    with held_file(plan):  # the next front waits for it
+    with held_file(plan):  # the next worker waits for it
         attacked.lose("lightbox.features.open_inference.grpc_worker")
         for method in ("ModelInfer", "ModelStreamInfer"):
             with H2Caller(port(attacked)) as client:
@@ -253,7 +253,7 @@ def test_what_is_no_call_of_ours_is_refused_in_grpcs_form(attacked: Stack, more:
 
 
 def headers(fields: dict[str, str]) -> bytes:
-    """Return headers as HPACK writes them without its tables."""
+    """Return headers in HPACK without its tables."""
     parts: list[bytes] = []
     for name, value in fields.items():
         parts.append(b"\0")

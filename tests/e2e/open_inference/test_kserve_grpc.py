@@ -137,7 +137,7 @@ def test_calls_are_counted_and_logged_as_requests_are(stack: Stack, client: Any,
 
 @pytest.mark.extended
 def test_saturation_counts_http_and_grpc_together(door: Door, tmp_path: Path) -> None:
-    """Four requests may be in progress. HTTP and gRPC have two each: one of them alone would show a half."""
+    """Four requests may be in progress. HTTP and gRPC have two each: one of them alone would report one half."""
     export_held_image(tmp_path / "models" / "held", door)
     body = png(np.full((8, 8, 3), 10))
     settings = {PORT: str(free_port()), "SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "4"}
@@ -174,7 +174,7 @@ def test_the_front_is_as_light_as_a_worker(stack: Stack, client: Any, input_name
 @pytest.mark.extended
 def test_a_killed_front_comes_back_and_ping_tells(client: Any, stack: Stack) -> None:
     (plan,) = stack.tmp.glob("lightbox-*/plan.json")
-    with held_file(plan):  # the next front waits for it
+    with held_file(plan):  # the next worker waits for it
         stack.lose("lightbox.features.open_inference.grpc_worker")
         assert stack.ping() == 503
     stack.wait_for_ping(200)
@@ -192,7 +192,7 @@ def test_a_request_before_sigterm_gets_its_full_answer(door: Door, tmp_path: Pat
         children = psutil.Process(grpc_stack.process.pid).children(recursive=True)
         with ThreadPoolExecutor(1) as pool, door:
             asked = pool.submit(client.infer, "held", [images("image", png(np.full((8, 8, 3), 60)))])
-            client.start_stream(lambda result, error: None)  # an idle one holds up nothing
+            client.start_stream(lambda result, error: None)  # an idle stream does not delay the stop
             door.wait_for()
             assert grpc_stack.in_progress() == 1
             grpc_stack.begin_stop()

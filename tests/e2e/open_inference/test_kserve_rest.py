@@ -38,7 +38,7 @@ def photo(name: str = "china.jpg", mode: str = "RGB", size: tuple[int, int] | No
 
 
 def predictions(stack: Stack, body: bytes) -> Any:
-    """What /invocations answers of the model without labels."""
+    """Return the result of /invocations for the model without labels."""
     answer = stack.invoke(body, X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=mobilenet_v2")
     return np.array(answer.json()["predictions"])
 

@@ -1,4 +1,4 @@
-"""docs/open-inference-protocol.md: its lines are run."""
+"""docs/open-inference-protocol.md: the page's commands are run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLIENT = Path(__file__).with_name("kserve_client.py")
 
 
 def paths() -> Iterator[tuple[str, str]]:
-    """Every method and path in the page's table, with what is optional and without."""
+    """Yield every method and path in the page's table, with and without the optional parts."""
     for _, cell, _ in ENDPOINTS:
         named = re.findall(r"`(GET|POST) ([^`]+)`", cell)
         for method, each in named + [
@@ -87,9 +87,9 @@ def test_the_lines_for_tritonclient_print_what_they_say(protocol_stack: Stack, f
 
 @pytest.fixture(scope="module")
 def told_by_kserve(protocol_stack: Stack, files: Path) -> list[str]:
-    """What kserve's clients were answered, each on a line.
+    """Return the answers to kserve's clients, one per line.
 
-    They run in a process of their own: their messages and tritonclient's have the same names.
+    The clients run in their own process: their messages and tritonclient's have the same names.
     """
     grpc_address = f"127.0.0.1:{protocol_stack.environ['LIGHTBOX_KSERVE_GRPC_PORT']}"
     return run([sys.executable, str(CLIENT), protocol_stack.url, grpc_address, "red.png"], files).splitlines()
@@ -139,7 +139,7 @@ def test_the_table_has_every_call_of_the_service() -> None:
 
 
 def test_the_errors_are_those_that_are_answered() -> None:
-    # An Accept is not looked at, and a model that is loaded may be loaded again.
+    # These routes ignore Accept, and allow a second load of a loaded model.
     answered = [status for code, status in STATUS_OF_CODE.items() if code not in ("not_acceptable", "already_loaded")]
     assert {int(rest) for _, rest, _ in ERRORS} == {status.http for status in answered}
     assert {grpc.strip("`") for _, _, grpc in ERRORS if "`" in grpc} == {status.grpc for status in answered}

@@ -26,14 +26,14 @@ def client_of(form: str, stack: Stack) -> Any:
 
 
 def described(form: str, stack: Stack, what: str, *names: str) -> Any:
-    """Call one of tritonclient's functions; 64-bit numbers, which gRPC's form has as text, are numbers."""
+    """Call one of tritonclient's functions. Convert 64-bit numbers, which gRPC's JSON has as text, to numbers."""
     with client_of(form, stack) as client:
         found = getattr(client, what)(*names, **({"as_json": True} if form == "grpc" else {}))
     return numbers(found)
 
 
 def infer(form: str, stack: Stack, **output: Any) -> Any:
-    """Ask with a photo, for the model's one output; return its array."""
+    """Request the model's only output for a photo. Return its array."""
     module: Any = FORMS[form]
     with client_of(form, stack) as client:
         config = described(form, stack, "get_model_config", MODEL)
@@ -85,7 +85,7 @@ def test_every_process_tells_of_the_predictions_of_all(stack: Stack) -> None:
     after = counts("http")
     by_grpc = counts("grpc")
     for found in (after, by_grpc):
-        # Others may ask the same server meanwhile.
+        # Other tests may send requests to the same server meanwhile.
         assert asked(before, found, "success") >= 12
         assert asked(before, found, "fail") >= 1
         assert found["inference_count"] == found["execution_count"] == found["inference_stats"]["success"]["count"]

@@ -1,4 +1,4 @@
-"""What the page shows, in a real browser: each text and figure is compared with what the server answered."""
+"""The page in a real browser: each text and number is compared with the server's response."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ DIGIT = (FILES / "samples" / "digit-7.png").read_bytes()
 
 
 def stages(answer: dict[str, Any]) -> dict[str, float]:
-    """The milliseconds of an answer's Server-Timing."""
+    """Return the milliseconds of an answer's Server-Timing."""
     pairs = re.findall(r"([a-z_]+);dur=([\d.]+)", answer["headers"]["server-timing"])
     return {name: float(value) for name, value in pairs}
 
 
 def rounded(value: float, digits: str = "0.01") -> Decimal:
-    """Return a number as the page writes it: JavaScript rounds halves up, Python to even digits."""
+    """Return a number in the page's format: JavaScript rounds halves up, Python to even digits."""
     return Decimal(value).quantize(Decimal(digits), ROUND_HALF_UP)
 
 
 def shown(milliseconds: float) -> str:
-    """Milliseconds as the page writes them."""
+    """Return milliseconds in the page's format."""
     return f"{rounded(milliseconds, '0.01' if milliseconds < 10 else '0.1')} ms"
 
 
 def percents(scores: list[float], names: list[str]) -> list[list[str]]:
-    """The best five classes as the page writes them, rounded as JavaScript rounds."""
+    """Return the best five classes in the page's format, rounded as in JavaScript."""
     best = sorted(range(len(scores)), key=lambda at: -scores[at])[:5]
     return [[names[at], f"{rounded(100 * scores[at])} %"] for at in best]
 
 
 def bars(page: Page, wire: str) -> list[list[str]]:
-    """The classes and scores that a card shows."""
+    """Return the classes and scores on a card."""
     return [text.split("\n") for text in page.texts(f"[data-wire={wire}] .classes li")]
 
 
 def same_bars(found: list[list[str]], expected: list[list[str]]) -> bool:
-    """Whether names are equal, and percentages but for the last digit's rounding."""
+    """Return whether names are equal, and percentages differ by the last digit's rounding at most."""
     gaps = [abs(float(one[1][:-2]) - float(two[1][:-2])) for one, two in zip(found, expected, strict=True)]
     return [one[0] for one in found] == [one[0] for one in expected] and max(gaps) < 0.011
 
 
 def drawn_boxes(page: Page) -> list[list[float]]:
-    """Left, top, right and bottom of the boxes over the picture, as fractions of it as it is shown."""
+    """Return left, top, right and bottom of the boxes on the picture, as fractions of its displayed size."""
     return cast(
         list[list[float]],
         page.js(
@@ -72,7 +72,7 @@ def drawn_boxes(page: Page) -> list[list[float]]:
 
 
 def give_rectangles(page: Page, name: str, found: dict[str, tuple[int, int, int, int]], orientation: int) -> None:
-    """Drop a JPEG of 200 x 100 pixels with rectangles of a color, which a viewer turns."""
+    """Drop a JPEG of 200 x 100 pixels with colored rectangles and an EXIF orientation, which viewers apply."""
     image = Image.new("RGB", (200, 100), "grey")
     for color, (left, top, right, bottom) in found.items():
         image.paste(color, (left, top, right, bottom))
@@ -189,7 +189,7 @@ def test_objects_in_the_pixels_of_a_picture_that_is_upright(page: Page, orientat
     assert f"two.jpg, {shown} pixels" in page.text("#image-facts")
     (items,) = json.loads(page.run()[0]["text"])["predictions"]
     expected = [(20, 10, 80, 50), (110, 60, 150, 90)]
-    if orientation == 6:  # clockwise: the lower left corner comes to the upper left
+    if orientation == 6:  # clockwise: the lower left corner moves to the upper left
         expected = [(100 - bottom, left, 100 - top, right) for left, top, right, bottom in expected]
     assert [item["box"] for item in items] == [pytest.approx(box, abs=3) for box in expected]
     sides = [int(side) for side in shown.split(" × ")] * 2  # noqa: RUF001

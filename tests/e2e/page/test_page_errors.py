@@ -1,4 +1,4 @@
-"""Errors on the page: what came back, in the page's words and in the server's, with the request's id."""
+"""Errors on the page: the page's own message, the server's message, and the request's id."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from support.stack import Stack
 
 
 def png(width: int, height: int) -> str:
-    """A black image, which packs into few bytes, in base64."""
+    """Return a black image in base64, which compresses to few bytes."""
     buffer = io.BytesIO()
     Image.new("1", (width, height)).save(buffer, "png")
     return base64.b64encode(buffer.getvalue()).decode()
 
 
 def expect(page: Page, answer: dict[str, Any], words: str) -> None:
-    """The page shows its own words, the server's sentence, status, code and id; the console says no more."""
+    """Expect the page's message, the server's message, status, code and id. Expect nothing more in the console."""
     body = json.loads(answer["text"])
     assert page.text("#error h3").startswith(words)
     assert page.text("#error [data-fact=message]") == body["error"]

@@ -1,4 +1,4 @@
-"""The page's files as nginx serves them: types, ETag, policy, and nothing of it in the metrics."""
+"""The page's files from nginx: types, ETag and policy. The metrics do not count them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_BYTES = 60_000
 
 
 def counted(stack: Stack) -> list[str]:
-    """The lines of /metrics that requests change."""
+    """Return the lines of /metrics that change with requests."""
     lines = requests.get(stack.url + "/metrics", timeout=PATIENCE).text.splitlines()
     return [line for line in lines if line.startswith(("lightbox_requests_total", "lightbox_rejected_total"))]
 

@@ -1,4 +1,4 @@
-"""How the page is used: files in three ways, by keyboard, and a snippet copied."""
+"""Use of the page: three ways to give a file, the keyboard, and a copied snippet."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ COFFEE = FILES / "samples" / "coffee.jpg"
 
 
 def in_focus(page: Page) -> str:
-    """What has the focus: its id, or the text on it."""
+    """Return the focused element's id or text."""
     return str(page.js("const e = document.activeElement; return e.id || e.value || e.innerText"))
 
 
 def press(page: Page, *keys: str) -> None:
-    """Press keys where the focus is."""
+    """Press keys at the focused element."""
     from selenium.webdriver import ActionChains
     from selenium.webdriver.common.keys import Keys
 
@@ -28,7 +28,7 @@ def press(page: Page, *keys: str) -> None:
 
 
 def tab_to(page: Page, name: str) -> None:
-    """Go to an element with the tabulator alone."""
+    """Move to an element with the tabulator key alone."""
     for _ in range(40):
         if in_focus(page) == name:
             return
@@ -102,7 +102,7 @@ def test_a_snippet_is_copied(page: Page) -> None:
         "new MutationObserver(() => window.said.push(button.textContent)).observe(button, {childList: true})"
     )
     page.element("#copy").click()
-    page.wait_for("window.said.includes('Copied')")  # it says so for two seconds
+    page.wait_for("window.said.includes('Copied')")  # shown for two seconds
     copied = page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
     assert copied == page.js("return document.getElementById('code').textContent")
     assert page.text("#status") == "The snippet is in the clipboard."

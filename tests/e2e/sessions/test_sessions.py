@@ -1,4 +1,4 @@
-"""Sessions through boto3, nginx and several workers: decode once, ask many, and nothing is left."""
+"""Sessions through boto3, nginx and several workers: one decode, many requests, and a complete cleanup."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     for name in ("half_plus_two", "image_mean"):
         copy_golden(name, folder / name)
-    copy_golden("image_mean", folder / "digits")  # as the page has it
+    copy_golden("image_mean", folder / "digits")  # as on the page
     return folder
 
 
@@ -59,7 +59,7 @@ def client(session_stack: Stack) -> Iterator[Any]:
 
 def ask(client: Any, session: str, body: bytes | str = b"", **wanted: Any) -> Any:
     answer = client.invoke_endpoint(EndpointName="any", SessionId=session, Body=body, **wanted)
-    answer["Body"] = BytesIO(answer["Body"].read())  # a body that nobody reads keeps its connection open
+    answer["Body"] = BytesIO(answer["Body"].read())  # an unread body keeps its connection open
     return answer
 
 
@@ -178,7 +178,7 @@ def test_expiry_and_a_stop_leave_nothing(models: Path, tmp_path: Path) -> None:
         with kept.open("r+b") as file:
             assert file.read(EXPIRY.size) == EXPIRY.pack(expires)
             file.seek(0)
-            file.write(EXPIRY.pack(began))  # its time is over now, however long the call took
+            file.write(EXPIRY.pack(began))  # expired from now on, however long the call took
         assert any(not kept.exists() for _ in poll())
         with pytest.raises(ClientError, match="expired or was closed"):
             ask(client, session)

@@ -1,4 +1,4 @@
-"""How streams end when a process of nginx dies or all stops."""
+"""Ends of streams when an nginx process dies, or the stack stops."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def ending_streams(module_door: Door, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def answers(stack: Stack) -> bool:
-    """Tell whether a new stream answers a frame."""
+    """Return whether a new stream answers a frame."""
     with opened(stack) as stream:
         stream.send(frame(3))
         return bool(received(stream)["answer"] == {"predictions": [[3.0, 20.0, 30.0]]})
 
 
 def callers_of(worker: psutil.Process) -> set[int]:
-    """Return the ports from which connections come."""
+    """Return the remote ports of the worker's connections."""
     return {connection.raddr.port for connection in worker.net_connections() if connection.raddr}
 
 
 def test_the_death_of_nginxs_master_closes_streams_with_1012_and_others_open(ending_streams: Stack, door: Door) -> None:
     with opened(ending_streams, "tfs-model-name=held_image") as busy, opened(ending_streams) as idle:
-        for stream in (busy, idle):  # both are open for the process that holds them
+        for stream in (busy, idle):  # the process that holds them has opened both
             stream.send(frame(0))
             assert received(stream)["status"] == 200
         busy.send(frame(12))

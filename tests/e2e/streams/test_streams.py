@@ -30,7 +30,7 @@ def without_id(body: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def streams(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that takes one request at a time and lets none wait."""
+    """Run a stack that takes one request at a time and has no queue."""
     folder = tmp_path_factory.mktemp("streams")
     copy_golden("image_mean", folder / "models" / "image_mean")
     export_held_image(folder / "models" / "held_image", module_door)
@@ -49,7 +49,7 @@ def streams(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def test_frames_are_answered_in_order_as_invocations_answers_them(streams: Stack) -> None:
     with opened(streams) as stream:
-        for number in range(20):  # without waiting for any answer
+        for number in range(20):  # without a wait for answers
             stream.send(frame(number))
         answers = [received(stream) for _ in range(20)]
     assert [answer["frame"] for answer in answers] == list(range(1, 21))
@@ -100,7 +100,7 @@ def test_latest_drops_stale_frames_and_says_how_many(streams: Stack, door: Door)
         door.wait_for(1)
         for _ in range(20):
             stream.send(frame(0))
-        assert stream.ping().wait(SECONDS)  # what came before it has been read
+        assert stream.ping().wait(SECONDS)  # all earlier frames have been read
         door.open()
         answers = [received(stream)]
         while answers[-1]["frame"] < 21:

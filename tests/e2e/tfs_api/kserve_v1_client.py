@@ -1,4 +1,4 @@
-"""Asks by KServe's v1 protocol with its own client: ``python kserve_v1_client.py ADDRESS MODEL NUMBER...``."""
+"""Send requests by KServe's v1 protocol with its client: ``python kserve_v1_client.py ADDRESS MODEL NUMBER...``."""
 
 from __future__ import annotations
 

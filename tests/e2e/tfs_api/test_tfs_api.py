@@ -1,4 +1,4 @@
-"""TensorFlow Serving's REST and gRPC APIs at the front of the running stack (LIGHTBOX_TFS_API)."""
+"""TensorFlow Serving's REST and gRPC APIs at the running stack's ports (LIGHTBOX_TFS_API)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_requests_are_logged_and_counted_by_their_rule(tfs_stack: Stack) -> None
 
 @pytest.mark.extended
 def test_kserves_own_client_is_answered(tfs_stack: Stack) -> None:
-    """In a process of its own: kserve registers the messages that tritonclient, in other tests, does."""
+    """The client runs in its own process: kserve registers the same messages as tritonclient in other tests."""
     command = [sys.executable, "-W", "ignore", str(CLIENT), tfs_stack.url, MODEL, "1", "5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr

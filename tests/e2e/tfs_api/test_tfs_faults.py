@@ -1,4 +1,4 @@
-"""TensorFlow Serving's APIs at the front under overload, and while the model server is away: as on /invocations."""
+"""TensorFlow Serving's APIs under overload and without a model server: the same behavior as /invocations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HTTP_WAYS = ["rows", "image"]
 
 @pytest.fixture(scope="module")
 def narrow(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack where one request at a time is taken by HTTP, and one by gRPC."""
+    """Run a stack that takes one request at a time over HTTP, and one over gRPC."""
     folder = tmp_path_factory.mktemp("narrow")
     export_held_image(folder / "models" / "held", module_door)
     environ = {

@@ -1,4 +1,4 @@
-"""Lightbox as Vertex AI and as Cloud Run start it: by their variables alone."""
+"""Lightbox on Vertex AI and Cloud Run, configured by the platforms' variables alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNSET = {"SAGEMAKER_BIND_TO_PORT": "", "LIGHTBOX_MODEL_DIR": ""}
 
 @contextmanager
 def started(folder: Path, port_variable: str, **environ: str) -> Iterator[Stack]:
-    """Run a stack whose port only one variable names; the variables of ``environ`` name its models."""
+    """Run a stack. A single variable sets its port; the variables in ``environ`` name its models."""
     port = free_port()
     with Stack(folder, folder, {**UNSET, port_variable: str(port), **environ}) as stack:
         stack.port = port
