@@ -1,4 +1,4 @@
-"""A start while callers wait: who comes before readiness is told to come again, who waits for it is answered."""
+"""A start with early callers: requests before readiness get a retry hint, requests that wait are answered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IMAGE = png(np.full((8, 8, 3), (7, 0, 0)))
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> Answer | None:
-    """Return the answer to one request on a connection of its own, None where nobody listens yet."""
+    """Return the answer to one request on its own connection, or None if no process listens yet."""
     with Client(port, timeout=PATIENCE) as client:
         try:
             return client.send(method, path, body, {"Content-Type": "image/png"} if body else None)
@@ -38,7 +38,7 @@ def ask(port: int, method: str, path: str, body: bytes | None = None) -> Answer 
 def test_a_second_start_finds_what_the_first_found_out(
     sample_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a setting, below the home of who starts it."""
+    """By default the cache is in the home folder of the user that starts the server."""
     models = tmp_path / "digits"
     shutil.copytree(sample_models / "digits", models, ignore=shutil.ignore_patterns(IN_MODEL.name))
     monkeypatch.delenv("XDG_CACHE_HOME")
@@ -68,14 +68,14 @@ def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> Non
         def call_until_ready() -> list[Answer | None]:
             answers = []
             for _ in poll(pause=0.02):
-                answers.append(ask(stack.port, "POST", "/invocations", IMAGE))  # a reset would raise
+                answers.append(ask(stack.port, "POST", "/invocations", IMAGE))  # a reset raises
                 if answers[-1] is not None:
                     reply.set()
                 if ready.is_set():
                     break
             return answers
 
-        def call_when_ready() -> Answer:  # what a platform does with a request that it holds back
+        def call_when_ready() -> Answer:  # as a platform does that holds requests until readiness
             assert ready.wait(PATIENCE), stack.log
             answer = ask(stack.port, "POST", "/invocations", IMAGE)
             assert answer is not None

@@ -1,4 +1,4 @@
-"""``lightbox serve`` as a person types it: a file, folders with names, an archive; with and without nginx."""
+"""``lightbox serve`` on the command line: a file, named folders, an archive; with and without nginx."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GREEN = png(np.full((40, 30, 3), (0, 255, 0)))
 
 
 class Served(ServerProcess):
-    """``lightbox serve`` with options alone, in a folder of its own."""
+    """``lightbox serve`` with options alone, in its own folder."""
 
     def __init__(self, folder: Path, *words: str) -> None:
         self.port = free_ports(3)

@@ -1,4 +1,4 @@
-"""Every content type in and out through the whole stack, over both wires."""
+"""Every content type in and out through the whole stack, over both transports."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def expected_status(case: dict[str, Any], wire: str) -> int:
         return 404
     if case["id"] in ids(SERVED) or (wire == "grpc" and case["id"] in ids(SERVED_OVER_GRPC)):
         return 200
-    # TensorFlow Serving's words for what its JSON cannot carry.
+    # TensorFlow Serving's message for values that its JSON cannot represent.
     return 400 if case["response"]["status"] == 501 else int(case["response"]["status"])
 
 
@@ -154,7 +154,7 @@ def test_images_of_different_sizes_are_one_batch(golden_stack: Stack, wire: str)
 
 
 def large(stack: Stack, path: str = "/invocations", **headers: str) -> requests.Response:
-    """An answer of about 100 kB as it comes over the wire, not unpacked."""
+    """Return an answer of about 100 kB as received, without decompression."""
     with requests.Session() as session:
         session.headers.clear()
         body = json.dumps(np.arange(20_000).tolist())

@@ -1,4 +1,4 @@
-"""docs/content-types.md: its lines are run, and it names every media type."""
+"""docs/content-types.md: its commands are run, and it lists every media type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects come back in the pixels of the picture that was posted, whatever was done to it before the model saw it."""
+"""Boxes use the pixel coordinates of the posted picture, whatever preprocessing precedes the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.patience import PATIENCE
 from support.stack import Stack, running
 
 SIZE = (641, 480)
-RED, BLUE = (290, 150, 391, 331), (380, 200, 440, 260)  # in the middle, which a crop leaves
+RED, BLUE = (290, 150, 391, 331), (380, 200, 440, 260)  # in the middle, where a crop keeps them
 FITS = ("stretch", "crop", "letterbox")
 FORMS: tuple[Form, ...] = ("ultralytics", "end_to_end", "detr", "tf")
 
@@ -90,7 +90,7 @@ def check(objects: list[dict[str, Any]], red: tuple[float, ...], blue: tuple[flo
 @pytest.mark.parametrize("form", [*FORMS, "wide"])
 def test_boxes_are_in_the_pictures_pixels(stack: Stack, form: str, fit: str) -> None:
     body = photo()
-    # A pixel of the input is up to 2.5 of the picture.
+    # One pixel of the input covers up to 2.5 of the picture.
     check(found(stack, f"{form}_{fit}", body), RED, BLUE, 3)
     for wire in ("grpc", "rest"):
         assert found(stack, f"{form}_{fit}", body, tfs_transport=wire) == found(stack, f"{form}_{fit}", body)
@@ -99,7 +99,7 @@ def test_boxes_are_in_the_pictures_pixels(stack: Stack, form: str, fit: str) -> 
 @pytest.mark.parametrize("fit", FITS)
 @pytest.mark.parametrize("orientation", [3, 6, 8])
 def test_a_turned_photo_has_boxes_as_a_viewer_shows_it(stack: Stack, fit: str, orientation: int) -> None:
-    """The file is stored as it is; what the caller sees is turned, and so are the boxes."""
+    """The file's pixels are not rotated. The caller sees the picture rotated, and the boxes match that view."""
     body = with_segments(photo("JPEG"), jpeg_segment(0xE1, exif(orientation)))
     width, height = SIZE
 
@@ -135,7 +135,7 @@ def test_a_photo_that_is_decoded_at_reduced_scale(stack: Stack) -> None:
 
 
 def test_channels_the_other_way_round(stack: Stack) -> None:
-    """The network takes the first channel for red: with BGR it sees the blue rectangle as the red one."""
+    """The network reads the first channel as red: with BGR the blue rectangle appears red to it."""
     check(found(stack, "bgr", photo()), BLUE, RED, 3)
 
 

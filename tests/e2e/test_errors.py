@@ -1,4 +1,4 @@
-"""What callers are told when a request cannot be served, through the whole stack."""
+"""Error responses to callers, through the whole stack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMAGE = png(np.random.default_rng(0).integers(0, 256, (8, 8, 3)))
 
 
 def raw(stack: Stack, verb: str, path: str, headers: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
-    """Send what requests would not: any verb, any header."""
+    """Send any verb and any header, including those that the requests library rejects."""
     connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=PATIENCE)
     try:
         connection.request(verb, path, headers=headers or {})
@@ -78,7 +78,7 @@ def test_a_body_beyond_the_limit(stack: Stack, path: str) -> None:
 )
 def test_refusals_come_as_json(stack: Stack, verb: str, path: str, status: int) -> None:
     got, headers, body = raw(stack, verb, path)
-    if path.startswith("/%2e"):  # nginx itself refuses a path that leaves the root
+    if path.startswith("/%2e"):  # nginx itself refuses a path outside the root
         assert got in (400, 404)
         return
     assert got == status, body

@@ -1,4 +1,4 @@
-"""The option fast_decode changes pixels a little and labels not at all: on digits and scikit-learn's photographs."""
+"""The option fast_decode changes pixels slightly and keeps all labels: on digits and scikit-learn's photographs."""
 
 from __future__ import annotations
 

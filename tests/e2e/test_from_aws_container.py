@@ -1,4 +1,4 @@
-"""docs/from-aws-container.md: its handlers, before and after, answer the same; its tables leave no variable out."""
+"""docs/from-aws-container.md: its handlers answer the same before and after; its tables list every variable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PICTURE = png(np.random.default_rng(7).integers(0, 256, (60, 90, 3)))
 
 @pytest.fixture(scope="module")
 def aws_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Two models for each case, one with the code from before, one with that from after."""
+    """Run two models for each case: one with the code before migration, one with the code after."""
     folder = tmp_path_factory.mktemp("page")
     root = folder / "models"
     for number, text in CASES:
@@ -147,7 +147,7 @@ def test_before_and_after_answer_the_same_over_both_wires(aws_stack: Stack, numb
 
 
 def single(value: Any) -> Any:
-    """Round numbers to float32: a handler that writes them through Python's float writes more digits."""
+    """Round numbers to float32: a handler that writes Python floats writes more digits."""
     if isinstance(value, dict):
         return {key: single(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""docs/from-pytorch.md: export scripts run on stand-ins for torch, timm and Ultralytics, all else as it is there."""
+"""docs/from-pytorch.md: its export scripts run with substitutes for torch, timm and Ultralytics, the rest is real."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ RED, BLUE = (100, 150, 300, 350), (400, 200, 700, 500)
 
 
 def block(blocks: list[tuple[str, str]], language: str, containing: str = "") -> str:
-    """Return the one block in a language that contains a text."""
+    """Return the only block in a language that contains a text."""
     (found,) = [text for kind, text in blocks if kind == language and containing in text]
     return found
 
 
 def run_export(blocks: list[tuple[str, str]], folder: Path, **modules: Any) -> None:
-    """Run an export script in a folder, with modules that stand in for libraries."""
+    """Run an export script in a folder, with modules that replace libraries."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name, module in modules.items():
@@ -91,7 +91,7 @@ def export_detector(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the export scripts leave."""
+    """Return a folder with the export scripts' output."""
     folder = tmp_path_factory.mktemp("from_pytorch")
     export_classifier(folder)
     export_detector(folder)
@@ -100,14 +100,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stack(folder: Path) -> Iterator[Stack]:
-    """Both models, started as the second tutorial starts them."""
+    """Run both models, started with the second tutorial's commands."""
     environ = typed(block(DETECTOR, "bash", "lightbox serve"), folder)
     with running(Path(environ.pop("LIGHTBOX_MODEL_DIR")), folder / "run", **environ) as stack:
         yield stack
 
 
 def answered(blocks: list[tuple[str, str]], folder: Path, stack: Stack) -> list[dict[str, Any]]:
-    """Return what the request of the page gets, for the folder's photo."""
+    """Return the answer to the page's request for the folder's photo."""
     line = block(blocks, "bash", "curl").replace("localhost:8080", f"127.0.0.1:{stack.port}")
     done = subprocess.run(
         ["bash", "-ec", line], cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
@@ -141,7 +141,7 @@ def test_things_are_found_as_shown_and_where_they_are(folder: Path, stack: Stack
             "label": expected["label"],
             "class": expected["class"],
             "score": pytest.approx(expected["score"], abs=0.01),
-            "box": pytest.approx(expected["box"], abs=2),  # edges of a JPEG
+            "box": pytest.approx(expected["box"], abs=2),  # JPEG blurs edges
         }
         assert tuple(expected["box"]) == place
 

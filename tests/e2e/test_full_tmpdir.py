@@ -1,4 +1,4 @@
-"""A full TMPDIR: what needs space there is 507 with the folder and the bytes; all else is answered as ever."""
+"""A full TMPDIR: requests that need space there get 507 with the folder and the bytes; all others are answered."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ exec unshare {user} --mount sh -ec 'mount -t tmpfs -o size={size}m none "$TMPDIR
 
 
 class SmallStack(Stack):
-    """Its TMPDIR is a file system of SIZE_MB, mounted where this process and its children alone see it."""
+    """Its TMPDIR is a file system of SIZE_MB, mounted for this process and its children only."""
 
     @property
     def folder(self) -> Path:
-        """TMPDIR as the tests see it."""
+        """TMPDIR's path for the tests."""
         return Path(f"/proc/{self.process.pid}/root{self.tmp}")
 
     def fill(self, leave: int) -> None:
-        """Write until only ``leave`` bytes are free, once nginx has removed the bodies of earlier requests."""
+        """Wait until nginx has removed earlier bodies. Then write until only ``leave`` bytes are free."""
         assert self.is_without_bodies()
         with (self.folder / "filler").open("wb") as file:
             file.write(bytes(shutil.disk_usage(self.folder).free - leave))
 
     def is_without_bodies(self) -> bool:
-        """Wait until nginx keeps no body: it removes one a moment after its answer."""
+        """Wait until nginx stores no body: it removes each shortly after its answer."""
         return any(not list(self.folder.glob("lightbox-*/client_body/*")) for _ in poll())
 
     def workers(self) -> set[int]:
-        """Return the processes of nginx and gunicorn."""
+        """Return the process ids of nginx and gunicorn."""
         return {process.pid for part in ("nginx", "gunicorn") for process in self.processes(part)}
 
 
@@ -73,7 +73,7 @@ def small_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallStack
 
 @pytest.fixture
 def full_stack(small_stack: SmallStack) -> Iterator[SmallStack]:
-    """Leaves only LEFT bytes."""
+    """Leave only LEFT bytes."""
     small_stack.fill(LEFT)
     yield small_stack
     (small_stack.folder / "filler").unlink()
@@ -84,7 +84,7 @@ def post(stack: Stack, path: str, body: bytes | Iterable[bytes]) -> requests.Res
 
 
 def check_refusal(stack: SmallStack, path: str, answer: requests.Response, needed: str) -> int:
-    """Return the free bytes that a refusal names."""
+    """Check a refusal and return its number of free bytes."""
     reply = answer.json()
     if path == PATHS[1]:
         assert (answer.status_code, reply["OriginalStatusCode"]) == (424, 507)
@@ -118,7 +118,7 @@ def test_a_body_that_does_not_fit_is_refused_before_it_is_read(full_stack: Small
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_body_that_stops_fitting_while_it_arrives(full_stack: SmallStack, path: str) -> None:
-    """Of unknown length: nothing can be known before its bytes are written."""
+    """The length is unknown, so the check can only happen while nginx writes the bytes."""
     before = full_stack.workers()
     pieces = (bytes(1 << 20) for _ in range(BODY_BYTES >> 20))
     free = check_refusal(full_stack, path, post(full_stack, path, pieces), "a request body that declares no length")

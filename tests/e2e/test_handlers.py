@@ -1,4 +1,4 @@
-"""The user's inference.py through the whole stack: what it can reach, what it requires, what stops a start."""
+"""The user's inference.py through the whole stack: its environment, its requirements, failures that stop a start."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def handler(data, context):
 
 @pytest.fixture(scope="module")
 def handled(tmp_path_factory: pytest.TempPathFactory, closed_port: int) -> Iterator[Stack]:
-    """A handler that uses all that it is promised, with lib/ and requirements.txt, behind a proxy that is none."""
+    """Run a handler that uses every documented feature, with lib/ and requirements.txt, and a proxy that is closed."""
     tmp = tmp_path_factory.mktemp("handled")
     root = model_dir(tmp / "models", EVERYTHING)
     wheels = root / "code" / "wheels"
@@ -178,7 +178,7 @@ def test_what_a_handler_logs_and_prints_is_in_the_log(handled: Stack) -> None:
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Two models with input_handler and output_handler of their own, and one without."""
+    """Run two models with their own input_handler and output_handler, and one without."""
     source = """
     import json
     import numpy as np

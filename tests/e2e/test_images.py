@@ -1,4 +1,4 @@
-"""Photos and digits through nginx, gunicorn and the model server, over both wires."""
+"""Photos and digits through nginx, gunicorn and the model server, over both transports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def in_process() -> object:
 
 
 def keras_answer(network: object, body: bytes) -> npt.NDArray[np.float32]:
-    """The AWS sample's preprocessing and Keras's own prediction, in this process."""
+    """Return the result of the AWS sample's preprocessing and Keras's prediction, computed in this process."""
     import keras
 
     resized = Image.open(io.BytesIO(body)).convert("RGB").resize((224, 224))
@@ -111,7 +111,7 @@ def test_every_stage_has_a_time(stack: Stack, photo: bytes, wire: str) -> None:
     *timed, last = answer.headers["Server-Timing"].split(", ")
     assert last == f'wire;desc="{wire}"'
     entries = [entry.split(";dur=") for entry in timed]
-    # A busy machine may let the request wait, and signatures are looked up now and then.
+    # On a busy machine a request may wait, and signatures are looked up occasionally.
     seen = [name for name, _ in entries if name not in ("queue", "wait", "signature")]
     assert seen == STAGES
     times = {name: float(duration) for name, duration in entries}

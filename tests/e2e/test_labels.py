@@ -1,4 +1,4 @@
-"""Classes by name, from the first start to the response: code/lightbox.json with labels and top_k, and no handler."""
+"""Named classes end to end: code/lightbox.json with labels and top_k, without a handler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_options(folder: Path, sample_models: Path, name: str, **options: Any) -
 
 @pytest.fixture(scope="module")
 def labelled(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Models with names from a list, from a file and without; one has a pair of AWS's handlers as well."""
+    """Run models with names from a list, from a file, and without; one also has a pair of AWS's handlers."""
     folder = tmp_path_factory.mktemp("labelled")
     with_options(folder, sample_models, "listed", labels=NAMES, top_k=3)
     with_options(folder, sample_models, "filed", labels="names.txt")
@@ -95,7 +95,7 @@ def test_other_types_have_all_scores(labelled: Stack, accept: str) -> None:
 
 
 def test_tensors_have_all_scores(labelled: Stack) -> None:
-    """The Open Inference Protocol's responses are what the model's metadata says."""
+    """The Open Inference Protocol's responses match the model's metadata."""
     tensor = {"name": "input_tensor", "datatype": "FP32", "shape": [1, 8, 8, 3], "data": [0.5] * 192}
     answer = requests.post(
         f"http://127.0.0.1:{labelled.port}/v2/models/listed/infer", json={"inputs": [tensor]}, timeout=PATIENCE

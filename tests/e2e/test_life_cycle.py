@@ -1,4 +1,4 @@
-"""Start, readiness, deadlines, deaths and stops of the whole stack."""
+"""Start, readiness, deadlines, crashes and stops of the whole stack."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_late_answer_is_a_504_and_the_worker_survives(impatient: Stack, door: 
     for path in ("/invocations", "/endpoints/any/invocations"):
         answer = impatient.invoke(red(255), path, X_Amzn_SageMaker_Custom_Attributes=held, X_Request_Id="late")
         assert_error(answer.status_code, answer.headers, answer.content, path, "deadline_exceeded", "late")
-    for _ in poll():  # a busy machine may be late with this one as well
+    for _ in poll():  # a busy machine may miss this deadline as well
         if (answer := impatient.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=held)).status_code != 504:
             break
     assert answer.status_code == 200
@@ -114,7 +114,7 @@ def test_ping_answers_while_every_thread_is_busy(odd_stack: Stack, door: Door) -
         finally:
             enough.set()
             door.open()
-        list(busy)  # raises what a caller found wrong
+        list(busy)  # raises the errors from the callers
 
 
 WAITS_WITHOUT_A_MODEL = """
@@ -154,7 +154,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
         others,
     ):
         assert stack.invoke(red(0)).status_code == 200
-        (models / "net").rename(models / "away")  # the next one waits for its model, its ports closed
+        (models / "net").rename(models / "away")  # the next server waits for its model, its ports closed
         (server,) = stack.processes("-m lightbox.model_server")
         server.kill()
         stack.wait_for_ping(503)
@@ -166,13 +166,13 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
         assert_error(ping.status_code, ping.headers, ping.content, "/ping", "unavailable", "asked-1")
         (models / "away").rename(models / "net")
         stack.wait_for_ping(200)
-        # The first is answered, others wait still: so does a probe, and /ping must not wait for that.
+        # The first is answered. The others still wait, and a probe too: /ping must not wait for it.
         calls = [callers.submit(stack.invoke, red(1))]
         first.wait_for()
         calls += [callers.submit(stack.invoke, red(2)) for _ in range(23)]
         stack.wait_until(lambda: stack.present() == 24)
         stack.lose("-m lightbox.model_server")
-        stack.wait_until(lambda: stack.present() == 25)  # and a probe
+        stack.wait_until(lambda: stack.present() == 25)  # with a probe
         assert stack.ping() == 503
         first.open()
         assert calls[0].result().status_code == 200, calls[0].result().text
@@ -187,13 +187,13 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture(scope="module")
 def often_killed(odd_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack whose processes tests kill, each fewer times than it takes to give up; it stops as any other does."""
+    """Run a stack whose processes tests kill, each less often than the limit. It stops normally."""
     tmp = tmp_path_factory.mktemp("often_killed")
     with running(odd_models, tmp, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="failing") as stack:
         yield stack
         assert stack.stop() == 0
         assert stack.ping() is None
-        # Orphans get SIGKILL last, and may take a moment to be gone.
+        # Orphans get SIGKILL last, and may take a moment to exit.
         own = ([p for p in psutil.process_iter(["environ"]) if str(tmp) in str(p.info["environ"])] for _ in poll())
         assert any(not left for left in own)
 
@@ -204,7 +204,7 @@ def test_nginx_or_gunicorn_killed_comes_back(often_killed: Stack, part: str) -> 
     before = often_killed.processes(part)
     min(before, key=psutil.Process.create_time).kill()
     for _ in poll():
-        # Workers of the dead master answer for a while, and have its command line until they give themselves one.
+        # Workers of the dead master answer for a while. They have its command line until they set their own.
         again = [process for process in often_killed.processes(part) if process not in before]
         if again and often_killed.ping() == 200 and often_killed.invoke(red(0)).ok:
             break
@@ -219,7 +219,7 @@ def test_while_nginx_is_started_again_connections_wait(often_killed: Stack) -> N
         master.kill()
         assert [often_killed.invoke(red(0)).status_code for _ in range(5)] == [200] * 5, often_killed.log
         for _ in poll():
-            # A worker has the master's command line until it gives itself one.
+            # A worker has the master's command line until it sets its own.
             if [process.pid == master.pid for process in often_killed.processes("nginx: master")] == [False]:
                 break
 
@@ -318,7 +318,7 @@ def test_a_new_version_is_served_without_a_restart(tmp_path: Path) -> None:
         assert old.json() == {"predictions": [1.0]}
 
 
-# The model server gets the same folders for other layouts: tests/unit/lightbox/processes/test_startup.py.
+# Other layouts give the model server the same folders: tests/unit/lightbox/processes/test_startup.py.
 @pytest.mark.extended
 @pytest.mark.parametrize("layout", ["export/Servo/7", "."])
 def test_models_as_sagemaker_lays_them_out(tmp_path: Path, layout: str) -> None:

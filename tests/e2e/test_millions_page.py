@@ -1,4 +1,4 @@
-"""docs/millions-of-pictures.md: its snippets are run as they stand; those for Ray by tests/slow/test_ray.py."""
+"""docs/millions-of-pictures.md: its snippets are run unchanged. tests/slow/test_ray.py runs those for Ray."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PHOTO = REPOSITORY / "docs" / "samples" / "digit-7.png"
 
 @pytest.fixture
 def folder(tmp_path: Path, sample_models: Path) -> Path:
-    """What a reader has: photos, and models."""
+    """Return a folder with a reader's photos and models."""
     (tmp_path / "photos").mkdir()
     Image.open(PHOTO).convert("RGB").save(tmp_path / "photos" / "cup.jpg")
     (tmp_path / "models").symlink_to(sample_models)
@@ -73,7 +73,7 @@ def test_by_an_endpoint(stack: Stack, folder: Path) -> None:
 
 
 def test_the_job_is_one_of_kubernetes() -> None:
-    import kubernetes_validate  # which makes grammars for a second
+    import kubernetes_validate  # its import builds grammars for a second
 
     job = yaml.safe_load(SNIPPETS["On Kubernetes"]["yaml"])
     kubernetes_validate.validate(job, kubernetes_validate.latest_version(), strict=True)
@@ -83,14 +83,14 @@ def test_the_job_is_one_of_kubernetes() -> None:
 
 
 class Picture(NamedTuple):
-    """A row of Spark's."""
+    """A row in Spark."""
 
     path: str
     content: bytearray
 
 
 class Spark:
-    """As much of Spark as the page uses: a partition goes through a function."""
+    """The part of Spark that the page uses: it passes a partition through a function."""
 
     def __init__(self, partition: Iterable[Picture]) -> None:
         self.partition = partition
@@ -109,7 +109,7 @@ class Spark:
 
 
 def test_spark_answers_as_one_process(folder: Path, sample_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The code of the page; Spark itself is not there."""
+    """The page's code runs without Spark itself."""
     model: Model = lightbox.load(sample_models / "digits")
     monkeypatch.setattr(lightbox, "load", lambda path: model)
     photo = PHOTO.read_bytes()

@@ -1,4 +1,4 @@
-"""Models of other formats than SavedModel through the running stack, and a start that cannot serve them."""
+"""Models in formats other than SavedModel through the running stack, and a start that cannot serve them."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def refused(models: Path, **environ: str) -> str:
 
 @pytest.mark.parametrize("file", FILES)
 def test_a_cut_file_is_a_sentence_before_anything_is_served(tmp_path: Path, file: str) -> None:
-    """The last bytes of each are weights, of which only a load can tell."""
+    """The last bytes of each file are weights: only a load detects the damage."""
     own = tmp_path / "m" / "1" / file
     write_dense_as(own)
     cut = own.with_suffix(".bin") if file == "model.xml" else own

@@ -1,6 +1,6 @@
-"""docs/moving-in.md: the lines below "After" are run, the files of all sections against one stack.
+"""docs/moving-in.md: the commands below "After" are run, the files of all sections against one stack.
 
-torch is too large for the tests: files of the same form stand in for those that exports write.
+torch is too large for the tests: files in the same formats replace the exported ones.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TORCHSERVE = {"sky": 0.44634229, "leaf": 0.31181151, "rose": 0.24184622}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the pages begin with: files of each server, and an image."""
+    """Return the initial folder of the page: each server's files, and an image."""
     found = tmp_path_factory.mktemp("moving_in")
     (found / "models").mkdir()
     copy_golden("half_plus_two", found / "serving" / "half_plus_two")
@@ -76,7 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def moved_in(folder: Path) -> Iterator[Stack]:
-    """A stack of the models as the page's lines leave them."""
+    """Run a stack with the models that the page's commands produce."""
     for kind, path, text in FILES:
         if kind == "python":
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def moved_in(folder: Path) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def yolo(folder: Path) -> Iterator[Stack]:
-    """A stack that is started as the page starts the file alone."""
+    """Run a stack with the page's command for the file alone."""
     (lines,) = re.findall(r"^```bash\n(.*?)\n```$", AFTER["Ultralytics"], re.MULTILINE | re.DOTALL)
     environ = typed(lines[lines.index("lightbox serve") :], folder)
     file = environ.pop("LIGHTBOX_MODEL_DIR")
@@ -111,7 +111,7 @@ def yolo(folder: Path) -> Iterator[Stack]:
 def test_the_lines_print_what_they_say(
     request: pytest.FixtureRequest, folder: Path, title: str, kind: str, text: str
 ) -> None:
-    """In a process of their own: clients register messages of the same names."""
+    """Clients run in their own process: they register messages with the same names."""
     stack: Stack = request.getfixturevalue("yolo" if title == "Ultralytics" else "moved_in")
     code, _, printed = re.sub(r"\n# ", "\0", text, count=1).partition("\0")
     expected = printed.replace("\n# ", "\n").strip()
@@ -132,7 +132,7 @@ def flowers(stack: Stack, model: str, photo: bytes) -> Any:
 
 
 def direct(file: Path, tensor: Any) -> Any:
-    """What ONNX Runtime answers for the only input of a file."""
+    """Return ONNX Runtime's result for a file with one input."""
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     return session.run(None, {session.get_inputs()[0].name: tensor})[0]
 
@@ -155,7 +155,7 @@ def test_the_export_names_what_the_file_of_the_tests_has(folder: Path) -> None:
 
 
 def test_the_networks_own_output_is_there_in_other_media_types(yolo: Stack, folder: Path) -> None:
-    """Of the input's size, so that it matters to nothing how images are resized."""
+    """The image has the input's size, so the resize method has no effect."""
     pixels = np.full((640, 640, 3), 128, np.uint8)
     pixels[100:200, 300:450] = 200, 0, 0
     answer = yolo.invoke(png(pixels), Content_Type="image/png", Accept="application/x-npy")

@@ -1,4 +1,4 @@
-"""What an operator sees of a running stack: metrics and log lines."""
+"""Metrics and log lines of a running stack, for operators."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def series(observed_stack: Stack) -> dict[tuple[str, frozenset[tuple[str, str]]]
 
 
 def value(observed_stack: Stack, name: str, **labels: str) -> float:
-    """Return the sum of the series that have these labels."""
+    """Return the sum of the series with these labels."""
     wanted = set(labels.items())
     return sum(number for (found, has), number in series(observed_stack).items() if found == name and wanted <= has)
 
@@ -200,7 +200,7 @@ def test_restarted_processes_are_counted(observed_stack: Stack) -> None:
     master = observed_stack.processes("nginx: master")[0]
     workers_of_it = master.children()
     master.kill()
-    # They finish what they have accepted; a request that one of them takes last may be cut.
+    # Workers finish their accepted requests. The last request of a worker may be cut off.
     assert any(not any(map(lives, (master, *workers_of_it))) for _ in poll())
     assert any(observed_stack.processes("nginx: master") and observed_stack.ping() == 200 for _ in poll())
     assert any(value(observed_stack, "lightbox_child_restarts_total", process="nginx") == before + 1 for _ in poll())

@@ -1,4 +1,4 @@
-"""A model that is loaded into a process answers each picture of the corpus as an endpoint does, engine by engine."""
+"""A model loaded in process returns the endpoint's answer for each picture of the corpus, with each engine."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_pictures_come_as_they_are_at_hand(model: Model, tmp_path: Path) -> None
 
 
 def test_classes_and_boxes_of_onnx_runtime(tmp_path: Path) -> None:
-    """Labels, top-k, a letterbox and boxes: what lightbox.json asks for."""
+    """Labels, top-k, a letterbox and boxes, as lightbox.json requests them."""
     made = {
         "classifier": (write_classifier, {"preset": "torchvision", "labels": ["red", "green", "blue"], "top_k": 2}),
         "yolo": (write_yolo, {"preset": "ultralytics"}),
@@ -156,7 +156,7 @@ def test_classes_and_boxes_of_onnx_runtime(tmp_path: Path) -> None:
 
 
 def without_addresses(answer: Any) -> str:
-    """Return an answer as text that can be compared: Pillow names an object, and NaN is not itself."""
+    """Return an answer as comparable text: Pillow's messages contain addresses, and NaN differs from itself."""
     return re.sub("0x[0-9a-f]+", "", repr(answer))
 
 

@@ -1,4 +1,4 @@
-"""A start chooses how many threads TensorFlow has for an operation, tells it, and gives it to the model server."""
+"""A start chooses TensorFlow's threads per operation, logs the number, and passes it to the model server."""
 
 from __future__ import annotations
 

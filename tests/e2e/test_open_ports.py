@@ -1,6 +1,6 @@
-"""What listens inside: the sockets of all processes, behind the real binary's command line.
+"""Listening sockets of all processes, with the real binary's command line.
 
-Behind the embedded server: test_only_loopback_and_the_one_port_listen in test_life_cycle.py.
+For the embedded server, see test_only_loopback_and_the_one_port_listen in test_life_cycle.py.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ANSWER = {"predictions": [4.0, 5.0]}
 
 
 def models(folder: Path, **code: str) -> Path:
-    """Lay out half_plus_two under each name, with that source as its code; "" is no code."""
+    """Lay out half_plus_two under each name with its source as code. An empty string means no code."""
     for name, source in code.items():
         copy_golden("half_plus_two", folder / name)
         if source:
@@ -64,12 +64,12 @@ def models(folder: Path, **code: str) -> Path:
 
 @pytest.fixture
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for temporary files whose path has room for sockets; a test's own is named after the test."""
+    """Return a temporary folder with a path short enough for sockets: tmp_path contains the test's name."""
     return tmp_path_factory.mktemp("run")
 
 
 def listening(stack: Stack) -> set[tuple[bool, int]]:
-    """Return (is it on loopback, port) of every TCP socket on which a process of a stack listens."""
+    """Return (is it on loopback, port) of every TCP socket on which a stack's process listens."""
     tree = [stack.process.pid, *(child.pid for child in psutil.Process(stack.process.pid).children(recursive=True))]
     found = [connection for pid in tree for connection in psutil.Process(pid).net_connections("tcp")]
     sockets = [one.laddr for one in found if one.status == psutil.CONN_LISTEN]
@@ -82,7 +82,7 @@ def over(stack: Stack, wire: str) -> requests.Response:
 
 
 def held_start(folder: Path) -> Door:
-    """Let the program of ``real_binary`` wait at a door from now on, before it does anything."""
+    """Make the program of ``real_binary`` wait at a door at its start from now on."""
     program, door = folder / "bin" / "tensorflow_model_server", Door(folder / "door")
     first, rest = program.read_text().split("\n", 1)
     program.write_text(f"{first}\nopen({str(door.folder / 'door')!r}, 'w').close()\n{rest}")

@@ -1,4 +1,4 @@
-"""lightbox predict: by a model and by a running stack, from each source to each target, with ends in the middle."""
+"""lightbox predict: in process and with a running stack, from each source to each target, with interruptions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def by_endpoint(stack: Stack, *more: str) -> tuple[str, ...]:
 
 
 def predict(source: object, *more: str, code: int = 0, environ: dict[str, str] | None = None) -> str:
-    """Run the command; return what it says."""
+    """Run the command and return its output."""
     done = subprocess.run(
         command(source, *more),
         env={**os.environ, **(environ or {})},
@@ -55,7 +55,7 @@ def predict(source: object, *more: str, code: int = 0, environ: dict[str, str] |
 
 
 def results(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file, or of the parts of one that is not finished."""
+    """Return the rows of a file, or of an unfinished file's parts."""
     files = [path] if path.is_file() else sorted(path.with_name(f"{path.name}.parts").glob("part-*"))
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
@@ -109,7 +109,7 @@ def test_what_the_model_cannot_take_is_noted(stack: Stack, sample_models: Path, 
 
 
 def pictures(folder: Path, count: int, first_held: int = 0) -> Path:
-    """Write images into a new folder; the model lets those wait at the door that come from ``first_held`` on."""
+    """Write images into a new folder. From ``first_held`` on, the model holds each image at the door."""
     folder.mkdir()
     for index in range(count):
         (folder / f"{index:02}.png").write_bytes(png(np.full((8, 8, 3), (int(index >= first_held), index, 0))))
@@ -117,7 +117,7 @@ def pictures(folder: Path, count: int, first_held: int = 0) -> Path:
 
 
 def has_taken(process: subprocess.Popen[str], number: signal.Signals) -> bool:
-    """Tell whether a process has begun to do what a signal asks for."""
+    """Return whether a process has begun to act on a signal."""
     if process.poll() is not None:
         return True
     status = Path(f"/proc/{process.pid}/status").read_text()
@@ -144,11 +144,11 @@ def test_a_run_that_was_ended_goes_on_where_it_was(
     by = by_endpoint(held, "--to", str(out), "--part-rows", "2")
     ended = subprocess.Popen(command(folder, *by), stderr=subprocess.PIPE, text=True)
     try:
-        door.wait_for()  # eight are in progress at once
+        door.wait_for()  # eight are in progress
         assert any(len(list(parts.glob("part-*"))) >= 5 for _ in poll())
         ended.send_signal(number)
         assert any(has_taken(ended, number) for _ in poll())
-        door.open()  # what is in progress ends first
+        door.open()  # the requests in progress end first
         _, said = ended.communicate(timeout=PATIENCE)
     finally:
         ended.kill()
@@ -168,7 +168,7 @@ def test_a_run_that_was_ended_goes_on_where_it_was(
 
 @pytest.fixture(scope="module")
 def narrow(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that works on one request at a time and has no queue."""
+    """Run a stack that works on one request at a time and has no queue."""
     folder = tmp_path_factory.mktemp("narrow")
     export_held_image(folder / "models" / "held_image", module_door)
     environ = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "0"}
@@ -208,7 +208,7 @@ TARGETS = ("out.jsonl", "out.csv", "out.parquet", "out.jsonl/", "out.csv/", "out
 
 
 def write_source(root: Path, kind: str, s3: dict[str, str]) -> str:
-    """Write PICTURES as a source; return its place."""
+    """Write PICTURES as a source and return its location."""
     kind, in_s3 = kind.removeprefix("s3 "), kind.startswith("s3 ")
     base = f"s3://{BUCKET}/{root.name}" if in_s3 else str(root)
     if kind == "folder":
@@ -229,7 +229,7 @@ def write_source(root: Path, kind: str, s3: dict[str, str]) -> str:
 
 
 def read_target(to: str, s3: dict[str, str]) -> list[tuple[str, Any]]:
-    """Return path and response of each row, as any program reads them."""
+    """Return path and response of each row, read with standard readers."""
     if to.startswith("s3://"):
         prefix = to.removeprefix(f"s3://{BUCKET}/")
         entries = client(s3).list_objects_v2(Bucket=BUCKET, Prefix=prefix)["Contents"]
@@ -275,7 +275,7 @@ def test_each_source_to_each_target(s3_here: dict[str, str], sample_models: Path
 @pytest.mark.extended
 @pytest.mark.parametrize("name", ["out.parquet", "out.csv/"])
 def test_killed_at_random_it_goes_on(sample_models: Path, tmp_path: Path, name: str) -> None:
-    """Kill -9 as soon as there are a few parts more, and a moment that is drawn, until a run comes to its end."""
+    """Send kill -9 a random time after a few more parts are written. Repeat until a run finishes."""
     drawn = random.Random(name)
     source = write_folder(
         tmp_path / "photos", {f"{number:04}.png": png(np.full((8, 8, 3), number % 256)) for number in range(600)}

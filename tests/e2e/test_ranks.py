@@ -1,6 +1,6 @@
-"""No shape that a caller sends ends the model server, and the shapes that cannot are the model server's to judge.
+"""Request shapes: none ends the model server, and harmless shapes reach the model server.
 
-The embedded server is started in the real binary's place, whose process too low a rank ends.
+The embedded server runs in place of the real binary: too low a rank ends the real binary's process.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def frail_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture
 def server(frail_stack: Stack) -> Iterator[None]:
-    """The test leaves the model server's process alive."""
+    """Check that the test leaves the model server's process alive."""
     (before,) = frail_stack.processes(PROGRAM)
     yield
     (after,) = frail_stack.processes(PROGRAM)
@@ -59,7 +59,7 @@ def post(stack: Stack, path: str, body: bytes | str, **headers: str) -> requests
 
 
 def over_grpc(stack: Stack, model: str, shape: tuple[int, ...], change: bytes = b"") -> Any:
-    """Return the outputs of Predict, or the error's status with its text; ``change`` goes behind the message."""
+    """Return the outputs of Predict, or the error's status and text. ``change`` is appended to the message."""
     message = write_predict_request(model, "", {"x": np.ones(shape, np.float32)}) + change
     with grpc.insecure_channel(f"127.0.0.1:{stack.environ[GRPC_PORT]}") as channel:
         grpc.channel_ready_future(channel).result(PATIENCE)
@@ -200,7 +200,7 @@ def test_what_fits_is_answered(frail_stack: Stack) -> None:
 def test_a_rank_that_harms_nothing_is_answered_by_every_route(
     frail_stack: Stack, model: str, answer: list[float]
 ) -> None:
-    """TensorFlow Serving's documented first request, to [-1,1] and to a shape that an old graph leaves open."""
+    """TensorFlow Serving's documented first request, to shape [-1,1] and to a shape that an old graph leaves open."""
     body, as_json = '{"instances": [1.0, 2.0, 5.0]}', {"Content_Type": "application/json"}
     v2 = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [3], "data": [1.0, 2.0, 5.0]}]}
     attributes = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-model-name={model}"}

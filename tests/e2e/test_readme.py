@@ -1,4 +1,4 @@
-"""The README's commands, run as they stand, against a running stack."""
+"""The README's commands, run unchanged against a running stack."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCKS = re.findall(r"```(bash|python|json)\n(.*?)```", README, re.DOTALL)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with what the README's commands name."""
+    """Return a folder with the files in the README's commands."""
     Image.fromarray(photos.photo("flower.jpg")).save(tmp_path / "photo.jpg")
     shutil.copytree(REPOSITORY / "docs" / "samples", tmp_path / "docs" / "samples")
     (tmp_path / "container").symlink_to(REPOSITORY / "container")

@@ -1,4 +1,4 @@
-"""What nginx refuses, in both forms: by a whole stack, and by an nginx whose sidecar the test plays."""
+"""nginx's refusals, in both forms: from a whole stack, and from an nginx with a sidecar that the test simulates."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FORGED = "X-Lightbox-Form: grpc\r\nX-Lightbox-Request: FORGED /x\r\nX-Lightbox-L
 
 
 def ask(port: int, head: str) -> tuple[int, dict[str, str], bytes]:
-    """Send it as it is; return status, headers and body of the answer."""
+    """Send the bytes unchanged. Return status, headers and body of the answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         connection.sendall(head.encode())
         answer = http.client.HTTPResponse(connection, method=head.partition(" ")[0])
@@ -70,7 +70,7 @@ def test_each_refusal_in_its_form_logged_once(stack: Stack, case: str, path: str
     line, _, rest = HEADS[case].format(path=path).partition("\r\n")
     status, headers, body = ask(stack.port, f"{line}\r\nX-Request-Id: {request_id}\r\n{FORGED}{rest}")
     number = case[:3]
-    if number == "414":  # headers are not read then
+    if number == "414":  # nginx does not read headers then
         request_id = headers["x-amzn-requestid"]
     model_error = number == "413" and path == PATHS[1] and "probe" not in case
     assert (status, headers["content-type"]) == (424 if model_error else int(number), "application/json")
@@ -93,7 +93,7 @@ def test_each_refusal_in_its_form_logged_once(stack: Stack, case: str, path: str
 
 
 class Played:
-    """A supervisor's answers, and a sidecar that closes each connection, or keeps it and says nothing."""
+    """Simulates the supervisor's answers, and a sidecar that closes each connection or stays silent."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
@@ -106,11 +106,11 @@ class Played:
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_silent:
-            await reader.read()  # until nginx has given up
+            await reader.read()  # until nginx gives up
         writer.close()
 
     async def serve(self, begun: threading.Event, ended: threading.Event) -> None:
-        """Answer nginx until it is told that the test has ended."""
+        """Answer nginx until the test has ended."""
         health = Health(None, [], "unix:none", self._folder, slots=1)
         health.bodies, health.refuse = self.account, partial(refusal, self._settings)
         sidecar = await asyncio.start_unix_server(self._take, str(self._folder / "sidecar"))
@@ -120,7 +120,7 @@ class Played:
 
     @contextmanager
     def nginx(self) -> Iterator[None]:
-        """Run nginx over these."""
+        """Run nginx in front of the simulated supervisor and sidecar."""
         addresses = {name: f"unix:{self._folder}/{name.lower()}" for name in ("SIDECAR", "HEALTH")}
         conf = self._folder / "nginx.conf"
         conf.write_text(render(self._settings, self._folder, addresses, 100 << 20))
@@ -188,7 +188,7 @@ def test_refusals_of_what_the_sidecar_would_take(
     assert case != "no room" or played.account.take("1", "held", 8_000_000)
     status, headers, body = ask(played.port, post(path, length, method))
     assert (headers.get("retry-after") == "1") == (code == "unavailable")
-    assert (headers["connection"] == "close") == (code == "no_room")  # of which the body was not read
+    assert (headers["connection"] == "close") == (code == "no_room")  # its body was not read
     if method == "POST":
         assert assert_error(status, headers, body, path, code).startswith(said)
     else:

@@ -1,7 +1,7 @@
-"""Starts that cannot work end at once, with sentences that name the setting or the path, and no traceback.
+"""Starts that cannot succeed end at once. Their messages name the setting or path, without a traceback.
 
-Every way to be refused is in tests/unit/lightbox/test_refused_starts.py; here is what takes processes to see: that
-``serve.sh`` passes on the words and the exit code, and leaves nothing behind.
+tests/unit/lightbox/test_refused_starts.py covers every refusal. These tests cover the parts that need processes:
+``serve.sh`` passes on the message and the exit code, and leaves no files or processes behind.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.extended
 
 
 def refuse(tmp_path: Path, **environ: str) -> str:
-    """Start with an environment, expect a refusal, and return what was said."""
+    """Start with an environment, expect a refusal, and return its output."""
     tmp = tmp_path / "tmp"
     tmp.mkdir(exist_ok=True)
     base = clean_environ() | {
@@ -87,7 +87,7 @@ def test_unknown_commands_show_the_usage(tmp_path: Path) -> None:
 
 
 def test_check_gives_the_sentence_with_which_a_start_gives_up(tmp_path: Path, models: Path) -> None:
-    """The user's code is tried once children run: serve logs the sentence, and check ends with it."""
+    """The start runs the user's code in child processes: serve logs the message, and check ends with it."""
     (models / "code").mkdir()
     (models / "code" / "inference.py").write_text("import os; os._exit(3)")
     environ = {
@@ -106,7 +106,7 @@ def test_check_gives_the_sentence_with_which_a_start_gives_up(tmp_path: Path, mo
 
 @pytest.mark.parametrize("command", ["serve", "check"])
 def test_a_temporary_folder_that_is_full(tmp_path: Path, models: Path, command: str) -> None:
-    """The folder is a file system of 256 KiB, which the command alone sees."""
+    """The folder is a file system of 256 KiB that only the command sees."""
     (tmp := tmp_path / "tmp").mkdir()
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     script = 'mount -t tmpfs -o size=256k none "$TMPDIR"; "$0" "$1" || (ls "$TMPDIR"; exit 1)'

@@ -1,4 +1,4 @@
-"""Multi-model mode over a model server that blocks where the real one does: what keeps it from that, what ends it."""
+"""Multi-model mode over a model server that blocks as the real one does: prevention and recovery."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def blocking_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    # A load may take 60 s then, and a test waits as long to see that one takes longer.
+    # A load may take 60 s then. The test waits as long to detect a longer one.
     environ = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "30"}
     run = tmp_path_factory.mktemp("run")
     with running(root, run, **environ, **real_binary(tmp_path_factory.mktemp("program"))) as blocking_stack:
@@ -46,7 +46,7 @@ def blocking_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(autouse=True)
 def two_loaded(blocking_stack: Stack, root: Path) -> Iterator[None]:
-    """The models ``kept`` and ``gone``, of which each test removes the second."""
+    """Load the models ``kept`` and ``gone``. Each test removes the second."""
     if not (root / "gone").exists():
         export_constant(root / "gone", 1, 1.0)
     for name in ("kept", "gone"):
@@ -105,7 +105,7 @@ def test_a_model_server_that_takes_no_loads_is_started_again(blocking_stack: Sta
 
 
 def block(stack: Stack, missing: Path) -> None:
-    """Tell the model server of a folder that is not there, beside what it has, and give up."""
+    """Send the model server a missing folder along with its current models, then cancel."""
     (run_dir,) = stack.tmp.glob("lightbox-*")
     request = model_management_pb2.ReloadConfigRequest()
     loaded = [entry.model for entry in LoadedModels(run_dir).all().values()]

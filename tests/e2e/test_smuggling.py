@@ -1,4 +1,4 @@
-"""What nginx lets through means the same to gunicorn: one request, one answer, no header of ours from outside."""
+"""nginx and gunicorn agree on each request: one request, one answer, and no internal header from outside."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMUGGLED = b"POST /smuggled HTTP/1.1\r\nHost: a\r\nX-Amzn-RequestId: smuggled\r\
 
 
 def exchange(stack: Stack, request: bytes) -> bytes:
-    """Send bytes as they are; return all that comes until the other side closes."""
+    """Send bytes unchanged. Return everything received until the other side closes."""
     with socket.create_connection(("127.0.0.1", stack.port), timeout=PATIENCE) as connection:
         connection.sendall(request)
         answer = b""

@@ -1,4 +1,4 @@
-"""What a start logs: each message once, on one line, in one form for each process."""
+"""The log of a start: each message once, on one line, in one format per process."""
 
 from __future__ import annotations
 

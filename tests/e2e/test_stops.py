@@ -1,4 +1,4 @@
-"""However and whenever it ends: exit code 0 in time, nothing left behind, and the last words of what failed."""
+"""Every kind of stop: exit code 0 in time, nothing left behind, and the last log lines of failed processes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def models(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def nothing_is_left(stack: Stack) -> bool:
-    """Wait until no process that was started with the stack's environment is there, orphans among them.
+    """Wait until no process with the stack's environment exists, orphans included.
 
-    They get SIGKILL last, and may take a moment to be gone.
+    Orphans get SIGKILL last, and may take a moment to exit.
     """
     mark = str(stack.tmp)
 
@@ -54,7 +54,7 @@ def nothing_is_left(stack: Stack) -> bool:
 
 
 def minds_signals(stack: Stack) -> bool:
-    """Tell whether no signal finds a program any more that has only just been loaded: the first few milliseconds."""
+    """Return whether the process handles signals: for a few milliseconds after its program is loaded, it does not."""
     status = Path(f"/proc/{stack.process.pid}/status").read_text()
     masks = dict(line.split(":\t") for line in status.splitlines() if line.startswith("Sig"))
     minded = int(masks["SigBlk"], 16) | int(masks["SigCgt"], 16)
@@ -77,7 +77,7 @@ MOMENTS: dict[str, Callable[[Stack], bool]] = {
 }
 
 
-# One handler minds both signals (processes/supervisor.py); before the supervisor runs, one in __main__.py does.
+# One handler serves both signals (processes/supervisor.py). Before the supervisor runs, __main__.py's handler does.
 @pytest.mark.parametrize(
     ("moment", "number"),
     [*((moment, signal.SIGTERM) for moment in MOMENTS), ("at once", signal.SIGINT), ("ready", signal.SIGINT)],
@@ -125,7 +125,7 @@ def test_a_stop_waits_for_no_handler_whose_request_was_answered(models: Path, tm
     with running(tmp_path / "model", folder, **limits) as stack, door:
         assert stack.invoke(red(255)).status_code == 504
         assert any("still in progress" in stack.log for _ in poll()), stack.log
-        assert stack.stop() == 0, stack.log  # LIGHTBOX_DRAIN_SECONDS is more
+        assert stack.stop() == 0, stack.log  # LIGHTBOX_DRAIN_SECONDS is longer
         assert "SIGKILL" not in stack.log
         assert "did not stop in time" not in stack.log
         assert "stopping with 1 requests that were answered" in stack.log
@@ -138,8 +138,8 @@ def test_half_a_body_does_not_hold_a_stop_for_long(models: Path, tmp_path: Path)
         socket.create_connection(("127.0.0.1", stack.port), timeout=PATIENCE) as connection,
     ):
         connection.sendall(b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n12345")
-        assert stack.ping() == 200  # nginx has read what came before
-        assert stack.stop() == 0  # LIGHTBOX_DRAIN_SECONDS is more
+        assert stack.ping() == 200  # nginx has read the bytes above
+        assert stack.stop() == 0  # LIGHTBOX_DRAIN_SECONDS is longer
         assert "did not stop in time" not in stack.log
 
 
@@ -173,7 +173,7 @@ def test_a_child_that_cannot_stay_up_ends_all_with_its_last_words(models: Path, 
 
 @pytest.fixture(scope="module")
 def holding(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Return a stack whose model server waits at the door when it starts, too: its warm-up does."""
+    """Run a stack whose model server also waits at the door on each start, in its warm-up."""
     folder = tmp_path_factory.mktemp("held")
     export_held_image(folder / "held", module_door)
     record = prediction_log_pb2.PredictionLog()
@@ -220,7 +220,7 @@ def test_a_worker_that_dies_takes_only_its_own_requests_along(tmp_path: Path) ->
         workers: list[int] = []
         while not all(workers.count(worker.pid) >= 4 for worker in (victim, other)):
             full = max(victim, other, key=lambda worker: workers.count(worker.pid))
-            full.suspend()  # the other takes what comes now, unless somebody else resumes this one
+            full.suspend()  # the other takes new requests, unless another process resumes this one
             mine = held / str(len(answers))
             answers.append(pool.submit(stack.invoke, red(len(answers))))
             assert any(mine.exists() for _ in poll()), stack.log

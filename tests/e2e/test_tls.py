@@ -1,4 +1,4 @@
-"""TLS at nginx's port: who speaks it, who may come in, and what a change of the files costs."""
+"""TLS at nginx's port: protocols, client certificates, and reloads after a change of the files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
 
 
 class TlsStack(Stack):
-    """A stack that speaks TLS, and its callers: ``ca`` is what they trust, ``client`` what they show."""
+    """A stack with TLS, and its callers: they trust ``ca`` and present the certificate in ``client``."""
 
     ca: Path
     client: Path | None = None
@@ -60,29 +60,29 @@ class TlsStack(Stack):
 
     @property
     def shown(self) -> tuple[str, str] | None:
-        """The caller's certificate and key."""
+        """Return the files of the caller's certificate and key."""
         return (str(self.client / "tls.crt"), str(self.client / "tls.key")) if self.client else None
 
     def context(self, client: bool = True) -> ssl.SSLContext:
-        """Return what a caller needs for a connection."""
+        """Return a caller's TLS context."""
         context = ssl.create_default_context(cafile=self.ca)
         if client and self.shown:
             context.load_cert_chain(*self.shown)
         return context
 
     def call(self, method: str, path: str, client: bool = True, **options: Any) -> requests.Response:
-        """Send a request on a connection of its own."""
+        """Send a request on a new connection."""
         shown = self.shown if client else None
         return requests.request(
             method, self.url + path, verify=str(self.ca), cert=shown, timeout=PATIENCE, allow_redirects=False, **options
         )
 
     def http2(self, client: bool = True) -> httpx.Client:
-        """Return a client of HTTP/2."""
+        """Return an HTTP/2 client."""
         return httpx.Client(http2=True, verify=self.context(client), base_url=self.url, timeout=PATIENCE)
 
     def presented(self) -> bytes:
-        """Return the certificate that a new connection gets."""
+        """Return the certificate that the server presents to a new connection."""
         return ssl.get_server_certificate(("127.0.0.1", self.port), timeout=PATIENCE).encode()
 
 
@@ -113,7 +113,7 @@ def tls_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsStack]:
 
 @pytest.fixture(scope="module")
 def mutual_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsStack]:
-    """One that asks for client certificates."""
+    """Run a stack that requests client certificates."""
     folder = tmp_path_factory.mktemp("mutual")
     (folder / "ca.crt").write_bytes(AUTHORITY.pem)
     own = {"LIGHTBOX_TLS_CLIENT_CA": str(folder), "LIGHTBOX_PAGE": "true", "AIP_HEALTH_ROUTE": "/chosen/health"}
@@ -144,7 +144,7 @@ def test_https_answers_requests_boto3_and_http2(tls_stack: TlsStack) -> None:
 
 
 def calls(stack: TlsStack, client: bool = True) -> dict[str, str]:
-    """Make a call of each kind at the gRPC port; return the status of each."""
+    """Make a call of each kind at the gRPC port. Return the status of each."""
     pair = [Path(path).read_bytes() for path in stack.shown or ()] if client else []
     credentials = grpc.ssl_channel_credentials(stack.ca.read_bytes(), *reversed(pair))
     found = {}
@@ -196,7 +196,7 @@ def test_plain_http_is_told_that_the_port_speaks_tls(tls_stack: TlsStack, path: 
 
 
 def shaken(stack: TlsStack, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
-    """Return a connection on which TLS has been agreed upon; for HTTP/1.1, unless its context says otherwise."""
+    """Return a connection after the TLS handshake. It is for HTTP/1.1 unless the context says otherwise."""
     with ExitStack() as failed:
         connection = failed.enter_context(socket.create_connection(("127.0.0.1", stack.port), PATIENCE))
         found = (context or stack.context()).wrap_socket(connection, server_hostname="localhost")
@@ -205,7 +205,7 @@ def shaken(stack: TlsStack, context: ssl.SSLContext | None = None) -> ssl.SSLSoc
 
 
 def of_version(stack: TlsStack, version: ssl.TLSVersion, ciphers: str = "DEFAULT:@SECLEVEL=0") -> ssl.SSLSocket:
-    """Return a connection of one version of TLS."""
+    """Return a connection with one version of TLS."""
     context = stack.context()
     context.set_ciphers(ciphers)
     context.minimum_version = context.maximum_version = version
@@ -233,7 +233,7 @@ def test_it_speaks_mozillas_intermediate_profile(tls_stack: TlsStack) -> None:
 
 @contextmanager
 def holding(stack: TlsStack, *lengths: int) -> Iterator[None]:
-    """Hold room for bodies of these lengths, of which only the headers are sent."""
+    """Send only the headers of requests with bodies of these lengths, so that they hold room."""
     with ExitStack() as begun:
         for length in lengths:
             connection = begun.enter_context(shaken(stack))
@@ -257,18 +257,18 @@ def test_an_http2_body_without_a_length_counts_as_one_of_unknown_length(tls_stac
             return found.status_code, reply.get("code", "")
 
         refused = (424 if path.startswith("/endpoints/") else 503, "unavailable")
-        with holding(tls_stack, 8 << 20, 5 << 20):  # of 16 MiB: it counts 2 MiB, and may have no more
+        with holding(tls_stack, 8 << 20, 5 << 20):  # of 16 MiB: this body counts as 2 MiB and may not grow
             assert status(1000) == (200, "")
             assert status(3 << 20) == refused
         with holding(tls_stack, 8 << 20, 7 << 20):
             assert status(1000) == refused
             assert status(1000, has_length=True) == (200, "")
-        # nginx notes a moment later that the callers have hung up.
+        # nginx notices a moment later that the callers have hung up.
         assert next(True for _ in poll() if status(3 << 20) == (200, ""))
 
 
 class Callers:
-    """Threads that send requests one after the other, over HTTP/1.1 and HTTP/2, each on a connection of its own."""
+    """Threads that send one request after another over HTTP/1.1 and HTTP/2, each on a new connection."""
 
     def __init__(self, stack: TlsStack) -> None:
         self._stack = stack
@@ -288,7 +288,7 @@ class Callers:
             thread.join()
 
     def wait_for_more(self) -> None:
-        """Wait until each has begun and ended a request since now, at least."""
+        """Wait until each thread has begun and ended at least one more request."""
         wanted = self.answered + 3 * len(self._threads)
         for _ in poll():
             if self.answered >= wanted or self.lost:
@@ -309,7 +309,7 @@ class Callers:
         return str(self._stack.call("POST", "/invocations", data=IMAGE, headers=PNG).status_code)
 
     def _over_http2(self) -> str:
-        """Call by curl: Python's clients take nginx's notice that a connection ends for the loss of its requests.
+        """Call with curl: Python's clients mistake nginx's notice that a connection ends for a lost request.
 
         The notice can come before a new connection's request is taken: curl ends with code 16. RFC 9113, 6.8, lets the
         caller send it again.
@@ -351,7 +351,7 @@ def test_a_damaged_pair_leaves_the_old_one(tls_stack: TlsStack) -> None:
     mount(folder, 4, (AUTHORITY.issue()[0], AUTHORITY.issue()[1]))
     tls_stack.wait_until(lambda: reply in tls_stack.log)
     assert "LIGHTBOX_TLS_KEY: expected the key of the certificate in " in tls_stack.log
-    # A worker that is about to go may answer with the one before.
+    # A worker that is about to exit may answer with the previous certificate.
     tls_stack.wait_until(lambda: tls_stack.presented() == before)
     pair = AUTHORITY.issue()
     mount(folder, 5, pair)
@@ -365,7 +365,7 @@ def test_frames_of_a_stream_are_answered(name: str, request: pytest.FixtureReque
     url = stack.url.replace("https:", "wss:") + ROUTE
 
     async def answer() -> Any:
-        # Not the client with threads: two of them would use one connection of OpenSSL at once, which loses requests.
+        # Not the threaded client: its two threads use one OpenSSL connection at once, which loses requests.
         async with connect(url, ssl=stack.context(), compression=None, open_timeout=PATIENCE) as stream:
             await stream.send(frame(3))
             return json.loads(await stream.recv())["answer"]
@@ -384,7 +384,7 @@ def test_the_images_health_check_knows_tls(name: str, request: pytest.FixtureReq
         return subprocess.run([script], env=environ, check=False).returncode
 
     assert code(stack.port) == 0
-    assert code(stack.ports[1] + 50) == 1  # nobody is there
+    assert code(stack.ports[1] + 50) == 1  # no process listens there
 
 
 ROUTES = [
@@ -403,7 +403,7 @@ ROUTES = [
     "/internal/probe",
     "/nowhere",
     ROUTE,
-    # As a probe's, but not one.
+    # Similar to a probe's path, but different.
     "/ping/",
     "/ping%0A",
     "/ping%00",
@@ -462,7 +462,7 @@ def test_with_a_client_certificate_all_is_as_ever(mutual_stack: TlsStack) -> Non
 
 
 def resumed(stack: TlsStack, version: ssl.TLSVersion) -> bool:
-    """Tell whether a second connection may go on with the session of a first one."""
+    """Return whether a second connection can resume the session of a first one."""
     context = stack.context()
     context.minimum_version = context.maximum_version = version
     session, reused = None, False
@@ -472,8 +472,8 @@ def resumed(stack: TlsStack, version: ssl.TLSVersion) -> bool:
             with connected as found:
                 found.sendall(b"GET /v2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
                 assert found.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
-                session, reused = found.session, bool(found.session_reused)  # TLS 1.3 has it after the first bytes
-                while found.recv(1 << 16):  # a session whose connection does not end in order is not taken again
+                session, reused = found.session, bool(found.session_reused)  # TLS 1.3 sends it after the first bytes
+                while found.recv(1 << 16):  # only a session of a cleanly closed connection can be resumed
                     pass
     return reused
 

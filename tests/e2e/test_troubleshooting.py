@@ -1,4 +1,4 @@
-"""The errors of common mistakes are quoted in docs/troubleshooting.md as they come."""
+"""docs/troubleshooting.md quotes the errors of common mistakes exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``serve.sh try`` with the digits model, which was trained on pixels 0..1."""
+"""``serve.sh try`` with the digits model, trained on pixels 0..1."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(tmp: Path, models: Path, *arguments: str, **environ: str) -> subprocess.
 
 
 def tables(output: str) -> dict[str, dict[str, list[str]]]:
-    """Return what each fit's table has in the column of each scaling."""
+    """Return each fit's table by column, one column per scaling."""
     found = {}
     for part in output.split("\nfit ")[1:]:
         fit, *lines = part.splitlines()
@@ -53,7 +53,7 @@ def test_the_answers_under_each_fit_and_scaling_stand_side_by_side(
     (models / "digits" / "1").symlink_to(sample_models / "digits" / "1")
     names = '["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]'
     (models / "digits" / "code" / "lightbox.json").write_text(f'{{"scaling": "tf", "labels": {names}}}')
-    # A setting that would hide the scaling of the copy.
+    # This setting would hide the copy's scaling.
     done = run(tmp, models, "digits", "--image", str(PICTURE), LIGHTBOX_SCALING="unit")
     assert done.returncode == 0, done.stderr
     found = tables(done.stdout)
@@ -71,7 +71,7 @@ def test_the_answers_under_each_fit_and_scaling_stand_side_by_side(
 
 
 def test_a_file_with_its_channels_first_is_tried(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A model file, served by itself: the means of the picture's channels are its scores."""
+    """A model file, served by itself: its scores are the means of the picture's channels."""
     write_means(tmp_path / "means.xml", 40, 60)
     done = run(tmp_path_factory.mktemp("t"), tmp_path / "means.xml", "means", "--image", str(PICTURE))
     assert done.returncode == 0, done.stderr
@@ -137,7 +137,7 @@ def test_a_file_that_is_no_image(sample_models: Path, tmp_path: Path, image: str
 
 
 def test_a_folder_with_labels_counts_what_each_scaling_has_right(sample_models: Path, tmp_path: Path) -> None:
-    for name in ("7", "3"):  # the same picture: one of them is wrong
+    for name in ("7", "3"):  # the same picture: one label is wrong
         (tmp_path / "labelled" / name).mkdir(parents=True)
         shutil.copy(PICTURE, tmp_path / "labelled" / name)
     (tmp := tmp_path / "tmp").mkdir()

@@ -1,4 +1,4 @@
-"""Versions that come and go while Lightbox serves: no request fails, and what is not whole or fails never answers."""
+"""Versions that come and go while Lightbox serves: no request fails, incomplete and broken versions never answer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def versions_stack(models: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 class Caller(threading.Thread):
-    """Asks a model again and again; ``answers`` are the distinct ones in their order."""
+    """Requests a model again and again. ``answers`` has the answers in order, without consecutive repeats."""
 
     def __init__(self, stack: Stack, model: str, body: bytes) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ def wait_for_log(stack: Stack, text: str) -> None:
     stack.wait_until(lambda: text in stack.log)
 
 
-def pause(looks: float, event: threading.Event = threading.Event()) -> None:  # noqa: B008 - nobody sets it
+def pause(looks: float, event: threading.Event = threading.Event()) -> None:  # noqa: B008 - it is never set
     event.wait(looks * LOOK_SECONDS)
 
 
@@ -109,13 +109,13 @@ def test_a_slow_copy_takes_over_when_it_is_whole(versions_stack: Stack, models: 
                 assert HALF_PLUS_THREE not in caller.answers
                 place.write_bytes(content[:end])
                 writes.append(time.monotonic())
-                pause(1.5)  # what is not looked at meanwhile is at a later look
+                pause(1.5)  # a change missed by one look is seen by a later one
         wait_for_log(versions_stack, "version 2 of the model 'copied' answers")
         asked_until_then = caller.count
         assert any(caller.count > asked_until_then + 5 for _ in poll())
     assert caller.answers == [HALF_PLUS_TWO, HALF_PLUS_THREE]
     assert ask(versions_stack, "copied", version=1) == HALF_PLUS_TWO
-    if max(later - earlier for earlier, later in pairwise(writes)) < QUIET_SECONDS:  # else it may be taken for broken
+    if max(later - earlier for earlier, later in pairwise(writes)) < QUIET_SECONDS:  # else it may count as broken
         assert "version 2 of the model 'copied' is not served" not in versions_stack.log
 
 
@@ -160,7 +160,7 @@ def test_when_the_newest_is_removed_the_older_answers(versions_stack: Stack, mod
         assert any(caller.count > 5 for _ in poll())
         shutil.rmtree(models / "rolled_back" / "2")
         wait_for_log(versions_stack, "version 2 of the model 'rolled_back' was removed; version 1 answers")
-        assert any(ask(versions_stack, "rolled_back", version=2) != HALF_PLUS_THREE for _ in poll())  # it is unloaded
+        assert any(ask(versions_stack, "rolled_back", version=2) != HALF_PLUS_THREE for _ in poll())  # unloaded
         asked_until_then = caller.count
         assert any(caller.count > asked_until_then + 5 for _ in poll())
     assert caller.answers == [HALF_PLUS_THREE, HALF_PLUS_TWO]
@@ -171,7 +171,7 @@ def test_a_version_that_is_replaced_under_its_number_is_loaded_again(versions_st
     with asked(versions_stack, "replaced") as caller:
         assert any(caller.count > 5 for _ in poll())
         export_half_plus(models.parent / "aside", 2, 9.0)
-        shutil.rmtree(models / "replaced" / "2")  # and the new one is there before anybody looks
+        shutil.rmtree(models / "replaced" / "2")  # replaced before the next look
         shutil.copytree(models.parent / "aside" / "2", models / "replaced" / "2")
         wait_for_log(versions_stack, "version 2 of the model 'replaced' answers")
         assert any(caller.answers[-1] == HALF_PLUS_NINE for _ in poll())
@@ -203,7 +203,7 @@ def test_a_version_that_takes_no_image_never_answers_where_images_are_taken(
     with asked(versions_stack, "pictures", PICTURE) as caller:
         export_classes(models / "pictures", 2, 10, flat=True)
         wait_for_log(versions_stack, "version 2 of the model 'pictures' is not served: signature 'serving_default'")
-        export_classes(models / "pictures", 3, 7)  # no names are wrong here
+        export_classes(models / "pictures", 3, 7)  # all names match here
         wait_for_log(versions_stack, "version 3 of the model 'pictures' answers")
         assert any(len(caller.answers) > 1 for _ in poll())
     assert caller.answers == [{"predictions": [[1.0] * 10]}, {"predictions": [[3.0] * 7]}]

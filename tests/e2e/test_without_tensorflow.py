@@ -1,4 +1,4 @@
-"""The whole of Lightbox without TensorFlow and tensorflow-serving-api, beside what reports the use of OpenVINO."""
+"""The whole of Lightbox without TensorFlow and tensorflow-serving-api. An installed package reports OpenVINO's use."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_every_wire_answers(bare: Stack, wire: str) -> None:
 
 
 def test_a_saved_model_is_answered_by_what_is_installed(bare: Stack) -> None:
-    """Nobody named an engine. The newest version adds three to a half."""
+    """No engine is configured. The newest version adds three to a half."""
     body = json.dumps({"instances": [1.0, 2.0]}).encode()
     headers = {"Content_Type": "application/json", "X_Amzn_SageMaker_Custom_Attributes": "tfs-model-name=saved"}
     assert bare.invoke(body, **headers).json() == {"predictions": [3.5, 4.0]}
@@ -96,7 +96,7 @@ def test_a_handler_of_aws_asks_over_both_wires(bare: Stack) -> None:
 
 
 def test_nothing_reports_the_use_of_openvino(bare: Stack, reports: Path) -> None:
-    """All processes have loaded OpenVINO by now, or the handler that imports it; without Lightbox it does report."""
+    """All processes have loaded OpenVINO by now, or the handler that imports it. Without Lightbox it does report."""
     answer_of(bare, "tfs-model-name=handled")
     assert not reports.exists(), reports.read_text()
     environ = dict(other_packages(reports))
