@@ -39,7 +39,7 @@ def patient_replay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def convolution(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The base path of a model with one convolution, whose kernel aborts on a wrong rank."""
+    """Return the base path of a model with one convolution, whose kernel aborts on a wrong rank."""
 
     def make() -> Any:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

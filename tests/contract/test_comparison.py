@@ -87,7 +87,7 @@ def test_what_means_the_same_is_equal(want: Any, got: Any) -> None:
         (MALFORMED, {"error": SENTENCE}),
         (MALFORMED, {"error": "JSON Parse error: Invalid value."}),
         (MALFORMED, EMPTY),
-        # No JSON
+        # Not JSON
         (predictions(1.0), '{"predictions":[1.0'),
         (predictions(1.0), "[1.0]"),
         (predictions(1.0), ""),

@@ -24,7 +24,7 @@ COMPARED = "comparing OpenVINO with TensorFlow"
 
 
 def server(folder: Path, model: Path, *flags: str, engine: str = "auto", **options: Any) -> ModelServer:
-    """A server of one model; ``model`` is its base path."""
+    """Run a server with one model. ``model`` is its base path."""
     own = ["--model_name=m", f"--model_base_path={model}", f"--engine={engine}", "--max_num_load_retries=0"]
     return ModelServer(folder, *own, *flags, **options)
 

@@ -56,7 +56,7 @@ MAKER = "tests/e2e/test_from_aws_container.py"
 
 
 def export_photo(folder: Path) -> None:
-    """Float32 [N, 224, 224, 3] to the mean of each colour."""
+    """Export a model from float32 [N, 224, 224, 3] to the mean of each colour."""
 
     def make() -> Any:
         import tensorflow as tf
@@ -71,7 +71,7 @@ def export_photo(folder: Path) -> None:
 
 
 def export_rows(folder: Path) -> None:
-    """Float32 [N, 3] to a weighted sum."""
+    """Export a model from float32 [N, 3] to a weighted sum."""
 
     def make() -> Any:
         import tensorflow as tf
@@ -86,7 +86,7 @@ def export_rows(folder: Path) -> None:
 
 
 def export_detector(folder: Path) -> None:
-    """Uint8 [N, H, W, 3] to six boxes; one score follows from the image."""
+    """Export a model from uint8 [N, H, W, 3] to six boxes. One score depends on the image."""
 
     def make() -> Any:
         import tensorflow as tf
@@ -113,7 +113,7 @@ def export_detector(folder: Path) -> None:
 
 
 def copy_two_inputs(folder: Path) -> None:
-    """Inputs a [N, 2] and k [N]."""
+    """Copy a model with inputs a [N, 2] and k [N]."""
     copy_golden("two_in_two_out", folder)
 
 
