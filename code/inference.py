@@ -1,7 +1,7 @@
 """The user's code of a vision model: copy this folder to MODEL_DIR/code and change it.
 
-Lightbox decodes the image, asks the model, and calls ``postprocess`` with its outputs: the likeliest classes of a
-classifier, the objects that a detector found. ``labels`` and ``top_k`` come from the model's code/lightbox.json.
+Lightbox decodes the image, calls the model, and calls ``postprocess`` with the outputs: the likeliest classes of a
+classifier, or the objects of a detector. ``labels`` and ``top_k`` come from the model's code/lightbox.json.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def best_classes(scores: np.ndarray[Any, Any], request: Request) -> list[dict[st
 
 
 def detections(outputs: dict[str, np.ndarray[Any, Any]], request: Request) -> list[list[dict[str, Any]]]:
-    """Return the objects of each image; boxes are [left, top, right, bottom] in pixels of the image as it came."""
+    """Return the objects of each image; boxes are [left, top, right, bottom] in pixels of the original image."""
     threshold = wanted_threshold(request)
     names = request.labels or COCO
     found = []
@@ -54,7 +54,7 @@ def detections(outputs: dict[str, np.ndarray[Any, Any]], request: Request) -> li
 
 
 def wanted_threshold(request: Request) -> float:
-    """Return the least score, from the caller's custom attribute ``threshold=0.3``; 0.5 without it."""
+    """Return the minimum score, from the caller's custom attribute ``threshold=0.3``, by default 0.5."""
     text = request.custom_attributes.get("threshold", "0.5")
     try:
         return float(text)

@@ -1,7 +1,7 @@
-"""Looks the locked dependencies up among known vulnerabilities: ``python scripts/audit.py [--strict]``.
+"""Checks the locked dependencies for known vulnerabilities: ``python scripts/audit.py [--strict]``.
 
-Exit code 1 for a known vulnerability. Where no service for them can be reached it says so, loudly, and the exit code is
-0, with ``--strict`` (or AUDIT=strict) 1: see docs/adr/034-audit-where-there-is-a-network.md.
+The exit code is 1 for a known vulnerability. Without a reachable vulnerability service, it prints a warning and exits
+with 0, or with 1 under ``--strict`` (or AUDIT=strict). See docs/adr/034-audit-where-there-is-a-network.md.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Known = dict[str, list[dict[str, Any]] | None]
 
 
 class ServiceSilent(Exception):
-    """A service says nothing at all; the message is why."""
+    """A service does not answer; the message gives the reason."""
 
 
 def audit(file: Path, service: Sequence[str]) -> Known:
-    """Ask one service about everything in a lock file; raise ServiceSilent."""
+    """Query one service for all packages of a lock file; raise ServiceSilent."""
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "--format=json", *service]
     command += ["--progress-spinner=off", f"--timeout={SECONDS}", f"--requirement={file}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command

@@ -1,8 +1,8 @@
-"""Repeats what docs/real-server.md tells, against a tensorflow_model_server of yours.
+"""Runs the checks of docs/real-server.md against your tensorflow_model_server.
 
 scripts/check_real_server.py                                          the binary on PATH, else Docker
 scripts/check_real_server.py --server docker --image tensorflow/serving:2.20.0
-scripts/check_real_server.py --server embedded                        the one of this repository
+scripts/check_real_server.py --server embedded                        the embedded server of this repository
 scripts/check_real_server.py --only transcripts --only many-models
 """
 
@@ -22,7 +22,7 @@ IMAGE = "tensorflow/serving:2.19.1"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the parts and return the exit code: 0 when all is as recorded."""
+    """Run the parts and return the exit code: 0 when everything matches the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--server", choices=KINDS, help="what is checked; unless given, the binary on PATH, else docker"
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
 def check(name: str, path: Path, folder: Path) -> int:
     """Run one part, print the problems and return their number."""
     print(f"{name}: {PARTS[name].__doc__}", flush=True)
-    own = folder / str(list(PARTS).index(name))  # short, as the paths of unix sockets have to be
+    own = folder / str(list(PARTS).index(name))  # short, because unix socket paths are limited in length
     own.mkdir()
     try:
         problems = list(PARTS[name](path, own))

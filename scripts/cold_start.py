@@ -1,7 +1,7 @@
-"""How long `make serve` takes until /ping is 200, and where the time goes: with `auto` and with `tensorflow`.
+"""Measures the time from `make serve` to /ping 200, by step, with `auto` and with `tensorflow`.
 
-A first start has an empty XDG_CACHE_HOME, later ones have what it left. Every start finds all files in the page cache,
-and compiled Python modules. The steps are read from the JSON log, the processor time when /ping is 200.
+A first start has an empty XDG_CACHE_HOME; later starts reuse its cache. Every start has all files in the page cache
+and compiled Python modules. The steps come from the JSON log; the CPU time is read when /ping is 200.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Figures = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Case:
-    """First starts of one engine, or later ones: seconds until each step, and the processor seconds of each role."""
+    """First or later starts of one engine: seconds until each step, and CPU seconds of each role."""
 
     name: str
     starts: Sequence[tuple[Figures, Figures]]
 
     def median(self, what: str) -> float | None:
-        """Return the median of a step's or a role's seconds; None where no start has it."""
+        """Return the median seconds of a step or role; None if no start has it."""
         seconds = [figures[what] for start in self.starts for figures in start if what in figures]
         return statistics.median(seconds) if seconds else None
 
@@ -77,7 +77,7 @@ def start_once(engine: str, folder: Path, cache: Path, bytecode: Path) -> tuple[
         "LIGHTBOX_LOG_FORMAT": "json",
         "SAGEMAKER_GUNICORN_LOGLEVEL": "debug",
         "TMPDIR": str(folder),
-        # The image has compiled modules. Here they are compiled into a folder of this measurement.
+        # The image has compiled modules. Here they are compiled into the measurement's folder.
         "PYTHONPYCACHEPREFIX": str(bytecode),
     }
     environ = {name: value for name, value in clean_environ().items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -89,7 +89,7 @@ def start_once(engine: str, folder: Path, cache: Path, bytecode: Path) -> tuple[
 
 
 def measure(engines: Iterable[str], starts: int, folder: Path) -> list[Case]:
-    """Start each engine ``starts`` times for the first time, and as often later. Raises ServerFailed."""
+    """Run ``starts`` first starts and as many later starts of each engine. Raises ServerFailed."""
     cache = folder / "cache"
 
     def start(engine: str, forget: bool) -> tuple[Figures, Figures]:
@@ -99,8 +99,8 @@ def measure(engines: Iterable[str], starts: int, folder: Path) -> list[Case]:
 
     cases = []
     for engine in engines:
-        start(engine, forget=True)  # modules are compiled and files are in the page cache now
-        if engine != "tensorflow":  # which has nothing to find out
+        start(engine, forget=True)  # now modules are compiled and files are in the page cache
+        if engine != "tensorflow":  # tensorflow needs no comparison
             cases.append(Case(f"{engine}, first start", [start(engine, forget=True) for _ in range(starts)]))
         cases.append(Case(f"{engine}, later start", [start(engine, forget=False) for _ in range(starts)]))
     return cases
@@ -109,7 +109,7 @@ def measure(engines: Iterable[str], starts: int, folder: Path) -> list[Case]:
 def report(cases: Sequence[Case]) -> str:
     """Return both tables in Markdown."""
     names = [case.name for case in cases]
-    # Steps stand as they came in the last of the cases, whose longest is the model's load.
+    # Steps have the order of the last case, where the model's load is longest.
     steps = sorted([*STEPS, PING], key=lambda step: cases[-1].median(step) or 0.0)
     times = [[step, *(_seconds(case.median(step)) for case in cases)] for step in steps]
     fastest = (min(steps[PING] for steps, _ in case.starts) for case in cases)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draw the pages' pictures, ``make pictures``: what each ``fit`` makes of a photo, and the page to try models.
+"""Draws the pages' pictures, ``make pictures``: a photo under each ``fit``, and the page to try models.
 
-Those of the page are screenshots that tests/slow/page/test_page_looks.py has left in build/page, with true weights.
+Those of the page are screenshots with trained weights, which tests/slow/page/test_page_looks.py leaves in build/page.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def photo() -> Image.Image:
 
 
 def made(image: Image.Image, fit: Fit) -> Image.Image:
-    """Return the picture that a model sees."""
+    """Return the model's input as a picture."""
     pixels = np.empty((SIDE, SIDE, 3), np.uint8)
     Resizer(1).fill(image, pixels, Preparation(fitting=Fitting(fit), padding=(114,)), by_all_cores=False)
     return Image.fromarray(pixels)
 
 
 def drawn() -> Image.Image:
-    """Return the photo and its fits, side by side, each with its name above."""
+    """Return the photo and its fits side by side, each with its name above."""
     image = photo()
     shown = image.resize((image.width * SIDE // image.height, SIDE))
     panels = [(f"photo, {image.width}x{image.height}", shown), *((str(fit), made(image, fit)) for fit in Fit)]

@@ -2,10 +2,10 @@
 
     .venv-bench/bin/python scripts/loadgen.py http://localhost:8080/invocations photos/*.jpg --rate 20 --milliseconds 50
 
-``Server`` sends images at random times, so many a second, and is valid where 99 of 100 answers come in time, decoding
+``Server`` sends images at random times at the given rate, and is valid if 99 of 100 answers come in time, decoding
 included; ``Offline`` sends all at once. Prints LoadGen's own summary, then one line of JSON: ``valid``, ``rate``
-(images/s that were answered), ``p50`` and ``p99`` (ms), ``images`` and ``failed`` (answers other than 200). The exit
-code is 1 unless LoadGen says VALID and nothing failed. `make loadgen` installs what it needs.
+(answered images/s), ``p50`` and ``p99`` (ms), ``images`` and ``failed`` (responses other than 200). The exit
+code is 1 unless LoadGen reports VALID and no request failed. `make loadgen` installs the requirements.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONNECTIONS = {"Server": 64, "Offline": 8}
 
 
 class Endpoint:
-    """Posts images over connections that are kept, a thread for each."""
+    """Posts images over kept-alive connections, with one thread each."""
 
     def __init__(self, url: str, headers: dict[str, str], bodies: list[bytes], connections: int) -> None:
         parts = urllib.parse.urlsplit(url)
@@ -41,7 +41,7 @@ class Endpoint:
             threading.Thread(target=self._work, daemon=True).start()
 
     def send(self, samples: list[mlperf_loadgen.QuerySample]) -> None:
-        """Take what LoadGen wants to be answered."""
+        """Queue LoadGen's queries."""
         for sample in samples:
             self._waiting.put(sample)
 
@@ -64,7 +64,7 @@ class Endpoint:
         except (
             ConnectionError,
             http.client.BadStatusLine,
-        ):  # a connection that was idle may have been closed meanwhile
+        ):  # the server may have closed an idle connection
             connection.close()
             connection.request("POST", self._path, body, self._headers)
             answer = connection.getresponse()

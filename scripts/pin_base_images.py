@@ -1,8 +1,8 @@
 """Writes the digest of each image beside its tag: REGISTRY=HOST python scripts/pin_base_images.py [--check]
 
-Asks the registry by skopeo for the manifest that a tag names now, and writes `NAME:TAG@sha256:…` into the Dockerfile
-and the manifests: the tag tells readers what it is, the digest is what is built. An image whose name has no host is
-looked for at REGISTRY. With --check nothing is asked or written: what has no digest is told.
+Resolves each tag to its current manifest with skopeo, and writes `NAME:TAG@sha256:…` into the Dockerfile
+and the manifests: the tag is for readers, the digest decides the build. An image name without a host is
+resolved at REGISTRY. With --check it only reports images without a digest.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _SECONDS = 60
 
 
 class Unresolved(Exception):
-    """The digest of an image cannot be had; the message names it and says why."""
+    """The digest of an image cannot be resolved; the message names the image and the reason."""
 
 
 def main(
     arguments: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ, root: Path = REPOSITORY
 ) -> int:
-    """Pin all images, or check that they are; return the exit code."""
+    """Pin all images, or check that they are pinned; return the exit code."""
     parser = argparse.ArgumentParser(prog="pin_base_images", description=__doc__)
     parser.add_argument("--check", action="store_true", help="list images without a digest, without requests")
     options = parser.parse_args(arguments)
@@ -58,7 +58,7 @@ def main(
 
 
 def public_images(file: Path) -> list[re.Match[str]]:
-    """Return the images of a file that are somebody's: those of example.com stand for the reader's own."""
+    """Return the public images of a file: those at example.com are placeholders for the reader's own."""
     return [found for found in REFERENCE.finditer(file.read_text()) if ".example.com/" not in found["name"]]
 
 
@@ -73,7 +73,7 @@ def write(file: Path, digests: Mapping[tuple[str, str], str]) -> None:
 
 
 def resolve(name: str, tag: str, environ: Mapping[str, str]) -> str:
-    """Return the digest that a tag names now; raise Unresolved."""
+    """Return the current digest of a tag; raise Unresolved."""
     first, slash, rest = name.partition("/")
     has_host = slash and ("." in first or ":" in first or first == "localhost")
     host, repository = (first, rest) if has_host else (environ.get("REGISTRY"), name if slash else f"library/{name}")

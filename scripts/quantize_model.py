@@ -1,10 +1,10 @@
-"""Makes an INT8 model of a SavedModel from a folder of photos, and says what that costs in accuracy.
+"""Makes an INT8 model of a SavedModel from a folder of photos, and reports the loss of accuracy.
 
 make quantize MODEL=models/efficientnet_lite0 IMAGES=photos
 
-Half of the images, at most --count, calibrate the model; the others, at most --compare, compare it with f32. Images are
-decoded, resized and scaled as Lightbox does it for this model. Where they lie in folders named after classes, by number
-or by the label in code/lightbox.json, the accuracy is printed too. The option "precision": "int8" serves the result.
+Half of the images, at most --count, calibrate the model; the rest, at most --compare, compare it with f32. Images are
+decoded, resized and scaled as Lightbox does it for this model. If they are in folders named after classes, by number
+or by the label in code/lightbox.json, it also prints the accuracy. The option "precision": "int8" serves the result.
 
 Exit code 0: the model is written; 1: it cannot be made; 2: wrong usage.
 """
@@ -50,12 +50,12 @@ SHOWN_EACH = 50
 
 
 class CannotQuantize(Exception):
-    """Why no INT8 model can be made, in a sentence."""
+    """No INT8 model can be made; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Photo:
-    """An image, and the class that its folder names."""
+    """An image and the class of its folder."""
 
     path: Path
     label: int | None
@@ -63,7 +63,7 @@ class Photo:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is quantized: a signature of the newest version of a model."""
+    """The signature to quantize, of the newest version of a model."""
 
     folder: Path
     signature: SignatureSpec
@@ -71,14 +71,14 @@ class Subject:
     codec: ImageCodec
 
     def tensor(self, photo: Photo) -> Array:
-        """Return the model's input, a batch of one; raise LightboxError for what is no image."""
+        """Return the model's input, a batch of one; raise LightboxError if the file is not an image."""
         context = RequestContext(SECONDS_EACH)
         call = self.codec.decode([photo.path.read_bytes()], self.signature, self.options, context)
         return next(iter(call.inputs.values()))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Quantize as the command line says and return the exit code."""
+    """Quantize by the command line and return the exit code."""
     options = parse(arguments)
     try:
         subject = find_subject(options.model, options.signature)
@@ -124,7 +124,7 @@ def find_subject(root: Path, name: str) -> Subject:
 
 
 def find_photos(folder: Path, labels: Sequence[str]) -> list[Photo]:
-    """Return the images below a folder, in an order of their own; raise CannotQuantize where they are too few."""
+    """Return the images below a folder, in a fixed random order; raise CannotQuantize if there are too few."""
     if not folder.is_dir():
         raise CannotQuantize(f"--images: {folder} is no folder")
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and _begins_as_image(path))
@@ -147,14 +147,14 @@ def _class_of(name: str, labels: Sequence[str]) -> int | None:
 
 
 def divide(photos: Sequence[Photo], count: int, compare: int) -> tuple[Sequence[Photo], Sequence[Photo]]:
-    """Return the photos that calibrate and those that are compared."""
+    """Return the photos for calibration and those for comparison."""
     calibrating = photos[: min(count, len(photos) // 2)]
     return calibrating, photos[len(calibrating) :][:compare]
 
 
 def quantize(subject: Subject, calibrating: Sequence[Photo], comparing: Sequence[Photo]) -> None:
-    """Write the INT8 model of a subject, and print how it compares."""
-    import nncf  # type: ignore[import-not-found]  # in an environment of its own
+    """Write the INT8 model of a subject and print the comparison."""
+    import nncf  # type: ignore[import-not-found]  # in a separate environment
     import openvino
 
     name = subject.signature.name
@@ -195,7 +195,7 @@ def _run(compiled: Any) -> Callable[[Array], tuple[list[Array], float]]:
 
 
 class Comparison:
-    """How INT8 answers compare with those in f32."""
+    """Compares INT8 results with f32 results."""
 
     def __init__(self) -> None:
         self._same: list[bool] = []
@@ -205,7 +205,7 @@ class Comparison:
         self._count = 0
 
     def add(self, label: int | None, answers: dict[str, tuple[list[Array], float]]) -> None:
-        """Add the answers to one image: the outputs and the seconds of processor time, by precision."""
+        """Add the results for one image: the outputs and the CPU seconds, by precision."""
         self._count += 1
         best: dict[str, int] = {}
         for word, (outputs, seconds) in answers.items():
@@ -221,12 +221,12 @@ class Comparison:
                 self._apart = max(self._apart, float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max()))
 
     def summary(self, calibrated: int) -> str:
-        """Return a sentence for the log: answers are not TensorFlow's."""
+        """Return a sentence for the log: results differ from TensorFlow's."""
         same = f", the class of f32 for {np.mean(self._same):.1%} of {self._count} others" if self._same else ""
         return f"calibrated with {calibrated} images{same}; values differ by up to {self._apart:.3g}"
 
     def lines(self) -> Iterator[str]:
-        """Yield what was found, a line each."""
+        """Yield the results, one line each."""
         if self._same:
             yield f"agreement: INT8 finds the class of f32 for {np.mean(self._same):.1%} of {self._count} images"
         if self._right["f32"]:

@@ -1,7 +1,7 @@
-"""Makes what a release consists of, in build/release/, and pushes nothing: ``make release``.
+"""Makes the parts of a release in build/release/, and pushes nothing: ``make release``.
 
-Packages, images with their bill of materials and licences, the release's notes, and checksums of all. The version is
-the one of container/lightbox/__init__.py. docs/releasing.md tells the steps around it.
+The parts are packages, images with bill of materials and licences, release notes, and checksums. The version is
+in container/lightbox/__init__.py. docs/releasing.md describes the whole procedure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lightbox.telemetry import say
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 IMAGES = (
-    ("lightbox", "amd64"),  # TensorFlow Serving is published for this architecture alone
+    ("lightbox", "amd64"),  # TensorFlow Serving is published only for this architecture
     ("embedded", "amd64"),
     ("embedded", "arm64"),
     ("openvino", "amd64"),
@@ -47,12 +47,12 @@ PACKAGE = f"lightbox_serve-{__version__}"
 
 
 class Refused(Exception):
-    """The repository is in no state to be released from; the message says what to do."""
+    """The repository is not ready for a release; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """The repository's version in a folder. A candidate may be unfinished, and shows what a release would hold."""
+    """A release of the repository's version in a folder. A candidate may be unfinished: it is a rehearsal."""
 
     repository: Path
     out: Path
@@ -60,7 +60,7 @@ class Release:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make everything and return the exit code."""
+    """Make the release and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "release", help="folder, emptied before")
     parser.add_argument(
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check(release: Release) -> str:
-    """Return the notes of the release; raise Refused unless the repository is ready for it."""
+    """Return the release notes; raise Refused unless the repository is ready."""
     text = (release.repository / "CHANGELOG.md").read_text()
     notes = notes_of(text, __version__, needs_date=not release.is_candidate)
     if release.is_candidate:
@@ -93,7 +93,7 @@ def check(release: Release) -> str:
 
 
 def notes_of(changelog: str, version: str, *, needs_date: bool) -> str:
-    """Return the text below the first heading; raise Refused where it is another version's, empty or has no date."""
+    """Return the text below the first heading; raise Refused for another version, no text or no date."""
     first = re.search(r"^(## [^\n]*)(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
     heading, text = first.groups() if first else ("none", "")
     if not heading.startswith(f"## {version} ("):
@@ -120,12 +120,12 @@ def make(release: Release, notes: str, *, with_images: bool) -> None:
 
 
 def make_packages(release: Release) -> None:
-    """Make the wheels and the archive of the sources, which pip installs too; all are the same for the same commit."""
+    """Make the wheels and the source distribution, reproducibly: the same commit gives the same files."""
     dated = {"SOURCE_DATE_EPOCH": _git(release, "log", "-1", "--format=%ct"), "PYTHON": sys.executable}
     compiler = release.repository / "scripts" / "portable_cc.sh"
     archive = ("archive", "HEAD", f"--prefix={PACKAGE}/")
     with tempfile.TemporaryDirectory() as folder:
-        # Of the commit: what lies about in the repository, such as an older build/, must not come along.
+        # From the commit: untracked files, such as an older build/, must not be included.
         _git(release, *archive, f"--output={folder}/sources.tar")
         run("tar", "-xf", f"{folder}/sources.tar", "-C", folder)
         for machine in MACHINES:
@@ -140,7 +140,7 @@ def make_packages(release: Release) -> None:
                 environ={**dated, "CC": f"{shlex.quote(str(compiler))} {machine}"},
             )
         say.progress("sources")
-        # What a wheel says of itself is all that an index wants from sources beside the commit's files.
+        # An index requires only the wheel's metadata in a source distribution, beside the commit's files.
         about = Path(folder, "PKG-INFO")
         for path in release.out.glob("*.whl"):
             with zipfile.ZipFile(path) as wheel:
@@ -152,7 +152,7 @@ def make_packages(release: Release) -> None:
 
 
 def make_images(release: Release) -> None:
-    """Build each image for each architecture, save it, and list what is in it; raise NoEngine or ProgramFailed."""
+    """Build each image for each architecture, save it, and list its contents; raise NoEngine or ProgramFailed."""
     with find_engine() as engine:
         if not engine.real_model_server and not release.is_candidate:
             raise NoEngine("images of a release need a Docker engine that has, or can pull, the published base images")

@@ -1,8 +1,8 @@
-"""Renders the chart in deploy/helm/lightbox, as ``helm template`` does, without Helm's program or a cluster.
+"""Renders the chart in deploy/helm/lightbox like ``helm template``, without Helm or a cluster.
 
     python scripts/render_chart.py --values our.yaml | kubectl apply -f -
 
-With --write it writes deploy/kubernetes/lightbox.yaml, which is the chart with its default values: ``make manifests``.
+With --write it writes deploy/kubernetes/lightbox.yaml, the chart with its default values: ``make manifests``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def render(values: dict[str, Any], name: str, namespace: str) -> str:
-    """Return the manifests for values, each with the template that it comes from; raise HelmError for wrong values."""
+    """Return the manifests for values, each with its template; raise HelmError for wrong values."""
     with Chart.load(CHART) as chart:
         rendered = chart.render(values, name=name, namespace=namespace)
     texts = {template: text.strip() for template, text in sorted(rendered.items()) if template.endswith(".yaml")}

@@ -1,6 +1,6 @@
-"""Makes the sample models of `make serve`, those that are missing: DIR/efficientnet_lite0, mobilenet_v2 and digits.
+"""Makes the missing sample models of `make serve`: DIR/efficientnet_lite0, mobilenet_v2 and digits.
 
-A version appears whole or not at all, however the run ends. When all are there this returns at once, without
+A version appears completely or not at all, even if the run is interrupted. If all exist, it returns at once, without
 importing TensorFlow.
 """
 
@@ -16,7 +16,7 @@ SAMPLES = ("efficientnet_lite0", "mobilenet_v2", "digits")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make what is missing under DIR and return the exit code."""
+    """Make the missing models under DIR and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", metavar="DIR", type=Path, help="the folder of models")
     directory: Path = parser.parse_args(arguments).directory
@@ -38,12 +38,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def is_complete(root: Path) -> bool:
-    """Whether the model has a version and the settings that its export wrote beside it."""
+    """Whether the model has a version and the settings written by its export."""
     return bool(layout.versions(root)) and (root / layout.SETTINGS).is_file()
 
 
 def make(name: str, root: Path) -> None:
-    """Export one sample, or write the settings of one that is there without them."""
+    """Export one sample, or write the missing settings of an existing one."""
     from lightbox.model_zoo.catalogue import CATALOGUE
     from lightbox.model_zoo.input_forms import left_to_caller
     from lightbox.model_zoo.saved_model import export, quiet_tensorflow

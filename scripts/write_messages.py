@@ -15,9 +15,9 @@ from lightbox.tfs_wire.messages import placeholder_tensorflow
 
 
 def installed_files() -> FileDescriptorSet:
-    """Return tensorflow_serving's .proto files and all that they import, each after what it imports.
+    """Return tensorflow_serving's .proto files and their imports, in dependency order.
 
-    Those of protobuf itself are left out: they are installed with it.
+    The files of protobuf itself are left out: protobuf installs them.
     """
     files: dict[str, FileDescriptorProto] = {}
 

@@ -66,7 +66,7 @@ def _row(name: str, part: type[BaseModel]) -> str:
 
 
 def _values(field: FieldInfo) -> str:
-    """Return the values of a setting with a few, else its type with its unit and bounds."""
+    """Return the values of an enumerated setting, else its type with unit and bounds."""
     if values := setting_metadata(field, "values"):
         return values
     if choices := choices_of(field):
@@ -76,7 +76,7 @@ def _values(field: FieldInfo) -> str:
 
 
 def _limits(field: FieldInfo) -> str:
-    """Return the bounds as a range, ``1..64``, or in words where one is missing or excluded."""
+    """Return the bounds as a range, ``1..64``, or in words if one is missing or exclusive."""
     bounds = {type(bound): bound for bound in field.metadata}
     low, above = bounds.get(annotated_types.Ge), bounds.get(annotated_types.Gt)
     high, below = bounds.get(annotated_types.Le), bounds.get(annotated_types.Lt)

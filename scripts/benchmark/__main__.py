@@ -1,4 +1,4 @@
-"""Measures, and writes what came out: python -m benchmark [--quick | --full] [SCENARIO ...] [--out FOLDER]"""
+"""Runs the benchmark and writes the results: python -m benchmark [--quick | --full] [SCENARIO ...] [--out FOLDER]"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STARTED_AT_ONCE = 4
 def main(arguments: list[str] | None = None) -> int:
     """Run the scenarios that the command line names and return the exit code."""
     options = parse(arguments)
-    # Ended from outside, the servers are stopped all the same.
+    # SIGTERM also stops the servers.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     scale = Scale("full" if options.full else "quick")
     try:

@@ -1,7 +1,7 @@
-"""How many pictures are named right, by each engine and over both wires: ``python -m benchmark.accuracy``.
+"""Measures the classification accuracy of each engine over both wires: ``python -m benchmark.accuracy``.
 
-Prints a page with top-1, top-5 and the largest difference of a probability from TensorFlow's over gRPC. The pictures
-are those of packages, with the classes of ImageNet that they show.
+Prints a page with top-1, top-5 and the largest difference in probability from TensorFlow over gRPC. The pictures
+come from Python packages, labelled with the ImageNet classes that they show.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ are right, not how good the network is.
 
 @dataclass(frozen=True)
 class Picture:
-    """A file of an installed package, and the classes that it shows: any of them is right."""
+    """A file of an installed package, and its classes: any of them counts as correct."""
 
     package: str
     file: str
     classes: tuple[int, ...]
 
     def jpeg(self) -> bytes:
-        """Return the picture as it is sent."""
+        """Return the picture as sent to the server."""
         with Image.open(str(distribution(self.package).locate_file(self.file))) as image:
             size = [side * SIDE // min(image.size) for side in image.size]
             return photos.encode(image.convert("RGB").resize((size[0], size[1]), Image.Resampling.LANCZOS), 90)
 
 
 def pictures() -> list[Picture]:
-    """Return twenty of ImageNet's own pictures, and three others whose class is beyond doubt."""
+    """Return twenty pictures of ImageNet and three others with an unambiguous class."""
     labelled = sorted(str(file) for file in distribution("foolbox").files or () if file.match("data/imagenet_*.jpg"))
     return [
         *(Picture("foolbox", file, (int(Path(file).stem.rpartition("_")[2]),)) for file in labelled),
@@ -71,7 +71,7 @@ def pictures() -> list[Picture]:
 
 @dataclass(frozen=True)
 class Row:
-    """What one way of serving answers to all pictures: ``probabilities`` [pictures, 1000]."""
+    """The predictions of one engine over one wire: ``probabilities`` [pictures, 1000]."""
 
     name: str
     wire: str
@@ -79,7 +79,7 @@ class Row:
     probabilities: npt.NDArray[np.float32]
 
     def top(self, count: int) -> int:
-        """Return how many pictures have a class of theirs among the best ``count``."""
+        """Return how many pictures have a correct class among the top ``count``."""
         pairs = zip(self.shown, np.argsort(-self.probabilities, axis=1)[:, :count], strict=True)
         return sum(not set(picture.classes).isdisjoint(best.tolist()) for picture, best in pairs)
 
@@ -115,7 +115,7 @@ def ask(stack: Running, wire: str, body: bytes) -> npt.NDArray[np.float32]:
 
 
 def page(rows: Sequence[Row], document: results.Document) -> str:
-    """Return the page as Markdown: a line for each engine, with the worst of its wires."""
+    """Return the page as Markdown: a line for each engine, with the worse of its two wires."""
     first, count, names = rows[0], len(rows[0].shown), class_names()
     cells = []
     for name in dict.fromkeys(row.name for row in rows):

@@ -1,8 +1,8 @@
-"""Images a second within a latency, by MLPerf's LoadGen: ``python -m benchmark.at_latency [MODEL ...]``
+"""Measures images/s within a latency bound, with MLPerf's LoadGen: ``python -m benchmark.at_latency [MODEL ...]``
 
-All servers of a model run at once and are measured in turn. LoadGen's Offline scenario finds what each carries at most,
-and the CPU time of an image; its Server scenario then looks for the highest rate at which 99 of 100 images are answered
-within 50 and 100 ms. A published rate is one that LoadGen called valid. Prints a table for each model.
+All servers of a model run at once and are measured in turn. LoadGen's Offline scenario finds each maximum throughput
+and the CPU time per image. Its Server scenario then finds the highest rate at which 99 of 100 images are answered
+within 50 and 100 ms. Published rates are valid by LoadGen's verdict. Prints a table for each model.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Figures = dict[str, float]
 
 @dataclass
 class Row:
-    """Who posts each image to a server, and what came out: figures for each bound for which a rate is valid."""
+    """The client of one server and its results: figures for each bound with a valid rate."""
 
     name: str
     images: Sequence[Variant]
@@ -65,7 +65,7 @@ class Row:
     rates: dict[int, Figures] = field(default_factory=dict)
 
     def search(self) -> Generator[Ask, Figures, None]:
-        """Yield what to run next, and take what it gave."""
+        """Yield the next run and receive its result."""
         self.offline = yield "Offline", 60, 0, SECONDS
         low, most = self.offline["rate"] * LEAST, self.offline["rate"]
         valid: Figures | None = None
@@ -73,7 +73,7 @@ class Row:
             high = most
             for _ in range(STEPS):
                 rate = (low + high) / 2
-                for _ in range(2):  # what is invalid is asked once more: a pause of the host is no limit of a server
+                for _ in range(2):  # an invalid run is repeated once: a pause of the host is not a limit of the server
                     figures = yield "Server", rate, bound, max(SECONDS, IMAGES / rate)
                     if figures["valid"]:
                         break
@@ -123,7 +123,7 @@ def measure(rows: Sequence[Row]) -> None:
             say.progress(f"starting {row.name}")
             server = running.enter_context(closing(row.images[0].server.start(Path(folder) / str(number))))
             command = _command(row, server, Path(tempfile.mkdtemp(dir=folder)))
-            for _ in range(2):  # warm: what is loaded by a first call is loaded
+            for _ in range(2):  # warm up: the first call loads lazily
                 _loadgen(command, ("Offline", 10, 0, 1))
             search = row.search()
             waiting.append((row, server, command, search, next(search)))
@@ -136,9 +136,9 @@ def measure(rows: Sequence[Row]) -> None:
 
 
 def _undisturbed(name: str, server: Running, command: list[str], ask: Ask) -> Figures:
-    """Run LoadGen, again where processes that are not ours took more than ``DISTURBED`` of a core.
+    """Run LoadGen; repeat if foreign processes used more than ``DISTURBED`` of a core.
 
-    Adds the server's CPU ms an image, and the others' share of a core. Raises RuntimeError where that goes on.
+    Adds the server's CPU ms per image and the others' share of a core. Raises RuntimeError if the disturbance persists.
     """
     for _ in range(REPEATS):
         began, others, cpu = time.perf_counter(), _others(), _cpu(server)
@@ -156,13 +156,13 @@ def _cpu(server: Running) -> float:
 
 
 def _others() -> float:
-    """Return the seconds of CPU that others used since the machine started: not this process and all below it."""
+    """Return the CPU seconds of foreign processes since boot: all but this process and its descendants."""
     times = psutil.cpu_times()
     return float(times.user + times.system) - sum(resources.cpu_seconds(os.getpid(), ended=True).values())
 
 
 def _command(row: Row, server: Running, folder: Path) -> list[str]:
-    """Return the command that posts the images to a server; its files are written to ``folder``."""
+    """Return the command that posts the images to a server; it writes its files to ``folder``."""
     posts = [image.client for image in row.images if isinstance(image.client, HttpClient)]
     for number, post in enumerate(posts):
         (folder / str(number)).write_bytes(post.body)

@@ -1,7 +1,7 @@
-"""The bound: the work of a classification in one thread of one process, with no server around it.
+"""The bound: a classification in one thread of one process, without a server.
 
-Decoder, resize and engine are those of a stack; nothing is copied, checked or logged. No stack can take less processor
-time than this without doing less.
+Decoder, resize and engine are the same as in a stack; nothing is copied, checked or logged. A stack can use less CPU
+time than this only by doing less work.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Answers = Callable[[bytes], npt.NDArray[np.float32]]
 
 
 def mobilenet_v2() -> Answers:
-    """Return what makes probabilities, float32 [1, 1000], of a JPEG file."""
+    """Return a function from a JPEG file to probabilities, float32 [1, 1000]."""
     return classifier(models.classifiers_and_detector() / "mobilenet_v2", Scaling.TF)
 
 
 def classifier(folder: Path, scaling: Scaling) -> Answers:
-    """Return what makes the output of a classifier of 224x224 pixels of a JPEG file: bicubic, stretched."""
+    """Return a function from a JPEG file to the output of a 224x224 classifier: bicubic, stretched."""
     properties = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
     model = openvino.Core().compile_model(folder / "1", "CPU", properties)
     request, resize = model.create_infer_request(), NativeResize()
@@ -51,13 +51,13 @@ def classifier(folder: Path, scaling: Scaling) -> Answers:
 
 
 def milliseconds(image: bytes, processes: int) -> float:
-    """Return the CPU time of an answer: the mean of this many processes at once, each with one thread."""
+    """Return the CPU time per image: the mean over this many concurrent processes with one thread each."""
     with ProcessPoolExecutor(processes, multiprocessing.get_context("forkserver")) as pool:
         return statistics.fmean(pool.map(measured, [image] * processes))
 
 
 def measured(image: bytes) -> float:
-    """Answer an image many times, and return the processor time of an answer, in milliseconds."""
+    """Classify an image many times and return the CPU time per image in milliseconds."""
     answer = mobilenet_v2()
     for _ in range(WARM):
         answer(image)

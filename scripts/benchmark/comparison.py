@@ -1,4 +1,4 @@
-"""The wires of one endpoint, compared through boto3: what scripts/latency_comparison.ipynb shows."""
+"""Compares the wires of one endpoint through boto3, for scripts/latency_comparison.ipynb."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOWHERE = Address(0)
 
 @dataclass(frozen=True)
 class Offer:
-    """An endpoint's offer for a model: its transports by display name, and the reasons for missing ones."""
+    """The transports that an endpoint offers for a model, by display name, and the reasons for missing ones."""
 
     model: str
     wires: Mapping[str, str]
@@ -39,25 +39,25 @@ class Offer:
 
     @property
     def left_out(self) -> str:
-        """A sentence on what cannot be compared; empty where nothing is missing."""
+        """A sentence that lists the missing transports and reasons; empty if none is missing."""
         what = f"one wire of {self.model} is" if self.wires else f"{self.model} is"
         return f"*{what} left out: {'; '.join(self.missing)}*" if self.missing else ""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where to invoke: SageMaker's endpoint of that name, or a local one at ``url``."""
+    """The endpoint to invoke: a SageMaker endpoint by name, or a local one at ``url``."""
 
     url: str | None
     name: str | None = None
     region: str | None = None
 
     def client(self, body: bytes, model: str, wire: str) -> Boto3Client:
-        """Return what sends this image to a model over a wire."""
+        """Return a client that sends this image to a model over a wire."""
         return Boto3Client(body, common.IMAGE, common.attributes(model, wire), self.url, self.name, self.region)
 
     def offer(self, body: bytes, model: str) -> Offer:
-        """Return the wires over which the endpoint answers for a model; it is called once over each."""
+        """Return the wires on which the endpoint serves a model, by one call over each."""
         wires, missing = {}, []
         for name, wire in WIRES.items():
             try:
@@ -73,13 +73,13 @@ class Endpoint:
 
 
 def model_server() -> str:
-    """Return what ``local_endpoint`` has behind it, in words."""
+    """Return a description of the model server behind ``local_endpoint``."""
     return model_server_kind().replace("embedded", "the embedded model server")
 
 
 @contextmanager
 def local_endpoint() -> Iterator[Endpoint]:
-    """Start Lightbox with mobilenet_v2 and efficientdet_d1, made first where they are missing; stop it at the end."""
+    """Start Lightbox with mobilenet_v2 and efficientdet_d1, exported first if missing; stop it at the end."""
     from benchmark import prepare
     from benchmark.declarations import Scale
 
@@ -89,10 +89,10 @@ def local_endpoint() -> Iterator[Endpoint]:
 
 
 def compare(endpoint: Endpoint, offer: Offer, calls: int, body: bytes) -> dict[str, list[Sample]]:
-    """Invoke ``calls`` times over each wire that is offered, in rounds of ten in turn; return the samples by wire."""
+    """Invoke ``calls`` times over each offered wire, in alternating rounds of ten; return the samples by wire."""
     clients = {name: endpoint.client(body, offer.model, wire) for name, wire in offer.wires.items()}
     samples: dict[str, list[Sample]] = {name: [] for name in clients}
-    with ThreadPoolExecutor(1) as thread:  # a notebook's own thread has an event loop already
+    with ThreadPoolExecutor(1) as thread:  # the notebook's thread already runs an event loop
         for begun in range(0, calls, ROUND_CALLS):
             for name, client in clients.items():
                 load = Load(min(ROUND_CALLS, calls - begun))
@@ -104,12 +104,12 @@ def compare(endpoint: Endpoint, offer: Offer, calls: int, body: bytes) -> dict[s
 
 
 def summaries(samples: Samples) -> list[dict[str, Any]]:
-    """Return each wire's figures as the plots take them."""
+    """Return the figures of each wire in the form that the plots take."""
     return [{"name": name, **figures.summarise(rounds, {})} for name, rounds in samples.items()]
 
 
 def percentile_table(tasks: Mapping[str, Samples]) -> str:
-    """Return the Markdown table of P95, P90 and average in milliseconds, and what the second wire saves."""
+    """Return the Markdown table of P95, P90 and average in milliseconds, and the savings of the second wire."""
     rows = []
     for task, samples in tasks.items():
         for label, key in (("P95", "p95"), ("P90", "p90"), ("average", "average")):

@@ -1,4 +1,4 @@
-"""The words in which scenarios are declared."""
+"""The classes that declare scenarios."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ BOUND = "the bound"
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: ``quick`` shows that all of it works, ``full`` gives figures worth quoting."""
+    """The length of a run: ``quick`` is a smoke test, ``full`` gives figures worth quoting."""
 
     name: Literal["quick", "full"]
 
     def pick(self, quick: T, full: T) -> T:
-        """Return the one that goes with this scale."""
+        """Return the value for this scale."""
         return quick if self.name == "quick" else full
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way of doing the same thing: a client that calls a server."""
+    """One of the alternatives that are compared: a client that calls a server."""
 
     name: str
     server: Server
@@ -36,7 +36,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Variants under the same load, round by round in turn.
+    """Variants under the same load, in alternating rounds.
 
     In a sweep ``x`` is this experiment's place on the axis. ``bound`` is an image for mobilenet_v2, with which
     the bound is measured in each round. Each client first sends ``warm_up`` requests, or one from each of the load's
@@ -55,7 +55,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Experiments for one page, which take about so many minutes on two cores.
+    """The experiments of one page, and their approximate duration in minutes on two cores.
 
     ``axes`` name the axis of each sweep by the key of its experiments.
     """
@@ -67,5 +67,5 @@ class Scenario:
 
     @property
     def rounds(self) -> int:
-        """Return how often a load is sent, over all experiments and variants."""
+        """Return the number of rounds over all experiments and variants."""
         return sum(experiment.rounds * len(experiment.variants) for experiment in self.experiments)

@@ -1,4 +1,4 @@
-"""Many latencies to a few figures."""
+"""Summarises latencies."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PERCENTILES = (50, 90, 95, 99)
 
 
 def summarise(rounds: Sequence[Sample], cpu: Mapping[str, float]) -> dict[str, Any]:
-    """Return a variant's figures from its rounds, and the CPU seconds of its server by role.
+    """Return a variant's figures from its rounds and the CPU seconds of its server by role.
 
     Times are in milliseconds, bytes and CPU per request. ``p50`` and ``throughput`` are the medians of the rounds' own,
-    so that a disturbed round does not count; the rarer percentiles are of all latencies together.
+    so that one disturbed round has no effect; higher percentiles are over all latencies together.
     """
     latencies = [latency * 1000 for sample in rounds for latency in sample.latencies]
     answers = sum(sample.answers for sample in rounds)
@@ -46,7 +46,7 @@ def summarise(rounds: Sequence[Sample], cpu: Mapping[str, float]) -> dict[str, A
 
 
 def _stage_medians(rounds: Sequence[Sample], answers: int) -> dict[str, float]:
-    """Return the median duration of each stage in milliseconds; in answers without a stage it took none."""
+    """Return the median duration of each stage in milliseconds; a missing stage counts as zero."""
     stages: dict[str, list[float]] = {}
     for sample in rounds:
         for name, values in sample.stages.items():
@@ -55,5 +55,5 @@ def _stage_medians(rounds: Sequence[Sample], answers: int) -> dict[str, float]:
 
 
 def rounded(value: float) -> float:
-    """Round to four significant digits, as more would be noise."""
+    """Round to four significant digits: more would be noise."""
     return float(f"{value:.4g}")

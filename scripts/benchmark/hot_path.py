@@ -1,9 +1,8 @@
-"""What a request costs, and what settings change: ``python -m benchmark.hot_path [WIDTHxHEIGHT] [A=1,B=2 ...]``
+"""Measures the CPU time of a request by settings: ``python -m benchmark.hot_path [WIDTHxHEIGHT] [A=1,B=2 ...]``
 
-Each word ``A=1,B=2`` names variables that a stack is started with; the first stack has none. ``PYTHONPATH`` names the
-``container`` folder of another working copy, such as that of the commit before. All run at once and are measured in
-turn with 1 and 8 clients, round by round, so that a machine that drifts does not decide. The image is 1024x768 unless
-given.
+Each argument ``A=1,B=2`` sets variables of one stack; the first stack has none. ``PYTHONPATH`` can name the
+``container`` folder of another working copy, such as the previous commit. All stacks run at once and are measured in
+turn with 1 and 8 clients, round by round, so that drift affects all alike. The image is 1024x768 by default.
 """
 
 from __future__ import annotations

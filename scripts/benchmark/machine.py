@@ -1,4 +1,4 @@
-"""Where and with what something was measured."""
+"""Describes the machine and the versions of a measurement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RIVAL_PACKAGES = ("fastapi", "uvicorn", "litserve", "bentoml", "onnxruntime")
 
 
 def machine() -> dict[str, Any]:
-    """Return what the reader must know of the machine: processor, instructions, cores, memory, kernel, load."""
+    """Return a description of the machine: processor, instructions, cores, memory, kernel, load."""
     return {
         "processor": _cpuinfo("model name") or platform.machine(),
         "instructions": _instructions(),
@@ -30,13 +30,13 @@ def machine() -> dict[str, Any]:
 
 
 class StolenTime:
-    """What share of the processor time that was wanted since its making a hypervisor gave to other machines."""
+    """The share of requested CPU time that the hypervisor gave to other machines since construction (steal)."""
 
     def __init__(self) -> None:
         self._before = psutil.cpu_times()
 
     def share(self) -> float:
-        """Return the share: none on a machine of one's own."""
+        """Return the share: zero on a dedicated machine."""
         passed = [after - before for after, before in zip(psutil.cpu_times(), self._before, strict=True)]
         times = type(self._before)(*passed)
         wanted = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
@@ -44,7 +44,7 @@ class StolenTime:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of all that is measured, and Lightbox's commit as ``lightbox``."""
+    """Return the versions of all measured software, and Lightbox's commit as ``lightbox``."""
     here = {distribution.name.lower(): distribution.version for distribution in metadata.distributions()}
     rivals = {
         distribution.name.lower(): distribution.version
@@ -59,13 +59,13 @@ def versions() -> dict[str, str]:
 
 
 def _cpuinfo(field: str) -> str:
-    """Return what the kernel says of the first core, an empty text if it says nothing of the kind."""
+    """Return the kernel's description of the first core, empty if there is none."""
     lines = (line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines())
     return next((value.strip() for name, _, value in lines if name.strip() == field), "")
 
 
 def _instructions() -> str:
-    """Return the widest of the instruction sets that engines compute with; VNNI is of use to INT8 and to the resize."""
+    """Return the widest instruction set that engines use; INT8 and the resize use VNNI."""
     flags = _cpuinfo("flags").split()
     names = {"avx512_vnni": "AVX-512 with VNNI", "avx512f": "AVX-512", "avx2": "AVX2"}
     return next((name for flag, name in names.items() if flag in flags), platform.machine())

@@ -1,4 +1,4 @@
-"""The folders of models that the stacks serve, made once and kept in build/."""
+"""Makes the model folders that the stacks serve, once, in build/."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CALIBRATED = 64
 
 
 def saved_model(folder: Path, name: str, form: str) -> None:
-    """Export an ``image_model`` in one form of input, unless it is there."""
+    """Export an ``image_model`` with one input form, unless it exists."""
     if layout.versions(folder):
         return
     from lightbox.model_zoo.saved_model import export
@@ -57,14 +57,14 @@ def classifiers() -> Path:
 
 
 def alone(name: str) -> Path:
-    """Return the folder of one model alone, which tells the memory of a stack with one model."""
+    """Return a folder with one model, to measure the memory of a stack with one model."""
     root = MODELS / f"{name}_alone"
     link(root / name, _with_pixels(name))
     return root
 
 
 def _with_pixels(name: str) -> Path:
-    """Return the folder of a model that takes pixels; to one of Keras's the caller sends 0..255."""
+    """Return the folder of a model that takes pixels; Keras models take 0..255."""
     if name != "efficientnet_lite0" and name not in KERAS_NETWORKS:
         return classifiers_and_detector() / name
     saved_model(folder := MODELS / "networks" / "saved" / name, name, "float32" if name in KERAS_NETWORKS else "uint8")
@@ -72,10 +72,10 @@ def _with_pixels(name: str) -> Path:
 
 
 def quantized(name: str) -> Path:
-    """Return the folder of one model alone with an INT8 model beside its graph.
+    """Return a folder with one model, which has an INT8 model beside its graph.
 
-    It is calibrated with crops of photographs. Raises CalledProcessError, and FileNotFoundError where the virtual
-    environment that quantizes is missing: ``make bench`` makes it.
+    It is calibrated with crops of photographs. Raises CalledProcessError, or FileNotFoundError if the virtual
+    environment for quantization is missing: ``make bench`` creates it.
     """
     root = MODELS / f"{name}_int8"
     if not (root / name).exists():
@@ -99,7 +99,7 @@ def _quantize(model: Path, images: Path) -> None:
 
 
 def with_handler(handler: Path, names: Collection[str]) -> Path:
-    """Return a folder of some of ``classifiers_and_detector``, whose requests a user's ``inference.py`` answers."""
+    """Return a folder with some of ``classifiers_and_detector`` and a user's ``inference.py``."""
     main = classifiers_and_detector()
     root = MODELS / "_with_".join([handler.parent.name, *names])
     for name in names:
@@ -111,7 +111,7 @@ def with_handler(handler: Path, names: Collection[str]) -> Path:
 
 
 def link(path: Path, target: Path) -> None:
-    """Make ``path`` a symbolic link to ``target``; one to another place is replaced."""
+    """Make ``path`` a symbolic link to ``target``, in place of any other link."""
     if path.is_symlink() and path.readlink() != target:
         path.unlink(missing_ok=True)
     if not path.exists():
@@ -121,7 +121,7 @@ def link(path: Path, target: Path) -> None:
 
 
 def image_model(name: str) -> ImageModel:
-    """Return a network of the zoo or of ``KERAS_NETWORKS``, with the weights that the benchmark serves everywhere."""
+    """Return a network of the zoo or of ``KERAS_NETWORKS``, with the weights that all measured servers share."""
     from lightbox.model_zoo.saved_model import quiet_tensorflow
 
     quiet_tensorflow()
@@ -148,7 +148,7 @@ def image_model(name: str) -> ImageModel:
 
 
 def many_models(count: int) -> Path:
-    """Return a folder of ``count`` small models, all of them the same: uint8 [N, 8, 8, 3] to float32 [N, 1024]."""
+    """Return a folder of ``count`` identical small models: uint8 [N, 8, 8, 3] to float32 [N, 1024]."""
     tiny = MODELS / "tiny"
     save_function(tiny, _row_of_mean, "image", "uint8", (8, 8, 3))
     root = MODELS / f"many_{count}"
@@ -165,7 +165,7 @@ def _row_of_mean(image: Any) -> dict[str, Any]:
 
 
 def save_function(folder: Path, function: Callable[[Any], Any], name: str, dtype: str, shape: tuple[int, ...]) -> None:
-    """Save a function of a tensor [N, *shape] as version 1 of a model, unless it is there."""
+    """Save a function of a tensor [N, *shape] as version 1 of a model, unless it exists."""
     if layout.versions(folder):
         return
     from lightbox.model_zoo.saved_model import quiet_tensorflow

@@ -1,8 +1,8 @@
-"""The benchmark's networks as ONNX files, which the other servers run: ``networks/NAME.onnx``, written by tf2onnx.
+"""Converts the benchmark's networks to ONNX with tf2onnx for the other servers: ``networks/NAME.onnx``.
 
-They are the very networks that Lightbox serves, to the last weight; the graph scales pixels of 0..255. The input is
-uint8 [N, H, W, 3]; of ``NAME_resize.onnx`` it is float32 [N, any, any, 3], and the graph resizes, as the model-serving
-study has it.
+They have the same weights as the networks that Lightbox serves; the graph scales pixels of 0..255. The input is
+uint8 [N, H, W, 3]. ``NAME_resize.onnx`` takes float32 [N, any, any, 3] and resizes in the graph, as in the
+model-serving study.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ OPSET = 18
 
 
 def convert(name: str, resize: bool = False) -> Path:
-    """Write the network unless it is there, check its answer against TensorFlow's, and return the file.
+    """Write the network unless it exists, check its output against TensorFlow's, and return the file.
 
-    Raises AssertionError where the answers differ, and where the conversion left transposes between the operations.
+    Raises AssertionError if the outputs differ or the conversion left transposes between the operations.
     """
     path = models.MODELS / "networks" / f"{name}{'_resize' if resize else ''}.onnx"
     if path.exists():
@@ -55,7 +55,7 @@ def convert(name: str, resize: bool = False) -> Path:
 
 
 def _let_scalars_pass() -> None:
-    """Make tf2onnx 1.17 move transposes past the addition of a scalar, where it raises ValueError and gives up."""
+    """Patch tf2onnx 1.17 to move transposes past the addition of a scalar, where it raises ValueError."""
     from tf2onnx import optimizer
     from tf2onnx.optimizer import transpose_optimizer
 

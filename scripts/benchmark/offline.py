@@ -1,7 +1,7 @@
-"""What a picture of many costs, one row for each way: ``python -m benchmark.offline [PICTURES]``
+"""Measures the time per picture of each offline method: ``python -m benchmark.offline [PICTURES]``
 
-EfficientNet-Lite0 (`make models`) answers copies of a JPEG of 1024x768, each way in turn, in rounds. The processor time
-is that of the whole machine, which has to be at rest; starts are taken off by a run with a fifth of the pictures.
+EfficientNet-Lite0 (`make models`) classifies copies of a 1024x768 JPEG by each method in turn, in rounds. The CPU time
+is of the whole machine, which must be idle. A run with a fifth of the pictures gives the startup time to subtract.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ def around(folder: Path) -> Iterator[str]:
 
 
 def run(words: list[str]) -> None:
-    """Run a command, with Lightbox where Python looks for it; raise CalledProcessError if it fails."""
+    """Run a command with Lightbox on PYTHONPATH; raise CalledProcessError if it fails."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(name).absolute()) for name in ("container", "scripts"))}
     subprocess.run(words, env=env, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - a program named above
 
 
 def busy() -> float:
-    """Return the seconds for which the cores of the machine have worked."""
+    """Return the busy seconds of all cores of the machine."""
     user, nice, system, _, _, *interrupts = map(int, Path("/proc/stat").read_text().split()[1:8])
     return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
 def measured(way: list[str], folder: Path) -> tuple[float, float]:
-    """Return the wall and processor seconds of one way for the pictures of a folder."""
+    """Return the wall and CPU seconds of one method for the pictures of a folder."""
     folder.with_suffix(".parquet").unlink(missing_ok=True)
     began, cpu = time.perf_counter(), busy()
     run([word.replace("FOLDER", str(folder)) for word in way])

@@ -1,7 +1,7 @@
-"""The benchmark's client beside two that others wrote: ``python -m benchmark.other_clients``
+"""Compares the benchmark's client with two public ones: ``python -m benchmark.other_clients``
 
-Debian's ``hey`` and ``h2load`` (package nghttp2-client) post the same photograph to the same endpoint, in turn with the
-benchmark's own client, each in a process of its own. Prints a table: what a client reports, and its own CPU time.
+Debian's ``hey`` and ``h2load`` (package nghttp2-client) post the same photograph to the same endpoint, in turn with
+the benchmark's client, each in its own process. Prints a table of each client's report and its own CPU time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COLUMNS = {
 
 @dataclass
 class Target:
-    """An endpoint, the file that is posted to it with a header of custom attributes, and a folder for logs."""
+    """An endpoint, the file to post with a custom attributes header, and a folder for logs."""
 
     running: Running
     image: Path
@@ -51,7 +51,7 @@ class Target:
 
     @property
     def url(self) -> str:
-        """Where images are posted."""
+        """The URL that takes the images."""
         return f"http://{self.running.address.host}:{self.running.address.port}/invocations"
 
 
@@ -60,7 +60,7 @@ Tool = Callable[[Target, int, int], Sample]
 
 
 def hey(target: Target, requests: int, clients: int) -> Sample:
-    """Run hey, which starts as many connections as there are clients."""
+    """Run hey with one connection per client."""
     command = f"hey -n {requests} -c {clients} -m POST -D {target.image} -T {common.IMAGE} -o csv".split()
     sample, output = _run([*command, "-H", target.attributes, target.url])
     for row in csv.DictReader(io.StringIO(output)):
@@ -83,13 +83,13 @@ def h2load(target: Target, requests: int, clients: int) -> Sample:
 
 def _run(command: list[str]) -> tuple[Sample, str]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - a program that is named above
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - a program named above
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Sample(cpu_seconds=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime), done.stdout
 
 
 def _note(sample: Sample, status: str, start: float, seconds: float) -> None:
-    """Note an answer; the run lasts from the first request's start to the last answer."""
+    """Record a response; the run lasts from the start of the first request to the last response."""
     if status != "200":
         sample.fail(f"HTTP {status}")
         return

@@ -1,4 +1,4 @@
-"""The images that are sent: a real photograph in any size."""
+"""The images that the clients send: a real photograph in any size."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def pixels_npy(count: int, side: int) -> bytes:
 
 
 def write_crops(folder: Path, count: int, size: tuple[int, int] | None = None) -> list[Path]:
-    """Write ``count`` crops of scikit-learn's two photographs as JPEG into a folder, unless they are there.
+    """Write ``count`` crops of scikit-learn's two photographs as JPEG into a folder, unless they exist.
 
-    They are squares of 160 pixels and more, or of 4:3 and resized to ``size``, width and height.
+    The crops are squares of at least 160 pixels, or 4:3 resized to ``size`` (width, height).
     """
     from PIL import Image
     from sklearn.datasets import load_sample_image

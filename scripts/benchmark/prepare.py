@@ -1,4 +1,4 @@
-"""Makes the models and networks that are measured, in a process of its own: TensorFlow stays out of this one."""
+"""Makes the measured models and networks in a separate process, to keep TensorFlow out of this one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lightbox.telemetry import say
 
 
 class Unprepared(Exception):
-    """Something is missing that this cannot make; the message says what to do."""
+    """A missing part cannot be made here; the message says what to do."""
 
 
 def prepare(scale: Scale, scenarios: Collection[str]) -> None:
-    """Make the missing models of these scenarios; a minute the first time. Raises as the makers do, and Unprepared."""
+    """Make the missing models of these scenarios, a minute the first time. Raises the makers' errors and Unprepared."""
     if "load" in scenarios and not VENV.is_dir():
         raise Unprepared(f"{VENV} is missing, in which the other servers run: `make bench` makes it")
     if "load" in scenarios and scale.name == "full" and not models.QUANTIZE_VENV.is_dir():
@@ -29,13 +29,13 @@ def prepare(scale: Scale, scenarios: Collection[str]) -> None:
 
 
 def _make(scale: Scale, scenarios: Collection[str]) -> None:
-    """Make it here: who declares a scenario makes the models that it names."""
+    """Make them in this process: declaring a scenario makes its models."""
     from benchmark.networks import convert
     from benchmark.scenarios import SCENARIOS
 
     models.MODELS.mkdir(parents=True, exist_ok=True)
     with (models.MODELS / ".making").open("w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)  # another run may want the same
+        fcntl.flock(turn, fcntl.LOCK_EX)  # another run may make the same models
         for name in scenarios:
             SCENARIOS[name](scale)
         if "load" in scenarios:

@@ -21,28 +21,28 @@ class Progress:
         self.say(f"{sum(self._minutes.values()):.0f} minutes on two cores of the machine that the pages are from")
 
     def say(self, text: str) -> None:
-        """Say one step."""
+        """Print one step."""
         passed = time.perf_counter() - self._began
         current = self._current.minutes * self._rounds_done / self._rounds if self._current else 0.0
         done = self._done + current
-        # What is done tells how this machine compares with the one of the expected minutes.
+        # The finished part shows how this machine compares with the reference machine of the expected minutes.
         pace = passed / 60 / done if done > 0.25 else 1.0
         left = max(0.0, (sum(self._minutes.values()) - done) * pace)
         print(f"== {passed:5.0f} s, about {left:3.1f} min left  {text}", file=sys.stderr, flush=True)
 
     def scenario(self, scenario: Scenario) -> None:
-        """Say that a scenario begins."""
+        """Print the start of a scenario."""
         if self._current:
             self._done += self._current.minutes
         self._current, self._rounds_done, self._rounds = scenario, 0, max(1, scenario.rounds)
         self.say(scenario.key)
 
     def round(self, variants: int) -> None:
-        """Note a further round of this many variants."""
+        """Count a round of this many variants."""
         self._rounds_done += variants
 
     def experiment(self, title: str, variants: Sequence[Mapping[str, Any]]) -> None:
-        """Say what an experiment gave."""
+        """Print the result of an experiment."""
         self.say(f"  {title}:")
         for variant in variants:
             figure = "no answer"

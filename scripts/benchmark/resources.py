@@ -1,4 +1,4 @@
-"""What the processes of a server use: CPU seconds and memory, by role."""
+"""Reads the CPU seconds and memory of a server's processes, by role."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Sizes = dict[str, int]
 
 
 def role_of(command_line: str) -> str:
-    """Return what a process is, by its command line."""
+    """Return the role of a process, by its command line."""
     return next((role for part, role in ROLES if part in command_line), "server")
 
 
 def family(pid: int) -> Iterator[tuple[str, psutil.Process]]:
-    """Yield a process and all below it with their roles."""
+    """Yield a process and its descendants with their roles."""
     with suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
         for process in (root, *root.children(recursive=True)):
@@ -37,9 +37,9 @@ def family(pid: int) -> Iterator[tuple[str, psutil.Process]]:
 
 
 def cpu_seconds(pid: int, ended: bool = False) -> dict[str, float]:
-    """Return the CPU seconds, user and system, that a server's processes have used, by role.
+    """Return the CPU seconds (user and system) of a server's processes, by role.
 
-    With ``ended`` those of the children that they have waited for count too.
+    With ``ended``, the time of reaped children counts too.
     """
 
     def used(process: psutil.Process) -> float:
@@ -64,7 +64,7 @@ def _summed(pid: int, figure: Callable[[psutil.Process], float]) -> dict[str, fl
 
 @contextmanager
 def noting_memory(pid: int, pause: float = 1.0) -> Iterator[list[Sizes]]:
-    """Give a list of a server's memory: at the start of the ``with`` block, every ``pause`` seconds, and at its end."""
+    """Give a list of memory samples: at the start of the ``with`` block, every ``pause`` seconds, and at its end."""
     noted, stop = [memory(pid)], threading.Event()
 
     def note() -> None:

@@ -1,4 +1,4 @@
-"""The document of a run: figures with all that is needed to judge and repeat them."""
+"""The document of a run: the figures and the facts needed to judge and repeat them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERS = re.compile(r"\[[-0-9.,\s]+\]")
 
 
 def fresh_folder(out: Path) -> Path:
-    """Return an empty folder for a run's logs: beside that of its results, in build/ where these go into docs/."""
+    """Return an empty folder for a run's logs: beside its results, or in build/ if the results are in docs/."""
     published = out.resolve().is_relative_to(REPOSITORY / "docs")
     folder = (REPOSITORY / "build" if published else out.parent) / "benchmark_run"
     shutil.rmtree(folder, ignore_errors=True)
@@ -27,7 +27,7 @@ def fresh_folder(out: Path) -> Path:
 
 
 def new_document(scale: str, arguments: list[str]) -> Document:
-    """Return the facts before the first scenario runs, including the load of the machine."""
+    """Return the document before the first scenario, with the load of the machine."""
     return {
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
         "scale": scale,
@@ -43,9 +43,9 @@ RUN = ("measured", "command", "machine", "versions")
 
 
 def merge(new: Document, earlier: Document) -> Document:
-    """Return ``new`` with the scenarios of ``earlier`` that it has not, each with the run that it came from.
+    """Return ``new`` plus the scenarios that only ``earlier`` has, each labelled with its run.
 
-    Raises ValueError where the two are not of one scale: a quick run's figures are not worth quoting.
+    Raises ValueError if the scales differ: figures of a quick run must not be quoted.
     """
     if new["scale"] != earlier["scale"]:
         raise ValueError(f"the results that are there are of a {earlier['scale']} run, these of a {new['scale']} one")
@@ -57,21 +57,21 @@ def merge(new: Document, earlier: Document) -> Document:
 
 
 def write(document: Document, path: Path) -> None:
-    """Write the document as JSON that a person can read and a diff can show."""
+    """Write the document as indented JSON, readable and diffable."""
     text = json.dumps(document, indent=1, ensure_ascii=False)
     path.write_text(_NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n")
 
 
 def read(path: Path) -> Document:
-    """Read what ``write`` wrote."""
+    """Read a document written by ``write``."""
     document: Document = json.loads(path.read_text())
     return document
 
 
 def all_answered(document: Document) -> bool:
-    """Tell whether every variant of every experiment got answers, and no errors.
+    """Return whether every variant of every experiment got responses without errors.
 
-    An open loop goes beyond what a slow machine carries: there a refusal, 503, is an answer as it should be.
+    An open loop can exceed the capacity of a slow machine: there a 503 response is correct.
     """
     return all(
         variant["answers"] and variant["errors"] == (variant["refused"] if experiment["load"]["rate"] else 0)
@@ -82,18 +82,18 @@ def all_answered(document: Document) -> bool:
 
 
 def scenario(document: Document, key: str) -> dict[str, Any] | None:
-    """Return a scenario's result, None when it was not run."""
+    """Return a scenario's result, None if the run lacks it."""
     return next((found for found in document["scenarios"] if found["key"] == key), None)
 
 
 def experiments(document: Document, scenario_key: str, key: str) -> list[dict[str, Any]]:
-    """Return the experiments of a scenario with a key: one, or the points of a sweep."""
+    """Return a scenario's experiments by key: one, or the points of a sweep."""
     found = scenario(document, scenario_key)
     return [experiment for experiment in found["experiments"] if experiment["key"] == key] if found else []
 
 
 def variant(document: Document, scenario_key: str, key: str, name: str) -> dict[str, Any]:
-    """Return a variant's figures of the first experiment with a key; empty when there are none."""
+    """Return a variant's figures in the first experiment with a key; empty if there are none."""
     for experiment in experiments(document, scenario_key, key):
         for found in experiment["variants"]:
             if found["name"] == name:

@@ -1,4 +1,4 @@
-"""Runs scenarios: servers up, rounds in turn, figures out, servers down."""
+"""Runs scenarios: starts servers, measures variants in alternating rounds, collects figures, stops servers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 class Runner:
-    """Runs several scenarios one after another; a server runs from the first experiment that needs it to the last.
+    """Runs several scenarios in sequence; a server runs from the first to the last experiment that uses it.
 
-    ``at_once`` servers start at the same time: with more than one they are up sooner, and the time that each of them
-    takes is no figure to quote.
+    ``at_once`` servers start at the same time. More than one shortens the total, but the startup time of each
+    must not be quoted.
     """
 
     def __init__(self, folder: Path, progress: Progress, at_once: int = 1) -> None:
@@ -69,7 +69,7 @@ class Runner:
         }
 
     def _each(self, do: Callable[[T], None], items: Sequence[T]) -> None:
-        """Do something with each of several, as many at once as may be."""
+        """Apply a function to each item, ``at_once`` at a time."""
         with ThreadPoolExecutor(self._at_once) as threads:
             list(threads.map(do, items))
 
@@ -85,7 +85,7 @@ class Runner:
         self._answers.setdefault(server, 0)
 
     def experiment(self, experiment: Experiment) -> dict[str, Any]:
-        """Return what an experiment gave; its servers run."""
+        """Run an experiment on its running servers and return the result."""
         rounds: dict[str, list[Sample]] = {variant.name: [] for variant in experiment.variants}
         cpu: dict[str, dict[str, float]] = {variant.name: {} for variant in experiment.variants}
         bounds: list[float] = []
@@ -102,7 +102,7 @@ class Runner:
             for variant in variants if experiment.warm_up else ():
                 self._run(callers[variant.name], variant, Load(warm_up, experiment.load.clients))
             for number in range(experiment.rounds):
-                # Each round begins with another variant, so that none always follows the same one.
+                # Each round begins with another variant, so that the order of variants changes.
                 turn = number % max(1, len(variants))
                 for variant in variants[turn:] + variants[:turn]:
                     pid, used = self._servers[variant.server].pid, cpu[variant.name]
@@ -132,7 +132,7 @@ class Runner:
     def _run(self, client: Callable[[Load], Sample], variant: Variant, load: Load) -> Sample:
         try:
             sample = client(load)
-        except Exception as error:  # whatever keeps a client from its work is a failed round, not the end of the others
+        except Exception as error:  # any exception of a client is a failed round; the other rounds go on
             sample = Sample(seconds=1.0)
             sample.fail(f"{type(error).__name__}: {error}")
         self._answers[variant.server] += sample.answers
@@ -145,7 +145,7 @@ class Runner:
         return {
             "name": server.name,
             "command": running.command,
-            # Where the repository lies is nothing of the measurement.
+            # The path of the repository does not belong in the results.
             "settings": {name: value.replace(f"{REPOSITORY}/", "") for name, value in running.settings.items()},
             "started": {"ready": figures.rounded(running.ready)},
             "pss": resources.memory(running.pid),
@@ -154,12 +154,12 @@ class Runner:
 
 
 def last_uses(experiments: Sequence[Experiment]) -> dict[Server, Experiment]:
-    """Return the servers in the order in which they are first named, each with the experiment that names it last."""
+    """Return the servers in order of first use, each with the last experiment that uses it."""
     return {variant.server: experiment for experiment in experiments for variant in experiment.variants}
 
 
 def _of_the_bound(milliseconds: Sequence[float], processes: int) -> dict[str, Any]:
-    """Return the figures of this many concurrent processes, each alone on a core."""
+    """Return the bound's figures for this many concurrent processes, each alone on a core."""
     samples = [
         Sample([each / 1000], seconds=each / 1000 * bound.ANSWERS / processes, answers=bound.ANSWERS)
         for each in milliseconds

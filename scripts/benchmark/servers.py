@@ -1,4 +1,4 @@
-"""What is measured: Lightbox and other servers, started for it and stopped for sure."""
+"""Starts and stops the measured servers: Lightbox and others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RIVALS = Path(__file__).with_name("rivals")
 
 @dataclass(frozen=True)
 class Address:
-    """HTTP on loopback; ``front`` is where a stack speaks the Open Inference Protocol over gRPC, "" where nowhere."""
+    """HTTP on loopback; ``front`` is the gRPC address of the Open Inference Protocol, "" if there is none."""
 
     port: int
     front: str = ""
@@ -37,7 +37,7 @@ class Address:
 
 @dataclass
 class Running:
-    """A server that was started by a command, over variables; ``ready`` are the seconds until it answered."""
+    """A server started by a command with variables; ``ready`` are the seconds until its first response."""
 
     server: ServerProcess
     address: Address
@@ -48,11 +48,11 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """The process that was started, above all others of the server."""
+        """The root process of the server."""
         return self.server.process.pid
 
     def when_ready(self, health: str) -> Running:
-        """Return it when a path answers 200; raise ServerFailed where that never comes."""
+        """Return the server when a path answers 200; raise ServerFailed if it never does."""
         try:
             self.ready = self.server.wait_until(lambda: status_of(self.address.port, health) == 200)
         except BaseException:
@@ -61,28 +61,28 @@ class Running:
         return self
 
     def close(self) -> None:
-        """Ask the server to stop, then make sure that nothing of it stays."""
+        """Stop the server, then kill its remaining processes."""
         self.server.close()
         if self.temporary:
             shutil.rmtree(self.temporary, ignore_errors=True)
 
 
 class Server(Protocol):
-    """What can be started; comparable, so that scenarios that name the same server share it."""
+    """A server declaration; comparable, so that scenarios with the same server share it."""
 
     @property
     def name(self) -> str:
-        """A few words for the pages."""
+        """The display name in the pages."""
         ...
 
     def start(self, folder: Path) -> Running:
-        """Start the server with its files in a folder of its own, and return when it answers. Raises ServerFailed."""
+        """Start the server with its files in its own folder, and return when it answers. Raises ServerFailed."""
         ...
 
 
 @dataclass(frozen=True)
 class Rival:
-    """A script of rivals/ that serves HTTP on the port it is given; ``health`` answers 200."""
+    """A script of rivals/ that serves HTTP on the given port; ``health`` answers 200."""
 
     name: str
     script: str
@@ -103,7 +103,7 @@ class Rival:
 class Stack:
     """nginx, gunicorn and a model server over a folder of models; ``settings`` are environment variables.
 
-    With ``front`` it speaks the Open Inference Protocol over gRPC too.
+    With ``front`` it also serves the Open Inference Protocol over gRPC.
     """
 
     name: str
@@ -113,11 +113,11 @@ class Stack:
 
     def start(self, folder: Path) -> Running:
         """Start the stack as a user does: ``serve.sh serve``."""
-        # The path of a unix socket is short: the run directory cannot lie deep in a working copy.
+        # Unix socket paths are limited in length: the run directory cannot lie deep in a working copy.
         tmp = Path(tempfile.mkdtemp(prefix="lb-bench-"))
         front = free_ports() if self.front else None
-        # A request that measures a wire names it. The embedded server has them all, the binary gRPC alone; the sample's
-        # handler has ports, and a variable of its own.
+        # Requests that measure a wire name it. The embedded server has all wires, the binary only gRPC; the sample's
+        # handler uses ports and its own variable.
         given = dict(self.settings)
         is_binary = "LIGHTBOX_ENGINE" not in given and model_server_kind() != "embedded"
         settings = {

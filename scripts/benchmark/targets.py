@@ -1,4 +1,4 @@
-"""What a reader came for, as ratios of two figures: the sentences at the head of each page, and the targets."""
+"""Ratios of two figures: the headline sentences of each page, and the targets."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Rows = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Ratio:
-    """A figure of our best row by that of theirs, in experiment ``key`` of a scenario.
+    """The figure of our best row divided by theirs, in experiment ``key`` of a scenario.
 
-    In a sweep ``places`` are ours and theirs on the axis.
+    In a sweep ``places`` are our and their positions on the axis.
     """
 
     what: str
@@ -35,16 +35,16 @@ class Ratio:
 
     @property
     def less_is_better(self) -> bool:
-        """Whether the figure is a cost."""
+        """Whether lower is better."""
         return self.figure != "throughput"
 
     def value(self, document: Document) -> float | None:
-        """Return the ratio, None where the run does not have both figures."""
+        """Return the ratio, None if the run lacks a figure."""
         found = self._both(document)
         return found[0][0] / found[1][0] if found else None
 
     def sentence(self, document: Document, number: Callable[[float], str]) -> str:
-        """Return both figures and the ratio in words, "" where the run does not have them."""
+        """Return both figures and the ratio as a sentence, "" if the run lacks a figure."""
         found = self._both(document)
         if not found:
             return ""
@@ -116,14 +116,14 @@ SENTENCES: dict[str, tuple[Ratio, ...]] = {
 
 @dataclass(frozen=True)
 class Target:
-    """A ratio and its bound: the most of a cost, the least of a throughput."""
+    """A ratio and its bound: the maximum for CPU time or latency, the minimum for throughput."""
 
     what: str
     bound: float
     ratio: Ratio
 
     def met(self, value: float) -> bool:
-        """Tell whether a value keeps the bound."""
+        """Return whether a value meets the bound."""
         return value <= self.bound if self.ratio.less_is_better else value >= self.bound
 
 

@@ -1,4 +1,4 @@
-"""Builds the image of the Dockerfile, checks its declarations and content, and reports it: ``make image``.
+"""Builds the Dockerfile's image, checks its declarations and content, and reports them: ``make image``.
 
-``tests/image`` runs it in each of the ways that it is meant for.
+``tests/image`` runs it in each supported way.
 """

@@ -22,11 +22,11 @@ TAGS = {"lightbox": "lightbox", "embedded": "lightbox:embedded", "openvino": "li
 
 
 class CheckFailed(Exception):
-    """An image does not do what it promises."""
+    """An image fails a check."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do it all and return the exit code."""
+    """Build, check and report the images, and return the exit code."""
     parser = argparse.ArgumentParser(prog="docker_image", description=__doc__)
     parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "image", help="output folder")
     parser.add_argument("--only", choices=TAGS, help="the one image to build")
@@ -54,7 +54,7 @@ def make(engine: Engine, stage: str, out: Path) -> None:
 
 
 def check(engine: Engine, tag: str, stage: str, models: Path) -> str:
-    """Hold an image against what is declared for its stage, run it as it is meant to be run, and return its log.
+    """Check an image against its stage's declarations, run it in its documented way, and return its log.
 
     Raises CheckFailed, ContainerFailed and requests.RequestException.
     """

@@ -1,4 +1,4 @@
-"""Runs inside an image, with its own Python and nothing else: prints its packages and licences as JSON."""
+"""Runs inside an image, with the standard library only: prints its packages and licences as JSON."""
 
 import json
 import platform
@@ -23,7 +23,7 @@ def of_python() -> list[dict[str, object]]:
 
 
 def named_in_texts(distribution: metadata.Distribution) -> list[str]:
-    """Return which of the usual licences the texts name that a distribution brings along."""
+    """Return the usual licences that a distribution's licence texts name."""
     paths = [Path(str(distribution.locate_file(file))) for file in distribution.files or [] if "LICENSE" in file.name]
     texts = " ".join(" ".join(path.read_text(errors="replace").split()) for path in paths)
     return [name for name in ("Apache License, Version 2.0", "MIT License", "BSD 3-Clause License") if name in texts]
@@ -38,7 +38,7 @@ def of_debian() -> list[dict[str, object]]:
 
 
 def copyright_of(package: str) -> list[str]:
-    """Return the licences that a package's copyright file names; older files are prose, and name none."""
+    """Return the licences that a package's copyright file names; older files are prose without such names."""
     path = Path("/usr/share/doc", package, "copyright")
     if not path.exists():
         return []
@@ -47,14 +47,14 @@ def copyright_of(package: str) -> list[str]:
 
 
 def named_in_prose(text: str) -> list[str]:
-    """Return Debian's common licences that prose points at, by their files' names, else the GNU ones that it spells."""
+    """Return Debian's common licences that the prose refers to by file name, else the GNU licences that it names."""
     pointed_at = set(re.findall(r"/usr/share/common-licenses/([A-Z][\w.-]*\w)", text))
     spelt = re.findall(r"GNU\s+(Lesser\s+|Library\s+)?General\s+Public\s+License,\s+version\s+([\d.]*\d)", text)
     return sorted(pointed_at or {f"{'L' if lesser else ''}GPL-{version}" for lesser, version in spelt})
 
 
 def entry(address: str, name: str, version: str, licences: list[str]) -> dict[str, object]:
-    """Return one part as parts.py reads it; the address is that of a package URL, without its version."""
+    """Return one part in the format of parts.py; the address is a package URL without version."""
     found = licences or ["see its copyright file"]
     return {"name": name, "address": f"pkg:{address}@{quote(version)}", "licences": found}
 

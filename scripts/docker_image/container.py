@@ -1,4 +1,4 @@
-"""One running container of the image, spoken to as a user would."""
+"""A running container of the image, used as a user does."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ContainerFailed(Exception):
 
 
 class Container:
-    """A container that runs; its HTTP port is published on a free port of the loopback interface."""
+    """A running container; its HTTP port is published on a free loopback port."""
 
     def __init__(self, engine: Engine, identity: str, port: int) -> None:
         self._engine = engine
@@ -47,12 +47,12 @@ class Container:
         self.url = f"http://127.0.0.1:{self._port}"
 
     def published(self, port: int) -> int:
-        """Return the port of the loopback interface at which one of the container is found."""
+        """Return the loopback port on which a container port is published."""
         return int(self._engine.run("port", self.identity, f"{port}/tcp").splitlines()[0].rpartition(":")[2])
 
     @property
     def log(self) -> str:
-        """What it has logged so far."""
+        """The log so far."""
         return self._engine.logs(self.identity)
 
     def inspect(self, template: str) -> str:
@@ -64,13 +64,13 @@ class Container:
         return self._engine.run("exec", self.identity, *command)
 
     def send(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Any:
-        """Send a request and return the JSON of its answer; raise requests.RequestException."""
+        """Send a request and return the JSON response; raise requests.RequestException."""
         answer = requests.request(method, f"{self.url}{path}", data=body, headers=headers, timeout=PATIENCE)
         answer.raise_for_status()
         return answer.json() if answer.content else None
 
     def invoke(self, attributes: str = "") -> Any:
-        """POST the digit and return the JSON of the answer; raise requests.RequestException."""
+        """POST the digit and return the JSON response; raise requests.RequestException."""
         headers = {"Content-Type": "application/x-image", "X-Amzn-SageMaker-Custom-Attributes": attributes}
         return self.send("POST", "/invocations", SEVEN, headers)
 
@@ -79,7 +79,7 @@ class Container:
         return status_of(self._port, "/ping") == 200
 
     def stop(self) -> int:
-        """Send SIGTERM and return the exit code; beyond PATIENCE it would be killed, and the code 137."""
+        """Send SIGTERM and return the exit code; after PATIENCE Docker kills the container, with code 137."""
         self._engine.run("stop", f"--time={PATIENCE}", self.identity, seconds=PATIENCE + 60)
         return int(self.inspect("{{.State.ExitCode}}"))
 
@@ -94,12 +94,12 @@ def running(
     port: int = 8080,
     at: str = f"{MODELS_DIR}:ro",
 ) -> Iterator[Container]:
-    """Run an image until it answers HTTP on a port of its own; ``words`` follow its name on the command line.
+    """Run an image until it answers HTTP on its own port; ``words`` follow its name on the command line.
 
-    The folder of models is mounted as ``at`` says: a path in the container, and ``:ro`` for one that cannot be written.
+    The models folder is mounted at ``at``: a path in the container, with ``:ro`` for a read-only mount.
     """
     volume = f"{models.resolve()}:{at}"
-    # A container that stops within PATIENCE has not waited for the end of its drain.
+    # A container that stops within PATIENCE did not wait for the whole drain time.
     always = (f"--publish=127.0.0.1::{port}", f"--volume={volume}", "--env=LIGHTBOX_DRAIN_SECONDS=3600")
     identity = engine.run("run", "--detach", *always, *options, *engine.run_options, image, *words)
     try:
@@ -115,7 +115,7 @@ def running(
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Ask again and again until a condition holds, or PATIENCE has ended."""
+    """Poll until a condition holds or PATIENCE ends."""
     deadline = time.monotonic() + PATIENCE
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.1)

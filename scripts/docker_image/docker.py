@@ -1,4 +1,4 @@
-"""Programs that run to their end, the docker command line among them; and what the project's Dockerfile says."""
+"""Runs programs to completion, including the docker command line; reads the project's Dockerfile."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY",
 
 
 class ProgramFailed(Exception):
-    """A program did not start, did not end in time, or ended with a code other than 0; the message says which."""
+    """A program did not start, timed out, or ended with a nonzero code; the message says which."""
 
 
 def attempt(
     *command: str, seconds: float | None = None, environ: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program and return how it ended; raise ProgramFailed when it does not start or end in time."""
+    """Run a program and return its result; raise ProgramFailed when it does not start or times out."""
     variables = os.environ | dict(environ or {})
     try:
         return subprocess.run(command, check=False, env=variables, capture_output=True, text=True, timeout=seconds)  # noqa: S603 - our own commands, no shell
@@ -30,7 +30,7 @@ def attempt(
 
 
 def run(*command: str, seconds: float | None = None, environ: Mapping[str, str] | None = None) -> str:
-    """Run a program and return what it printed; raise ProgramFailed with the end of it when it fails."""
+    """Run a program and return its output; raise ProgramFailed with the end of the output when it fails."""
     done = attempt(*command, seconds=seconds, environ=environ)
     if done.returncode:
         last = "\n".join((done.stdout + done.stderr).splitlines()[-30:])
@@ -48,9 +48,9 @@ def argument(name: str) -> str:
 
 @dataclass(frozen=True)
 class Engine:
-    """A docker client and the engine that it speaks to, by default the user's own.
+    """A docker client and its engine, by default the user's own.
 
-    The options are what builds and containers need there beside those of a user.
+    The options are the extra ones that builds and containers need on this engine.
     """
 
     client: tuple[str, ...] = ("docker",)
@@ -81,6 +81,6 @@ class Engine:
         return self.run("inspect", "--format", template, name)
 
     def logs(self, container: str) -> str:
-        """Return what a container has written to both of its streams."""
+        """Return a container's output on stdout and stderr."""
         done = attempt(*self.client, "logs", container)
         return done.stdout + done.stderr

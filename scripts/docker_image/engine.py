@@ -1,8 +1,8 @@
 """Finds a Docker Engine that can build the image: the user's own, or a private one with stand-ins for the base images.
 
-The user's engine is used as it is, and only where the base images are at hand or can be pulled; nothing but the
-image that is built is left in it. Elsewhere root on Debian gets an engine for the length of the run: own socket, own
-bridge, own folder, nothing left behind.
+The user's engine is used unchanged, and only if the base images are present or can be pulled; only the built
+image stays in it. Otherwise root on Debian gets a private engine for the run: own socket, own
+bridge, own folder, all removed at the end.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ ROOM_IN_MEMORY = 8 << 30
 
 
 class NoEngine(Exception):
-    """There is no engine and none can be started; the message names what is missing."""
+    """There is no engine and none can be started; the message names the missing parts."""
 
 
 @contextmanager
 def find_engine() -> Iterator[Engine]:
-    """Give an engine that can build the image; raise NoEngine with a reason."""
+    """Yield an engine that can build the image; raise NoEngine with a reason."""
     problem = _problem_of(Engine())
     if problem is None:
         yield Engine()
@@ -64,7 +64,7 @@ def _problem_of(engine: Engine) -> str | None:
 
 
 def _missing_for_a_private_one() -> str | None:
-    """Return what a private engine lacks here, None when it has all; Debian packages are installed."""
+    """Install Debian packages; return what a private engine still lacks here, None if nothing."""
     if os.geteuid() != 0:
         return "that takes root"
     if not stand_ins.can_stand_in(image := argument("PYTHON_IMAGE")):
@@ -78,7 +78,7 @@ def _missing_for_a_private_one() -> str | None:
 
 @contextmanager
 def _private_engine() -> Iterator[tuple[Engine, Path]]:
-    """Run an engine; give a client for it and a folder that goes with it. Raise NoEngine if it does not start."""
+    """Run an engine; yield a client for it and a temporary folder. Raise NoEngine if it does not start."""
     folder = Path(tempfile.mkdtemp(prefix="lightbox-image-", dir=_roomy_folder()))
     folder.chmod(0o711)  # apt's unprivileged helper passes through
     bridge = f"lbx{os.getpid()}"
@@ -97,7 +97,7 @@ def _private_engine() -> Iterator[tuple[Engine, Path]]:
         raise NoEngine(f"the private engine did not start: {problem}") from None
     finally:
         attempt("ip", "link", "delete", bridge)
-        # Left mounted: the network namespaces of containers that used this machine's network.
+        # Still mounted: the network namespaces of containers that used this machine's network.
         for mount in sorted(one.mountpoint for one in psutil.disk_partitions(all=True)):
             if mount.startswith(f"{folder}/"):
                 attempt("umount", "--lazy", mount)
@@ -105,13 +105,13 @@ def _private_engine() -> Iterator[tuple[Engine, Path]]:
 
 
 def _roomy_folder() -> str | None:
-    memory = "/dev/shm"  # noqa: S108 - a folder of its own is made there
+    memory = "/dev/shm"  # noqa: S108 - a new folder is made there
     room = min(shutil.disk_usage(memory).free, psutil.virtual_memory().available)
     return memory if room > ROOM_IN_MEMORY else None
 
 
 def _make_bridge(name: str) -> None:
-    """Make a bridge with a subnet that no other route of this machine has."""
+    """Make a bridge with a subnet that no other route of this machine uses."""
     routes = run("ip", "-4", "route")
     subnet = next(f"10.213.{part}" for part in range(1, 255) if f"10.213.{part}." not in routes)
     run("ip", "link", "add", name, "type", "bridge")
@@ -133,6 +133,6 @@ def _command(folder: Path, bridge: str) -> list[str]:
         "--ip6tables=false",
         "--ip-forward=false",
         "--ip-masq=false",
-        # Its default is higher than some machines let a process have.
+        # The default is higher than some machines allow.
         f"--default-ulimit=nofile={most}:{most}",
     ]

@@ -1,6 +1,6 @@
-"""What an image ships: Debian's packages, Python's, and parts that no package manager knows, with licences.
+"""Lists the contents of an image with licences: Debian packages, Python packages, and unpackaged parts.
 
-The bill of materials is CycloneDX's JSON; tests check it against its published schema.
+The bill of materials is CycloneDX JSON; tests check it against the published schema.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parts(engine: Engine, image: str) -> list[Component]:
 
 
 def part(name: str, address: str, *licences: str) -> Component:
-    """Return one thing that is shipped, by its package URL; licences are SPDX identifiers or its authors' words."""
+    """Return one shipped part by its package URL; licences are SPDX identifiers or the authors' names for them."""
     purl = PackageURL.from_string(address)
     return Component(
         name=name,
@@ -55,7 +55,7 @@ def part(name: str, address: str, *licences: str) -> Component:
 
 
 def outside_of_packages(found: Iterable[Component]) -> list[Component]:
-    """Return what the Dockerfile copies without a package manager, beside the packages that were found."""
+    """Return the parts that the Dockerfile copies without a package manager."""
     # Two photos, and a digit of the UCI repository: container/lightbox/features/page/files/samples/README.md.
     version = argument("VERSION")
     samples = part(
@@ -74,7 +74,7 @@ def outside_of_packages(found: Iterable[Component]) -> list[Component]:
 
 
 def write_parts(engine: Engine, image: str, version: str, begin: Path) -> list[Component]:
-    """Write an image's bill of materials and its licences as files whose names begin so; return the parts."""
+    """Write an image's bill of materials and licences as files with this name prefix; return the parts."""
     found = parts(engine, image)
     begin.with_name(f"{begin.name}.cdx.json").write_text(bill_of_materials(image, version, found))
     begin.with_name(f"{begin.name}-licences.md").write_text(licence_table(found))
@@ -82,7 +82,7 @@ def write_parts(engine: Engine, image: str, version: str, begin: Path) -> list[C
 
 
 def licence_table(found: Iterable[Component]) -> str:
-    """Return every part with its version and licences as a table in Markdown."""
+    """Return a Markdown table of every part with its version and licences."""
     rows = [
         (each.purl.type if each.purl else "", each.name, each.version or "", ", ".join(licences_of(each)))
         for each in found
@@ -106,9 +106,9 @@ def bill_of_materials(image: str, version: str, found: Iterable[Component]) -> s
 
 
 def _licence(words: str) -> DisjunctiveLicense:
-    """Return a licence by its SPDX identifier where the words are one or mean one, else by name.
+    """Return a licence by SPDX identifier if the text is or means one, else by name.
 
-    Several licences of one part are a list, and CycloneDX allows no expression in a list of several.
+    Several licences of one part form a list; CycloneDX allows no expression in such a list.
     """
     known = next((spdx for pattern, spdx in WORDS.items() if re.fullmatch(pattern, words, re.IGNORECASE)), words)
     try:

@@ -18,7 +18,7 @@ LARGEST = {"lightbox": 350e6, "openvino": 400e6}
 
 
 def layers(engine: Engine, image: str) -> dict[str, int]:
-    """Return the bytes of an image's layers by what they hold, the base image's as one, the lowest first."""
+    """Return the bytes of an image's layers by content, lowest first; the base image counts as one layer."""
     history = engine.run("history", "--human=false", "--no-trunc", "--format={{.Size}}\t{{.CreatedBy}}", image)
     found = {"base image": 0}
     for line in reversed(history.splitlines()):
@@ -29,12 +29,12 @@ def layers(engine: Engine, image: str) -> dict[str, int]:
 
 
 def without_the_model_server(sizes: dict[str, int]) -> int:
-    """Return the bytes of all layers but that of tensorflow_model_server."""
+    """Return the bytes of all layers except that of tensorflow_model_server."""
     return sum(size for name, size in sizes.items() if name != MODEL_SERVER)
 
 
 def table(sizes: dict[str, int]) -> str:
-    """Return the layers and their sizes as a table in Markdown."""
+    """Return a Markdown table of the layers and their sizes."""
     rows = {**sizes, "all": sum(sizes.values())}
     if MODEL_SERVER in sizes:
         rows["all but the model server"] = without_the_model_server(sizes)

@@ -1,7 +1,7 @@
 #!/usr/local/bin/python3
-"""Stands in for the binary of tensorflow/serving where no image registry can be reached.
+"""Replaces the binary of tensorflow/serving where no image registry is reachable.
 
-The embedded model server of the image's own sources; TensorFlow's runtime is mounted at TENSORFLOW: stand_ins.py.
+Runs the embedded model server from the image's sources; TensorFlow's runtime is mounted at TENSORFLOW: stand_ins.py.
 """
 
 import sys
@@ -13,7 +13,7 @@ if "--version" in sys.argv:
     sys.exit(0)
 
 sys.path.insert(0, SOURCES)
-# Last: what the image itself brings is used first.
+# Last, so that the image's own packages take precedence.
 sys.path.append(TENSORFLOW)
 from lightbox.model_server.main import main  # noqa: E402
 

@@ -1,8 +1,8 @@
-"""Stand-ins for the images that the Dockerfile's FROM lines name, for where no image registry can be reached.
+"""Builds substitutes for the Dockerfile's base images where no image registry is reachable.
 
-They carry the same names in a private engine, so that the Dockerfile is built unchanged. The one for python has
-Debian's packages, and in /usr/local a virtual environment of Debian's python3: beside that one itself pip refuses to
-install. Sizes of the base, and the model server's binary, are not those of the published images.
+They have the same names in a private engine, so that the Dockerfile is built unchanged. The one for python has
+Debian's packages, and in /usr/local a virtual environment of Debian's python3, because pip refuses to install into
+Debian's own. The base size and the model server's binary differ from the published images.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ SOURCES = Path("/etc/apt/sources.list.d/debian.sources")
 HOOKS = Path("/usr/share/mmdebstrap/hooks/merged-usr")
 CUSTOMIZE = (
     'chroot "$1" python3 -m venv /usr/local',
-    # As the official image has it: no compiled modules; and what pip was installed from is of no more use.
+    # No compiled modules, as in the official image; the files that installed pip are no longer needed.
     r'find "$1/usr/local" "$1/usr/share/python-wheels" \( -name "*.pyc" -o -name "*.whl" \) -delete',
-    # The engine mounts over these during a build; without them it would change /etc in every layer.
+    # The engine mounts over these files during a build; without them every layer would change /etc.
     'for name in hosts hostname resolv.conf; do : >"$1/etc/$name"; done',
-    # This machine's mirrors may have certificates of their own.
+    # This machine's mirrors may use private certificates.
     f"upload {BUNDLE} {BUNDLE}",
 )
 """What mmdebstrap does with the folder of the system, $1, when its packages are there."""
@@ -37,18 +37,18 @@ RUN_OPTIONS = ("--volume", f"{sysconfig.get_path('purelib')}:/opt/tensorflow:ro"
 
 
 def tag_of(image: str) -> str:
-    """Return an image's name and tag: a stand-in has the name in the FROM line, and a digest of its own."""
+    """Return an image's name and tag: a substitute has the name of the FROM line but another digest."""
     return image.partition("@")[0]
 
 
 def can_stand_in(image: str) -> bool:
-    """Whether Debian's python3 here is that of a python image; this Python, whose TensorFlow is used, must be too."""
+    """Whether Debian's python3 and this Python, which provides TensorFlow, both match the python image's version."""
     version, release = sysconfig.get_python_version(), platform.freedesktop_os_release()["VERSION_CODENAME"]
     return bool(re.fullmatch(rf"python:{re.escape(version)}\.\d+-slim-{release}", tag_of(image)))
 
 
 def make_model_server(engine: Engine, folder: Path, tag: str, python: str) -> None:
-    """Make the stand-in of tensorflow/serving: an executable at the path of the binary, over a base with a shell."""
+    """Make the substitute of tensorflow/serving: an executable at the binary's path, on a base with a shell."""
     context = folder / "model_server"
     context.mkdir()
     shutil.copy(MODEL_SERVER, context / "tensorflow_model_server")
@@ -64,7 +64,7 @@ def make_python(engine: Engine, folder: Path, tag: str) -> None:
         "--quiet",
         "--variant=minbase",
         "--include=ca-certificates,netbase,python3-venv,tzdata,usr-is-merged",
-        # These two stay in the image, for what the Dockerfile installs.
+        # These two stay in the image, for the Dockerfile's installations.
         "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in UNDOCUMENTED),
         "--dpkgopt=path-include=/usr/share/doc/*/copyright",
@@ -75,7 +75,7 @@ def make_python(engine: Engine, folder: Path, tag: str) -> None:
         *([str(SOURCES)] if SOURCES.exists() else []),
         environ={"TMPDIR": str(folder)},
     )
-    # How pip reaches this machine's index, if it has one.
+    # pip's settings for this machine's index, if any.
     indexes = re.findall(
         r"^(?:global|:env:)\.index-url='(http.+)'$", run(sys.executable, "-m", "pip", "config", "list"), re.MULTILINE
     )

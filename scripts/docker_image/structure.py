@@ -1,4 +1,4 @@
-"""Holds an image against declarations in the form of container-structure-test: what it says of itself, and commands."""
+"""Checks an image against declarations in container-structure-test's format: metadata and commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILES = {"lightbox": (COMMON, WITHOUT_TENSORFLOW), "embedded": (COMMON,), "openv
 
 
 def problems(engine: Engine, image: str, stage: str) -> list[str]:
-    """Return a sentence for each declaration of a stage that an image does not keep."""
+    """Return a sentence for each declaration of a stage that an image violates."""
     found = []
     for file in FILES[stage]:
         declared = yaml.safe_load(file.read_text())

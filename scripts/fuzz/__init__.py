@@ -1,1 +1,1 @@
-"""Coverage-guided fuzzing of everything that reads a caller's bytes."""
+"""Coverage-guided fuzzing of all code that reads a caller's bytes."""

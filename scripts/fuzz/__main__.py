@@ -36,7 +36,7 @@ def main(seconds: int, runs: int | None, folder: Path, targets: tuple[str, ...])
 
 
 def fuzz(target: str, limit: str, folder: Path) -> bool:
-    """Run one target; tell whether it held. What gave new coverage stays in ``folder`` for the next run."""
+    """Run one target; return whether it passed. Inputs with new coverage stay in ``folder`` for the next run."""
     begin, grown = folder / "begin", folder / "grown"
     shutil.rmtree(begin, ignore_errors=True)
     for path in (begin, grown):
@@ -58,7 +58,7 @@ def fuzz(target: str, limit: str, folder: Path) -> bool:
 
 
 def summary(log: Path) -> str:
-    """Return what libFuzzer's last line of progress says: runs and coverage."""
+    """Return runs and coverage from libFuzzer's last progress line."""
     text = log.read_text(errors="replace")
     found = re.findall(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+) corp: (\S+)", text, re.MULTILINE)
     if not found:

@@ -1,7 +1,7 @@
-"""What an input costs: processor time, and memory at its peak. Beyond a bound for its length it is a fault.
+"""Measures the CPU time and peak memory of an input; more than the bound for its length is a fault.
 
-Memory is what Python and numpy allocate, which is the same in every run, and what the process grows by, which counts
-what C code takes as well.
+Memory is the allocations of Python and numpy, which are the same in every run, and the growth of the process, which
+includes C code.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ TRIES = 3
 
 
 class TooCostly(Exception):
-    """An input costs more than its length allows."""
+    """An input takes more time or memory than its length allows."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What an input may cost: so much whatever its length, and so much more for each byte.
+    """The limit of time and memory for an input: a constant plus an amount per byte.
 
-    The seconds are for code that atheris has instrumented, which is several times slower.
+    The seconds apply to code instrumented by atheris, which is several times slower.
     """
 
     seconds: float = 0.5
@@ -40,9 +40,9 @@ class Bound:
     grown_per_byte: float = 64
 
     def check(self, run: Callable[[bytes], None], data: bytes) -> None:
-        """Run a target on an input; raise TooCostly where it takes too long or too much memory.
+        """Run a target on an input; raise TooCostly if it takes too much time or memory.
 
-        Allocations are followed, which is slow, only where the input is long, or the process grows.
+        Allocations are traced, which is slow, only if the input is long or the process grows.
         """
         growth = PeakGrowth()
         self.check_time(run, data)
@@ -50,13 +50,13 @@ class Bound:
             self.check_memory(run, data)
 
     def check_memory(self, run: Callable[[bytes], None], data: bytes) -> None:
-        """Run a target on an input; raise TooCostly where it takes too much memory, and what the target raises."""
+        """Run a target on an input; raise TooCostly if it takes too much memory, and the target's own errors."""
         allocated, grown = _memory(run, data)
         self._hold("Python and numpy allocated", allocated, self.allocated + self.allocated_per_byte * len(data), data)
         self._hold("the process grew by", grown, self.grown + self.grown_per_byte * len(data), data)
 
     def check_time(self, run: Callable[[bytes], None], data: bytes) -> None:
-        """Run a target on an input; raise TooCostly where it takes too long every time."""
+        """Run a target on an input; raise TooCostly if every attempt takes too long."""
         allowed = self.seconds + self.seconds_per_byte * len(data)
         taken = float("inf")
         for _ in range(TRIES):
@@ -73,7 +73,7 @@ class Bound:
 
 
 def _memory(run: Callable[[bytes], None], data: bytes) -> tuple[int, int]:
-    """Return the bytes that a run allocates at its peak, and by how many the process grows."""
+    """Return the peak allocation of a run and the growth of the process, in bytes."""
     gc.collect(0)
     _return_free_memory()
     growth = PeakGrowth()
@@ -87,7 +87,7 @@ def _memory(run: Callable[[bytes], None], data: bytes) -> tuple[int, int]:
 
 
 def _return_free_memory() -> None:
-    """Give the kernel what the C library keeps: a run that is served from it would not let the process grow."""
+    """Return the C library's free memory to the kernel: a run that reuses it would not show as growth."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

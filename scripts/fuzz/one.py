@@ -1,4 +1,4 @@
-"""One target under atheris, in a process of its own: python -m fuzz.one TARGET [libFuzzer's flags and folders]"""
+"""Runs one target under atheris, in its own process: python -m fuzz.one TARGET [libFuzzer's flags and folders]"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import atheris
 
-# Those that read bytes, the parsers of others among them; atheris follows what is imported within.
+# The modules that read bytes, including third-party parsers; atheris instruments the imports within.
 with atheris.instrument_imports(include=["lightbox", "PIL", "werkzeug.sansio", "numpy.lib.format", "zipfile", "csv"]):
     from fuzz.targets import TARGETS
 

@@ -1,4 +1,4 @@
-"""Where fuzzing begins: a few good inputs for each target, and what earlier runs have found."""
+"""The seed inputs: a few valid inputs for each target, and the findings of earlier runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CROWD = 16 << 10
 
 
 def seeds(target: str) -> Iterator[bytes]:
-    """Yield the first inputs for a target, found ones included."""
+    """Yield the seed inputs for a target, including earlier findings."""
     yield from _MAKERS[target]()
     yield from map(_crowd, _CROWDS.get(target, ()))
     for path in sorted((FOUND / target).glob("*")):
@@ -34,7 +34,7 @@ def seeds(target: str) -> Iterator[bytes]:
 
 
 def _images(*begins: bytes) -> Iterator[bytes]:
-    """Yield the images that begin in one of some ways; all without one."""
+    """Yield the images with one of these prefixes, or all images without a prefix."""
     for folder in IMAGES:
         for path in sorted(folder.iterdir()):
             if path.suffix != ".json" and path.stat().st_size <= LARGEST:
@@ -44,7 +44,7 @@ def _images(*begins: bytes) -> Iterator[bytes]:
 
 
 def _crowd(parts: tuple[bytes, bytes, bytes]) -> bytes:
-    """Return what has as many of a small part as there is room for, each with a number of its own where it has a %d."""
+    """Return an input that repeats a small part up to the size limit; a %d in it becomes a running number."""
     begin, part, end = parts
     count = CROWD // (len(part) + 4 * part.count(b"%d")) - len(begin) - len(end)
     return begin + b"".join(part % number if b"%d" in part else part for number in range(count)) + end

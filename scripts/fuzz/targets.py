@@ -1,6 +1,6 @@
-"""What is fuzzed: functions of bytes that must return or raise one of our own errors below 500, and soon.
+"""The fuzz targets: functions of bytes that must quickly return or raise one of our errors below 500.
 
-Nothing here knows atheris, so that the tests can run found inputs through the same functions.
+This module does not import atheris, so that tests can run the findings through the same functions.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _native = cache(load_native)
 
 
 class Fault(Exception):
-    """A caller's bytes led to an error that is said to be ours."""
+    """A caller's bytes led to a server error (5xx)."""
 
 
 def _jpeg(data: bytes) -> None:
-    """A JPEG for the compiled resize beside what Pillow makes of it: the same pixels, or the same error."""
+    """A JPEG through the compiled resize and through Pillow: the same pixels, or the same error."""
     limits = ImageLimits(max_pixels=1_000_000, max_memory_mb=MEMORY_MB)
     if not data.startswith(b"\xff\xd8\xff"):
         return
@@ -71,7 +71,7 @@ def _jpeg(data: bytes) -> None:
 
 
 def _any_codec(data: bytes) -> None:
-    """A body of any media type: the first byte tells which of those that codecs read, in their order."""
+    """A body of any media type: the first byte is the index of the codec."""
     names = [name for codec in _codecs().readers for name in codec.media_types]
     for dtype in ("float32", "string"):
         _decode(data[1:], names[data[0] % len(names)] if data else "", dtype, (None, 2))
@@ -86,7 +86,7 @@ def _gzip(data: bytes) -> None:
 
 
 def _kserve(data: bytes) -> None:
-    """A body of the Open Inference Protocol: the first two bytes tell how much of the rest is JSON."""
+    """A body of the Open Inference Protocol: the first two bytes are the length of the JSON part."""
     body = data[2:]
     for length in (int.from_bytes(data[:2], "big"), None):
         _only_our_errors(partial(_kserve_rest, body, length))
@@ -99,7 +99,7 @@ def _kserve_rest(body: bytes, json_length: int | None) -> object:
 
 
 def _kserve_grpc(data: bytes) -> None:
-    """A ModelInferRequest as gRPC carries it; what is no such message never gets to us."""
+    """A serialized ModelInferRequest; gRPC itself rejects bytes that do not parse."""
     from google.protobuf.message import DecodeError
 
     try:
@@ -110,7 +110,7 @@ def _kserve_grpc(data: bytes) -> None:
 
 
 def _stream_frames(data: bytes) -> None:
-    """What comes over the socket of an open stream, and the pairs in its text frames and in its opening's query."""
+    """The bytes on the socket of an open stream, and the pairs in its text frames and its URL query."""
     protocol = ServerProtocol(state=OPEN, max_size=1 << 20)
     protocol.receive_data(data)
     texts = [
@@ -122,7 +122,7 @@ def _stream_frames(data: bytes) -> None:
 
 
 def _native_resize(data: bytes) -> None:
-    """The resize in C beside Pillow's: the first 14 bytes are sizes, filter and a part, the rest are pixels."""
+    """The resize in C against Pillow's: the first 14 bytes are sizes, filter and crop, the rest are pixels."""
     native = _native()
     if native is None or len(data) < 14:
         return
@@ -162,7 +162,7 @@ def _signature(dtype: str, shape: Shape) -> SignatureSpec:
 
 
 def _decode(data: bytes, content_type: str, dtype: str, shape: Shape) -> None:
-    """Decode as the pipeline does, up to the check that precedes every predict."""
+    """Decode as the pipeline does, including the check before every predict."""
     signature = _signature(dtype, shape)
 
     def run() -> None:
@@ -183,7 +183,7 @@ def _only_our_errors(run: Callable[[], object]) -> None:
 
 
 def _decoding(*cases: tuple[str, str, Shape]) -> Callable[[bytes], None]:
-    """Return what decodes a body in each of some cases: a media type, and a model's type and shape."""
+    """Return a function that decodes a body for each case: a media type, and a model's dtype and shape."""
 
     def run(data: bytes) -> None:
         for content_type, dtype, shape in cases:
@@ -194,13 +194,13 @@ def _decoding(*cases: tuple[str, str, Shape]) -> Callable[[bytes], None]:
 
 @dataclass(frozen=True)
 class Target:
-    """What is run on bytes, and what an input may cost."""
+    """A function of bytes, and the cost limit of an input."""
 
     run: Callable[[bytes], None]
     bound: Bound = field(default_factory=Bound)
 
     def check(self, data: bytes) -> None:
-        """Run it on an input; raise Fault, TooCostly, and exceptions that are not our errors."""
+        """Run the function on an input; raise Fault, TooCostly, and exceptions that are not our errors."""
         self.bound.check(self.run, data)
 
 

@@ -1,1 +1,1 @@
-"""Checks a tensorflow_model_server, and Lightbox on top of it, against what was recorded of the real one."""
+"""Checks a tensorflow_model_server, and Lightbox on top of it, against the recording of the real one."""

@@ -1,4 +1,4 @@
-"""The parts of the check. Each says what it looked at and yields a sentence for everything that is wrong."""
+"""The parts of the check. Each prints its subject and yields a sentence for every problem."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Part = Callable[[Path, Path], Iterator[str]]
 
 @contextmanager
 def model_server(program: Path, folder: Path, *flags: str) -> Iterator[tuple[str, str]]:
-    """Run the model server; give its gRPC and REST addresses once it answers."""
+    """Run the model server; yield its gRPC and REST addresses once it answers."""
     port = free_ports(2)
     command = [str(program), f"--port={port}", f"--rest_api_port={port + 1}", *flags]
     with ServerProcess(command, clean_environ() | QUIET, folder) as server:
@@ -56,7 +56,7 @@ def model_server(program: Path, folder: Path, *flags: str) -> Iterator[tuple[str
 def lightbox(program: Path, models: Path, folder: Path, **settings: str) -> Iterator[Stack]:
     """Run ``serve.sh serve`` over the model server until /ping is 200, then stop it.
 
-    ``folder`` is where it may write: short, as the path of a unix socket has 108 bytes.
+    ``folder`` is its writable folder. Its path must be short, because a unix socket path has at most 108 bytes.
     """
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     own = {"LIGHTBOX_MODEL_SERVER": NAME, "LIGHTBOX_MODEL_DIR": str(models), "PATH": path, "TMPDIR": str(folder)}
@@ -68,7 +68,7 @@ def lightbox(program: Path, models: Path, folder: Path, **settings: str) -> Iter
 def ask(
     stack: Stack, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> tuple[int, Any]:
-    """Send one request; return the status and the parsed body, its text where that is no JSON."""
+    """Send one request; return the status and the body, parsed if it is JSON."""
     answer = requests.request(method, f"{stack.url}{path}", data=body, headers=headers, timeout=SECONDS)
     try:
         return answer.status_code, answer.json()
@@ -77,14 +77,14 @@ def ask(
 
 
 def listening(stack: Stack) -> set[int]:
-    """Return the TCP ports on which a stack's processes listen; those of a container are its own."""
+    """Return the TCP ports on which a stack's processes listen, without those in a container."""
     root = psutil.Process(stack.process.pid)
     found = [one for process in (root, *root.children(recursive=True)) for one in process.net_connections("tcp")]
     return {one.laddr.port for one in found if one.status == psutil.CONN_LISTEN}
 
 
 def transcripts(program: Path, folder: Path) -> Iterator[str]:
-    """The recorded REST and gRPC calls are answered as recorded."""
+    """The recorded REST and gRPC calls give the recorded responses."""
     config = folder / "models.config"
     config.write_text(re.sub(r'"/models/', f'"{MODELS}/', (RECORD / "models.config").read_text()))
     flags = (
@@ -104,7 +104,7 @@ def transcripts(program: Path, folder: Path) -> Iterator[str]:
 
 
 def timelines(program: Path, folder: Path) -> Iterator[str]:
-    """Loads and unloads run in time as recorded: the same answers and states in the same order."""
+    """Loads and unloads give the recorded answers and states in the recorded order."""
     config = folder / "models.config"
     config.write_text("model_config_list {}")
     with (
@@ -118,7 +118,7 @@ def timelines(program: Path, folder: Path) -> Iterator[str]:
 
 
 def one_photo(program: Path, folder: Path) -> Iterator[str]:
-    """A photograph gives the same over both wires, and what numpy makes of its pixels."""
+    """A photograph gives the same result over both wires, equal to numpy's result for its pixels."""
     for name in ("image_mean", "image_bytes"):
         shutil.copytree(MODELS / name, folder / "models" / name)
     body = photo()
@@ -140,13 +140,13 @@ def one_photo(program: Path, folder: Path) -> Iterator[str]:
 
 
 def many_models(program: Path, folder: Path) -> Iterator[str]:
-    """In multi-model mode every good model loads, whatever came before, and what is unloaded is gone."""
+    """In multi-model mode every valid model loads after any sequence, and an unloaded model is gone."""
     root = folder / "models"
     for name in ("one", "two"):
         shutil.copytree(MODELS / "half_plus_two", root / name)
     shutil.copytree(MODELS / "half_plus_two" / "1", root / "corrupt" / "1")
     for variables in (root / "corrupt" / "1" / "variables").glob("*.data*"):
-        variables.write_bytes(b"")  # the server finds out: the graph is good
+        variables.write_bytes(b"")  # only the server finds the fault: the graph is valid
     with lightbox(program, root, folder / "run", SAGEMAKER_MULTI_MODEL="true") as served:
         looked_at = list(_life_cycle(served))
     print(f"   {len(looked_at)} answers looked at", flush=True)
@@ -154,7 +154,7 @@ def many_models(program: Path, folder: Path) -> Iterator[str]:
 
 
 def _life_cycle(served: Stack) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what was asked, the answer that is wanted and the one that came."""
+    """Yield the request, the expected answer and the actual answer."""
 
     def load(name: str, url: str) -> int:
         return ask(served, "POST", "/models", f'{{"model_name": "{name}", "url": "{url}"}}'.encode())[0]

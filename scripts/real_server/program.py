@@ -1,4 +1,4 @@
-"""The server that is checked, as a program called ``tensorflow_model_server`` that serve.sh finds on PATH."""
+"""Provides the checked server as a program ``tensorflow_model_server`` that serve.sh finds on PATH."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ KINDS = ("binary", "docker", "embedded")
 
 
 class NoServer(Exception):
-    """There is no such server here; the message says what is missing."""
+    """The server is not available here; the message names the missing part."""
 
 
 @contextmanager
 def program(kind: str | None, image: str, folder: Path) -> Iterator[Path]:
-    """Give a program in ``folder`` that starts the server; what Docker still runs at the end is removed.
+    """Yield a program in ``folder`` that starts the server; remove remaining Docker containers at the end.
 
-    Without a ``kind`` the binary on PATH, else ``image`` in Docker. The server sees the files below ``folder`` and the
+    Without a ``kind`` it is the binary on PATH, else ``image`` in Docker. It sees the files below ``folder`` and the
     repository. Raises NoServer.
     """
     label = f"lightbox-check={uuid.uuid4().hex}"
@@ -47,7 +47,7 @@ def program(kind: str | None, image: str, folder: Path) -> Iterator[Path]:
 
 
 def version(path: Path) -> str:
-    """Return what the server says of its version, in one line."""
+    """Return the server's version output in one line."""
     return ", ".join(_output(str(path), "--version").split("\n")).strip(", ")
 
 
@@ -61,7 +61,7 @@ def _command(kind: str | None, image: str, folder: Path, label: str) -> list[str
         raise NoServer(f"there is no {NAME} on PATH" + ("" if kind == "binary" else ", and no docker"))
     mounts = [f"--volume={folder}:{folder}", f"--volume={REPOSITORY}:{REPOSITORY}:ro"]
     user = f"--user={os.getuid()}:{os.getgid()}"
-    # Without an init process the server would be process 1, which a SIGTERM that it does not catch leaves alone.
+    # Without an init process the server would be process 1, which ignores an uncaught SIGTERM.
     run = ["docker", "run", "--rm", "--init", "--network=host", user, f"--label={label}", *mounts]
     return [*run, "--entrypoint", f"/usr/bin/{NAME}", image]
 

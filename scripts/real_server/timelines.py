@@ -1,7 +1,7 @@
-"""Replays how the real server loads and unloads in time: the order of answers and of states, no milliseconds.
+"""Replays the real server's loads and unloads: the order of answers and states, without durations.
 
-``tests/contract/golden/reload_timelines.json`` has the record. A step waits for the state that it has to come
-``after``; one without it comes at once. The folders of a timeline are made from the recorded models.
+``tests/contract/golden/reload_timelines.json`` is the recording. A step waits for the state named by its
+``after``; a step without it runs at once. The folders of a timeline are made from the recorded models.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _UNKNOWN_MODEL = "NOT_FOUND"
 
 
 def differences(channel: grpc.Channel, timeline: dict[str, Any], where: Path) -> list[str]:
-    """Replay a timeline with its folders made below ``where``, again where it does not run as recorded.
+    """Replay a timeline with its folders made below ``where``; repeat if it differs from the recording.
 
-    Return what was not as recorded the last time.
+    Return the differences of the last replay.
     """
     make_folders(timeline, where)
     found: list[str] = []
@@ -75,7 +75,7 @@ def _make_version(path: Path, kind: str) -> None:
 
 
 class Replay:
-    """One run of one timeline against a server; its models are called as recorded, with ``suffix`` behind.
+    """One run of one timeline against a server; models have their recorded names plus ``suffix``.
 
     A server never forgets a name, so each run needs a suffix of its own.
     """
@@ -91,7 +91,7 @@ class Replay:
         self._ended = threading.Event()
 
     def differences(self) -> list[str]:
-        """Run every step and return what is not as recorded; what was loaded is unloaded afterwards."""
+        """Run every step and return the differences from the recording; unload all models afterwards."""
         watcher = threading.Thread(target=self._watch)
         watcher.start()
         try:
@@ -178,9 +178,9 @@ def _shown(item: get_model_status_pb2.ModelVersionStatus) -> str:
 
 
 def compare_states(recorded: list[str], seen: list[str]) -> list[str]:
-    """Return what is wrong with the states that a server went through.
+    """Return the problems in a server's sequence of states.
 
-    They have to be recorded ones in the recorded order. LOADING may be too short to be seen, everything else
+    They must be recorded states in the recorded order. LOADING may be too short to be seen; every other state
     lasts 0.1 s; UNLOADING was always too short for the recorder.
     """
     if not recorded:

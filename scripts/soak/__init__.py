@@ -1,1 +1,1 @@
-"""Faults, dear requests and overload: nothing that was accepted may be lost, and all is well again soon."""
+"""Tests under faults, memory-heavy requests and overload: no accepted request is lost, and recovery is quick."""

@@ -1,8 +1,8 @@
-"""Serves, loads, harms and counts: python -m soak faults | weight | overload [options]
+"""Runs a stack under load and faults, and counts lost requests: python -m soak faults | weight | overload [options]
 
-``faults`` kills processes under good and hostile traffic, ``weight`` sends dear requests to a container of 1 GiB,
-``overload`` offers twice the load that can be served. ``--help`` behind each tells its options.
-LIGHTBOX_MODEL_SERVER=tensorflow_model_server has ``faults`` do so with the real server.
+``faults`` kills processes under good and hostile traffic. ``weight`` sends memory-heavy requests to a 1 GiB container.
+``overload`` offers twice the maximum load. ``--help`` after each prints its options.
+With LIGHTBOX_MODEL_SERVER=tensorflow_model_server, ``faults`` uses the real server.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from soak.weight import weigh
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run it, print the report, and return 0 when nothing was lost, all came back and every bound is kept."""
+    """Run it and print the report; return 0 if nothing was lost, all processes recovered and every bound was met."""
     options = parse(arguments)
-    # Ended from outside, the stack is stopped all the same.
+    # SIGTERM also stops the stack.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     fixed, changing = make_models(options.models, options.folder)
     folder = options.folder / options.what

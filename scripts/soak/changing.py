@@ -1,11 +1,11 @@
-"""The traffic of multi-model mode: models are loaded, invoked and unloaded, each by one client, again and again.
+"""The traffic of multi-model mode: each client repeatedly loads, invokes and unloads its own model.
 
-One removes the folder of the model that it has loaded, as SageMaker does when it makes room. Workers are killed in a
-load too, when the model server has been told of it and the worker has not listed it yet; its client loads it again.
+One client removes the folder of its loaded model, as SageMaker does to free space. Workers are also killed during a
+load, after the model server has the model and before the worker lists it; the client then loads it again.
 
-Since a client's name is its own, it knows what must come: after a load's 200 every version answers, after an unload's
-404. After 503 it does not know which of both it will find. A load or unload whose connection ended with an nginx may
-still be carried out, at any time: the client leaves that name alone, and goes on with another.
+Names are not shared, so a client knows the expected result: after a load's 200 every version answers, after an unload's
+404. After a 503 either is possible. A load or unload whose connection ended with an nginx process can
+still complete at any time: the client abandons that name and continues with another.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def changing_models(models: Path, model_server: Settings) -> Traffic:
 
 def _clients(root: Path, server: Running, ledger: Ledger) -> list[Actor]:
     port, numbers = server.address.port, count()
-    # Its variables are not whole: it must be refused with the name of the file.
+    # Its variables are incomplete: the load must fail with the name of the file.
     torn = replace(_load(TORN, TORN), name="torn model", expected=(400,), check=_names_the_file)
     return [
         *(Owner(port, ledger, next(numbers), root) for _ in range(OWNERS)),
@@ -52,7 +52,7 @@ def _clients(root: Path, server: Running, ledger: Ledger) -> list[Actor]:
 
 
 class Owner(Actor):
-    """Loads, uses and unloads a model under a name of its own; ``models`` is the folder or file of models."""
+    """Loads, uses and unloads a model under its own name; ``models`` is the folder or file of models."""
 
     def __init__(self, port: int, ledger: Ledger, number: int, models: Path) -> None:
         super().__init__(Client(port, keep=number % 2 == 0), ledger, number)
@@ -61,7 +61,7 @@ class Owner(Actor):
         self._names = (f"own-{number}-{times}" for times in count())
 
     def acts(self) -> Iterator[None]:
-        """Load, use, unload and check that it is gone, repeatedly; with a new name after an unknown result."""
+        """Load, use, unload and check the removal, repeatedly; use a new name after an unknown result."""
         is_gone: bool | None = None
         while True:
             if is_gone is None:
@@ -82,11 +82,11 @@ class Owner(Actor):
             yield
 
     def _begin(self) -> None:
-        """Make what a new name needs."""
+        """Prepare the files of a new name."""
         self._folder = FOLDER
 
     def _load(self, is_gone: bool) -> bool | None:
-        """Load the model; it is known whether it ``is_gone`` before. Return whether it is there, None if unknown."""
+        """Load the model; ``is_gone`` is its state before. Return whether it is loaded, None if unknown."""
         request = _load(self._name, self._folder)
         return _settled(*self.send(request if is_gone else replace(request, expected=(200, 409))))
 
@@ -95,7 +95,7 @@ class Owner(Actor):
         return _settled(*self.send(self._unloading()))
 
     def _invocation(self, *expected: int) -> Request:
-        """Return an invocation that must be answered rightly, or with one of some statuses whatever the answer is."""
+        """Return an invocation that expects the correct answer, or one of some statuses with any body."""
         headers = {"Content-Type": "text/csv", ATTRIBUTES: f"tfs-model-version={self.random.choice(VERSIONS)}"}
         request = Request("invoke", f"/models/{self._name}/invoke", headers, _ROWS, check=_wrong)
         return replace(request, expected=expected, check=nothing_wrong) if expected else request
@@ -105,7 +105,7 @@ class Owner(Actor):
 
 
 class Visitor(Owner):
-    """Loads by the first use of a target, as boto3's TargetModel has it, and unloads it by its name."""
+    """Loads a model by the first use of a target, as with boto3's TargetModel, and unloads it by name."""
 
     def _begin(self) -> None:
         self._target = self._name + "".join(self._models.suffixes)
@@ -119,9 +119,9 @@ class Visitor(Owner):
 
 
 class Remover(Owner):
-    """Loads a model from a folder of its own, and removes the folder before it unloads the model.
+    """Loads a model from its own folder, and removes the folder before it unloads the model.
 
-    Until then the model answers, or is not loaded any more: the next load of any model unloads it.
+    In between the model answers, or is already unloaded: the next load of any model unloads it.
     """
 
     def _begin(self) -> None:
@@ -141,7 +141,7 @@ def _load(name: str, url: str) -> Request:
 
 
 def _settled(outcome: Outcome, right: bool) -> bool | None:
-    """Return whether a change is made; None where the connection ended, for it may still be made at any time."""
+    """Return whether a change was made; None if the connection ended, because it can still complete at any time."""
     return right if outcome.fate is Fate.ANSWERED else None
 
 

@@ -1,4 +1,4 @@
-"""One request over HTTP, gRPC or WebSocket, and its outcome, as detailed as a client can see it."""
+"""One request over HTTP, gRPC or WebSocket, and its outcome in full detail."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NGINX, FRONT, WORKER = ("nginx master", "nginx worker"), "gRPC front", "stream w
 _NEVER_SENT = ("failed to connect", "connections to all backends failing")
 """gRPC's words for a call that found no connection: it was not sent."""
 _OPTIONS = [
-    # One connection each, and a new one soon after it ended: what a caller waits for is the server's doing.
+    # One connection each, reopened soon after it ends, so that a caller waits only for the server.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 300),
@@ -39,7 +39,7 @@ _OPTIONS = [
 
 
 class Fate(StrEnum):
-    """What a client sees of one request."""
+    """The result of one request as its client sees it."""
 
     ANSWERED = "answered"
     NOT_CONNECTED = "not connected"
@@ -53,15 +53,15 @@ Check = Callable[[bytes], str]
 
 
 def nothing_wrong(body: bytes) -> str:
-    """Return "": of some answers the status alone counts."""
+    """Return "": for some requests only the status counts."""
     return ""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is sent, POST unless ``method`` says otherwise, and what must come.
+    """A request, POST by default, and its expected response.
 
-    ``check`` looks at the bodies of answers whose status is ``expected``.
+    ``check`` validates the bodies of responses with status ``expected``.
     """
 
     name: str
@@ -75,10 +75,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a request; ``started`` and ``ended`` are on the monotonic clock.
+    """The outcome of a request; ``started`` and ``ended`` are monotonic times.
 
-    ``reused`` tells that it was sent over a connection that was open already, and may meet its end; so may a call over
-    a kept channel of gRPC, and a frame of a stream that is told to open again. ``held_by`` are the kinds of process
+    ``reused`` means that the connection was already open and can close just then; the same holds for a call over
+    a kept gRPC channel and for a frame of a stream with a close code to reopen. ``held_by`` are the kinds of process
     whose death ends that connection.
     """
 
@@ -95,7 +95,7 @@ class Outcome:
 
     @property
     def refused(self) -> bool:
-        """Whether the answer is 'try again': 503, or on boto3's route 424 around one, with Retry-After."""
+        """Whether the response asks for a retry: 503, or on boto3's route 424 around a 503, with Retry-After."""
         return self.retry_after and (
             self.status == 503 or (self.status == 424 and b'"OriginalStatusCode"' in self.body)
         )
@@ -113,9 +113,9 @@ class Client:
         self._streams: dict[str, ClientConnection] = {}
 
     def send(self, request: Request, seconds: float = ANSWER_SECONDS) -> Outcome:
-        """Send a request and read its whole answer; a broken connection is an outcome, not an error.
+        """Send a request and read the whole response; a broken connection is an outcome, not an error.
 
-        A call over gRPC is given up after ``seconds``.
+        A gRPC call times out after ``seconds``.
         """
         started = time.monotonic()
         if request.path == INFER:
@@ -127,7 +127,7 @@ class Client:
         return replace(outcome, started=started, ended=time.monotonic())
 
     def close(self) -> None:
-        """Close all connections; the next request makes a new one."""
+        """Close all connections; the next request opens a new one."""
         self._connection.close()
         for stream in self._streams.values():
             with suppress(ConnectionClosed, OSError):
@@ -149,7 +149,7 @@ class Client:
         try:
             connection.request(request.method, request.path, request.body, dict(request.headers))
         except OSError:
-            sent = False  # there may be an answer all the same: a body that is too large is refused early
+            sent = False  # a response can still be there: the server refuses a too large body early
         try:
             answer = connection.getresponse()
             body = answer.read()
@@ -167,7 +167,7 @@ class Client:
             body = self._channel.unary_unary(request.path)(request.body, timeout=seconds)
         except grpc.RpcError as error:
             detail = f"{error.code().name}: {error.details()}"
-            # An answer of the server's names its code; all else is what gRPC itself reports of the connection.
+            # The server's own errors name their code; all others are gRPC's reports about the connection.
             code = dict(error.trailing_metadata() or ()).get("lightbox-code")
             if code is not None:
                 status, again = STATUS_OF_CODE[code].http, code == "unavailable"
@@ -196,7 +196,7 @@ class Client:
             stream.send(request.body)
             reply: dict[str, Any] = json.loads(stream.recv(ANSWER_SECONDS))
         except ConnectionClosed as closed:
-            # What was accepted is answered before such a close.
+            # The server answers accepted frames before such a close.
             if closed.rcvd is not None and closed.rcvd.code == CloseCode.SERVICE_RESTART:
                 return outcome(Fate.UNSENT, reused=True, detail=repr(closed))
             return outcome(Fate.CUT, detail=repr(closed))

@@ -1,6 +1,6 @@
-"""The traffic of a stack whose models are there from the start: every way in, sessions, and clients that nobody wants.
+"""The traffic of a stack with fixed models: all interfaces, sessions, and hostile clients.
 
-Those send bad images, bodies cut short and too much of all; they send and read slowly, and hang up.
+Hostile clients send bad images, truncated bodies and too much data; they send and read slowly, and hang up.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 def fixed_models(models: Path, model_server: Settings) -> Traffic:
-    """Return the traffic to models that stay."""
+    """Return the traffic to fixed models."""
     settings = (
         *model_server,
         ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),
@@ -64,14 +64,14 @@ def _clients(server: Running, ledger: Ledger) -> list[Actor]:
 
 
 class InSession(Caller):
-    """Opens a session, sends an image, asks about it, closes the session, and begins again.
+    """Opens a session, sends an image, sends requests about it, closes the session, and starts again.
 
-    Sessions outlive workers: a request is answered whichever of them were killed. What was cut is asked again, but for
-    the requests after which nobody knows how it stands with the session: then it begins with another one.
+    Sessions survive killed workers: every request is answered. An interrupted request is sent again, except for
+    requests that leave the session in an unknown state: then the client starts another session.
     """
 
     def acts(self) -> Iterator[None]:
-        """Live through one session after another."""
+        """Run one session after another."""
         (digit,) = self._known
         opening = self._request("opened", "NEW_SESSION", asks="NEW_SESSION", check=_opened)
         while True:
@@ -101,7 +101,7 @@ def _opened(body: bytes) -> str:
 
 
 class Hostile(Actor):
-    """One hostile client, with a connection of its own for each trick."""
+    """One hostile client, with a new connection for each attack."""
 
     def __init__(self, image: bytes, client: Client, ledger: Ledger, seed: int) -> None:
         super().__init__(client, ledger, seed)
@@ -109,16 +109,16 @@ class Hostile(Actor):
         self._files = sorted(path for path in CORPUS.iterdir() if path.suffix != ".json")
 
     def acts(self) -> Iterator[None]:
-        """Do one trick after another, drawn at random: ask what must be refused, or leave before the answer."""
+        """Run random attacks: send requests that must be refused, or disconnect before the response."""
         tricks = [*[self._ask] * 8, *[self._leave] * 7, self._abandon]
         while True:
             self.random.choice(tricks)()
             yield
 
     def _ask(self) -> None:
-        """Send what must be refused.
+        """Send a request that must be refused.
 
-        A refusal may overtake what is still being sent if it is large; the client's system then throws it away.
+        With a large body the refusal can arrive during the upload; the client's kernel then discards it.
         """
         some_file, damaged = self.random.choice(self._files).read_bytes(), bytearray(self._image)
         for _ in range(self.random.randrange(1, 30)):
@@ -141,7 +141,7 @@ class Hostile(Actor):
             self.ledger.note(outcome)
 
     def _leave(self) -> None:
-        """Speak by hand for 1 to 4 s, some of it a byte at a time, and leave whatever comes."""
+        """Send raw bytes for 1 to 4 s, partly one byte at a time, and disconnect regardless of the response."""
         image = self._image
         head = (
             f"POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
@@ -166,7 +166,7 @@ class Hostile(Actor):
         self.ledger.left()
 
     def _abandon(self) -> None:
-        """Give up a gRPC call while it runs."""
+        """Cancel a running gRPC call."""
         self.client.send(image_call("", "digits", self._image), seconds=self.random.uniform(0, 0.01))
         self.ledger.left()
 
@@ -178,9 +178,9 @@ def _post(name: str, content_type: str, body: bytes) -> Request:
 def speak(
     port: int, begin: bytes, rest: Iterable[bytes | int], goes_on: Callable[[], bool], reset: bool = False
 ) -> None:
-    """Send ``begin``; then, as long as it ``goes_on``, send each text of the rest, or read so many bytes; and leave.
+    """Send ``begin``; then, while it ``goes_on``, send each text of the rest or read that many bytes; then disconnect.
 
-    With ``reset`` it leaves at once, before the answer. A server that closes the connection ends it: nobody cares.
+    With ``reset`` it resets at once, before the response. A connection closed by the server ends it without an error.
     """
     with suppress(OSError), socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)

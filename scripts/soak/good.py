@@ -1,4 +1,4 @@
-"""Requests that must be answered, one for each way in; what they must answer is learnt before the first kill."""
+"""Requests that must succeed, one for each interface; the expected answers are recorded before the first kill."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ID, _NUMBER = re.compile(r'"id":"[^"]*"'), re.compile(r"-?\d+(?:\.\d+)?(?:[eE][
 
 
 def requests() -> list[Request]:
-    """Return the good requests; those that cost the model server much are few."""
+    """Return the good requests, with few that load the model server heavily."""
     seven, picture, found = (SAMPLES / "digit-7.png").read_bytes(), photo(320, 240), []
     pixels = np.asarray(Image.open(io.BytesIO(seven)).convert("RGB"), np.float32)[None] / np.float32(255)
     npy = io.BytesIO()
@@ -70,7 +70,7 @@ def requests() -> list[Request]:
 
 
 def image_call(name: str, model: str, image: bytes) -> Request:
-    """Return a call over gRPC with an image as it is."""
+    """Return a gRPC call with an encoded image."""
     return _call(name, model, "input_tensor", "BYTES", [1], bytes_contents=[image])
 
 
@@ -81,9 +81,9 @@ def _call(name: str, model: str, tensor: str, datatype: str, shape: list[int], *
 
 
 def learn(port: int, front: str) -> list[Request]:
-    """Send each good request to a server at rest and return all, each with a check against what it answered.
+    """Send each good request to an idle server; return all, each with a check against the recorded answer.
 
-    Raises RuntimeError when one is not answered with 200.
+    Raises RuntimeError if a request does not return 200.
     """
     client, known = Client(port, front, keep=True), []
     for request in requests():
@@ -111,9 +111,9 @@ def _same_as(first: bytes, request: Request) -> Check:
 
 
 def _content(body: bytes, request: Request) -> tuple[str, list[float]]:
-    """Return what is the same in every answer to a request: its text without numbers, and these, which are close.
+    """Return the constant parts of a request's answers: the text without numbers, and the numbers, which vary slightly.
 
-    Raises ValueError for what is no answer.
+    Raises ValueError for an invalid answer.
     """
     if request.path == INFER:
         answer = ModelInferResponse.FromString(body)

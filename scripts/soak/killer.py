@@ -1,4 +1,4 @@
-"""Kills one process after another, each kind as often, and measures how long it takes until all is well again."""
+"""Kills one process after another, all kinds equally often, and measures the recovery times."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
 
 
 class NotRecovered(Exception):
-    """A killed process was not replaced, or requests went on failing; the message says which."""
+    """A killed process was not replaced, or requests kept failing; the message says which."""
 
 
 class Killer:
@@ -52,7 +52,7 @@ class Killer:
             self._kill_one(kind)
 
     def _kinds(self) -> Iterator[str]:
-        """Every kind once, in random order, again and again: none comes so often that the supervisor gives up."""
+        """Yield all kinds in random order, repeatedly, so that no kind exceeds the supervisor's restart limit."""
         while self._all_kinds:
             yield from self._random.sample(self._all_kinds, len(self._all_kinds))
 
@@ -68,7 +68,7 @@ class Killer:
         say.progress(f"{kind} {victim.pid} killed with {number.name}: all well after {kill.back_after:.1f} s")
 
     def _in_a_load(self) -> psutil.Process | None:
-        """Wait for a load and return its worker; None when stopped."""
+        """Wait for a model load and return its worker; None when stopped."""
         assert self._server.temporary is not None, "a stack has a folder of its own"
         run_dir = next(self._server.temporary.glob("lightbox-*"))
         while not self.stop.wait(LOOK_SECONDS):
@@ -97,7 +97,7 @@ class Killer:
 
 
 def holder(lock: Path) -> int | None:
-    """Return the process that holds a lock, as the kernel lists them; None where it is given up."""
+    """Return the process that holds a lock, from the kernel's list; None if the lock is free."""
     with suppress(FileNotFoundError):
         inode = str(lock.stat().st_ino)
         rows = (line.split() for line in Path("/proc/locks").read_text().splitlines())

@@ -1,4 +1,4 @@
-"""The outcome of every request, and the time of every kill: together they show the lost requests."""
+"""Records the outcome of every request and the time of every kill, to find the lost requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ reuses one may meet its end."""
 
 @dataclass
 class Kill:
-    """One process killed between ``at`` and ``sent``; ``back_after`` is None until all was well again, in seconds."""
+    """One process killed between ``at`` and ``sent``; ``back_after`` is the recovery time in seconds, None before."""
 
     kind: str
     signal: str
@@ -30,7 +30,7 @@ class Kill:
 
 
 class Ledger:
-    """Takes notes from many threads."""
+    """A thread-safe record."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,7 +40,7 @@ class Ledger:
         self._good: list[tuple[float, bool]] = []
 
     def kill(self, kind: str, victim: psutil.Process, number: signal.Signals) -> Kill:
-        """Send a process a signal, and note the kill before."""
+        """Record the kill, then send the signal to the process."""
         kill = Kill(kind, number.name, time.monotonic())
         with self._lock:
             self.kills.append(kill)
@@ -49,7 +49,7 @@ class Ledger:
         return kill
 
     def note(self, outcome: Outcome) -> bool:
-        """Note a request that must be answered as it expects, or refused; tell whether it is answered so."""
+        """Record a request that must be answered as expected or refused; return whether it was answered as expected."""
         request, problem = outcome.request, f"status {outcome.status}: {outcome.body[:200]!r}"
         if outcome.status in request.expected:
             problem = request.check(outcome.body)
@@ -61,19 +61,19 @@ class Ledger:
         return not problem
 
     def left(self) -> None:
-        """Note a hostile client that waits for no answer."""
+        """Count a hostile client that does not wait for a response."""
         with self._lock:
             self.counts["requests"] += 1
             self.counts["left by their own client"] += 1
 
     def again(self, right: bool) -> None:
-        """Note what became of a request without an answer, sent once more over a new connection."""
+        """Record the outcome of an unanswered request, sent again over a new connection."""
         with self._lock:
             self.counts["sent again"] += 1
             self.counts["answered then"] += right
 
     def failing_since(self, moment: float) -> tuple[float, int]:
-        """Return when the last request after ``moment`` began that failed, and how many good ones were right since."""
+        """Return the start of the last failed request after ``moment``, and the number of good answers since."""
         with self._lock:
             later = [(started, right) for started, right in self._good[-5000:] if started >= moment]
         last = max((started for started, right in later if not right), default=moment)
@@ -81,7 +81,7 @@ class Ledger:
 
     def _count(self, outcome: Outcome, label: str, problem: str) -> None:
         self.counts["requests"] += 1
-        # The whole request was sent over a connection that the server had taken.
+        # The whole request was sent over a connection that the server had accepted.
         self.counts["accepted"] += outcome.fate not in (Fate.NOT_CONNECTED, Fate.UNSENT)
         if outcome.fate is Fate.ANSWERED and not problem:
             kind = label

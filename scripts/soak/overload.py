@@ -1,4 +1,4 @@
-"""More load than can be served: the rate and latency of answers, and the time to recover.
+"""Overload: the rate and latency of responses, and the recovery time.
 
 The phases are: at rest, at the peak, at twice the peak, afterwards, and beside slow clients.
 """
@@ -55,9 +55,9 @@ MOST_SLOWDOWN = 2.0
 
 @dataclass
 class Measured:
-    """Samples by phase, requests offered a second, seconds until it had recovered, memory during the overload.
+    """Samples by phase, requests offered per second, recovery seconds, and memory during the overload.
 
-    ``busy`` is how often the model server's own limit showed.
+    ``busy`` counts the refusals by the model server's own limit.
     """
 
     phases: dict[str, Sample] = field(default_factory=dict)
@@ -68,9 +68,9 @@ class Measured:
 
 
 def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, deadline: float) -> tuple[str, bool]:
-    """Serve, measure the peak, offer twice as much, see how it recovers; return the report, and whether all is kept.
+    """Measure the peak, offer twice as much, measure the recovery; return the report and whether all bounds were met.
 
-    ``deadline`` is that of a request in seconds. The peak, with a client for each thread of the workers, is measured
+    ``deadline`` is a request's timeout in seconds. The peak, with a client for each worker thread, is measured
     before and after: a machine's speed drifts in minutes.
     """
     settings = (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", MODEL), ("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", f"{deadline:g}"))
@@ -98,12 +98,12 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
 
 
 def rate(sample: Sample) -> float:
-    """Return the answers a second."""
+    """Return the responses per second."""
     return sample.answers / sample.seconds
 
 
 def _recovery(caller: Callable[[Load], Sample], rest: Sample) -> float:
-    """Return the seconds until the first round of requests began that are all answered as at rest."""
+    """Return the seconds until the start of the first round in which all requests are answered as at rest."""
     limit = RECOVERED_WITHIN * percentile(rest.latencies, 99)
     started, seconds, well = time.monotonic(), 0.0, False
     while not well and seconds < MOST_RECOVERY_SECONDS:
@@ -115,7 +115,7 @@ def _recovery(caller: Callable[[Load], Sample], rest: Sample) -> float:
 
 @contextmanager
 def _slow_clients(port: int) -> Iterator[None]:
-    """Have many clients, within the ``with`` block, that send headers or bodies a byte at a time, or hardly read."""
+    """Run many clients in the ``with`` block that send headers or bodies one byte at a time, or read slowly."""
     stop = threading.Event()
     post = "POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: {}\r\nContent-Length: {}\r\n"
     head = post.format("image/png", 1000).encode()
@@ -125,18 +125,18 @@ def _slow_clients(port: int) -> Iterator[None]:
         for begin, step in kinds * SLOW_EACH:
             pool.submit(speak, port, begin, repeat(step), lambda: not stop.wait(DRIP_SECONDS))
         try:
-            time.sleep(SLOW_SETTLE_SECONDS)  # slow connections are taken before anything is measured
+            time.sleep(SLOW_SETTLE_SECONDS)  # the server accepts the slow connections before the measurement
             yield
         finally:
             stop.set()
 
 
 def report(found: Measured, deadline: float) -> tuple[str, bool]:
-    """Return the report, and whether every bound is kept; ``deadline`` is that of a request in seconds."""
+    """Return the report and whether every bound was met; ``deadline`` is a request's timeout in seconds."""
     rest, loaded, slow = (found.phases[name] for name in (REST, LOADED, SLOW))
     share = rate(loaded) / mean(rate(found.phases[name]) for name in (BEFORE, AFTER))
     p99, unexpected = percentile(loaded.latencies, 99), loaded.errors - len(loaded.refused)
-    # The first is from before the load, the last from after it.
+    # The first sample precedes the load, the last follows it.
     sizes = [sum(by_role.values()) for by_role in found.memory[1:-1]]
     quarter = max(1, len(sizes) // 4)
     growth = median(sizes[-quarter:]) / median(sizes[:quarter])

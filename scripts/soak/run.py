@@ -1,4 +1,4 @@
-"""A run: a stack, its callers and a killer for some time; and the report in Markdown."""
+"""Runs a stack with callers and a killer for some time; reports in Markdown."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class Actor(ABC):
         """Send the next request, note its outcome, and yield, forever."""
 
     def send(self, request: Request) -> tuple[Outcome, bool]:
-        """Send a request and note it; return the outcome, and whether it is answered as the request expects."""
+        """Send a request and record it; return the outcome and whether the response is as expected."""
         outcome = self.client.send(request)
         return outcome, self.ledger.note(outcome)
 
     def send_twice(self, request: Request) -> None:
-        """Send a request, and once more where there is no answer."""
+        """Send a request, and again if there is no response."""
         if self.send(request)[0].fate is not Fate.ANSWERED:
             self.ledger.again(self.send(request)[1])
 
@@ -81,7 +81,7 @@ class Caller(Actor):
         self._known = known
 
     def acts(self) -> Iterator[None]:
-        """Draw and send, again and again."""
+        """Draw and send, repeatedly."""
         while True:
             self.send_twice(self.random.choice(self._known))
             yield
@@ -89,11 +89,11 @@ class Caller(Actor):
 
 @dataclass(frozen=True)
 class Traffic:
-    """Which stack is called, which kinds of its processes are killed, and who calls it.
+    """The stack of a run, its callers, and the kinds of processes to kill.
 
-    ``actors`` are made for a stack that serves and is at rest; that raises RuntimeError when it answers wrongly. They
-    wait ``think_seconds`` at most between two requests. The run goes on until the ledger counts at least ``least``.
-    Where nothing is killed, no process may end. Memory is looked at every ``look_seconds``.
+    ``actors`` makes the callers for an idle, serving stack, or raises RuntimeError if its answers are wrong. They
+    wait at most ``think_seconds`` between two requests. The run continues until the ledger counts at least ``least``.
+    Without kills, no process may end. Memory is sampled every ``look_seconds``.
     """
 
     stack: Stack
@@ -106,7 +106,7 @@ class Traffic:
 
 @dataclass
 class Result:
-    """What a run of some seconds gave; memory from before the load to after it. ``failures``: what went wrong."""
+    """The result of a run, with memory from before to after the load. ``failures`` lists the problems."""
 
     traffic: Traffic
     seconds: float
@@ -116,7 +116,7 @@ class Result:
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing was lost and all came back."""
+        """Whether no request was lost and all processes recovered."""
         return not (self.ledger.lost or self.failures)
 
 
@@ -137,7 +137,7 @@ def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0.0, kil
 
 
 def _load(server: Running, result: Result, pause: float, kills: int) -> None:
-    """Have the actors act and processes killed until all is seen; the soak's own errors end it and are failures."""
+    """Run the actors and the killer until all goals are met; the soak's own errors end the run as failures."""
     traffic, ledger, stop = result.traffic, result.ledger, threading.Event()
     actors = traffic.actors(server, ledger)
     killer = Killer(server, traffic.kinds, ledger, pause)
@@ -171,7 +171,7 @@ def _load(server: Running, result: Result, pause: float, kills: int) -> None:
                 if second % STATUS_SECONDS == 0:
                     say.progress(", ".join(f"{name} {ledger.counts[name]}" for name in COUNTS if ledger.counts[name]))
             killer.stop.set()
-            wait([killing])  # clients go on until the last kill is recovered from
+            wait([killing])  # clients continue until recovery from the last kill
         finally:
             killer.stop.set()
             stop.set()
@@ -206,7 +206,7 @@ def _recovery(kills: Sequence[Kill]) -> tuple[str, str, str]:
 
 
 def memory_table(noted: Sequence[Sizes]) -> list[str]:
-    """Return the lines of a table of the memory of each role, each with its own highest, and of all together."""
+    """Return the lines of a memory table: each role with its own peak, and the total."""
     found = {role: [sizes.get(role, 0) for sizes in noted] for role in noted[0]}
     found["all together"] = [sum(sizes.values()) for sizes in noted]
     text_ = [

@@ -1,4 +1,4 @@
-"""What a soak serves: the models, the model server, and the kinds of process of the stack."""
+"""The models, model servers and process kinds of a soak's stack."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ OTHER = "other"
 
 @contextmanager
 def model_servers(folder: Path) -> Iterator[tuple[Settings, Settings]]:
-    """Give the model server of fixed models, and of those that come and go.
+    """Yield the model server of fixed models and that of changing models.
 
-    Both are the real one, on PATH, where LIGHTBOX_MODEL_SERVER names it. Else the first is the embedded server, and the
-    second is the embedded server in the real one's place, which blocks where that blocks. Raises NoServer.
+    Both are the real one on PATH if LIGHTBOX_MODEL_SERVER names it. Otherwise the first is the embedded server, and the
+    second is the embedded server emulating the real one, including its blocking. Raises NoServer.
     """
     is_real = os.environ.get(VARIABLE) == NAME
     with program("binary" if is_real else "embedded", "", folder) as path:
@@ -58,7 +58,7 @@ def model_servers(folder: Path) -> Iterator[tuple[Settings, Settings]]:
 
 
 def by_kind(supervisor: int) -> dict[str, list[psutil.Process]]:
-    """Return the living processes of a stack by kind, the supervisor among them."""
+    """Return the living processes of a stack by kind, including the supervisor."""
     found: dict[str, list[psutil.Process]] = {kind: [] for kind in ("supervisor", *KINDS, OTHER)}
     for role, process in family(supervisor):
         with suppress(psutil.NoSuchProcess):
@@ -86,9 +86,9 @@ def _kind(role: str, process: psutil.Process, supervisor: int) -> str:
 
 
 def make_models(samples: Path, folder: Path = BUILD) -> tuple[Path, Path]:
-    """Return the folder of models that stay, and that of models which come and go, both in ``folder``.
+    """Return the folder of fixed models and that of changing models, both in ``folder``.
 
-    They are made in a process that ends: this one has clients, and stays small and quick without TensorFlow.
+    A separate process makes them, so that this one, which runs the clients, does not import TensorFlow.
     """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
         fixed = apart.submit(_fixed, samples, folder / "soak_models").result()
@@ -98,7 +98,7 @@ def make_models(samples: Path, folder: Path = BUILD) -> tuple[Path, Path]:
 def _fixed(samples: Path, root: Path) -> Path:
     """Link to the sample models, and make two that take rows of four numbers.
 
-    ``rows`` answers their sum, ``large`` many numbers.
+    ``rows`` returns their sum, ``large`` many numbers.
     """
     for name in SAMPLES:
         link(root / name, (samples / name).absolute())
@@ -115,7 +115,7 @@ def _sum(numbers: int, x: Any) -> dict[str, Any]:
 
 
 def _changing(samples: Path, rows: Path, root: Path) -> Path:
-    """Make ``rows`` in two versions, an archive of it, a model whose variables cannot be read; nothing else stays."""
+    """Make two versions of ``rows``, an archive of it, and a model with unreadable variables; remove all else."""
     shutil.rmtree(root, ignore_errors=True)
     for version in VERSIONS:
         shutil.copytree(rows / "1", root / FOLDER / str(version))

@@ -1,7 +1,7 @@
-"""Requests that are dear for what they weigh, from as many clients as are let in: a container of 1 GiB must hold them.
+"""Memory-heavy requests from the maximum number of clients: they must fit into a container of 1 GiB.
 
-No limit is set on the processes, so that what they would need is seen: the proportional set sizes (PSS, which counts a
-shared page once) of all of them together are compared with 1 GiB, several times a second.
+The processes run without a limit, so that the full demand is visible: the proportional set sizes (PSS, which counts a
+shared page once) of all processes together are compared with 1 GiB, several times per second.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ UNITS = {
 
 
 def weigh(models: Path, folder: Path, seconds: float) -> Result:
-    """Serve, send the worst there is for some time, and stop."""
+    """Serve, send the heaviest requests for some time, and stop."""
     settings = (
         ("LIGHTBOX_MODEL_SERVER", "embedded"),
         ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "rows"),
         ("LIGHTBOX_REQUEST_MEMORY_MB", str(REQUEST_MEMORY_MB)),
     )
-    # The model of rows alone: the rest of the container is what the sidecar needs.
+    # Only the model of rows: the rest of the container's memory is for the sidecar.
     link(folder / "models" / "rows", (models / "rows").absolute())
     stack = Stack("dear requests", folder / "models", settings)
     traffic = Traffic(stack, (), _clients, think_seconds=0.0, look_seconds=LOOK_SECONDS)
@@ -56,7 +56,7 @@ def _clients(server: Running, ledger: Ledger) -> list[Actor]:
 
 
 def bodies() -> list[Request]:
-    """Return a request of each kind of small values, plain and packed."""
+    """Return a request of each kind of small values, plain and compressed."""
     found: list[Request] = []
     for name, (path, content_type, head, unit, tail) in UNITS.items():
         headers = {"Content-Type": content_type}

@@ -1,6 +1,6 @@
-"""Who measures: how loads are driven, whatever the protocol, and what a run gives.
+"""The measuring clients: drive a load over any protocol and collect samples.
 
-Each variant's client runs in a process of its own, so that it never waits for another's lock.
+Each variant's client runs in its own process, so that clients do not share an interpreter lock.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _context.set_forkserver_preload(["benchmark.clients.http", "boto3", "grpc.aio", 
 class Load:
     """How requests are sent.
 
-    Closed loop (``rate`` is None): ``clients`` send one request after another, ``requests`` in all, and none after
-    ``most_seconds``. With ``waves`` all clients start together, and a latency is that of a wave, from its start to its
-    last answer. Open loop: ``rate`` requests start each second whatever the server does, and a latency counts from the
-    moment at which its request was to start.
+    Closed loop (``rate`` is None): ``clients`` send one request after another, ``requests`` in total, and stop after
+    ``most_seconds``. With ``waves`` all clients start together, and a latency covers a wave, from its start to its
+    last answer. Open loop: ``rate`` requests start each second regardless of the server, and a latency counts from the
+    scheduled start of its request.
     """
 
     requests: int
@@ -43,9 +43,9 @@ class Load:
 
 @dataclass
 class Sample:
-    """What one run of a load gave. Times are in seconds, stages in milliseconds as Server-Timing has them.
+    """The result of one run of a load. Times are in seconds, stages in milliseconds as in Server-Timing.
 
-    ``refused`` holds how long each answer 503 took, which counts among the errors too. Bytes are those of bodies.
+    ``refused`` holds the latency of each 503 response; these also count as errors. Bytes are body bytes.
     """
 
     latencies: list[float] = field(default_factory=list)
@@ -60,24 +60,24 @@ class Sample:
     cpu_seconds: float = 0.0
 
     def note(self, sent: int, received: int, server_timing: str = "") -> None:
-        """Note the bytes of one exchange, and the stages that its answer tells of."""
+        """Record the bytes of one exchange and the stages in its response."""
         self.bytes_sent += sent
         self.bytes_received += received
         for name, milliseconds in read_server_timing(server_timing).items():
             self.stages.setdefault(name, []).append(milliseconds)
 
     def fail(self, reason: str) -> None:
-        """Note an answer that is none."""
+        """Record a failed request."""
         self.errors += 1
         self.first_error = self.first_error or " ".join(reason.split())[:300]
 
 
 class Failed(Exception):
-    """An answer is none; the message has its status and its first words."""
+    """A request failed; the message has the status and the start of the body."""
 
 
 class Refused(Failed):
-    """The server had no room: an answer 503."""
+    """The server was overloaded: a 503 response."""
 
 
 Call = Callable[[Sample], Awaitable[None]]
@@ -85,7 +85,7 @@ Call = Callable[[Sample], Awaitable[None]]
 
 
 class Client(Protocol):
-    """What to send; small enough to travel to another process, comparable, without open connections."""
+    """The requests to send: picklable, comparable, without open connections."""
 
     def connected(self, address: Address) -> AbstractAsyncContextManager[Call]:
         """Connect to a server for one run."""
@@ -93,7 +93,7 @@ class Client(Protocol):
 
 
 def run(client: Client, address: Address, load: Load) -> Sample:
-    """Put a load on a server, and return when all of it is answered."""
+    """Put a load on a server and return when all requests are answered."""
 
     async def connect_and_drive() -> Sample:
         async with client.connected(address) as call:
@@ -104,13 +104,13 @@ def run(client: Client, address: Address, load: Load) -> Sample:
 
 @contextmanager
 def client_process(client: Client, address: Address) -> Iterator[Callable[[Load], Sample]]:
-    """Give what runs a load in a process of its own, and raises what the client raises, or BrokenProcessPool."""
+    """Give a function that runs a load in its own process and raises the client's errors or BrokenProcessPool."""
     with ProcessPoolExecutor(1, _context) as process:
         yield lambda load: process.submit(run, client, address, load).result()
 
 
 async def drive(call: Call, load: Load) -> Sample:
-    """Make calls as a load has them, and measure."""
+    """Make the calls of a load and measure them."""
     sample, cpu, began = Sample(), time.process_time(), time.perf_counter()
     if load.waves:
         for _ in range(max(1, load.requests // load.clients)):
@@ -153,7 +153,7 @@ async def _open_loop(call: Call, load: Load, rate: float, sample: Sample) -> Non
 async def _timed(call: Call, sample: Sample, started: float, latency: bool = True) -> None:
     try:
         await call(sample)
-    except Exception as error:  # whatever a client library raises is one failed request
+    except Exception as error:  # any exception of a client library is one failed request
         if isinstance(error, Refused):
             sample.refused.append(time.perf_counter() - started)
         sample.fail(str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}")

@@ -14,7 +14,7 @@ from lightbox.client.boto import runtime_client
 
 @dataclass(frozen=True)
 class Boto3Client:
-    """Invokes an endpoint: the account's ``endpoint`` where that is given, else one at ``url`` or the run's address."""
+    """Invokes an endpoint: the account's ``endpoint`` if given, else the one at ``url`` or the run's address."""
 
     body: bytes = field(repr=False)
     content_type: str
@@ -25,7 +25,7 @@ class Boto3Client:
 
     @asynccontextmanager
     async def connected(self, address: Address) -> AsyncIterator[Call]:
-        """Make a client of boto3, which waits for its answers: loads of one client alone can use it."""
+        """Make a boto3 client. It is synchronous: only loads with one client can use it."""
         boto3 = self._runtime(address.url)
 
         async def call(sample: Sample) -> None:

@@ -1,7 +1,7 @@
-"""HTTP/1.1 by asyncio and httptools: one body, posted again and again.
+"""HTTP/1.1 client on asyncio and httptools: posts one body repeatedly.
 
-The client shares the cores with what it measures. This one takes half of the processor time of aiohttp, by which eight
-clients got 7 % fewer answers than by h2load on two cores (``make other-clients``).
+The client shares the cores with the server. This one uses half the CPU time of aiohttp; with aiohttp, eight
+clients got 7 % fewer responses than with h2load on two cores (``make other-clients``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SESSION, NEW_SESSION = "X-Amzn-SageMaker-Session-Id", "X-Amzn-SageMaker-New-Sess
 class HttpClient:
     """POSTs one body to one path.
 
-    With ``kept`` the body is sent once, into a new session of SageMaker's, and requests without a body ask about it.
+    With ``kept`` the body is sent once, into a new SageMaker session; later requests of the session have no body.
     """
 
     body: bytes = field(repr=False)
@@ -35,7 +35,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def connected(self, address: Address) -> AsyncIterator[Call]:
-        """Connect as often as there are requests in progress. Raises Failed when no session is opened."""
+        """Open one connection per concurrent request. Raises Failed when no session is opened."""
         connections = _Connections(address)
         try:
             client = await self._about_kept(connections) if self.kept else self
@@ -69,14 +69,14 @@ class HttpClient:
 
 
 class _Connections:
-    """Kept-alive connections to an address: one that is free, or a new one."""
+    """A pool of kept-alive connections to an address."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self._free: list[_Connection] = []
 
     async def exchange(self, request: bytes) -> _Answer:
-        """Send a request and return its answer; raise OSError, TimeoutError or httptools' HttpParserError."""
+        """Send a request and return its response; raise OSError, TimeoutError or httptools' HttpParserError."""
         connection = self._free.pop() if self._free else None
         if connection is None or connection.is_closed:
             loop = asyncio.get_running_loop()
@@ -91,13 +91,13 @@ class _Connections:
         return answer
 
     def close(self) -> None:
-        """Close the connections that are free."""
+        """Close the idle connections."""
         for connection in self._free:
             connection.close()
 
 
 class _Answer:
-    """An answer as httptools reads it; ``done`` has a result when it is whole."""
+    """A response parsed by httptools; ``done`` has a result when it is complete."""
 
     def __init__(self) -> None:
         self.body = bytearray()
@@ -107,7 +107,7 @@ class _Answer:
         self.parser = httptools.HttpResponseParser(self)
 
     def header(self, name: str) -> str:
-        """Return a header by its name in lower case, "" where there is none."""
+        """Return a header by its lower-case name, "" if absent."""
         return self._headers.get(name.encode(), b"").decode("latin-1")
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -122,7 +122,7 @@ class _Answer:
 
 
 class _Connection(asyncio.Protocol):
-    """A connection with one request in progress at most."""
+    """A connection with at most one request in progress."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None

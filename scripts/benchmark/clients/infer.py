@@ -27,7 +27,7 @@ class InferClient:
 
     @asynccontextmanager
     async def connected(self, address: Address) -> AsyncIterator[Call]:
-        """Open a channel to the stack's gRPC front; each message is made and serialized anew, as a caller's is."""
+        """Open a channel to the stack's gRPC front; each call builds and serializes a new message."""
         import grpc
 
         from lightbox.features.open_inference import grpc_messages
@@ -52,7 +52,7 @@ class InferClient:
             yield call
 
     def over_rest(self) -> HttpClient:
-        """Return a client that posts the same input behind its JSON, and wants the answer so too."""
+        """Return a client that posts the same input with the binary extension and requests binary output."""
         parameters = {"binary_data_size": len(self.data)}
         tensor = {"name": self.input_name, "datatype": self.datatype, "shape": self.shape, "parameters": parameters}
         text = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()

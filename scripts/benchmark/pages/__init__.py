@@ -1,4 +1,4 @@
-"""The results as pages: python -m benchmark.pages RESULTS.json FOLDER writes them anew from a run's document."""
+"""Writes the results as pages; python -m benchmark.pages RESULTS.json FOLDER rewrites them from a run's document."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ same work in one thread without a server.
 
 
 def write(document: Document, folder: Path) -> None:
-    """Write README.md, a page for each scenario that was run, and a picture beside each."""
+    """Write README.md, a page for each scenario in the run, and a picture beside each."""
     drawn = plots.draw(document, folder / "plots")
     for result in document["scenarios"]:
         (folder / f"{result['key']}.md").write_text(_page(document, result, result["key"] in drawn))
@@ -37,7 +37,7 @@ def write(document: Document, folder: Path) -> None:
 
 
 def sentences(document: Document, page: str) -> list[str]:
-    """Return what a reader of a page came for, the greatest loss first; fewer where the run lacks figures."""
+    """Return the headline sentences of a page, the greatest loss first; a sentence without figures is left out."""
     found = []
     for ratio in SENTENCES[page]:
         if value := ratio.value(document):
@@ -78,13 +78,13 @@ def _load(experiment: Mapping[str, Any]) -> str:
 
 
 def _stolen(result: Mapping[str, Any]) -> str:
-    """Return a sentence for a machine that was not there alone: its latencies jump, and only ratios can be quoted."""
+    """Return a warning for a machine with steal time: latencies are noisy, and only ratios can be quoted."""
     share = result.get("stolen", 0)
     return f" A hypervisor gave {share:.0%} of the processor time wanted meanwhile to others." if share >= 0.01 else ""
 
 
 def measured_with(document: Mapping[str, Any]) -> str:
-    """Return when and where the figures were measured, of which commit, and with which model server."""
+    """Return the date, machine, commit and model server of the measurement."""
     machine, versions = document["machine"], document["versions"]
     embedded = versions.get("model server") == "embedded"
     server = "embedded model server" if embedded else "tensorflow_model_server"

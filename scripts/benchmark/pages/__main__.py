@@ -1,4 +1,4 @@
-"""Writes the pages anew from a run's document: python -m benchmark.pages RESULTS.json FOLDER."""
+"""Rewrites the pages from a run's document: python -m benchmark.pages RESULTS.json FOLDER."""
 
 from __future__ import annotations
 

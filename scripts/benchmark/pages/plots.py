@@ -1,4 +1,4 @@
-"""The pictures: bars of stages or of processor time, and lines along a sweep."""
+"""Draws the pictures: bars of stages or of CPU time, and lines along a sweep."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Variants = Sequence[Mapping[str, Any]]
 
 
 def draw(document: Document, folder: Path) -> frozenset[str]:
-    """Draw one picture for each scenario that the document has, as SVG; return the scenarios' keys."""
+    """Draw an SVG picture for each scenario in the document; return the scenarios' keys."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = set()
     for key, (experiment, picture) in PICTURES.items():
         if points := results.experiments(document, key, experiment):
-            # The same results give the same file, so that a page that is written anew shows no difference.
+            # The same results give the same file, so that a rewritten page shows no difference.
             with mpl.rc_context({"svg.hashsalt": "lightbox"}):
                 picture(points).savefig(folder / f"{key}.svg", metadata={"Date": None})
             drawn.add(key)
@@ -34,18 +34,18 @@ def draw(document: Document, folder: Path) -> frozenset[str]:
 
 
 def stage_bars(variants: Variants, title: str, note: str = "") -> Figure:
-    """Stack the median stages of each variant; what lies between them and the caller's p50 is grey."""
+    """Stack the median stages of each variant; the rest of the caller's p50 is grey."""
     parts = []
     for variant in variants:
         stages = {name: value for name, value in variant["stages"].items() if name != "total"}
-        # Medians of stages may add up to more than the median of the whole.
+        # The medians of the stages can add up to more than the median of the request.
         parts.append(stages | {OUTSIDE: max(0.0, variant["p50"] - sum(stages.values()))})
     ends = [number(variant["p50"], "ms") for variant in variants]
     return _bars([variant["name"] for variant in variants], parts, ends, f"{title}: where the time goes\n{note}")
 
 
 def cpu_bars(variants: Variants, title: str) -> Figure:
-    """Stack the processor time of a request by process."""
+    """Stack the CPU time of a request by process."""
     parts = [variant["cpu_ms"] for variant in variants]
     ends = [number(sum(part.values()), "ms") for part in parts]
     return _bars([variant["name"] for variant in variants], parts, ends, f"{title}: processor time of an image")
@@ -73,7 +73,7 @@ def _bars(names: Sequence[str], parts: Sequence[Mapping[str, float]], ends: Sequ
 
 
 def _joined(parts: Mapping[str, float], least: float) -> dict[str, float]:
-    """Return a bar's parts with those under ``least`` as one."""
+    """Return a bar's parts, with those under ``least`` joined into one."""
     large = {name: width for name, width in parts.items() if width >= least or name == OUTSIDE}
     return large | {OTHERS: sum(parts.values()) - sum(large.values())}
 

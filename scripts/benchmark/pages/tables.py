@@ -1,4 +1,4 @@
-"""The one table of figures: a row for each variant, and the columns for which the rows have figures."""
+"""The table of figures: a row for each variant; columns without figures are left out."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SAME_IS_HIDDEN = ("sent", "memory")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str = "lr") -> list[str]:
-    """Return the lines of a table and an empty one; every column but the first is aligned to the right."""
+    """Return the lines of a table and a blank line; all columns but the first are right-aligned."""
     return [*tables.table(header, rows, alignment), ""]
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """Return a figure with three significant digits, and a dash where there is none."""
+    """Return a figure with three significant digits, or a dash if it is missing."""
     if value is None:
         return NONE
     digits = next((digits for limit, digits in ((1000, -1), (100, 0), (10, 1)) if abs(value) >= limit), 2)
@@ -43,14 +43,14 @@ def size(count: float | None) -> str:
 
 
 def cpu_ms(variant: Described) -> float | None:
-    """Return the processor time of a request in all processes of the server."""
+    """Return the CPU time of a request in all processes of the server."""
     return sum(variant["cpu_ms"].values()) or None
 
 
 def variants(experiments: Sequence[Described], servers: Sequence[Described], axis: str = "") -> list[str]:
-    """Return the table of some experiments; with an axis, each row begins with its experiment's place on it.
+    """Return the table of some experiments; with an axis, each row begins with its experiment's position on it.
 
-    ``servers`` are those of the run: a row shows its server's memory (PSS).
+    ``servers`` are the servers of the run: a row shows its server's memory (PSS).
     """
     memory = {server["name"]: sum(server["pss"].values()) for server in servers if "pss" in server}
     rows = []
@@ -69,7 +69,7 @@ def variants(experiments: Sequence[Described], servers: Sequence[Described], axi
 
 
 def _cells(variant: Described, bound: float | None) -> dict[str, str]:
-    """Return a row's cells by column; ``bound`` is the bound's processor time in milliseconds."""
+    """Return a row's cells by column; ``bound`` is the bound's CPU time in milliseconds."""
     cpu = cpu_ms(variant)
     figures = {
         "p50 ms": variant.get("p50"),

@@ -1,4 +1,4 @@
-"""What the pages say beside their figures: a change of words needs no run."""
+"""The text of the pages; a change of text needs no new run."""
 
 from __future__ import annotations
 

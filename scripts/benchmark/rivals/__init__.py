@@ -1,1 +1,1 @@
-"""Servers that Lightbox is measured against. They run in .venv-bench, which has neither TensorFlow nor Lightbox."""
+"""The servers compared with Lightbox. They run in .venv-bench, without TensorFlow and Lightbox."""

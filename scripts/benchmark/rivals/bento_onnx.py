@@ -1,7 +1,7 @@
 """BentoML with ONNX Runtime: bento_onnx.py PORT NETWORK WORKERS
 
-The image is the body as it is, the leanest input that BentoML has, and nothing is logged or counted. Pillow decodes and
-resizes, in worker processes that share the cores, as LitServe's do.
+The image is the raw body, the cheapest input of BentoML; logging and metrics are off. Pillow decodes and
+resizes in worker processes that share the cores, as in LitServe.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Classifier:
 
     @bentoml.api(route="/predict")
     def predict(self, image: Image.Image, /) -> np.ndarray:
-        """Prepare the image, which the graph scales, and run the network."""
+        """Decode and resize the image and run the network; the graph scales the pixels."""
         return network.probabilities(self._session, image)
 
 

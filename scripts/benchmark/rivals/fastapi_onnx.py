@@ -1,8 +1,8 @@
-"""FastAPI with ONNX Runtime, as the model-serving study runs it: fastapi_onnx.py PORT NETWORK WORKERS
+"""FastAPI with ONNX Runtime, as in the model-serving study: fastapi_onnx.py PORT NETWORK WORKERS
 
-One session with one thread in each uvicorn worker; the handler is a coroutine that decodes with Pillow. A NETWORK that
-ends with ``_resize`` resizes in the graph, as in the study; for the others Pillow does. `/predict/` takes base64 in
-JSON, as in the study; `/binary/` the same image as it is.
+Each uvicorn worker has one session with one thread; the handler is a coroutine that decodes with Pillow. A NETWORK that
+ends with ``_resize`` resizes in the graph, as in the study; otherwise Pillow resizes. `/predict/` takes base64 in
+JSON, as in the study; `/binary/` takes the raw image.
 """
 
 import base64
@@ -27,7 +27,7 @@ class Payload(BaseModel):
 
 
 def application() -> FastAPI:
-    """Return the app; each worker makes its own."""
+    """Return the app of a worker."""
     app = FastAPI()
     name = os.environ[NETWORK]
     session = network.session(name, threads=1)

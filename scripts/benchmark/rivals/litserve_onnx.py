@@ -1,6 +1,6 @@
 """LitServe with ONNX Runtime: litserve_onnx.py PORT NETWORK WORKERS
 
-The image comes as the file of a form, LitServe's way to take bytes that are no JSON. Decoding and resizing with
+The image is the file of a multipart form, LitServe's way to take binary data. Decoding and resizing with
 Pillow and the network itself run in LitServe's inference workers, which share the cores: each session has as many
 threads as its share.
 """
@@ -29,15 +29,15 @@ class Classifier(litserve.LitAPI):
         self._session = network.session(self._name, self._threads)
 
     def decode_request(self, request: Request) -> bytes:
-        """Take the form's file as it is."""
+        """Return the form's file unchanged."""
         return request["image"].file.read()
 
     def predict(self, body: bytes) -> np.ndarray:
-        """Prepare the image, which the graph scales, and run the network."""
+        """Decode and resize the image and run the network; the graph scales the pixels."""
         return network.probabilities(self._session, Image.open(io.BytesIO(body)))
 
     def encode_response(self, probabilities: np.ndarray) -> dict[str, list[list[float]]]:
-        """Answer as TensorFlow Serving does."""
+        """Return the response in TensorFlow Serving's format."""
         return {"predictions": probabilities.tolist()}
 
 

@@ -1,4 +1,4 @@
-"""What the other servers have in common: a session of ONNX Runtime for a network, and how an image gets into it."""
+"""Shared code of the other servers: an ONNX Runtime session for a network, and its preprocessing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIDE = 224
 
 
 def session(name: str, threads: int) -> onnxruntime.InferenceSession:
-    """Return a session of a network written by benchmark/networks.py, with this many intra-op threads."""
+    """Return a session for a network of benchmark/networks.py, with this many intra-op threads."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -22,12 +22,12 @@ def session(name: str, threads: int) -> onnxruntime.InferenceSession:
 
 
 def threads_of(workers: int) -> int:
-    """Return the threads of each of this many workers, which share the cores."""
+    """Return the number of threads for each of this many workers, which share the cores."""
     return max(1, len(os.sched_getaffinity(0)) // workers)
 
 
 def probabilities(network: onnxruntime.InferenceSession, image: Image.Image, resize: bool = True) -> np.ndarray:
-    """Return the probabilities of an image, float32 [1, 1000]; without ``resize`` the network's graph does that."""
+    """Return the probabilities of an image, float32 [1, 1000]; without ``resize`` the graph resizes."""
     image = image.convert("RGB")
     pixels = np.asarray(image.resize((SIDE, SIDE))) if resize else np.asarray(image, np.float32)
     found: np.ndarray = network.run(None, {"pixels": pixels[None]})[0]

@@ -1,4 +1,4 @@
-"""What is compared. Each module declares one scenario; this is the list of them, in the order of the pages."""
+"""The scenarios. Each module declares one; this list has the order of the pages."""
 
 from __future__ import annotations
 

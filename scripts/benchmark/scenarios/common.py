@@ -1,4 +1,4 @@
-"""Stacks and requests that several scenarios have: Lightbox by engine and precision, and the servers beside it."""
+"""Stacks and requests shared by scenarios: Lightbox by engine and precision, and the other servers."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ BOUNDARY = "lightbox-benchmark"
 
 
 def lightbox(**settings: str) -> Stack:
-    """Return the stack that most scenarios measure: classifier and detector, by default with default settings."""
+    """Return the stack of most scenarios: classifier and detector, by default with default settings."""
     return Stack("Lightbox", models.classifiers_and_detector(), (DEFAULT_MODEL, *settings.items()))
 
 
 def attributes(model: str, transport: str | None = None) -> str:
-    """Return custom attributes that choose model and wire, by default the wire that the server has as its default."""
+    """Return custom attributes that choose model and wire, by default the server's default wire."""
     return f"tfs-model-name={model}" + (f",tfs-transport={transport}" if transport else "")
 
 
@@ -56,7 +56,7 @@ def post_image(model: str, transport: str | None = None, body: bytes | None = No
 
 
 def stack(name: str, settings: dict[str, str], model: str = MODEL) -> Stack:
-    """Return a stack that serves a model alone with two workers, so that its memory can be quoted."""
+    """Return a stack that serves one model with two workers, so that its memory can be quoted."""
     common_settings = {
         "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": model,
         "SAGEMAKER_GUNICORN_WORKERS": WORKERS,
@@ -68,7 +68,7 @@ def stack(name: str, settings: dict[str, str], model: str = MODEL) -> Stack:
 
 
 def variants(model: str = MODEL) -> list[Variant]:
-    """Return a row for each engine, and one for INT8, which a detector does not have."""
+    """Return a variant for each engine and, except for a detector, one for INT8."""
     rows = EQUAL_ANSWERS | {INT8: OTHER_ANSWERS[INT8]}
     if model == "efficientdet_d1":
         del rows[INT8]
@@ -76,7 +76,7 @@ def variants(model: str = MODEL) -> list[Variant]:
 
 
 def rival(name: str, network: str, image: bytes | None = None, workers: str = WORKERS) -> Variant:
-    """Return one of ``RIVALS`` with a network, which gets the image in the way that suits it best."""
+    """Return one of ``RIVALS`` with a network; the client uses that server's fastest input format."""
     body = image or photos.photo()
     shown = name if workers == WORKERS else f"{name}, {workers} worker"
     server = Rival(f"{shown}, {network}", RIVALS[name], (network, workers), HEALTH[name])
@@ -89,7 +89,7 @@ def rival(name: str, network: str, image: bytes | None = None, workers: str = WO
 
 
 def post_form(image: bytes) -> HttpClient:
-    """Return a client that posts an image as the file of a form, LitServe's way."""
+    """Return a client that posts an image as a form file, as LitServe requires."""
     head = 'Content-Disposition: form-data; name="image"; filename="photo.jpg"\r\nContent-Type: image/jpeg'
     body = f"--{BOUNDARY}\r\n{head}\r\n\r\n".encode() + image + f"\r\n--{BOUNDARY}--\r\n".encode()
     return HttpClient(body, f"multipart/form-data; boundary={BOUNDARY}", "/predict")

@@ -1,4 +1,4 @@
-"""Load: many clients at once, beside FastAPI, LitServe and BentoML with ONNX Runtime and the same networks."""
+"""Load: many concurrent clients, against FastAPI, LitServe and BentoML with ONNX Runtime and the same networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""REST or gRPC inside: the study of AWS's TensorFlow Serving container, with the same image and outputs for all."""
+"""REST or gRPC to the model server: repeats the study of AWS's TensorFlow Serving container."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scenario(scale: Scale) -> Scenario:
         minutes=scale.pick(0.4, 4.5),
         experiments=(
             _experiment("classification", scale, Load(scale.pick(6, 10)), scale.pick(2, 10)),
-            # A quick run leaves out detection: by the sample's handlers and over REST it takes seconds a call.
+            # A quick run omits detection: with the sample's handlers or over REST it takes seconds per call.
             *scale.pick((), (_experiment("detection", scale, Load(6, most_seconds=6), 5),)),
         ),
     )
@@ -58,7 +58,7 @@ def _sample(wire: Literal["rest", "grpc"], scale: Scale) -> Stack:
     settings = {
         "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2",
         "PREDICT_USING_GRPC": "true" if wire == "grpc" else "false",
-        # One client needs one worker, and each of them imports TensorFlow.
+        # One client needs one worker, and each worker imports TensorFlow.
         **scale.pick({"SAGEMAKER_GUNICORN_WORKERS": "1"}, {}),
     }
     kinds = scale.pick(("classification",), tuple(KINDS))

@@ -1,4 +1,4 @@
-"""Scale: where cost grows, and how."""
+"""Scale: how CPU time and memory grow with size and number."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _side(side: int, scale: Scale) -> Experiment:
 
 
 def _batch(count: int, scale: Scale) -> Experiment:
-    """One body of raw pixels for ``count`` images: what costs is the batch, not its decoding."""
+    """One body of raw pixels for ``count`` images, so that the batch dominates, not decoding."""
     body = photos.pixels_npy(count, 224)
     variants = []
     for wire, name in WIRES.items():

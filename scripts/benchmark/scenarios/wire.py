@@ -1,4 +1,4 @@
-"""What to send, and what to put on the wire inside: the encoded image, raw pixels, or the prepared tensor."""
+"""Input formats and internal wires: the encoded image, raw pixels, or the prepared tensor."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A handler in the manner of AWS's sample, which chooses its wire by PREDICT_USING_GRPC.
+"""A handler after AWS's sample; PREDICT_USING_GRPC selects its wire.
 
 Over REST the tensor goes as nested lists in a JSON body; over gRPC TensorFlow's make_tensor_proto packs it, and
-every call opens a channel. Both return what a caller of the model uses.
+every call opens a channel. Both return the outputs that a caller uses.
 """
 
 import io
@@ -35,7 +35,7 @@ def handler(data: Any, context: Any) -> tuple[str | bytes, str]:
 
 
 def over_rest(tensor: Any, context: Any) -> str | bytes:
-    """POST the tensor; of several outputs keep those that the caller uses."""
+    """POST the tensor; keep only the outputs that the caller uses."""
     body = json.dumps({"signature_name": "serving_default", "instances": tensor.tolist()})
     response = requests.post(context.rest_uri, data=body)  # noqa: S113 - the sample sets no timeout
     response.raise_for_status()
@@ -47,7 +47,7 @@ def over_rest(tensor: Any, context: Any) -> str | bytes:
 
 
 def over_grpc(tensor: Any, context: Any) -> str:
-    """Call Predict over a channel of its own."""
+    """Call Predict over a new channel."""
     options = [("grpc.max_send_message_length", MESSAGE_BYTES), ("grpc.max_receive_message_length", MESSAGE_BYTES)]
     channel = grpc.insecure_channel(f"localhost:{context.grpc_port}", options=options)
     stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
