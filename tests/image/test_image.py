@@ -1,6 +1,6 @@
-"""The image of the unchanged Dockerfile, built here and run in each of the ways that it is meant for.
+"""The image of the unchanged Dockerfile, built here and run in each supported way.
 
-Where an engine with the base images is at hand it is used; root on Debian gets one for the length of the tests.
+It uses an existing engine that has the base images; otherwise root on Debian gets a private engine for the tests.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ AS_SAGEMAKER = {
     "SAGEMAKER_BIND_TO_PORT": str(SAGEMAKER),
     "SAGEMAKER_SAFE_PORT_RANGE": "{}-{}".format(*SAGEMAKERS_RANGE),
     "SAGEMAKER_GUNICORN_WORKERS": "1",
-    # What the SageMaker Python SDK adds, and nothing here reads.
+    # The SageMaker Python SDK adds these; Lightbox does not read them.
     "SAGEMAKER_CONTAINER_LOG_LEVEL": "20",
     "SAGEMAKER_PROGRAM": "inference.py",
     "SAGEMAKER_REGION": "eu-central-1",
@@ -71,7 +71,7 @@ AS_SAGEMAKER = {
 }
 AS_SAGEMAKERS_SDK = {
     "SAGEMAKER_BIND_TO_PORT": str(REST),
-    # What local mode sets by itself.
+    # Local mode sets these itself.
     "LOCAL_PYTHON": platform.python_version(),
     "SAGEMAKER_PROGRAM": "inference.py",
     "SAGEMAKER_SERVE_SECRET_KEY": "of-this-run",
@@ -107,7 +107,7 @@ def test_every_image_holds_what_is_declared_serves_and_stops(
     command = [sys.executable, "-m", "lightbox.engines", "--write", *map(str, models.glob("*/1"))]
     subprocess.run(command, check=True)
     log = check(engine, tag, stage, models)
-    if stage == "openvino":  # no TensorFlow is there, so it trusts what was found out where one is
+    if stage == "openvino":  # without TensorFlow, it trusts the results from a machine with TensorFlow
         assert "signature serving_default: openvino (OpenVINO matches TensorFlow on 6 test inputs" in log
 
 
@@ -134,7 +134,7 @@ def test_hardened_it_listens_as_documented_and_both_wires_agree(
         )
         assert np.allclose(grpc_s, rest_s, rtol=1e-4, atol=1e-6)
         assert ports(container) == {HTTP, REST}
-        # The real binary binds its port of REST everywhere.
+        # The real binary binds its REST port on all interfaces.
         assert ports(container, outward=True) <= ({HTTP, REST} if engine.real_model_server else {HTTP})
         there = container.execute("find", PAGE_IN_IMAGE, "-type", "f", "-readable", "-printf", "%P ").split()
         assert {*there} == {str(path.relative_to(PAGE_FILES)) for path in PAGE_FILES.rglob("*") if path.is_file()}
@@ -186,7 +186,7 @@ def as_sagemaker_runs_it(engine: Engine, tag: str, models: Path, folder: Path) -
 
 
 def test_as_sagemakers_sdk_runs_it(engine: Engine, image: str, sample_models: Path, tmp_path: Path) -> None:
-    """Local mode of the SageMaker Python SDK 3: port 8501, to which it posts, and a pair with what it pickled."""
+    """Local mode of the SageMaker Python SDK 3: it posts to port 8501, with a pair of pickled functions."""
     tmp_path.chmod(0o755)
     shutil.copytree(sample_models / "digits" / "1", tmp_path / "1")
     shutil.copytree(HANDLERS / "sdk", tmp_path / "code")
@@ -201,7 +201,7 @@ def test_as_sagemakers_sdk_runs_it(engine: Engine, image: str, sample_models: Pa
 
 
 def schema() -> dict[str, Callable[[Any], Any]]:
-    """Return functions that are pickled whole: the container has no module of ours to find them in."""
+    """Return functions that pickle by value: the container lacks our modules."""
 
     def read(body: bytes) -> Any:
         from io import BytesIO
@@ -300,7 +300,7 @@ def test_code_for_all_models_from_s3(engine: Engine, image: str, sample_models: 
 
 
 def test_the_image_for_sagemaker(engine: Engine, image: str, sample_models: Path, tmp_path: Path) -> None:
-    """As docs/image.md builds it: as root, with the packages that handlers of AWS's container import."""
+    """As built in docs/image.md: as root, with the packages that handlers of AWS's container import."""
     tag = f"{TAG}-sagemaker"
     engine.build(tag, "--build-arg=RUN_AS=0:0", "--build-arg=HANDLER_PACKAGES=aws")
     assert engine.inspect("{{.Config.User}}", tag) == "0:0"
@@ -325,7 +325,7 @@ def environment(variables: dict[str, str]) -> tuple[str, ...]:
 
 
 def packed(models: Path, code: Path, folder: Path) -> Path:
-    """Return the models with a handler, as SageMaker unpacks what ``lightbox deploy package`` makes of them."""
+    """Return the models with a handler, as SageMaker unpacks the archive of ``lightbox deploy package``."""
     archive, unpacked = package(models, code, folder / "model.tar.gz"), folder / "model"
     unpack(archive, unpacked, str(archive), RequestContext(PATIENCE), 100 << 20)
     folder.chmod(0o755)
@@ -333,13 +333,13 @@ def packed(models: Path, code: Path, folder: Path) -> Path:
 
 
 def ports(container: Container, outward: bool = False) -> set[int]:
-    """Return the TCP ports that listen in a container, from the kernel's tables; or those beyond its loopback alone."""
+    """Return the listening TCP ports of a container, from the kernel's tables; optionally without loopback ports."""
     found = set()
     for line in container.execute("cat", "/proc/net/tcp", "/proc/net/tcp6").splitlines():
         fields = line.split()
         if fields[3] == "0A":  # it listens
             address, _, port = fields[1].rpartition(":")
-            # 127.x.y.z in little-endian words, also as IPv6 has it, or ::1.
+            # 127.x.y.z in little-endian words, also IPv4-mapped in IPv6, or ::1.
             loopback = address.endswith("7F") or address == "0" * 24 + "01000000"
             found |= set() if outward and loopback else {int(port, 16)}
     return found

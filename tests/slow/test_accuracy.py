@@ -1,4 +1,4 @@
-"""Pictures whose class is known, answered by each engine over both wires, in INT8 and with fast decoding."""
+"""Pictures with known classes, by each engine over both wires, in INT8 and with fast decoding."""
 
 from __future__ import annotations
 

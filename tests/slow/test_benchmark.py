@@ -1,4 +1,4 @@
-"""One scenario of the benchmark, as a user runs it, on a real stack."""
+"""One benchmark scenario, run like a user runs it, on a real stack."""
 
 from __future__ import annotations
 

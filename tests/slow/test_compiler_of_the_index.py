@@ -1,4 +1,4 @@
-"""On a machine without a C compiler, the resize is compiled with one from the package index: the same bits."""
+"""Without a C compiler on the machine, a compiler from the package index builds the resize with the same bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The detector's interface as the detection zoo publishes it, and how its outputs belong together."""
+"""The detector's interface as published by the detection zoo, and the relations between its outputs."""
 
 import io
 from itertools import combinations
@@ -16,7 +16,7 @@ from lightbox.model_zoo.input_forms import input_spec, prepare, serving_function
 from lightbox.model_zoo.saved_model import quiet_tensorflow
 from support import photos
 
-# Written out: these are the published model's, whatever the code says.
+# Written out, independent of the code: these are the published model's.
 PUBLISHED_OUTPUTS = {
     "detection_anchor_indices": (1, 100),
     "detection_boxes": (1, 100, 4),

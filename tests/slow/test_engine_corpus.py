@@ -1,4 +1,4 @@
-"""The tempting models: the server answers them as TensorFlow does, and so does OpenVINO wherever it is let answer."""
+"""The tempting models: the server matches TensorFlow, and so does OpenVINO wherever ``auto`` accepts it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def reference(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def auto(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with OpenVINO wherever ``auto`` found its answers to be equal, be it faster or not."""
+    """A server with OpenVINO wherever ``auto`` found equal results, regardless of speed."""
     cache = tmp_path_factory.mktemp("verdicts")
     flags = ("--engine=auto", f"--engine_cache_dir={cache}")
     with serving(models, tmp_path_factory.mktemp("compared"), *flags):
@@ -68,13 +68,13 @@ def auto(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 @pytest.mark.parametrize("model", DIFFERENT)
 def test_what_differs_is_refused(models: Path, model: str) -> None:
-    """The gate refuses what OpenVINO was seen to answer otherwise than TensorFlow."""
+    """The check refuses all signatures with known differences between OpenVINO and TensorFlow."""
     refusals = graph_check.refusals(read_meta_graph(str(models / model / "1"), ["serve"]))
     assert [name for name in DIFFERENT[model] if refusals[name] is None] == []
 
 
 def test_the_gate_is_no_wall(models: Path) -> None:
-    """Most signatures are like those of ordinary models."""
+    """The check accepts most signatures: they resemble those of ordinary models."""
     refusals = [graph_check.refusals(read_meta_graph(str(models / model / "1"), ["serve"])) for model in MODELS]
     reasons = [reason for found in refusals for reason in found.values()]
     assert reasons.count(None) > len(reasons) / 3

@@ -1,4 +1,4 @@
-"""Exported models are answered as the runtime answers that is called directly, over gRPC and over REST."""
+"""Exported models give the same results as direct calls of their runtime, over gRPC and REST."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ LOAD_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Served:
-    """A running server and the engine that it was started with."""
+    """A running server and its engine setting."""
 
     engine: str
     server: ModelServer
 
     def answering(self, name: str) -> str:
-        """Return the engine that answers a model: where it was chosen, as the log says."""
+        """Return the engine of a model, from the log if ``auto`` chose it."""
         if self.engine != "auto":
             return self.engine
         folder = re.escape(str(exported_models() / name / "1"))
@@ -46,7 +46,7 @@ class Served:
         return str(reply)
 
     def signature(self, name: str) -> Any:
-        """Return the only signature of a model, as the metadata has it."""
+        """Return the only signature of a model, from its metadata."""
         status, text = self.server.rest("GET", f"/v1/models/{name}/metadata")
         assert status == 200, text
         ((signature_name, signature),) = json.loads(text)["metadata"]["signature_def"]["signature_def"].items()
@@ -56,7 +56,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Served]]:
-    """Gives the server of an engine, with all models that it opens; it is started when the first test asks."""
+    """Gives the server of an engine, with all models that it supports; the first test that uses it starts it."""
     with ExitStack() as running:
 
         @cache
@@ -77,7 +77,7 @@ def _entry(name: str) -> str:
 
 @cache
 def direct(engine: str, name: str, rows: int) -> Answers:
-    """Ask the runtime itself, with one thread for a call as the server has."""
+    """Call the runtime directly, with one thread per call as in the server."""
     file, given = file_of(name), EXPORTS[name].given(rows)
     return {"onnxruntime": by_onnxruntime, "openvino": by_openvino}[engine](file, given)
 
@@ -103,7 +103,7 @@ def by_openvino(file: Path, given: npt.NDArray[Any]) -> Answers:
 
 
 def agree(got: Mapping[str, npt.NDArray[Any]], wanted: Answers) -> None:
-    """Each output is there once, by a name of the runtime's or as the only one, with the same bits."""
+    """Each output is present once, by a runtime's name for it or as the only one, with the same bits."""
     assert len(got) == len(wanted)
     for names, value in wanted:
         (name,) = got if len(got) == 1 else names & got.keys()
@@ -131,7 +131,7 @@ def test_the_answer_is_the_runtimes_own(served: Callable[[str], Served], engine:
 
 @pytest.mark.parametrize("network", ["keras", "efficientnet_lite0"])
 def test_all_formats_of_a_network_are_answered_alike(served: Callable[[str], Served], network: str) -> None:
-    """Converters and engines round otherwise: by at most 6.4e-7 when this was written."""
+    """Converters and engines round differently: by at most 6.4e-7 when this was written."""
     running, answers = served("auto"), {}
     for one in FORMATS:
         name = f"{network}_{one}"

@@ -1,4 +1,4 @@
-"""Nothing outside a feature's folder needs it: Lightbox starts and answers without the folder and its line."""
+"""No code outside a feature's folder depends on it: Lightbox starts and answers without the folder and its line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PHOTO = photos.path_of("images", "china.jpg")
 
 
 def without(folder: Path, removed: Sequence[Feature]) -> Path:
-    """Copy what is served to a folder, without these features; return its ``serve.sh``."""
+    """Copy the served files to a folder, without these features; return its ``serve.sh``."""
     shutil.copytree(REPOSITORY / "container", folder / "container", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(REPOSITORY / "serve.sh", folder / "serve.sh")
     (folder / ".venv").symlink_to(sys.prefix)

@@ -1,4 +1,4 @@
-"""``make fuzz`` begins: its packages install, and fuzzing of two codecs finds nothing in some hundred inputs."""
+"""``make fuzz`` starts: its packages install, and a few hundred inputs find no fault in two codecs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Lightbox's own workers hold after thousands of requests."""
+"""The memory of Lightbox's own workers after thousands of requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load by programs of others: MLPerf's LoadGen by scripts/loadgen.py; hey and h2load as the benchmark runs them."""
+"""Third-party load generators: MLPerf's LoadGen in scripts/loadgen.py; hey and h2load as in the benchmark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def python() -> Path:
 
 
 def loadgen(python: Path, stack: Stack, *options: str) -> tuple[int, dict[str, float]]:
-    """Run the script for as short as it goes; return its exit code and figures."""
+    """Run the script for the minimum duration; return its exit code and figures."""
     url = f"http://127.0.0.1:{stack.port}/invocations"
     command: list[str | Path] = [
         python,
@@ -53,7 +53,7 @@ def loadgen(python: Path, stack: Stack, *options: str) -> tuple[int, dict[str, f
 def test_loadgen_gives_its_verdict(python: Path, stack: Stack, scenario: str) -> None:
     code, figures = loadgen(python, stack, "--scenario", scenario, "--rate", "200", "--milliseconds", "60000")
     assert figures["failed"] == 0
-    assert figures["images"] >= 459  # what a verdict about 99 of 100 needs at least
+    assert figures["images"] >= 459  # the minimum for a verdict about 99 of 100
     assert 0 < figures["p50"] <= figures["p99"]
     if scenario == "Server":
         assert (code, figures["valid"]) == (0, True)

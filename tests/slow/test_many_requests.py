@@ -1,4 +1,4 @@
-"""What the quick tests send to a model server thousands of times, sent more often."""
+"""The quick tests' many requests to a model server, in larger numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notebook runs from top to bottom, and the one in the repository shows what a run really gave."""
+"""The notebook runs from top to bottom, and the committed one shows the output of a real run."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def table_rows(notebook: Any) -> list[str]:
 
 @pytest.fixture
 def execute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Any]:
-    """Return what runs the notebook with few calls, and returns it."""
+    """Return a function that runs the notebook with few calls and returns it."""
     for name in ("ENDPOINT_NAME", "ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CALLS", "2")
-    # Connection files and sockets of the kernel.
+    # The kernel's connection files and sockets.
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
 
     def run() -> Any:

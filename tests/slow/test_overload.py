@@ -1,4 +1,4 @@
-"""More than can be served: refusals are whole, soon and cheap; the model server's own limit never shows."""
+"""Overload: refusals are complete, fast and cheap; the model server's own limit never takes effect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_what_is_too_much_is_refused_whole_and_counted(door: Door, tmp_path: Pat
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "0"}
     with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(1) as pool:
         first = pool.submit(stack.invoke, HELD)
-        # Another request before that one is in would take the only place.
+        # An earlier request would take the only place.
         door.wait_for()
         assert stack.invoke(b"", Content_Type="image/png").status_code == 503
         refused = [stack.invoke(large, Content_Type="image/png") for _ in range(10)]
@@ -58,11 +58,11 @@ def test_as_many_as_are_allowed_are_taken_however_they_are_spread(door: Door, tm
         for _ in range(4):
             door.shut()
             answers = [pool.submit(stack.invoke, HELD) for _ in range(12)]
-            # Three are refused while the others are in progress or wait.
+            # Three are refused while the others run or wait.
             stack.wait_until(lambda: sum(answer.done() for answer in answers) == 3)  # noqa: B023
             door.open()
             assert Counter(answer.result().status_code for answer in answers) == {200: 9, 503: 3}, stack.log
-        # Those beyond are nginx's to refuse, it costs a worker ten times as much: each has one line, and no route.
+        # nginx refuses the rest at a tenth of a worker's CPU time: each has one log line without a route.
         refused = " method=POST route=unmatched path=/invocations status=503 "
         stack.wait_until(lambda: stack.log.count(refused) >= 12)
         assert stack.log.count(refused) == stack.log.count("error=queue_full") == 12
@@ -78,7 +78,7 @@ def test_a_dead_nginx_worker_takes_no_places_with_it(door: Door, tmp_path: Path)
             cut = [pool.submit(stack.invoke, HELD) for _ in range(4)]
             door.wait_for(4)
             for worker in stack.processes("nginx: worker process"):
-                with suppress(psutil.NoSuchProcess):  # one that was replaced and had nothing left to do
+                with suppress(psutil.NoSuchProcess):  # a replaced worker without remaining work
                     worker.kill()
             for request in cut:
                 assert isinstance(request.exception(), requests.ConnectionError)
@@ -107,7 +107,7 @@ def test_hung_up_is_not_served(door: Door, tmp_path: Path) -> None:
                 head = f"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: {len(large)}\r\n\r\n"
                 caller.sendall(head.encode() + large)
         stack.wait_until(lambda: stack.present() == 6)
-        stack.wait_until(lambda: open_files(stack) == open_then)  # nginx has closed its connections too
+        stack.wait_until(lambda: open_files(stack) == open_then)  # nginx has also closed its connections
         assert not first.done()
         door.open()
         assert first.result().status_code == 200
@@ -115,7 +115,7 @@ def test_hung_up_is_not_served(door: Door, tmp_path: Path) -> None:
 
 
 def open_files(stack: Stack) -> int:
-    """Return how many files and connections the workers of nginx have open."""
+    """Return the number of open files and connections of the nginx workers."""
     return sum(worker.num_fds() for worker in stack.processes("nginx: worker process"))
 
 
@@ -135,6 +135,6 @@ def test_twice_the_load_that_can_be_served(sample_models: Path, tmp_path: Path) 
     assert report, done.stderr
     rows = {cells[0]: cells for line in report.splitlines() if len(cells := line.strip("| ").split("|")) == 4}
     kept = {name.strip(): cells[3].strip() for name, cells in rows.items()}
-    # The others depend on how busy the machine is.
+    # The others depend on the load of the machine.
     for name in ("p99 of accepted requests", "errors that are no 503", "the model server's own limit shown"):
         assert kept[name] == "yes", report

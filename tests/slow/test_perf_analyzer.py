@@ -1,4 +1,4 @@
-"""Triton's perf_analyzer against the running stack: the lines of docs/clients.md as they stand."""
+"""Triton's perf_analyzer against the running stack, with the unchanged commands of docs/clients.md."""
 
 from __future__ import annotations
 
@@ -59,20 +59,20 @@ def test_every_line_of_the_page_runs_to_its_end(sample_models: Path, tmp_path: P
     assert LINES.count(f"--concurrency-range {AT_ONCE} --request-count {ASKED}\n") == runs
     assert reply.count(f"Request count: {ASKED}\n") == runs == 5
     by_protocol = LINES.count("--request-count") - LINES.count("--service-kind")
-    # The server counts a request when its response is on the way: one in flight at either end of what the client counts
-    # is counted a moment later.
+    # The server counts a request when it sends the response: one in flight at either end of the client's window
+    # counts a moment later.
     served = [int(count) for count in re.findall(r"Successful request count: (\d+)\n", reply)]
     assert len(served) == by_protocol == 4
     assert all(abs(count - ASKED) <= AT_ONCE for count in served), served
     assert len(re.findall(r"compute infer [1-9]\d* usec", reply)) == by_protocol
     for model in ("digits", "digits_of_files"):
-        # It asks a little more than it counts.
+        # It sends slightly more requests than it counts.
         assert counts[model]["success"]["count"] >= 2 * ASKED
         assert counts[model]["fail"]["count"] == 0
 
 
 def run(lines: str) -> str:
-    """Return what lines of a shell print."""
+    """Return the output of shell lines."""
     environ: Any = clean_environ()
     command = ["bash", "-eo", "pipefail", "-c", lines]
     done = subprocess.run(command, cwd=REPOSITORY, env=environ, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""An INT8 model of the digits net, made by the documented command and served."""
+"""The documented command makes an INT8 model of the digits net, which is then served."""
 
 from __future__ import annotations
 

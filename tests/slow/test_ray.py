@@ -1,6 +1,6 @@
-"""Three nodes of Ray on this machine, one of which is lost: each picture has one row, equal to that of one process.
+"""Three Ray nodes on this machine, one of which is killed: each picture has one row, equal to a single process's.
 
-The nodes take 2 GiB of memory (PSS) together, of which at most 300 MB are their object stores.
+The nodes use 2 GiB of memory (PSS) together, including at most 300 MB of object stores.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def environ() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """5,000 small pictures, of which ten are cut off."""
+    """5,000 small pictures; ten are truncated."""
     folder = tmp_path_factory.mktemp("pictures")
     random = np.random.default_rng(47)
     for number, pixels in enumerate(random.integers(0, 256, (PICTURES, 4, 4, 3), np.uint8)):
@@ -75,7 +75,7 @@ def in_s3(model: Path, environ: dict[str, str]) -> str:
 
 
 def rows_of(target: Path) -> list[dict[str, Any]]:
-    """Return the rows of a folder of parts by the names of their pictures; Ray Data writes responses as JSON's text."""
+    """Return the rows of a folder of parts by picture name; Ray Data writes responses as JSON text."""
     lines = [line for part in target.glob("*.json*") for line in part.read_text().splitlines()]
     found = [json.loads(line) for line in lines]
     for row in found:
@@ -86,7 +86,7 @@ def rows_of(target: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def expected(pictures: Path, model: Path, environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The rows of one process."""
+    """The rows of a run in one process."""
     target = tmp_path_factory.mktemp("one") / "rows.jsonl"
     assert subprocess.run(predict(pictures, target, model), env=environ, check=False).returncode == 1
     found = rows_of(target)
@@ -96,7 +96,7 @@ def expected(pictures: Path, model: Path, environ: dict[str, str], tmp_path_fact
 
 
 class Node:
-    """A node of two CPUs, with a folder for temporary files of its own; its processes are the last one's children."""
+    """A node of two CPUs with its own temporary folder; its processes are children of the last one."""
 
     def __init__(self, tmp: Path, environ: dict[str, str], *where: str) -> None:
         self.tmp = tmp
@@ -112,7 +112,7 @@ class Node:
         return "Ray runtime started" in log
 
     def is_answering(self) -> bool:
-        """Whether one of its processes runs a task of ours."""
+        """Whether one of its processes runs one of our tasks."""
         try:
             names = [" ".join(process.cmdline()) for process in self._process.children(recursive=True)]
         except psutil.Error:  # one of them has just ended
@@ -120,7 +120,7 @@ class Node:
         return any(name.startswith("ray::_answer") or "MapBatches(Predict)).submit" in name for name in names)
 
     def kill(self) -> None:
-        """End its processes by SIGKILL, as a machine that loses its power."""
+        """Kill its processes with SIGKILL, to simulate a power loss."""
         if self._process.poll() is None:
             for process in [*self._process.children(recursive=True), self._process]:
                 process.kill()
@@ -129,8 +129,8 @@ class Node:
 
 @pytest.fixture
 def nodes(environ: dict[str, str]) -> Iterator[list[Node]]:
-    """Three nodes, the first of which is the head."""
-    # Below the folder are unix sockets of long names.
+    """Three nodes; the first is the head."""
+    # The folder holds unix sockets with long names.
     with tempfile.TemporaryDirectory() as path, ExitStack() as stack:
         address = f"127.0.0.1:{free_port()}"
         head = ["--head", f"--port={address.partition(':')[2]}", "--include-dashboard=false", f"--temp-dir={path}/ray"]
@@ -165,5 +165,5 @@ def test_a_node_is_lost_and_each_picture_has_one_row(
     assert running.returncode == (1 if way == "command" else 0)
     assert Counter(row["path"] for row in rows_of(target)).most_common(1)[0][1] == 1
     assert rows_of(target) == expected
-    # The model came to each node once, however many processes of it answered.
+    # Each node fetched the model once, regardless of its number of processes.
     assert [len(list(node.tmp.glob("lightbox-models-*/*[!k]"))) for node in nodes] == [1, 1, 1]

@@ -1,4 +1,4 @@
-"""The resize in C with NEON, compiled for 64-bit ARM and run by an emulator: the same bits as Pillow's."""
+"""The resize in C with NEON, compiled for 64-bit ARM and run in an emulator: the same bits as Pillow's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(3600)
 
 @dataclass(frozen=True)
 class Case:
-    """An image, its size when it is resized, and the part of that which is made: left, top, width and height."""
+    """An image, its resized size, and the part to compute: left, top, width and height."""
 
     image: Image.Image
     whole: tuple[int, int]
@@ -35,14 +35,14 @@ class Case:
     table: npt.NDArray[np.float32] | None
 
     def message(self) -> bytes:
-        """Return what the driver reads: RGB with a byte behind each pixel, as Pillow keeps it."""
+        """Return the driver's input: RGB with a padding byte after each pixel, Pillow's layout."""
         step = 4 if self.image.mode == "RGB" else 1
         numbers = (*self.image.size, step, *self.whole, *self.part, self.by, self.table is not None)
         pixels = self.image.convert("RGBX").tobytes() if step == 4 else self.image.tobytes()
         return struct.pack("11i", *numbers) + pixels + (b"" if self.table is None else self.table.tobytes())
 
     def expected(self) -> bytes:
-        """Return what Pillow makes of it, or numpy as TensorFlow does."""
+        """Return Pillow's result, or numpy's with TensorFlow's method."""
         left, top, width, height = self.part
         if self.by < 0:
             out = np.empty((height, width, len(self.image.getbands())), np.float32)

@@ -1,4 +1,4 @@
-"""What is in C, compiled with sanitizers, runs its unit tests: no byte outside its memory, nothing undefined."""
+"""The C code passes its unit tests under sanitizers: no access out of bounds, no undefined behaviour."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.timeout(3600)
 
 
 def sanitized(program: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run Python with the sanitizers' libraries, which have to be there before it begins."""
+    """Run Python with the sanitizers' libraries preloaded."""
     found = [
         subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
         for name in ("libasan.so", "libubsan.so")
     ]
     environ = os.environ | {
         "LD_PRELOAD": " ".join(found),
-        "ASAN_OPTIONS": "detect_leaks=0",  # Python keeps memory until its end
+        "ASAN_OPTIONS": "detect_leaks=0",  # Python keeps memory until exit
         "UBSAN_OPTIONS": "halt_on_error=1",
         "NATIVE_FLAGS": "-fsanitize=address,undefined -fno-sanitize-recover=all",
         "PYTHONPATH": "container:tests:scripts",

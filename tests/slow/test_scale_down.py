@@ -1,4 +1,4 @@
-"""A pod ends as its manifest says: the hook before SIGTERM, then the drain. Nothing that was accepted is lost."""
+"""A pod ends as in its manifest: the hook before SIGTERM, then the drain. No accepted request is lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ machine may take longer than these seconds."""
 
 
 def containers(content: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield each container below a manifest that has a hook, with what holds it."""
+    """Yield each container with a hook below a manifest node, with its parent."""
     if isinstance(content, dict):
         for container in content.get("containers", []):
             yield content, container
@@ -76,7 +76,7 @@ def test_what_was_accepted_is_answered(manifest: str, door: Door, tmp_path: Path
     ended = Event()
 
     def call_until_forgotten(number: int) -> list[Reply]:
-        """Call while the hook runs, in which the service's endpoints forget the pod, three times at least."""
+        """Call at least three times while the hook runs and the service's endpoints drop the pod."""
         reply = []
         for turn in itertools.count(number):
             reply.append(ways[turn % len(ways)](stack, 0))
@@ -106,7 +106,7 @@ def test_what_was_accepted_is_answered(manifest: str, door: Door, tmp_path: Path
 
 def test_every_manifest_ends_in_its_time() -> None:
     found = 0
-    # The chart's templates are no YAML before they are rendered, as kubernetes/lightbox.yaml is.
+    # The chart's templates are not YAML until rendered, as in kubernetes/lightbox.yaml.
     for path in sorted({*DEPLOY.rglob("*.yaml")} - {*DEPLOY.glob("helm/*/templates/*")}):
         for pod, container in containers(list(yaml.safe_load_all(path.read_text()))):
             hook = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command")

@@ -60,7 +60,7 @@ def test_search_leads_to_a_page(site: Path, chromium: Any) -> None:
     with serving(Files) as url:
         Page(chromium, url).look(1300, "light")
         chromium.get(f"{url}/index.html")
-        # The dialog is in a shadow tree, which a click on the button in the page's head opens.
+        # The dialog is in a shadow tree; a click on the button in the page's header opens it.
         box = found(chromium, lambda: chromium.execute_script(f"{SHADOW} return parts.find((e) => e.matches('input'))"))
         chromium.find_element(By.CSS_SELECTOR, ".md-search__button").click()
         found(chromium, box.is_displayed)
@@ -72,7 +72,7 @@ def test_search_leads_to_a_page(site: Path, chromium: Any) -> None:
 
 
 def found(chromium: Any, look: Callable[[], Any]) -> Any:
-    """Wait until there is something."""
+    """Wait until there is a result."""
     for _ in poll():
         if there := look():
             return there

@@ -1,4 +1,4 @@
-"""`make soak`, shorter: processes are killed under traffic of all sorts, models come and go, and nothing is lost."""
+"""A short `make soak`: kills processes under all kinds of traffic, loads and unloads models, and loses no request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``serve.sh tune`` for real: stacks of its own, on the digits model, in a short time."""
+"""``serve.sh tune`` with real stacks, on the digits model, in a short time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def start(tmp: Path, models: Path, *arguments: str, **environ: str) -> subproces
 
 
 def refused(tmp: Path, models: Path, *arguments: str, **environ: str) -> str:
-    """Return the last line of a run that ends with an error."""
+    """Return the last line of a failed run."""
     process = start(tmp, models, *arguments, **environ)
     output, errors = process.communicate()
     assert process.returncode not in (0, None)
@@ -59,7 +59,7 @@ def test_a_short_run_tries_settings_and_leaves_nothing_behind(sample_models: Pat
     for seconds in (50, 100, 200, 400, 800, LONGEST_SECONDS):
         process = start(tmp_path, sample_models, "digits", "--image", str(PICTURE), f"--seconds={seconds}", "--json")
         output, errors = process.communicate()
-        if process.returncode == 0 or not TOO_LITTLE_TIME.search(errors):  # that is said on a slow or busy machine
+        if process.returncode == 0 or not TOO_LITTLE_TIME.search(errors):  # printed on a slow or busy machine
             break
     assert process.returncode == 0, errors
     report = json.loads(output)
@@ -82,7 +82,7 @@ def test_ctrl_c_stops_what_was_started(sample_models: Path, tmp_path: Path) -> N
     family: list[psutil.Process] = []
     for _ in poll():
         family = psutil.Process(process.pid).children(recursive=True)
-        if len(family) > 4:  # a supervisor and what it has started
+        if len(family) > 4:  # a supervisor and its children
             break
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate()
@@ -110,7 +110,7 @@ def test_wrong_arguments_are_refused(sample_models: Path, tmp_path: Path, argume
 
 @pytest.fixture
 def slow_digits(sample_models: Path, tmp_path: Path) -> Path:
-    """A folder with the digits model, and a handler that takes some seconds for each request, and no processor."""
+    """A folder with the digits model and a handler that sleeps some seconds per request."""
     models = tmp_path / "models"
     (models / "code").mkdir(parents=True)
     (models / "digits").symlink_to(sample_models / "digits")
@@ -121,7 +121,7 @@ def slow_digits(sample_models: Path, tmp_path: Path) -> Path:
 
 
 def test_a_time_in_which_nothing_can_be_measured_is_refused(slow_digits: Path, tmp_path: Path) -> None:
-    """Thirteen rounds of three requests, each of two stacks, take more than five minutes."""
+    """Thirteen rounds of three requests on two stacks each take more than five minutes."""
     (tmp := tmp_path / "tmp").mkdir()
     line = refused(tmp, slow_digits, "digits", "--seconds", "300")
     said = re.fullmatch(r"\[lightbox\] --seconds: expected at least (\d+) for this model, got 300", line)

@@ -1,4 +1,4 @@
-"""docs/tutorial.md: its steps 1 to 6 are run in turn, as they stand, in a folder of their own."""
+"""docs/tutorial.md: runs its steps 1 to 6 in order, unchanged, in a new folder."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ pytestmark = pytest.mark.timeout(3600)
 
 
 def block(step: int, language: str, containing: str = "") -> str:
-    """Return the step's one block in a language that contains a text."""
+    """Return the step's only block in a language that contains a text."""
     found: str
     (found,) = [text for kind, text in STEPS[step] if kind == language and containing in text]
     return found
 
 
 def run(command: str, folder: Path, port: int) -> str:
-    """Run shell lines as a reader does, but for the port."""
-    path = f"{folder}/.venv/bin:{os.environ['PATH']}"  # as after the page's "source"
+    """Run shell lines as a reader does, except for the port."""
+    path = f"{folder}/.venv/bin:{os.environ['PATH']}"  # the effect of the page's "source"
     environ = clean_environ() | {"SAGEMAKER_BIND_TO_PORT": str(port), "TF_CPP_MIN_LOG_LEVEL": "2", "PATH": path}
     done = subprocess.run(
         ["bash", "-ec", command.replace("localhost:8080", f"localhost:{port}")],
@@ -50,7 +50,7 @@ def run(command: str, folder: Path, port: int) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the steps name of the repository, and the model of step 1."""
+    """The repository's files that the steps use, and the model of step 1."""
     folder = tmp_path_factory.mktemp("tutorial")
     for name in (".venv", "docs"):
         (folder / name).symlink_to(REPOSITORY / name)

@@ -1,4 +1,4 @@
-"""A release's packages in fresh environments of each Python that is here: what comes along, and an answer."""
+"""A release's packages in fresh environments of each available Python: the dependencies, and a prediction."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.timeout(3600)
 
 
 def python_of(minor: int) -> str:
-    """Return a Python of this version that can make virtual environments: of PATH, or one that pyenv has."""
+    """Return a Python of this version that can make virtual environments, from PATH or pyenv."""
     name = f"python3.{minor}"
     folders = [Path(folder) for folder in os.get_exec_path()]
     if pyenv := shutil.which("pyenv"):
         root = subprocess.run([pyenv, "root"], capture_output=True, text=True, check=True).stdout.strip()
         folders += sorted(Path(root, "versions").glob("*/bin"))
     for python in (folder / name for folder in folders):
-        # Of pyenv's own names on PATH only those work that are chosen.
+        # Of pyenv's shims on PATH, only the selected versions work.
         probe = [str(python), "-c", "import ensurepip, venv"]
         if python.exists() and not subprocess.run(probe, capture_output=True, check=False).returncode:
             return str(python)
@@ -46,7 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(folder: Path, minor: int, *arguments: str, **environ: str) -> Path:
-    """Make a virtual environment with what pip installs; return its ``bin``."""
+    """Make a virtual environment with pip's packages; return its ``bin``."""
     subprocess.run([python_of(minor), "-m", "venv", folder], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run([*pip, *arguments], env=os.environ | environ, capture_output=True, text=True, check=False)
@@ -84,7 +84,7 @@ def test_a_fresh_environment_answers_a_photo(
 
 @pytest.mark.parametrize("compiler", ["cc", "none"])
 def test_the_sources_bring_the_resize_where_there_is_a_compiler(made: Path, tmp_path: Path, compiler: str) -> None:
-    """Without one the installation ends well, too."""
+    """Without one the installation succeeds, too."""
     (sources,) = made.glob("*.tar.gz")
     path = os.environ["PATH"] if compiler == "cc" else str(tmp_path / "nothing")
     programs = environment(

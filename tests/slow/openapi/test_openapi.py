@@ -1,4 +1,4 @@
-"""Endpoints of several kinds against their own /openapi.json, with the values at each schema's borders too."""
+"""Several kinds of endpoints against their own /openapi.json, including each schema's boundary values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def postprocess(outputs, request):
 
 
 def models(folder: Path) -> Path:
-    """Copy small models that answer whatever fits their signatures."""
+    """Copy small models that accept any input of their signatures."""
     for name in ("half_plus_two", "image_mean", "two_in_two_out"):
         copy_golden(name, folder / name)
     return folder
@@ -54,7 +54,7 @@ def test_user_code(tmp_path: Path) -> None:
     (folder / "half_plus_two" / "code" / "inference.py").write_text(POSTPROCESS)
     environ = ON | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two"}
     with running(folder, tmp_path, **environ) as stack:
-        # The code fails on purpose: then 500 is what is declared.
+        # The code fails on purpose: the declared status is 500.
         statuses = drive(stack, tmp_path, "examples,fuzzing", 10, "--exclude-checks", "not_a_server_error")
     assert {400, 424, 500} <= refusals(statuses)
 

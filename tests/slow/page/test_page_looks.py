@@ -1,4 +1,4 @@
-"""How the page looks and reads, narrow and dark, with axe-core; its snippets run as shown.
+"""The page's layout and accessibility (axe-core), narrow and dark; its snippets run as shown.
 
 Leaves screenshots in build/page.
 """
@@ -57,7 +57,7 @@ def test_accessible_and_never_wider_than_the_window(page: Page) -> None:
 
 
 def snippets(page: Page, wire: str) -> dict[str, str]:
-    """The text of each snippet as it is shown."""
+    """The text of each snippet as shown."""
     page.wire(wire)
     found = {}
     for tool in TOOLS:
@@ -68,7 +68,7 @@ def snippets(page: Page, wire: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("wire", ["rest", "both"])
 def test_each_snippet_runs_as_shown(page: Page, page_stack: Stack, tmp_path: Path, wire: str) -> None:
-    """All four at once; each prints the scores that the server answers, once for each wire."""
+    """All four run at once; each prints the server's scores, once for each wire."""
     name = AWKWARD if wire == "rest" else "digit-7.png"
     page.give("drop", name, base64.b64encode(DIGIT.read_bytes()).decode())
     page.choose("model", "digits")

@@ -1,4 +1,4 @@
-"""A thousand idle streams, whose cost docs/streams.md tells."""
+"""A thousand idle streams; docs/streams.md states their memory and CPU time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIONS |= {"open_timeout": PATIENCE, "close_timeout": PATIENCE}
 
 
 class Pinged(ClientConnection):
-    """Counts the pings that it has been sent. The library answers them."""
+    """Counts the received pings. The library answers them."""
 
     pings = 0
 
@@ -58,7 +58,7 @@ async def stay_idle(stack: Stack) -> None:
     assert grown < 40e6
     assert nginx_grown < 60e6
     await asyncio.gather(*(stream.close() for stream in streams))
-    assert {stream.close_code for stream in streams} == {1000}  # all were open: pings had been answered
+    assert {stream.close_code for stream in streams} == {1000}  # all were open: they had answered pings
 
 
 def size(*processes: psutil.Process) -> int:

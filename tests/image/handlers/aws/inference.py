@@ -1,6 +1,6 @@
-"""A handler of AWS's API for digits that asks the model over both wires by hand, as handlers for that container do.
+"""A handler of AWS's API for digits that calls the model over both wires directly, like handlers for that container.
 
-It imports what that container has and every image of ours: the extra "aws" of pyproject.toml.
+It imports packages of that container and all our images: the extra "aws" of pyproject.toml.
 """
 
 import io
@@ -23,7 +23,7 @@ THERE = (aiohttp, boto3, cloudpickle, packaging, yaml)
 
 
 def handler(data: Any, context: Any) -> tuple[str, str]:
-    """Return the probabilities as each wire gives them, and what the context tells."""
+    """Return the probabilities from each wire and the fields of the context."""
     pixels = np.asarray(Image.open(io.BytesIO(data.read())).convert("RGB"), np.float32)[np.newaxis] / np.float32(255)
     answer = {"rest": _over_rest(pixels, context), "grpc": _over_grpc(pixels, context), "model": context.model_name}
     return json.dumps(answer), "application/json"

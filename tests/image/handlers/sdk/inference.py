@@ -1,4 +1,4 @@
-"""A pair such as SageMaker's SDK puts beside a model: what was pickled at home reads bodies and writes answers."""
+"""A handler pair as SageMaker's SDK puts beside a model: pickled functions read bodies and write responses."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def input_handler(data: Any, context: Any) -> str:
 
 
 def output_handler(response: Any, context: Any) -> tuple[bytes, str]:
-    """Return the predictions as the caller's side expects them."""
+    """Return the predictions in the caller's expected format."""
     if response.status_code != 200:
         raise ValueError(response.content.decode())
     return schema["write"](json.loads(response.content)["predictions"]), context.accept_header
