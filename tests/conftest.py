@@ -1,4 +1,4 @@
-"""Fixtures that several test modules share: models and a running stack, made once a run."""
+"""Fixtures shared by test modules: models and a running stack, made once per run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # Also for what programs make without a folder of a test's: it goes with the folder.
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        # What is found out about models is no business of later runs, and does not belong into who tests' home.
+        # The cache of model checks must not affect later runs or the user's home.
         os.environ["XDG_CACHE_HOME"] = f"{config.option.basetemp}-cache"
 
 
@@ -67,7 +67,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that share a stack: they are one long piece of work for one process."""
+    """Run the tests that share a stack first: they are one long job for one process."""
     items.sort(key=lambda item: _shared_stack(item) is None)
 
 
@@ -102,7 +102,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def closed_port() -> Iterator[int]:
-    """A loopback port on which nothing listens."""
+    """A loopback port without a listener."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
@@ -118,7 +118,7 @@ def module_door(tmp_path_factory: pytest.TempPathFactory) -> Door:
 
 @pytest.fixture
 def door(module_door: Door) -> Iterator[Door]:
-    """The same door, shut, and opened at the end of the test however that comes."""
+    """The same door, shut; it opens at the end of the test in any case."""
     module_door.shut()
     yield module_door
     module_door.open()
@@ -178,14 +178,14 @@ def page_stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    """A browser without a window, for all tests of the page."""
+    """A headless browser for all tests of the page."""
     with browser() as driver:
         yield driver
 
 
 @pytest.fixture
 def page(page_stack: Stack, chromium: Any) -> Iterator[Page]:
-    """The page, loaded anew. What the browser complains of must be looked at by the test, or fails it."""
+    """The page, freshly loaded. Unchecked browser complaints fail the test."""
     opened = Page(chromium, page_stack.url).open()
     yield opened
     assert opened.complaints() == []

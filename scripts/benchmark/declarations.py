@@ -38,9 +38,9 @@ class Variant:
 class Experiment:
     """Variants under the same load, in alternating rounds.
 
-    In a sweep ``x`` is this experiment's place on the axis. ``bound`` is an image for mobilenet_v2, with which
-    the bound is measured in each round. Each client first sends ``warm_up`` requests, or one from each of the load's
-    clients where these are more.
+    In a sweep ``x`` is this experiment's position on the axis. ``bound`` is an image for mobilenet_v2, with which
+    each round measures the bound. Each client first sends ``warm_up`` requests, or one from each of the load's
+    clients if these are more.
     """
 
     key: str

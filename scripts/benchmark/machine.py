@@ -59,7 +59,7 @@ def versions() -> dict[str, str]:
 
 
 def _cpuinfo(field: str) -> str:
-    """Return the kernel's description of the first core, empty if there is none."""
+    """Return a field of /proc/cpuinfo for the first core, empty if it is missing."""
     lines = (line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines())
     return next((value.strip() for name, _, value in lines if name.strip() == field), "")
 

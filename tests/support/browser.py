@@ -1,4 +1,4 @@
-"""A headless Chromium on the page to try models: what a user does there, what it shows, what the server sent it."""
+"""A headless Chromium on the page to try models: user actions, displayed content, recorded responses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ transfer.items.add(new File([content], name));
 
 
 class Page:
-    """The page in a browser. ``recorded`` are the answers that its scripts got from the server, the first one first."""
+    """The page in a browser. ``recorded`` are the server's responses to its scripts, in order."""
 
     def __init__(self, driver: Any, url: str) -> None:
         self.driver = driver
@@ -55,7 +55,7 @@ class Page:
         return self
 
     def js(self, script: str, *arguments: Any) -> Any:
-        """Return what a script returns."""
+        """Return the result of a script."""
         return self.driver.execute_script(script, *arguments)
 
     def wait_for(self, expression: str) -> None:
@@ -75,7 +75,7 @@ class Page:
         return str(self.element(selector).text)
 
     def texts(self, selector: str) -> list[str]:
-        """Return the texts of all elements of a selector, whether or not they are in view."""
+        """Return the texts of all elements of a selector, visible or not."""
         return cast(
             list[str], self.js("return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText)", selector)
         )
@@ -92,16 +92,16 @@ class Page:
         )
 
     def recorded(self, url: str = "/invocations") -> list[dict[str, Any]]:
-        """Return the answers to the page's own requests to a route."""
+        """Return the responses to the page's requests to a route."""
         return [answer for answer in self.js("return window.recorded") if answer["url"] == url]
 
     def sample(self, name: str) -> None:
-        """Take one of the samples."""
+        """Choose one of the samples."""
         self.element(f"[data-sample='{name}']").click()
         self.shown(name)
 
     def shown(self, name: str) -> None:
-        """Wait until an image is the chosen one."""
+        """Wait until an image is selected."""
         self.wait_until(lambda: bool(self.js("return stage.dataset.ready === arguments[0]", name)), f"{name} is shown")
 
     def give(self, kind: str, name: str, data: str | None, size: int = 0) -> None:
@@ -131,25 +131,25 @@ class Page:
         self.element(f"input[value={name}]").click()
 
     def run(self, button: str = "run") -> list[dict[str, Any]]:
-        """Press a button that sends the image; return the answers that came."""
+        """Press a button that sends the image; return the responses."""
         done = len(self.recorded())
         self.element(f"#{button}").click()
         self.settle()
         return self.recorded()[done:]
 
     def settle(self) -> None:
-        """Wait until no run is in progress and all answers are recorded."""
+        """Wait until no run is in progress and all responses are recorded."""
         self.wait_for("!document.getElementById('run').disabled && window.pending === 0")
 
     def look(self, width: int, scheme: str, height: int = 1000) -> None:
-        """Give the window a width in pixels, and light or dark colours."""
+        """Set the window's width in pixels, and light or dark colours."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
     def online(self, is_online: bool) -> None:
-        """Cut the browser from the server, or connect it again."""
+        """Take the browser offline, or online again."""
         conditions = {"offline": not is_online, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
         self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", conditions)
 
@@ -161,7 +161,7 @@ class Page:
         self.driver.save_screenshot(str(SCREENSHOTS / f"{name}.png"))
 
     def violations(self) -> list[str]:
-        """Return what axe-core finds against accessibility, a line each."""
+        """Return axe-core's accessibility violations, one line each."""
         if not self.js("return Boolean(window.axe)"):
             package = importlib.util.find_spec("axe_playwright_python")
             assert package is not None and package.origin is not None
@@ -171,13 +171,13 @@ class Page:
         return [f"{rule['id']}: {node['html'][:200]}" for rule in found["violations"] for node in rule["nodes"]]
 
     def complaints(self) -> list[str]:
-        """Return what the browser's console has got since the last call: errors of scripts, refusals of the policy."""
+        """Return the new browser console messages since the last call: script errors, policy violations."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
 
 
 @contextmanager
 def browser() -> Iterator[Any]:
-    """Start Debian's Chromium without a window; it records what scripts fetch."""
+    """Start Debian's Chromium headless; it records the scripts' fetches."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 

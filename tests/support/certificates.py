@@ -1,4 +1,4 @@
-"""Certificates for tests: authorities, and what these sign."""
+"""Certificates for tests: authorities and the certificates that they sign."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from lightbox.machine.shared_files import replace_file
 
 _PEM = serialization.Encoding.PEM
-# Python 3.13 takes no authority that does not say what its key is for, and no certificate that does not name that key.
+# Python 3.13 requires a key usage in an authority, and the authority's key identifier in a certificate.
 _SIGNS = x509.KeyUsage(
     key_cert_sign=True,
     crl_sign=True,
@@ -35,7 +35,7 @@ def key_pem(key: ec.EllipticCurvePrivateKey, passphrase: bytes | None = None) ->
 
 
 class Authority:
-    """Signs certificates. ``pem`` is its own."""
+    """Signs certificates. ``pem`` is its own certificate."""
 
     def __init__(self, name: str = "Authority of a test", days: int = 30) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -46,7 +46,7 @@ class Authority:
         self.pem = own.sign(self._key, hashes.SHA256()).public_bytes(_PEM)
 
     def issue(self, name: str = "lightbox.test", days: int = 30) -> tuple[bytes, bytes]:
-        """Return a certificate and its key, of this machine and a name; with fewer than 0 ``days`` it has expired."""
+        """Return a certificate and its key, for this machine and a name; with negative ``days`` it has expired."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -77,7 +77,7 @@ def write_pair(folder: Path, pair: tuple[bytes, bytes]) -> Path:
 
 
 def mount(folder: Path, number: int, pair: tuple[bytes, bytes]) -> Path:
-    """Put a pair into a folder as Kubernetes does with a secret: links to files behind a link, which is replaced."""
+    """Put a pair into a folder as Kubernetes mounts a secret: links to files through a link that is replaced."""
     write_pair(folder / f"..{number}", pair)
     link = folder / "..data_tmp"
     link.symlink_to(f"..{number}")

@@ -1,4 +1,4 @@
-"""The chart in deploy/helm/lightbox, rendered by Helm's code in a process of its own: its runtime is not for forks."""
+"""Renders the chart in deploy/helm/lightbox by Helm's code in a separate process: its runtime is not fork-safe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def render_chart(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def rendered(values: dict[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the chart's manifests for values by their kinds, of which each has one; the folder is for the values."""
+    """Return the chart's manifests by kind, one of each; the folder is for the values file."""
     file = folder / "values.yaml"
     file.write_text(yaml.safe_dump(values))
     done = render_chart("--values", str(file), "--name", "lightbox", "--namespace", "vision")

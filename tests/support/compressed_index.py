@@ -1,6 +1,6 @@
-"""Writes the index of a SavedModel's variables again with blocks in Snappy's format, as Google's builds write it.
+"""Rewrites the index of a SavedModel's variables with Snappy-compressed blocks, as Google's builds write it.
 
-A file is blocks and a footer: the tensors' block, one of other tables, and the index of the first
+A file has blocks and a footer: the tensors' block, a block of other tables, and the index of the first block
 (core/lib/io/table_format.txt of TensorFlow).
 """
 
@@ -29,7 +29,7 @@ def compress_index(version: Path) -> None:
 
 
 def _index(handle: bytes) -> bytes:
-    """Return a block with one entry, whose key comes after those of all tensors."""
+    """Return a block with one entry, whose key sorts after those of all tensors."""
     key = b"\xff"
     entry = varint(0) + varint(len(key)) + varint(len(handle)) + key + handle
     return entry + (0).to_bytes(4, "little") + (1).to_bytes(4, "little")

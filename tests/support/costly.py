@@ -1,4 +1,4 @@
-"""Requests that are dear for what they weigh, one kind or several for each reader, of any size."""
+"""Requests that use much memory or CPU time for their size, one or more kinds for each reader, of any size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PIXELS = "pixels"
 
 @dataclass(frozen=True)
 class Sent:
-    """One request over HTTP; ``weight`` is what its body unfolds to, where that is more."""
+    """One request over HTTP; ``weight`` is the decompressed size of its body, if larger."""
 
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Sent:
 
 
 def costly_app(environ: Mapping[str, str]) -> Flask:
-    """Return an app with a model for each dtype and one of pixels, which answer at once."""
+    """Return an app with a model for each dtype and one for pixels, which answer at once."""
 
     def answer(inputs: Mapping[str, Array]) -> dict[str, Array]:
         return {"y": np.zeros(1, np.float32)}
@@ -49,7 +49,7 @@ def costly_app(environ: Mapping[str, str]) -> Flask:
 
 
 def post(app: Flask, sent: Sent) -> Any:
-    """Send a request to the app; its answer."""
+    """Send a request to the app; return the response."""
     stream = io.BytesIO(sent.body)
     return app.test_client().post(
         sent.path, input_stream=stream, content_length=len(sent.body), headers=dict(sent.headers)
@@ -70,7 +70,7 @@ def _v2(unit: bytes, before: bytes, after: bytes) -> Make:
 
 
 def _v2_names(size: int) -> Sent:
-    """Each name once: what looks for doubles must look at all of them."""
+    """Distinct names: a check for duplicates must compare all of them."""
     names = b",".join(b'{"name":"%d"}' % index for index in range(size // 17))
     return Sent(b'{"inputs":[' + names + b"]}", path="/v2/models/float32/infer")
 

@@ -27,7 +27,7 @@ def decode(
     method: Method = Method.PREDICT,
     environ: Mapping[str, str] | None = None,
 ) -> ModelCall:
-    """Decode a body for a model with these inputs; its signature has any name that the body asks for."""
+    """Decode a body for a model with these inputs; its signature has the name in the body."""
     spec = signature("net", inputs, outputs or {"y": ("float32", (None,))})
     data = body.encode() if isinstance(body, str) else body
     codecs = Codecs(codec_options(load_settings(environ or {})))
@@ -40,7 +40,7 @@ def tensor(
     dtype: str = "float32",
     shape: tuple[int | None, ...] | None = (None,),
 ) -> Array:
-    """Decode a body for a model with one input, and return that after the check that precedes every predict."""
+    """Decode a body for a model with one input; return the input after the check before every predict."""
     request = decode(body, content_type, {"x": (dtype, shape)})
     request.signature.check_inputs(request.inputs)
     return request.inputs["x"]

@@ -1,4 +1,4 @@
-"""What the tests of lightbox.deployment share: a plan, and the one call of SageMaker's that moto does not have."""
+"""Helpers for the tests of lightbox.deployment: a plan, and the SageMaker calls that moto lacks."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def plan(**changes: Any) -> Plan:
         "image": IMAGE,
         "role": ROLE,
         "model_data": "s3://b/model.tar.gz",
-        # Newer ones are unknown to moto.
+        # moto does not support newer ones.
         "instance_type": "ml.c5.xlarge",
     }
     return Plan(**(given | changes))
 
 
 def typed(*words: str) -> Plan:
-    """Return the plan that a command line of ``lightbox deploy`` makes; raise click.ClickException."""
+    """Return the plan for a command line of ``lightbox deploy``; raise click.ClickException."""
     with patch.object(steps, "deploy") as deployed, patch.object(steps, "update") as updated:
         command.main([*words, "--region", REGION], standalone_mode=False)
     (call,) = [*deployed.call_args_list, *updated.call_args_list]
@@ -43,10 +43,10 @@ def typed(*words: str) -> Plan:
 
 
 class UpdateEndpoint:
-    """Answers UpdateEndpoint in moto's stead, with the states that follow; botocore has checked the request by then.
+    """Answers UpdateEndpoint instead of moto, and the states after it; botocore validates the request first.
 
-    The endpoint is Updating when it is next described, then InService with the new configuration, or with its old one
-    and a reason if ``reason`` is given: rolled back.
+    The next DescribeEndpoint returns Updating, the one after InService with the new configuration, or with its old one
+    and a reason if ``reason`` is given (rollback).
     """
 
     def __init__(self, aws: Aws, reason: str | None = None) -> None:
@@ -92,10 +92,10 @@ def _without_model(parsed: dict[str, Any], **_: Any) -> None:
 
 
 class InferenceComponents:
-    """Answers the calls for inference components in moto's stead; botocore has checked each request by then.
+    """Answers the calls for inference components instead of moto; botocore validates each request first.
 
-    ``there`` has the components by name. One that is made or updated is Creating or Updating when it is next described,
-    then InService, or Failed with ``reason``; one that is deleted is Deleting once, then not there.
+    ``there`` has the components by name. After a create or update, the next describe returns Creating or Updating,
+    then InService, or Failed with ``reason``. A deleted component is Deleting once, then missing.
     """
 
     def __init__(self, aws: Aws, reason: str | None = None) -> None:
@@ -106,7 +106,7 @@ class InferenceComponents:
         for name in ("Create", "Update", "Describe", "Delete"):
             answer = getattr(self, f"_{name.lower()}")
             events.register(f"before-call.sagemaker.{name}InferenceComponent", self._answering(name, answer))
-        # moto wants a model that is there in each variant; a configuration for components has none.
+        # moto requires an existing model in each variant; a configuration for components has none.
         aws.client("sagemaker").create_model(
             ModelName=NO_MODEL, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE}
         )

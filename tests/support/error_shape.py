@@ -1,4 +1,4 @@
-"""The one form that every error has, whatever route it leaves by."""
+"""The common form of errors on all routes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class HeadersLike(Protocol):
 def assert_error(
     status: int, headers: HeadersLike, body: bytes, path: str, code: str, request_id: str | None = None
 ) -> str:
-    """Assert an error's status, headers and body for a route, and return its sentence.
+    """Assert an error's status, headers and body for a route; return its message.
 
-    On boto3's routes a ModelError is expected, except where there is no such route or method. ``request_id`` is the one
-    that the caller sent, if it did.
+    On boto3's routes it expects a ModelError, except for an unknown route or method. ``request_id`` is the
+    caller's request id, if any.
     """
     sent = {name.lower(): value for name, value in headers.items()}
     assert sent["content-type"] == "application/json"

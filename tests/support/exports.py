@@ -1,4 +1,4 @@
-"""Models as exporters write them, in ONNX, OpenVINO IR and LiteRT: a file each, ``<name>/1/model.<format>``."""
+"""Models written by exporters, in ONNX, OpenVINO IR and LiteRT: one file each, ``<name>/1/model.<format>``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MAKERS = (
 
 @dataclass(frozen=True)
 class Export:
-    """What a model takes: one input, of any number of rows."""
+    """A model with one input of any number of rows."""
 
     row: tuple[int, ...]
     """The shape of a row, with sides that fit where the file leaves them open."""
@@ -48,7 +48,7 @@ class Export:
     dtype: type[np.generic] = np.float32
 
     def given(self, rows: int) -> npt.NDArray[Any]:
-        """Return an input drawn from a seed: normal, or any byte."""
+        """Return a random input from a seed: normally distributed, or uniform bytes."""
         drawn = np.random.default_rng(SEED + rows)
         shape = (rows, *self.row)
         if self.dtype is np.uint8:
@@ -91,7 +91,7 @@ def _make(folder: Path) -> None:
         shutil.copy(Path(spec.origin).parent / "models" / f"{network}.onnx", files[name])
     network = _keras_network()
     for one in FORMATS:
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # it asks for names that numpy gave up
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # it uses names that numpy removed
             network.export(str(files[f"keras_{one}"]), format=one, verbose=False)
     saved_model = sample_models() / "efficientnet_lite0" / "1"
     _convert(saved_model, {one: files[f"efficientnet_lite0_{one}"] for one in FORMATS})
@@ -112,7 +112,7 @@ def _keras_network() -> Any:
     x = layers.DepthwiseConv2D(3, padding="same")(x)
     x = layers.GlobalAveragePooling2D()(x)
     network = keras.Model(image, layers.Dense(10, activation="softmax", name="scores")(x))
-    network(np.zeros((1, 32, 32, 3), np.float32))  # the export to ONNX wants a network that was called
+    network(np.zeros((1, 32, 32, 3), np.float32))  # the export to ONNX requires a network that has been called
     return network
 
 

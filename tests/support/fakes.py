@@ -1,4 +1,4 @@
-"""The sidecar's app over a fake model server, and images to send to it."""
+"""The sidecar's app on a fake model server, and test images."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def signature(
 
 
 def mean_model(name: str = "mean", version: int = 1, side: int | None = 4) -> SignatureSpec:
-    """Return the signature of a model that answers ``channel_means``: uint8 pixels to [N, 3]."""
+    """Return the signature of a model for ``channel_means``: uint8 pixels to [N, 3]."""
     return signature(name, {"image": ("uint8", (None, side, side, 3))}, {"mean": ("float32", (None, 3))}, version)
 
 
 def channel_means(inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Answer for ``mean_model``."""
+    """Compute the output of ``mean_model``."""
     return {"mean": inputs["image"].astype("f4").mean(axis=(1, 2))}
 
 
@@ -57,10 +57,10 @@ def fake_app(
     code: Path | None = None,
     around: Sequence[Middleware] = (),
 ) -> Flask:
-    """Return the app over a fake model server that both wires lead to; the first model is the default one.
+    """Return the app on a fake model server behind both wires; the first model is the default.
 
-    ``code`` is a folder with an ``inference.py`` for all models. A request has as long as a test waits, unless
-    ``environ`` says otherwise; "" is Lightbox's own default.
+    ``code`` is a folder with an ``inference.py`` for all models. A request's timeout is the test's patience, unless
+    ``environ`` sets another; "" selects Lightbox's default.
     """
     settings = load_settings({"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": str(PATIENCE), **(environ or {})})
     plan = ServingPlan(

@@ -1,4 +1,4 @@
-"""Detectors whose boxes are known: they find the red and the blue rectangle in the pixels that they get."""
+"""Detectors with known boxes: they find the red and the blue rectangle in their input pixels."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SCORES = (0.9, 0.6)
 def write_finder(file: Path, form: Form, height: int = 320, width: int = 320, scale: float = 1) -> None:
     """Write a detector of float32 [1, 3, height, width], pixels 0..``scale`` in the order RGB, as OpenVINO's IR.
 
-    Each rectangle is an object of its color's class, of the score in ``SCORES``, 0 where there is none. Of the red one
-    the form ``ultralytics`` gives a second box, shifted a little, of a lower score.
+    Each rectangle is an object of its color's class with the score in ``SCORES``, or 0 if absent. For the red one
+    the form ``ultralytics`` gives a second box, slightly shifted, with a lower score.
     """
     pixels = op.parameter([1, 3, height, width], np.float32, name="images")
     red, _, blue = op.split(pixels, op.constant(1), 3).outputs()
@@ -46,7 +46,7 @@ def _is(high: Any, low: Any, scale: float) -> Any:
 
 
 def _rectangle(mask: Any, height: int, width: int) -> tuple[Any, Any]:
-    """Return left, top, right and bottom [1, 4] of what is 1 in a mask, and whether there is any [1, 1]."""
+    """Return left, top, right and bottom [1, 4] of the ones in a mask, and whether there are any [1, 1]."""
     ends = []
     for axis, size in ((2, width), (3, height)):
         line = op.reshape(op.reduce_max(mask, op.constant([axis])), op.constant([1, size]), False)

@@ -1,4 +1,4 @@
-"""The gRPC form over a fake model server: a real nginx, server and channel."""
+"""The gRPC front on a fake model server: a real nginx, server and channel."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Caller:
 
 
 class Watcher:
-    """Keeps what observers hear."""
+    """Records the observers' events."""
 
     def __init__(self) -> None:
         self.requests: queue.Queue[FinishedRequest] = queue.Queue()
@@ -101,7 +101,7 @@ class Watcher:
 def make_pipeline(
     transport: FakeTransport, names: Sequence[str], code: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> Pipeline:
-    """Return a pipeline over a fake model server; ``code`` is a folder with an ``inference.py`` for all models."""
+    """Return a pipeline on a fake model server; ``code`` is a folder with an ``inference.py`` for all models."""
     folders = (code,) if code else ()
     plan = ServingPlan(
         models={
@@ -123,9 +123,9 @@ def serving(
     reflection: bool = False,
     bounds: Bounds = BOUNDS,
 ) -> Iterator[Caller]:
-    """Run the server in a thread of its own behind a real nginx, with two calls in progress at once.
+    """Run the server in its own thread behind a real nginx, with at most two concurrent calls.
 
-    Sockets and nginx's files are in ``folder``. A stop takes as long as it needs.
+    Sockets and nginx's files are in ``folder``. A stop has no timeout.
     """
     listeners: list[asyncio.Server] = []
     loop = asyncio.new_event_loop()
@@ -176,7 +176,7 @@ def serving(
 
 
 async def _end(listeners: Sequence[asyncio.Server]) -> None:
-    """Close what is open, so that a loop that ends leaves nothing behind."""
+    """Close all connections before the loop ends."""
     for listener in listeners:
         listener.close()
     others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -197,7 +197,7 @@ def nginx_before(folder: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     with (folder / "nginx.log").open("wb") as log:
         process = subprocess.Popen([find_nginx(), "-e", "stderr", "-c", str(conf)], stdout=log, stderr=log)
     try:
-        for _ in poll():  # a channel that finds nobody waits a second
+        for _ in poll():  # a channel without a listener waits a second before it retries
             with suppress(ConnectionRefusedError):
                 socket.create_connection(("127.0.0.1", port)).close()
                 break
@@ -214,7 +214,7 @@ def infer(method: str = "ModelInfer", **more: str) -> dict[str, str]:
 
 
 def framed(message: bytes) -> bytes:
-    """Return a message as gRPC writes it."""
+    """Return a message in gRPC's framing."""
     return b"\0" + len(message).to_bytes(4, "big") + message
 
 

@@ -1,4 +1,4 @@
-"""A client of HTTP/2 on PyPI's h2 that does what no gRPC library does: half a call, floods, windows that stay shut."""
+"""An HTTP/2 client on PyPI's h2 for traffic that gRPC libraries cannot send: half calls, floods, closed windows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PAUSE_SECONDS = 0.05
 
 @dataclass(slots=True)
 class Response:
-    """What the server has said on a stream."""
+    """The server's response on a stream."""
 
     headers: dict[str, str] = field(default_factory=dict)
     trailers: dict[str, str] = field(default_factory=dict)
@@ -36,15 +36,15 @@ class Response:
     """Whether it says nothing more: END_STREAM, or a reset."""
 
     def word(self, name: str) -> str | None:
-        """Return a field of the trailers, else of the headers: a gRPC answer without messages has headers alone."""
+        """Return a field of the trailers, else of the headers: a gRPC response without messages has only headers."""
         return self.trailers.get(name, self.headers.get(name))
 
 
 class H2Caller:
-    """One connection, to a port of 127.0.0.1 or to a unix socket's path; over TLS where there is a ``tls`` context.
+    """One connection, to a port of 127.0.0.1 or to a unix socket's path; over TLS with a ``tls`` context.
 
-    ``settings`` go out with the preface. With ``grants`` windows are opened again by what comes; without it ``grant``
-    does. It reads only in ``hear``, ``wait`` and ``answer``, and where the server takes no more of what is sent.
+    ``settings`` are sent with the preface. With ``grants``, received data reopens the windows; without it ``grant``
+    does. It reads only in ``hear``, ``wait`` and ``answer``, and when the server stops reading.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class H2Caller:
         return self._streams[stream]
 
     def open(self, headers: Mapping[str, str], end: bool = False) -> int:
-        """Send HEADERS; return the new stream. Raises h2's TooManyStreamsError beyond what the server allows."""
+        """Send HEADERS; return the new stream. Raises h2's TooManyStreamsError beyond the server's limit."""
         stream = self._h2.get_next_available_stream_id()
         self._h2.send_headers(stream, list(headers.items()), end_stream=end)
         self._streams[stream] = Response()
@@ -100,7 +100,7 @@ class H2Caller:
         return stream
 
     def push(self, stream: int, data: bytes, end: bool = False) -> int:
-        """Send as much of ``data`` as the windows leave; return how much. END_STREAM goes with the last of it."""
+        """Send as much of ``data`` as the windows allow; return how much. END_STREAM goes with the last part."""
         sent = 0
         while not (self.closed or self[stream].ended):
             size = min(len(data) - sent, self._h2.local_flow_control_window(stream), self._h2.max_outbound_frame_size)
@@ -115,7 +115,7 @@ class H2Caller:
         return sent
 
     def send(self, stream: int, data: bytes, end: bool = False) -> None:
-        """Send all of ``data``, as soon as the windows leave it, unless the server ends the stream before."""
+        """Send all of ``data`` as the windows allow, unless the server ends the stream first."""
         sent = self.push(stream, data, end)
 
         def is_sent() -> bool:
@@ -133,27 +133,27 @@ class H2Caller:
             self._flush()
 
     def ping(self, content: bytes) -> None:
-        """Send a PING of eight bytes; its answer comes to ``pongs``."""
+        """Send a PING of eight bytes; ``pongs`` gets the reply."""
         self._h2.ping(content)
         self._flush()
 
     def grant(self, size: int, stream: int | None = None) -> None:
-        """Let the server send ``size`` more bytes on a stream; without one, on the connection."""
+        """Let the server send ``size`` more bytes on a stream, or on the connection if no stream is given."""
         self._h2.increment_flow_control_window(size, stream)
         self._flush()
 
     def send_raw(self, data: bytes) -> None:
-        """Send bytes, or the ``serialize()`` of hyperframe's frames, of which h2 does not know."""
+        """Send raw bytes, or the ``serialize()`` of hyperframe's frames, without h2's knowledge."""
         self._going += data
         self._flush()
 
     def hear(self, seconds: float = 0) -> None:
-        """Take what has come, or comes within so many seconds."""
+        """Process received data, and wait for more for at most this many seconds."""
         self._read(seconds)
         self._flush()
 
     def wait(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-        """Listen until a condition holds. Raises TimeoutError."""
+        """Receive until a condition holds. Raises TimeoutError."""
         until = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > until:
@@ -163,12 +163,12 @@ class H2Caller:
             self.hear(_PAUSE_SECONDS)
 
     def answer(self, stream: int) -> Response:
-        """Return what the server says on a stream, when it has ended it or the connection. Raises TimeoutError."""
+        """Return the response on a stream after the server ends it or the connection. Raises TimeoutError."""
         self.wait(lambda: self.closed or self[stream].ended)
         return self[stream]
 
     def close(self) -> None:
-        """Hang up without a word."""
+        """Close the socket without GOAWAY."""
         self._socket.close()
 
     def _read(self, seconds: float = 0) -> None:
@@ -191,7 +191,7 @@ class H2Caller:
             if len(whole := came[start : start + _HEAD + length]) < _HEAD + length:
                 break
             start += len(whole)
-            if isinstance(frame, GoAwayFrame):  # h2 would take nothing more, not even the answers that still come
+            if isinstance(frame, GoAwayFrame):  # h2 would accept no more data, not even late responses
                 frame.parse_body(whole[_HEAD:])
                 self.goaways.append((frame.error_code, frame.last_stream_id))
                 continue
@@ -223,9 +223,9 @@ class H2Caller:
             try:
                 del self._going[: self._socket.send(self._going)]
             except (TimeoutError, ssl.SSLWantWriteError):
-                self._read()  # the server may take no more because nobody takes what it says
+                self._read()  # the server may stop reading because its output is not read
                 self._going += self._h2.data_to_send()
-            except OSError:  # what it said before it closed is still to be read
+            except OSError:  # data from before the close is still unread
                 self._going.clear()
 
 

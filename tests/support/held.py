@@ -1,4 +1,4 @@
-"""Models whose calls wait: at a door until the test opens it, or until a deadline. They use no processor meanwhile."""
+"""Models whose calls block at a door until the test opens it, or until a deadline, without using CPU time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MANY_HELD = {"SAGEMAKER_TFS_INTER_OP_PARALLELISM": "32"}
 
 
 class Door:
-    """Where the calls of a held model wait. It is shut when it is made, and opened at the end of its ``with`` block.
+    """Blocks the calls of a held model. It starts shut and opens at the end of its ``with`` block.
 
-    It is a named pipe: who opens it to write waits in the kernel until somebody has it open to read.
+    It is a named pipe: opening it for writing blocks in the kernel until it is open for reading.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -30,17 +30,17 @@ class Door:
 
     @property
     def code(self) -> str:
-        """A line of Python that waits there, for users' code: its process may do other things meanwhile."""
+        """A line of Python that blocks at the door, for users' code; other threads of the process continue."""
         mark = f"os.close(tempfile.mkstemp('', 'came-', {str(self.folder)!r})[0])"
         return f"import os, tempfile; {mark}; open({str(self.folder / 'door')!r}, 'w').close()"
 
     @property
     def came(self) -> int:
-        """How many calls have come since it was last shut, those that went through among them."""
+        """The number of calls since it was last shut, including those that passed."""
         return len(list(self.folder.glob("came-*")))
 
     def wait_for(self, calls: int = 1) -> None:
-        """Wait until so many calls have come since it was last shut."""
+        """Wait for this many calls since it was last shut."""
         assert any(self.came >= calls for _ in poll()), f"{self.came} calls came in {PATIENCE:.0f} s, not {calls}"
 
     def __enter__(self) -> Door:
@@ -50,12 +50,12 @@ class Door:
         self.open()
 
     def open(self) -> None:
-        """Let all calls through, and those that come from now on."""
+        """Let all waiting and future calls pass."""
         if self._reader is None:
             self._reader = os.open(self.folder / "door", os.O_RDWR)
 
     def shut(self) -> None:
-        """Let the calls that come from now on wait."""
+        """Block all future calls."""
         for mark in self.folder.glob("came-*"):
             mark.unlink()
         if self._reader is not None:
@@ -65,7 +65,7 @@ class Door:
 
 @contextmanager
 def held_file(path: Path) -> Iterator[None]:
-    """Let one process that opens a file to read it wait until the end of the block."""
+    """Block one process that opens a file for reading, until the end of the block."""
     aside = path.with_name(f"{path.name}.aside")
     path.rename(aside)
     os.mkfifo(path)
@@ -77,25 +77,25 @@ def held_file(path: Path) -> Iterator[None]:
 
 
 def export_held_image(folder: Path, door: Door, version: int = 1) -> None:
-    """Export a model of uint8 [N, 8, 8, 3] that answers its first pixel's red; above 0 the call waits at the door.
+    """Export a model of uint8 [N, 8, 8, 3] that returns its first pixel's red; above 0 the call blocks at the door.
 
-    TensorFlow's WriteFile opens the pipe, so that calls wait in any server that runs the graph. (ReadFile does not do:
-    it seeks, which a pipe refuses.)
+    TensorFlow's WriteFile opens the pipe, so that calls block in any server that runs the graph. (ReadFile fails:
+    it seeks, and a pipe cannot.)
     """
     _copy("held_image", _held_image, folder / str(version), door)
 
 
 def export_endless(folder: Path, door: Door, version: int = 1) -> None:
-    """Export a model of int64 [N], x, that answers x; a first one above 0 is never answered, and the door counts it.
+    """Export a model of int64 [N], x, that returns x; with a first x above 0 it never returns; the door counts it.
 
-    The call waits at an empty queue: TensorFlow gives that up when it cancels a call. (What waits at the door itself
-    is in the kernel: it hears of a deadline when the door opens.)
+    The call blocks on an empty queue: TensorFlow stops that when it cancels a call. (A call that blocks at the door
+    is in the kernel: it notices a deadline only when the door opens.)
     """
     _copy("endless", _endless, folder / str(version), door)
 
 
 def _copy(name: str, graph: Callable[[Any], Any], folder: Path, door: Door) -> None:
-    """Copy a model whose asset names the door; ``graph`` makes the function that the module serves."""
+    """Copy a model whose asset names the door; ``graph`` makes the served function."""
 
     def write(version: Path) -> None:
         import tensorflow as tf

@@ -1,4 +1,4 @@
-"""A client of the model server's gRPC port that sends frames of its own making."""
+"""A client of the model server's gRPC port that sends handcrafted frames."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS, PING, HEADERS, WINDOW_UPDATE = frame(4), frame(6, bytes(8)), 1, 8
 
 
 def status(server: ModelServer, **options: object) -> str:
-    """Ask for a model's state; return the name of the status."""
+    """Request a model's state; return the name of the status."""
     request = get_model_status_pb2.GetModelStatusRequest()
     request.model_spec.name = "half_plus_two"
     with grpc.insecure_channel(server.grpc_address, [("grpc.max_metadata_size", 64 * MB)]) as channel:
@@ -37,17 +37,17 @@ def status(server: ModelServer, **options: object) -> str:
 
 
 def send_all(server: ModelServer, data: bytes) -> bytes:
-    """Send bytes, however soon the server closes; return what it says."""
+    """Send bytes, even if the server closes early; return its reply."""
     received = b""
     with socket.create_connection(("127.0.0.1", server.grpc_port), timeout=PATIENCE) as client:
-        client.settimeout(None)  # a limit would be one for all of it
+        client.settimeout(None)  # a timeout would apply to all of sendall
         with suppress(ConnectionError):
             client.sendall(data)
         try:
             client.shutdown(socket.SHUT_WR)
-        except OSError as error:  # of a connection that the server has reset
+        except OSError as error:  # the server has reset the connection
             assert error.errno == errno.ENOTCONN
         with suppress(ConnectionError):
-            while piece := client.recv(1 << 16):  # also what came before a reset
+            while piece := client.recv(1 << 16):  # including data from before a reset
                 received += piece
     return received

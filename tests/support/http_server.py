@@ -1,4 +1,4 @@
-"""Small HTTP servers, and one that answers POST as a test says."""
+"""Small HTTP servers, including one with test-defined POST responses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Answer = Callable[[bytes], tuple[int, bytes] | None]
 
 
 class Server(ThreadingHTTPServer):
-    request_queue_size = 128  # those that connect at the same moment do not have to try again
+    request_queue_size = 128  # simultaneous connections succeed without a retry
 
 
 class EmptyPage(BaseHTTPRequestHandler):
-    """Answers each GET with ``status``, and nothing to see."""
+    """Answers each GET with ``status`` and an empty body."""
 
     protocol_version = "HTTP/1.1"
     status = 200

@@ -1,4 +1,4 @@
-"""A worker as a start makes it, and the calls that one JPEG takes in it: ``python -m support.jpeg_calls PLAN``."""
+"""Counts the function calls for one JPEG in a freshly started worker: ``python -m support.jpeg_calls PLAN``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOTH_SIDES = SIDECAR / "tfs_wire"
 
 
 def post(app: Flask, body: bytes) -> tuple[str, bytes]:
-    """Post a JPEG to the app as gunicorn does: through the edge, with nothing of a test client between."""
+    """Post a JPEG to the app as gunicorn does: through the edge, without a test client."""
     statuses: list[str] = []
     environ = {
         "REQUEST_METHOD": "POST",
@@ -43,7 +43,7 @@ def post(app: Flask, body: bytes) -> tuple[str, bytes]:
 
     def start_response(status: str, *_: Any) -> Callable[[bytes], object]:
         statuses.append(status)
-        return len  # nobody writes with it
+        return len  # not used for writing
 
     answer = b"".join(app.wsgi_app(environ, start_response))
     return statuses[0], answer

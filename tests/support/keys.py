@@ -1,4 +1,4 @@
-"""Keys for a stack that asks for them, and lines of its file."""
+"""API keys for a stack that requires them, and lines of its key file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def key_line(name: str, key: str, roles: str = "infer") -> str:
 
 
 def basic(name: str, key: str) -> str:
-    """Return what a browser sends as Authorization."""
+    """Return a browser's Authorization header."""
     return f"Basic {base64.b64encode(f'{name}:{key}'.encode()).decode()}"
 
 

@@ -1,4 +1,4 @@
-"""Calls of SageMaker's multi-model API, as a platform makes them."""
+"""Calls of SageMaker's multi-model API, as the platform makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log lines as tests compare them."""
+"""Log lines in comparable form."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00 (?=\[)", re.M
 
 
 def without_times(log: str) -> str:
-    """Return lines of the text form without the time that each begins with; others stay."""
+    """Return text log lines without their leading time; other lines are unchanged."""
     return _TIME.sub("", log)

@@ -1,4 +1,4 @@
-"""Models that many tests need, made once: kept in build/ under a key of the code that makes them."""
+"""Models shared by many tests, made once and kept in build/ under a key of the code that makes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAKERS = (
 
 @cache
 def key(makers: tuple[str, ...] = _MAKERS) -> str:
-    """Return what a model is known by: the code that makes it, and what that code stands on."""
+    """Return a model's cache key: a hash of the code that makes it and its dependencies."""
     found = hashlib.sha256()
     for maker in makers:
         path = REPOSITORY / maker
@@ -32,9 +32,9 @@ def key(makers: tuple[str, ...] = _MAKERS) -> str:
 
 
 def made(name: str, make: Callable[[Path], object], makers: tuple[str, ...] = _MAKERS) -> Path:
-    """Return a folder that ``make`` has filled: now, or in an earlier run. Of several processes one makes it.
+    """Return a folder filled by ``make``, now or in an earlier run. Only one of several processes makes it.
 
-    Tests read it and write nothing there. ``makers`` are the files and folders of the code that makes it.
+    Tests must not write there. ``makers`` are the files and folders of the code that makes it.
     """
     folder = CACHE / key(makers)
     folder.mkdir(parents=True, exist_ok=True)

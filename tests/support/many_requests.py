@@ -1,4 +1,4 @@
-"""Thousands of requests to a model server, and what its memory does meanwhile."""
+"""Thousands of requests to a model server, and the growth of its memory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def send(server: ModelServer, channel: grpc.Channel, transport: str, model: str,
 
 
 def growth(folder: Path, early: int, late: int) -> float:
-    """Send `late` requests to a new model server; return its resident memory at the end over that after `early`."""
+    """Send `late` requests to a new model server; return its final resident memory divided by that after `early`."""
     with contextmanager(golden_server)(folder) as server, grpc.insecure_channel(server.grpc_address) as channel:
         memory = psutil.Process(server.process.pid).memory_info
         resident = []

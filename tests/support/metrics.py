@@ -1,4 +1,4 @@
-"""All metrics, those of the features among them, and the names of their series."""
+"""All metrics, including those of the features, and the names of their series."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ GAUGES = (
 
 
 def series_names() -> set[str]:
-    """Return the names as Prometheus has them."""
+    """Return the names in Prometheus' form."""
     names = {metric.name for metric in GAUGES} | {f"{metric.name}_total" for metric in COUNTERS}
     return names | {f"{metric.name}_{end}" for metric in HISTOGRAMS for end in ("bucket", "sum", "count")}

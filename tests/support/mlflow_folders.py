@@ -1,4 +1,4 @@
-"""Models as MLflow 3.17.2 saves them: its files, and the models that other support makes in their places."""
+"""Models in MLflow 3.17.2's layout: its files, with models made by other support modules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _described(folder: Path, flavor: str, before: str = "", data: str = "", afte
 
 
 def save_onnx(folder: Path) -> None:
-    """Write the model of ``write_dense`` as ``mlflow.onnx.save_model`` does: with its weights in another file."""
+    """Write the model of ``write_dense`` as ``mlflow.onnx.save_model`` does: with its weights in a separate file."""
     _described(folder, "onnx", before=_ONNX, data="    data: model.onnx\n")
     write_dense(folder / "model.onnx")
     model = onnx.load(folder / "model.onnx")
@@ -60,13 +60,13 @@ def save_onnx(folder: Path) -> None:
 
 
 def save_tensorflow(folder: Path, golden: str, inside: str = "tf2model") -> None:
-    """Write a golden model as ``mlflow.tensorflow.save_model`` does, where the flavor's version puts it."""
+    """Write a golden model as ``mlflow.tensorflow.save_model`` does, at the path of the flavor's version."""
     _described(folder, "tensorflow", after=_TENSORFLOW.replace("tf2model", inside))
     shutil.copytree(GOLDEN / golden / "1", folder / inside)
 
 
 def save_other(folder: Path, flavor: str, file: str | None) -> None:
-    """Write what another flavor saves, with nothing in its file; None for a flavor without one."""
+    """Write the layout of another flavor with an empty file; None for a flavor without a file."""
     _described(folder, flavor)
     if file is not None:
         (folder / file).parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The model of ``onnx_models.write_dense`` as a file of each format, and what it answers."""
+"""The model of ``onnx_models.write_dense`` as a file of each format, and its expected output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LITERT = FILES_OF_TESTS / "dense.tflite"
 
 
 def write_dense_as(file: Path) -> None:
-    """Write ``y = softmax(x W)``, x float32 [batch, 4], y [batch, 3], in the format that the file's name says."""
+    """Write ``y = softmax(x W)``, x float32 [batch, 4], y [batch, 3], in the format of the file's extension."""
     file.parent.mkdir(parents=True, exist_ok=True)
     if file.suffix == ".onnx":
         write_dense(file)
@@ -48,7 +48,7 @@ def save_ir(file: Path, result: Any, *parameters: Any) -> None:
 
 
 def dense(rows: Any) -> np.ndarray[Any, Any]:
-    """Return what that model answers, float32 [batch, 3]."""
+    """Return the output of that model, float32 [batch, 3]."""
     powers = np.exp(np.asarray(rows, np.float32) @ dense_weights())
     found: np.ndarray[Any, Any] = powers / powers.sum(axis=1, keepdims=True)
     return found

@@ -1,4 +1,4 @@
-"""A model's base path whose versions come and go, and the embedded server that serves it."""
+"""A model's base path with changing versions, and the embedded server that serves it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CORRUPT = "Read less bytes than requested"
 
 
 class Folder:
-    """A base path whose versions come and go; even numbers answer 3.5 for 1.0, odd ones 2.5."""
+    """A base path with changing versions; even versions return 3.5 for 1.0, odd ones 2.5."""
 
     def __init__(self, path: Path, *versions: int) -> None:
         self.path = path
@@ -22,20 +22,20 @@ class Folder:
             self.add(version)
 
     def add(self, version: int, name: str = "") -> None:
-        """Let a version appear whole."""
+        """Add a version atomically."""
         parts = self.path.parent / "parts"
         shutil.copytree(MODELS / "half_plus_two" / ("1" if version % 2 else "2"), parts)
         parts.rename(self.path / (name or str(version)))
 
     def add_corrupt(self, version: int) -> None:
-        """Let a version appear whose graph is garbage."""
+        """Add a version with a corrupt graph."""
         parts = self.path.parent / "parts"
         parts.mkdir()
         (parts / "saved_model.pb").write_bytes(b"garbage")
         parts.rename(self.path / str(version))
 
     def remove(self, version: int) -> None:
-        """Take a version away."""
+        """Remove a version."""
         shutil.rmtree(self.path / str(version))
 
 
@@ -45,7 +45,7 @@ def serve(folder: Folder, tmp_path: Path, *flags: str) -> ModelServer:
 
 
 def answer(server: ModelServer, model: str = "x") -> float:
-    """Return what the model answers for 1.0."""
+    """Return the model's output for 1.0."""
     status, body = server.predict(model, instances=[1.0])
     assert status == 200, body
     return float(body["predictions"][0])

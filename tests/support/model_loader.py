@@ -1,4 +1,4 @@
-"""A loader over a model server that only listens."""
+"""A loader on a fake model server that records its calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lightbox.user_code.paths import UserCodeError
 
 
 class Listener(ModelManagement):
-    """A model server that loads and unloads at once; notes how long it may take, refuses when it is to."""
+    """A model server that loads and unloads at once; records the timeouts and can refuse."""
 
     def __init__(self) -> None:
         super().__init__([], Path())
@@ -45,7 +45,7 @@ class Listener(ModelManagement):
 
 
 def accept(_: PlannedModel) -> None:
-    """Find nothing wrong with a model's code."""
+    """Accept any model's code."""
 
 
 def loader(run_dir: Path, server: Listener, code_problem: str | None = None, check: CodeCheck = accept) -> ModelLoader:

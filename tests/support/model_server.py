@@ -1,4 +1,4 @@
-"""The embedded server as its users start it: a process, two ports, a folder of models."""
+"""The embedded server as users start it: a process, two ports, a models folder."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ COMMAND = (sys.executable, "-P", "-m", "lightbox.model_server")
 
 
 class ModelServer:
-    """One server process; its calls over REST have no limit that a slow machine would meet, unless a flag sets one."""
+    """One server process; its REST timeout is long enough for a slow machine, unless a flag sets one."""
 
     def __init__(self, folder: Path, *flags: str, ports: bool = True, env: Mapping[str, str] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.grpc_port = free_ports(2)
         self.rest_port = self.grpc_port + 1
-        # A call at a door (support/held.py) keeps one of TensorFlow's threads, of which there are as many as cores.
+        # A call at a door (support/held.py) holds one of TensorFlow's threads; there is one per core.
         own = [f"--rest_api_timeout_in_ms={1000 * PATIENCE:.0f}", f"--tensorflow_inter_op_parallelism={HELD_CALLS}"]
         if ports:
             own += [f"--port={self.grpc_port}", f"--rest_api_port={self.rest_port}"]
@@ -49,17 +49,17 @@ class ModelServer:
 
     @property
     def stdout(self) -> str:
-        """What it printed so far."""
+        """The output so far."""
         return self._out.read_text(errors="replace")
 
     @property
     def stderr(self) -> str:
-        """What it logged so far."""
+        """The log so far."""
         return self._err.read_text(errors="replace")
 
     @property
     def grpc_address(self) -> str:
-        """Where gRPC is."""
+        """The gRPC address."""
         return f"127.0.0.1:{self.grpc_port}"
 
     def wait_ready(self, seconds: float = PATIENCE) -> ModelServer:
@@ -72,20 +72,20 @@ class ModelServer:
         try:
             self.rest("GET", "/v1/models/x")
         except (OSError, http.client.HTTPException):
-            # The second: while nobody listens, a client may be given the very port that it asks for.
+            # The second: without a listener, a client's source port can equal its target port and connect to itself.
             return False
         return True
 
     def is_stopping(self) -> bool:
-        """Tell whether the gRPC port takes no more clients: it is closed first."""
+        """Return whether the gRPC port refuses clients: a stop closes it first."""
         try:
             socket.create_connection(("127.0.0.1", self.grpc_port), timeout=PATIENCE).close()
-        except ConnectionError:  # refused, or reset where it was about to be accepted
+        except ConnectionError:  # refused, or reset just before the accept
             return True
         return False
 
     def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-        """Poll until the condition holds; fail with the log if it never does."""
+        """Poll until the condition holds; fail with the log at the timeout."""
         assert any(condition() for _ in poll(seconds, 0.02)), f"not within {seconds} s:\n{self.stdout}\n{self.stderr}"
 
     def rest(
@@ -101,7 +101,7 @@ class ModelServer:
             connection.close()
 
     def predict(self, model: str, **body: Any) -> tuple[int, Any]:
-        """POST :predict; return status and parsed body. ``model`` may name a version too."""
+        """POST :predict; return status and parsed body. ``model`` may include a version."""
         status, text = self.rest("POST", f"/v1/models/{model}:predict", json.dumps(body))
         return status, json.loads(text)
 
@@ -134,12 +134,12 @@ def config_text(*models: str) -> str:
 
 
 def golden_config() -> str:
-    """Return the configuration of the recorded server, with the models where they are here."""
+    """Return the configuration of the recorded server, with local model paths."""
     return re.sub(r'"/models/', f'"{MODELS}/', (GOLDEN / "models.config").read_text())
 
 
 def golden_server(folder: Path, *flags: str, more: str = "") -> Iterator[ModelServer]:
-    """Run a server with the flags of the recorded one; ``more`` are further entries of its configuration."""
+    """Run a server with the flags of the recorded one; ``more`` adds configuration entries."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "models.config"
     config.write_text(f"{golden_config().rstrip().removesuffix('}')}{more}}}")

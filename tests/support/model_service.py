@@ -1,4 +1,4 @@
-"""A model server's ModelService, a real gRPC server, that says what a script tells it to: no timing, only an order."""
+"""A ModelService on a real gRPC server with scripted answers: an order without timing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CODES = {code.name: code for code in grpc.StatusCode}
 
 @dataclass(frozen=True)
 class Reload:
-    """What a reload is answered with, and what each question after it is; the last answer stays.
+    """The answer to a reload, and the answers to the status calls after it; the last one repeats.
 
     ``answer`` is the name of a status, the text of UNKNOWN, or "" for OK.
     """
@@ -33,9 +33,9 @@ class Reload:
 
 
 class ScriptedServer:
-    """Answers each reload, and the questions after it, as the next entry of the script says; the last one stays.
+    """Answers each reload, and the status calls after it, by the next entry of the script; the last one repeats.
 
-    ``reloads`` are the names of the models that each reload asked for, ``asked`` is how often states were since.
+    ``reloads`` has the model names of each reload, ``asked`` counts the status calls since.
     """
 
     def __init__(self, *script: Reload) -> None:
@@ -79,14 +79,14 @@ class ScriptedServer:
         return answer
 
     def say(self, states: States) -> None:
-        """Answer so from now on."""
+        """Set the answers from now on."""
         with self._lock:
             self._states, self.asked = [states], 0
 
 
 @contextmanager
 def serving(server: ScriptedServer, socket: Path) -> Iterator[str]:
-    """Serve on a unix socket; gives the target of a channel to it."""
+    """Serve on a unix socket; yield the target of a channel to it."""
     management, status = model_management_pb2, get_model_status_pb2
     methods = {
         "HandleReloadConfigRequest": grpc.unary_unary_rpc_method_handler(
@@ -114,6 +114,6 @@ def serving(server: ScriptedServer, socket: Path) -> Iterator[str]:
 
 @contextmanager
 def channel_to(server: ScriptedServer, socket: Path) -> Iterator[grpc.Channel]:
-    """Serve on a unix socket, and give a channel to it."""
+    """Serve on a unix socket; yield a channel to it."""
     with serving(server, socket) as target, grpc.insecure_channel(target) as channel:
         yield channel

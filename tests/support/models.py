@@ -1,6 +1,6 @@
-"""Small SavedModels that behave as a test needs them: failing, or changed between versions.
+"""Small SavedModels for tests, such as failing ones or ones that change between versions.
 
-Each is made once, and copied from build/test_models then: only who makes one has to import TensorFlow.
+Each is made once and then copied from build/test_models: only the process that makes it imports TensorFlow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GOLDEN = Path(__file__).parents[1] / "contract" / "golden" / "models"
 
 
 def write_warm_up(version: Path, *entries: prediction_log_pb2.PredictionLog) -> None:
-    """Add requests that a model server answers before it makes the version available."""
+    """Add warm-up requests that a model server runs before it makes the version available."""
     from tensorflow import io  # the format's own writer
 
     path = version / WARM_UP_FILE
@@ -47,7 +47,7 @@ def export_failing_image(folder: Path, version: int = 1) -> None:
 
 
 def export_constant(folder: Path, version: int, value: float, side: int = 8) -> None:
-    """Export a model of uint8 [N, side, side, 3] that answers a constant for each image."""
+    """Export a model of uint8 [N, side, side, 3] that returns a constant for each image."""
 
     def make() -> Any:
         import tensorflow as tf
@@ -62,9 +62,9 @@ def export_constant(folder: Path, version: int, value: float, side: int = 8) -> 
 
 
 def export_classes(folder: Path, version: int, classes: int, flat: bool = False) -> None:
-    """Export a model that gives ``scores`` of [N, classes], all of them the version; it takes uint8 images of 8 x 8.
+    """Export a model of uint8 8 x 8 images that returns ``scores`` [N, classes], all equal to the version number.
 
-    ``flat`` takes the same bytes as [N, 192], which is no image.
+    ``flat`` takes the same bytes as [N, 192], which is not an image.
     """
 
     def make() -> Any:
@@ -83,7 +83,7 @@ def export_classes(folder: Path, version: int, classes: int, flat: bool = False)
 
 
 def export_times(folder: Path, version: int, factor: float) -> None:
-    """Export AWS's model of tests: float32 [N, M] times a factor."""
+    """Export AWS's test model: float32 [N, M] times a factor."""
 
     def make() -> Any:
         import tensorflow as tf
@@ -115,7 +115,7 @@ def export_half_plus(folder: Path, version: int, value: float, fails: bool = Fal
 
 
 def export_convolution(folder: Path, is_open: bool = False) -> None:
-    """Export AWS's model for GPUs: float32 [N, 6, 6, 3], convolved with ones of that size.
+    """Export AWS's GPU test model: float32 [N, 6, 6, 3], convolved with ones of that size.
 
     With ``is_open`` its signature declares no rank.
     """
@@ -150,10 +150,10 @@ def export_column(folder: Path) -> None:
 
 
 def export_old(folder: Path) -> None:
-    """Export x / 2 + 3 as TensorFlow before 1.1 did: float32 x and y have no shapes, and that means unknown ones.
+    """Export x / 2 + 3 as TensorFlow before 1.1 did: float32 x and y lack shapes, which means unknown shapes.
 
-    The signature to regress says float32 of the strings that it takes, as that of AWS's half_plus_three; ``numbers``
-    says so of numbers.
+    The regress signature declares its string input as float32, like that of AWS's half_plus_three; ``numbers``
+    declares numbers so.
     """
     copy_made("old", _save_old, folder / "00000123", OWN)
 
@@ -179,7 +179,7 @@ def _save_old(folder: Path) -> None:
 
 
 def export_without_variables(folder: Path) -> None:
-    """Export a model of float32 [N] that reads a variable which nothing restores."""
+    """Export a model of float32 [N] that reads a variable without a stored value."""
     copy_made("without_variables", _save_without_variables, folder / "1", OWN)
 
 
@@ -209,7 +209,7 @@ def _sign(
     outputs: dict[str, str],
     *shape: int,
 ) -> None:
-    """Add a signature that says of all its tensors that they are float32, and of this shape, or nothing of a shape."""
+    """Add a signature that declares all its tensors as float32, with this shape or without a shape."""
     signature = made.signature_def[name]
     signature.method_name = f"tensorflow/serving/{method}"
     for tensors, names in ((signature.inputs, inputs), (signature.outputs, outputs)):
@@ -230,10 +230,10 @@ def export(name: str, make: Callable[[], Any], folder: Path, maker: str = OWN) -
 
 
 def copy_made(name: str, save: Callable[[Path], object], folder: Path, maker: str) -> None:
-    """Copy what ``save`` writes into a folder that is not there yet; it appears under its name when it is complete.
+    """Copy the output of ``save`` to a new folder; it appears under its name when it is complete.
 
-    It is made in the first run that needs it, and again when ``maker`` changes, the file of the code that makes it.
-    ``name`` is its own among those of that file.
+    The first run that needs it makes it, and again after a change of ``maker``, the file of the code that makes it.
+    ``name`` is unique within that file.
     """
     makers = (maker, OWN, "tests/support/made_models.py", "requirements/serve.lock")
     staging = folder.with_name(f"{folder.name}.partial")

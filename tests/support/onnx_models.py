@@ -35,7 +35,7 @@ def write(
     opset: int = _OPSET,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a model; of each tensor come the dtype's name with ONNX, and its shape or None."""
+    """Write a model; each tensor has an ONNX dtype name and a shape or None."""
     graph = helper.make_graph(
         nodes,
         "made",
@@ -59,9 +59,9 @@ _CELLS = 16
 
 
 def write_classifier(file: Path, numbers: Sequence[int] = range(COLORS), classes: int = COLORS) -> None:
-    """Write a classifier of the form that ``torch.onnx.export`` gives one of torchvision or timm with a softmax.
+    """Write a classifier like ``torch.onnx.export`` of a torchvision or timm model with a softmax.
 
-    image float32 [batch, 3, 224, 224], scores [batch, classes]. The classes of three numbers are for red, green and
+    image float32 [batch, 3, 224, 224], scores [batch, classes]. Three class numbers are for red, green and
     blue; the others are unlikely.
     """
     random = np.random.default_rng(SEED).normal(0, 0.03, (3, _CELLS, COLORS)) + np.eye(3)[:, None] / _CELLS
@@ -85,11 +85,11 @@ _FOUND = (("red", 11, 0.9), ("blue", 2, 0.6))
 
 
 def write_yolo(file: Path) -> None:
-    """Write a detector of the form in which Ultralytics 8.4.190 exports YOLO11n: names, shapes, opset, metadata.
+    """Write a detector like Ultralytics 8.4.190's export of YOLO11n: names, shapes, opset, metadata.
 
     images float32 [1, 3, 640, 640] of 0 to 1, output0 [1, 4 + 80, 8400]: boxes in pixels, and the scores of classes.
-    It finds the red and the blue rectangle of a picture: a stop sign of score 0.9 and a car of 0.6, both anew in a
-    second box, shifted by some pixels, of half the score.
+    It finds the red and the blue rectangle of a picture: a stop sign of score 0.9 and a car of 0.6, each again in a
+    second box, shifted by some pixels, with half the score.
     """
     side = 640
     constants: dict[str, Any] = {

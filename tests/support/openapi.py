@@ -1,6 +1,6 @@
-"""Whether documents and bodies are as OpenAPI wants them, and requests that schemathesis makes from a stack's document.
+"""Validates documents and bodies against OpenAPI, and runs schemathesis from a stack's document.
 
-The validators take seconds to import, so that only who uses them does.
+The validators take seconds to import, so the functions import them on use.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ CHECKS = (
 
 
 def problems(document: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with an OpenAPI document."""
+    """Return the problems of an OpenAPI document."""
     from openapi_spec_validator import OpenAPIV31SpecValidator
 
     return [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()]
 
 
 def validator(schema: Mapping[str, Any], components: object) -> Any:
-    """Return what validates values by a schema of a document with these components."""
+    """Return a validator for a schema of a document with these components."""
     from openapi_schema_validator import OAS31Validator
 
     return OAS31Validator({**schema, "components": components})
 
 
 def drive(stack: Stack, tmp: Path, phases: str, examples: int, *options: str) -> Counter[tuple[str, int]]:
-    """Return how often each operation answered with each status; fail where an answer is not as declared.
+    """Return the count of each status for each operation; fail if a response differs from its declaration.
 
-    The same requests are made each time. ``examples`` is the number of random ones for each operation.
+    The requests are the same each time. ``examples`` is the number of random requests for each operation.
     """
     report = tmp / "report.ndjson"
     found = subprocess.run(
@@ -78,6 +78,6 @@ def _answers(report: Path) -> Iterator[tuple[str, int]]:
 
 
 def never_answered(statuses: Counter[tuple[str, int]]) -> set[str]:
-    """Return the operations that refused every request; a method that a path does not take is no operation."""
+    """Return the operations that refused every request, without undeclared methods of a path."""
     asked = {operation for operation, status in statuses if status != 405}
     return asked - {operation for operation, status in statuses if status == 200}

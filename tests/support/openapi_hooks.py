@@ -1,4 +1,4 @@
-"""What schemathesis loads beside /openapi.json: bodies of media types that a schema does not describe."""
+"""Schemathesis hooks for /openapi.json: bodies of media types that a schema does not describe."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ for name in dict.fromkeys((*OF_CODECS, *BODIES)):
 
 @schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], kwargs: dict[str, Any]) -> None:
-    """Make what a schema cannot tie together agree in a valid request: shape and elements, the JSON and its length."""
+    """Make related parts of a valid request consistent: shape and elements, the JSON and its length."""
     if isinstance(case.body, dict | list):
         case.body = _moderate(case.body)
     if case.meta is None or case.meta.generation.mode is not schemathesis.GenerationMode.POSITIVE:
@@ -85,7 +85,7 @@ def _moderate(value: Any) -> Any:
 
 
 def _name_model(case: schemathesis.Case[Any]) -> None:
-    """Ask for a model that is there, where the document does not name one: in multi-model mode."""
+    """Use an existing model if the document does not name one (multi-model mode)."""
     changes = case.path.endswith("load") or case.method == "DELETE"
     for name in ("model", "name"):
         if name in case.path_parameters and not case.path.startswith("/endpoints/"):

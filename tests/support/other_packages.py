@@ -1,4 +1,4 @@
-"""Python processes that find other packages than those of the tests' environment."""
+"""Python processes with other packages than the tests' environment."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ BOTH = ("tensorflow", "tensorflow_serving")
 def other_packages(reports: Path, *hidden: str) -> Mapping[str, str]:
     """Return variables for processes without the ``hidden`` packages, in which OpenVINO's reports go to a file.
 
-    ``reports`` is written when such a process loads the package that OpenVINO reports its use with.
+    Such a process writes ``reports`` when it loads OpenVINO's telemetry package.
     """
     return {"PYTHONPATH": str(PACKAGES), "HIDDEN_PACKAGES": " ".join(hidden), "REPORTS": str(reports)}

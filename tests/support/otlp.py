@@ -1,4 +1,4 @@
-"""A receiver of OTLP over HTTP, as small as it can be."""
+"""A minimal receiver of OTLP over HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.http_server import serving
 
 
 class Receiver:
-    """What it was sent: every span, and the names of the services that sent them."""
+    """The received spans and the names of the services that sent them."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -22,7 +22,7 @@ class Receiver:
         self.services: set[str] = set()
 
     def take(self, body: bytes) -> None:
-        """Note the spans of one export."""
+        """Record the spans of one export."""
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             named = {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}
             self.services.add(named["service.name"])

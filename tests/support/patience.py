@@ -1,4 +1,4 @@
-"""How tests wait: for events, as long as it takes."""
+"""Waiting in tests: for events, with a long timeout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ slow, busy or stands still for a while does not."""
 
 
 def poll(seconds: float = PATIENCE, pause: float = 0.05) -> Iterator[None]:
-    """Yield again and again until a deadline."""
+    """Yield repeatedly until a deadline."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         yield

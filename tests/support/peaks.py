@@ -1,6 +1,6 @@
-"""Peak memory of requests beside what they weigh, in a process of its own: ``python -m support.peaks BYTES [NAME...]``.
+"""Peak memory of requests relative to their size, in a separate process: ``python -m support.peaks BYTES [NAME...]``.
 
-Prints a line for each kind of request: its status and what the process grew by while it was answered, over its weight.
+Prints a line for each kind of request: its status, and the growth of the process divided by the request's weight.
 """
 
 from __future__ import annotations

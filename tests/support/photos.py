@@ -1,4 +1,4 @@
-"""The photographs and the digits that scikit-learn comes with, read without importing it: that takes two seconds."""
+"""scikit-learn's photographs and digits, read without importing it, which takes two seconds."""
 
 from __future__ import annotations
 

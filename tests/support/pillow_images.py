@@ -1,4 +1,4 @@
-"""The images that Pillow itself is tested with: they come in its source distribution, fetched once by pip."""
+"""Pillow's own test images, from its source distribution, which pip fetches once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REQUIREMENT = "requirements/pillow_images.txt"
 
 
 def pillow_images() -> Iterator[tuple[str, bytes]]:
-    """Yield the name and the bytes of every file in Pillow's ``Tests/`` that is no program."""
+    """Yield the name and the bytes of every file in Pillow's ``Tests/`` except programs."""
     (source,) = made("pillow", _download, (REQUIREMENT,)).glob("*.tar.gz")
     with tarfile.open(source) as archive:
         for member in archive:

@@ -1,4 +1,4 @@
-"""Predict over gRPC: arrays there, arrays or an error's code back."""
+"""Predict over gRPC: sends arrays, returns arrays or an error code."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A ``tensorflow_model_server`` for PATH: the embedded server, as open and as frail as the real binary.
+"""A ``tensorflow_model_server`` for PATH: the embedded server with the real binary's weaknesses.
 
-It binds its ports on all interfaces, blocks and ends where that does, and too low a rank ends it as on processors where
+It binds its ports on all interfaces, blocks and exits like the binary, and exits on too low a rank, as on CPUs where
 TensorFlow turns oneDNN on.
 """
 

@@ -1,4 +1,4 @@
-"""A repository of its own with what is packed, and the packages of its commit."""
+"""A separate repository with the packaged files, and the packages of its commit."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FILES = (".gitignore", "pyproject.toml", "setup.py", "CHANGELOG.md", "README.md"
 
 
 def git(repository: Path, *arguments: str) -> None:
-    """Run git there as somebody."""
+    """Run git there with a fixed identity."""
     identity = ("-c", "user.name=Somebody", "-c", "user.email=somebody@example.com")
     subprocess.run(["git", "-C", repository, *identity, *arguments], check=True, capture_output=True)
 
 
 def committed(folder: Path) -> Path:
-    """Copy what is packed, as it is now, to a folder that is not there yet, and commit it; return the folder."""
+    """Copy the packaged files in their current state to a new folder and commit them; return the folder."""
     subprocess.run([REPOSITORY / "scripts" / "ensure_debian.sh", "git", "git"], check=True, capture_output=True)
     ignored = shutil.ignore_patterns("__pycache__", "*.so.1", "*.egg-info")
     for name in FOLDERS:
@@ -36,7 +36,7 @@ def committed(folder: Path) -> Path:
 
 
 def packages(folder: Path) -> Path:
-    """Make the wheels and the archive of the sources; return the folder that they are in."""
+    """Make the wheels and the source distribution; return their folder."""
     out = folder / "packages"
     out.mkdir(parents=True)
     release.make_packages(release.Release(committed(folder / "repository"), out, is_candidate=True))

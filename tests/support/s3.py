@@ -1,4 +1,4 @@
-"""S3 with one bucket, played by a small server that speaks as much of it as boto3 needs."""
+"""A fake S3 with one bucket, with the part of the API that boto3 needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OBJECTS = {
 
 
 class Bucket(BaseHTTPRequestHandler):
-    """Lists and gives OBJECTS of a bucket named models."""
+    """Lists and returns OBJECTS of a bucket named models."""
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
@@ -47,7 +47,7 @@ class Bucket(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(host: str = "127.0.0.1") -> Iterator[dict[str, str]]:
-    """Serve OBJECTS at an address of this machine; give the environment that leads boto3 there."""
+    """Serve OBJECTS at an address of this machine; yield the environment that points boto3 to it."""
     with http_server.serving(Bucket, host) as url:
         yield {
             "AWS_ENDPOINT_URL_S3": url,

@@ -1,4 +1,4 @@
-"""moto's server of S3, for processes of their own."""
+"""moto's S3 server, for use by other processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BUCKET = "pictures"
 
 @contextmanager
 def serving() -> Iterator[dict[str, str]]:
-    """Serve S3 with one empty bucket; yield the environment that leads boto3 there."""
+    """Serve S3 with one empty bucket; yield the environment that points boto3 to it."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -31,7 +31,7 @@ def serving() -> Iterator[dict[str, str]]:
 
 
 def client(environ: dict[str, str]) -> Any:
-    """Return boto3's client of this S3."""
+    """Return a boto3 client for this S3."""
     import boto3
 
     return boto3.client(

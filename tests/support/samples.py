@@ -14,7 +14,7 @@ from support.made_models import made
 
 
 def sample_models() -> Path:
-    """Return the folder of ``make models``, made as where ImageNet's weights cannot be had."""
+    """Return the folder of ``make models``, made without access to ImageNet's weights."""
     return made("samples", _make)
 
 

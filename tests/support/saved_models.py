@@ -1,4 +1,4 @@
-"""SavedModels made of a few nodes, with the shapes that exporters write down."""
+"""SavedModels of a few nodes, with the shapes that exporters record."""
 
 from __future__ import annotations
 

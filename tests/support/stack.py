@@ -1,4 +1,4 @@
-"""The whole of Lightbox, started as a user starts it, on free ports."""
+"""The whole Lightbox stack, started like a user starts it, on free ports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SERVE, clean_environ = REPOSITORY / "serve.sh", harness_stack.clean_environ
 
 
 def typed(line: str, folder: Path) -> dict[str, str]:
-    """Return the variables that ``lightbox serve`` sets, typed in a folder as a page has it."""
+    """Return the variables that a documented ``lightbox serve`` command sets, run in a folder."""
     lightbox, command, *words = shlex.split(line.replace("\\\n", " "))
     assert (lightbox, command) == ("lightbox", "serve")
     with chdir(folder), patch.dict(os.environ, clean_environ(), clear=True):
@@ -73,7 +73,7 @@ class Stack(harness_stack.Stack):
 
     def wait_ready(self) -> Stack:
         """Wait until /ping answers 200; raise ServerFailed with the log if it ends or takes too long."""
-        self.until_ready(PATIENCE, pause=0.1)  # a start takes seconds, and each /ping processor time from it
+        self.until_ready(PATIENCE, pause=0.1)  # a start takes seconds, and each /ping takes CPU time from it
         return self
 
     def wait_for_ping(self, status: int, seconds: float = PATIENCE) -> None:
@@ -86,13 +86,13 @@ class Stack(harness_stack.Stack):
         return requests.post(self.url + path, data=body, headers=named, timeout=PATIENCE)
 
     def in_progress(self) -> int:
-        """Return how many requests are in progress, as the metrics page tells."""
+        """Return the number of requests in progress, from the metrics page."""
         page = requests.get(f"{self.url}/metrics", timeout=PATIENCE).text
         (found,) = [line.split()[1] for line in page.splitlines() if line.startswith("lightbox_requests_in_progress ")]
         return int(float(found))
 
     def present(self) -> int:
-        """Return how many requests the workers have, begun or waiting for their turn, probes among them."""
+        """Return the number of running and waiting requests in the workers, including probes."""
         (table,) = self.tmp.glob("lightbox-*/requests_here/table")  # see lightbox/telemetry/metrics.py
         return sum(memoryview(table.read_bytes()).cast("q")[1::3])
 
@@ -119,7 +119,7 @@ class Stack(harness_stack.Stack):
         return found
 
     def lose(self, part: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """End the one process whose command line contains ``part``; from the return on /ping tells of the next one."""
+        """Kill the one process whose command line contains ``part``; after the return, /ping reflects its successor."""
         (process,) = self.processes(part)
         again = " and is started again in "
         noted = self.log.count(again)
@@ -142,7 +142,7 @@ class Stack(harness_stack.Stack):
         return self.process.wait(seconds)
 
     def kill(self) -> None:
-        """Stop for sure, with all children."""
+        """Kill the stack with all children."""
         self.close()
 
 
@@ -154,5 +154,5 @@ def running(model_dir: Path, tmp: Path, **environ: str) -> Iterator[Stack]:
 
 
 def free_port() -> int:
-    """Return a TCP port nobody listens on."""
+    """Return a free TCP port."""
     return free_ports()

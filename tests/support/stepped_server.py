@@ -1,6 +1,6 @@
 """The embedded server as with ``--as_tensorflow_serving``, but without its clock.
 
-It goes on while its caller waits and all of its states have been seen.
+It continues while its caller waits and has seen all of its states.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from support.patience import poll
 
 
 class Turns:
-    """When the server may go on. (The real one goes on after 0.1 s, whether its caller is there or not.)"""
+    """Decides when the server continues. (The real one continues after 0.1 s, regardless of its caller.)"""
 
     def __init__(self) -> None:
         self.looks = 0
@@ -39,7 +39,7 @@ class Turns:
 
     @contextmanager
     def waiting(self, is_over: Callable[[], bool]) -> Iterator[None]:
-        """Let the server go on until ``is_over``."""
+        """Let the server continue until ``is_over``."""
         self._waits.append(is_over)
         try:
             yield
@@ -47,7 +47,7 @@ class Turns:
             self._waits.remove(is_over)
 
     def take(self) -> None:
-        """Wait until the states as they are now have been seen, and the caller waits for others."""
+        """Wait until the caller has seen the current states and waits for others."""
         wanted = self.looks + 2
         self.wait_for(lambda: self.looks >= wanted)
         self.wait_for(lambda: any(not is_over() for is_over in list(self._waits)))
@@ -117,7 +117,7 @@ class SteppedReplay(Replay):
 
 @contextmanager
 def stepped_server(folder: Path) -> Iterator[tuple[grpc.Channel, Turns]]:
-    """Run a server without models in this process; gives a channel to it."""
+    """Run a server without models in this process; yield a channel to it."""
     turns = Turns()
     loader = _Loader(Opener("tensorflow", ("serve",), b"", Hardware(1, 1)).open, Metrics(), turns=turns)
     manager = _Manager(loader, turns)

@@ -1,4 +1,4 @@
-"""A client of streams of frames, and what it sends."""
+"""A client of frame streams, and its frames."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def received(stream: ClientConnection) -> Any:
 
 
 def code_of_close(stream: ClientConnection) -> int:
-    """Return the code with which the other side closes a stream; 1006 where the connection ends without one."""
+    """Return the peer's close code of a stream; 1006 if the connection ends without one."""
     with pytest.raises(ConnectionClosed) as closed:
         stream.recv(SECONDS)
     return closed.value.rcvd.code if closed.value.rcvd else 1006

@@ -23,7 +23,7 @@ DT_UINT8 = 4
 
 @dataclass(frozen=True)
 class Reply:
-    """What a caller got: 200 or OK, or the refusal's status and its Retry-After."""
+    """The result of a call: 200 or OK, or the refusal's status and Retry-After."""
 
     status: int | str
     retry_after: str | None
@@ -31,12 +31,12 @@ class Reply:
 
     @property
     def served(self) -> bool:
-        """Whether it was an answer of the model."""
+        """Whether the model answered."""
         return self.status in (200, "OK")
 
     @property
     def again(self) -> bool:
-        """Whether it was told to come again, and nothing else."""
+        """Whether the response only asks for a retry."""
         return self.status == "UNAVAILABLE" or (self.status == 503 and int(self.retry_after or 0) >= 1)
 
 
@@ -46,7 +46,7 @@ def pixels(red: int) -> Any:
 
 
 def by_rows(stack: Stack, red: int) -> Reply:
-    """Send prepared tensors over REST: the request is forwarded as it came."""
+    """Send prepared tensors over REST: the request is forwarded unchanged."""
     return _post(stack, {"instances": [pixels(red).tolist()]})
 
 

@@ -20,5 +20,5 @@ def quoted() -> list[str]:
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """Return what finds a quoted text, with any values in the place of its ellipses."""
+    """Return a pattern for a quoted text, with any values in place of its ellipses."""
     return re.compile(".*".join(re.escape(part.strip()) for part in text.split("…")), re.DOTALL)

@@ -1,4 +1,4 @@
-"""What a process takes whose callers begin messages and finish none: ``python -m support.unfinished CALLS BYTES``.
+"""Measures the memory of a process with many unfinished messages: ``python -m support.unfinished CALLS BYTES``.
 
 Prints JSON. It is a process of its own, in the environment of the real one: glibc's heaps, one for each thread unless
 it is told otherwise, would count as memory that messages take.

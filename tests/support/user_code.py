@@ -9,12 +9,12 @@ from lightbox.model.options import ModelOptions
 
 
 def write(file: Path, text: str) -> Path:
-    """Write a file, in folders that need not be there."""
+    """Write a file and create its folders."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     return file
 
 
 def model(name: str, *code_dirs: Path) -> PlannedModel:
-    """Return a model whose code is looked for in these folders; nothing of it is ever loaded."""
+    """Return a model with these code folders; it is never loaded."""
     return PlannedModel(name=name, base_path=Path("/m"), options=ModelOptions(), code_dirs=code_dirs)

@@ -1,4 +1,4 @@
-"""Surroundings of a model's versions: a clock, a disk, model servers and a sidecar that do what a test tells them."""
+"""The environment of a model's versions: a test-controlled clock, disk, model servers and sidecar."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Disk:
 
 @dataclass
 class Server:
-    """A model server: looks each second, loads what it has not seen at the look before, never reads it again."""
+    """A model server: polls each second, loads versions that are new since the last poll, never rereads them."""
 
     states: dict[int, VersionStatus] = field(default_factory=dict)
     loaded: dict[int, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Server:
 
 
 class World(VersionLinks):
-    """A clock, a disk, model servers and a sidecar around a model's versions, all of them obedient to the test."""
+    """A clock, a disk, model servers and a sidecar around a model's versions, all controlled by the test."""
 
     def __init__(
         self, *initial: int, servers: int = 1, looks_to_load: int = LOADED_AT_ONCE, others: Sequence[int] = ()
@@ -100,7 +100,7 @@ class World(VersionLinks):
             asyncio.run(self.versions.look(self.now))
 
     def end_server(self) -> None:
-        """End the first model server and start it again: it loads what it sees."""
+        """Restart the first model server: it loads the visible versions."""
         self.versions.server_ended()
         self.servers[0] = Server()
 

@@ -12,13 +12,13 @@ HIDDEN = os.environ.get("HIDDEN_PACKAGES", "").split()
 
 
 class Hiding(PathFinder):
-    """Finds what is installed, except for the hidden packages."""
+    """Finds installed packages, except for the hidden ones."""
 
     @classmethod
     def find_spec(
         cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to import a module, None for one that is not there."""
+        """Return the spec of a module, None if it is missing."""
         return None if fullname.partition(".")[0] in HIDDEN else super().find_spec(fullname, path, target)
 
 

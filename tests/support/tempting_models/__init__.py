@@ -1,4 +1,4 @@
-"""SavedModels that tempt an engine to answer otherwise than TensorFlow, with calls and TensorFlow's answers."""
+"""SavedModels on which engines tend to differ from TensorFlow, with calls and TensorFlow's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What orders, picks and scatters values: ties, NaN, positions outside of what there is."""
+"""Operations that order, pick and scatter values: ties, NaN, positions out of range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tempting model is: signatures, each with a function and the calls to send to it."""
+"""The parts of a tempting model: signatures, each with a function and its calls."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Case:
         return {name: _array(value, spec) for (name, spec), value in values}
 
     def fits(self, index: int) -> bool:
-        """Whether the inputs of a call are what the signature declares."""
+        """Whether the inputs of a call match the signature."""
         return all(_fits(array, self.inputs[name]) for name, array in self.feeds(index).items())
 
 
@@ -103,7 +103,7 @@ def _fits(array: Array, spec: Spec) -> bool:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a call is answered: an error's code, or arrays by name."""
+    """The result of a call: an error code, or arrays by name."""
 
     code: str = "OK"
     outputs: Mapping[str, Array] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Model:
     export: Callable[[Any, Path], Mapping[str, Callable[..., Any]]] | None = None
 
     def save(self, tf: Any, folder: Path) -> None:
-        """Write ``folder/1`` and, beside it, what eager TensorFlow answers to each call."""
+        """Write ``folder/1`` and, beside it, eager TensorFlow's result for each call."""
         functions = self.export(tf, folder / "1") if self.export else self._save(tf, folder / "1")
         expected = {
             (case.name, index): eager(tf, functions[case.name], case.feeds(index))
@@ -163,7 +163,7 @@ def eager(tf: Any, function: Callable[..., Any], feeds: Mapping[str, Array]) -> 
         result = _named(function(*(tf.constant(array) for array in feeds.values())))
     except tf.errors.OpError as error:
         return Answer(grpc_name(tf, error.error_code))
-    except ValueError:  # Python's own look at the shapes
+    except ValueError:  # Python's own shape check
         return Answer("INVALID_ARGUMENT")
     return Answer(outputs={name: np.asarray(value) for name, value in result.items()})
 

@@ -1,4 +1,4 @@
-"""How far answers may be apart: errors, names, dtypes, shapes and integers not at all, floats by rounding."""
+"""Compares results: errors, names, dtypes, shapes and integers must be equal, floats up to rounding."""
 
 from __future__ import annotations
 

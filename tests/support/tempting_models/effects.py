@@ -1,4 +1,4 @@
-"""What is more than arithmetic: strings, tables, parsing, state, chance, assertions, loops, recurrent layers."""
+"""Beyond arithmetic: strings, tables, parsing, state, randomness, assertions, loops, recurrent layers."""
 
 from __future__ import annotations
 

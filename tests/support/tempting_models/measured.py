@@ -1,4 +1,4 @@
-"""Signatures that OpenVINO was seen to answer otherwise than TensorFlow, or not to survive."""
+"""Signatures for which OpenVINO's results differed from TensorFlow's, or OpenVINO crashed."""
 
 from __future__ import annotations
 

@@ -20,20 +20,20 @@ Answers = Mapping[tuple[str, int], Answer]
 
 
 class Served:
-    """Asks a server; the calls of a model go one after another, as some keep a state."""
+    """Calls a server; the calls of a model run in sequence, because some keep state."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel
         self._answers: dict[str, Answers] = {}
 
     def answers(self, model: str) -> Answers:
-        """Return the answers to all calls of a model, which are asked for once."""
+        """Return the results of all calls of a model, which run once."""
         if model not in self._answers:
             self._answers[model] = self.asked(model)
         return self._answers[model]
 
     def asked(self, model: str) -> Answers:
-        """Ask for the answers to all calls of a model, again if need be."""
+        """Make all calls of a model, again if necessary."""
         return {
             (case.name, index): predict(self._channel, model, case.name, case.feeds(index))
             for case in MODELS[model].cases
@@ -43,7 +43,7 @@ class Served:
 
 @contextmanager
 def serving(models: Path, folder: Path, *flags: str) -> Iterator[Served]:
-    """Run a server with all models; what it writes is in ``folder``."""
+    """Run a server with all models; its files are in ``folder``."""
     (folder / "models.config").write_text(config(models))
     with ModelServer(folder, f"--model_config_file={folder / 'models.config'}", *flags) as server:
         server.wait_ready(LOAD_SECONDS)
@@ -52,7 +52,7 @@ def serving(models: Path, folder: Path, *flags: str) -> Iterator[Served]:
 
 
 def differences(model: str, wanted: Answers, got: Answers) -> dict[str, str]:
-    """Return what differs, by "model.signature call"."""
+    """Return the differences by "model.signature call"."""
     cases = {case.name: case for case in MODELS[model].cases}
     found = {
         f"{model}.{name} {index}": difference(cases[name], answer, got[name, index])

@@ -1,4 +1,4 @@
-"""In the place of the package by which OpenVINO reports its use: notes in the file REPORTS who would have reported."""
+"""Replaces OpenVINO's telemetry package: records would-be reports in the file REPORTS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ with Path(os.environ["REPORTS"]).open("a") as _reports:
 
 
 class Telemetry:
-    """Takes what it is told."""
+    """Accepts any arguments."""
 
     def __init__(self, **_: object) -> None:
         pass

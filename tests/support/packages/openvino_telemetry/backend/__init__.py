@@ -1,3 +1,3 @@
-"""What OpenVINO imports beside the class."""
+"""The module that OpenVINO imports beside the class."""
 
 backend_ga4 = None
