@@ -1,4 +1,4 @@
-# Lightbox: nginx, the sidecar and TensorFlow Serving in one image. docs/image.md tells more.
+# Lightbox: nginx, the sidecar and TensorFlow Serving in one image. See docs/image.md.
 #   docker build -t lightbox .
 #   docker run -p 8080:8080 -v "$PWD/models:/opt/ml/model:ro" lightbox serve
 # Without tensorflow_model_server, as on arm64:  docker build --target embedded -t lightbox .
@@ -54,7 +54,7 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
-# The sidecar's packages with OpenVINO, but for what runs on GPUs and reads formats that Lightbox does not serve.
+# The sidecar's packages with OpenVINO, without its GPU plugins and frontends for formats that Lightbox does not serve.
 FROM ${PYTHON_IMAGE} AS packages-openvino
 ARG SOURCE_DATE_EPOCH
 COPY requirements/openvino.lock /tmp/
@@ -70,7 +70,7 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
-# What is compiled from C. The compiler stays in this stage.
+# The compiled C code. The compiler stays in this stage.
 FROM ${PYTHON_IMAGE} AS native
 COPY scripts/build_native.sh scripts/ensure_debian.sh /source/scripts/
 COPY container/lightbox/native/*.c /source/container/lightbox/native/
@@ -106,7 +106,7 @@ RUN --mount=type=tmpfs,target=/tmp --mount=type=tmpfs,target=/var/log \
     && find / -xdev -newer /tmp/before -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
-# After the packages: another revision does not install them again.
+# After the packages, so that a new revision does not reinstall them.
 ARG PYTHON_IMAGE
 ARG VERSION=0.1.0
 ARG REVISION=unknown

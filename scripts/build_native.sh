@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # build_native.sh [OUTPUT [FLAG...]]: compiles container/lightbox/native with the machine's C compiler, Debian's gcc, or one
-# from the package index; where none of them is to be had it says so, and Pillow and Python do its work.
+# from the package index. Without a compiler it prints a message, and Lightbox uses Pillow and Python instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sources=(container/lightbox/native/*.c)

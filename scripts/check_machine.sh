@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check_machine.sh PYTHON "COMMAND PACKAGE..." ...: says all that is missing and cannot be installed by this user, a line each.
+# check_machine.sh PYTHON "COMMAND PACKAGE..." ...: lists missing parts that this user cannot install, one per line.
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 python=$1

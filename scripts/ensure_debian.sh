@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# ensure_debian.sh COMMAND PACKAGE...: installs Debian packages when a command is missing, or says in one line what to do.
-# In place of a command there may be a shared library, such as libb64.so.0d.
+# ensure_debian.sh COMMAND PACKAGE...: installs Debian packages if a command is missing, or prints the fix in one line.
+# COMMAND can also be a shared library, such as libb64.so.0d.
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 command=$1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # lock.sh UV: resolves pyproject.toml's dependencies and requirements/*.in into requirements/*.lock, exact versions with hashes.
-# dev.lock comes first; the smaller sets are held to its versions.
+# dev.lock comes first and constrains the smaller sets.
 set -euo pipefail
 cd "$(dirname "$0")/../requirements"
 uv=$1
@@ -12,7 +12,7 @@ compile() {
   "$uv" pip compile --quiet --universal --generate-hashes --no-annotate --python-version 3.11 \
     --overrides "$overrides" --custom-compile-command "make lock" --output-file "$name.lock" "$@"
 }
-# Those that serving and the tests have: all but Ray, whose 240 MB no server needs.
+# The extras of serving and tests: all but Ray, whose 240 MB no server needs.
 mapfile -t extras < <(sed -nE '/^\[project.optional/,/^\[project.scripts/ { /^ray /d; s/^([a-z]+) = .*/--extra=\1/p }' "$ours")
 compile dev dev.overrides --upgrade "${extras[@]}" "$ours" dev.in
 compile serve model_server.overrides --constraints dev.lock "${extras[@]}" "$ours" serve.in
@@ -23,13 +23,13 @@ compile sidecar sidecar.overrides --constraints dev.lock --extra aws "$ours" han
 compile handlers_aws sidecar.overrides --constraints dev.lock handlers_aws.in
 compile ray openvino.overrides --constraints dev.lock --extra openvino --extra ray "$ours"
 compile tracing sidecar.overrides --constraints dev.lock --extra tracing "$ours"
-# BentoML asks for another release of OpenTelemetry than ours, so that this set is held to none of our versions.
+# BentoML requires another release of OpenTelemetry than ours, so this set is unconstrained.
 compile bench sidecar.overrides bench.in
 compile fuzz sidecar.overrides --constraints dev.lock fuzz.in
 compile compiler sidecar.overrides --constraints dev.lock compiler.in
-# nncf needs an older numpy than the others, so that this set is held to none of their versions.
+# nncf needs an older numpy than the others, so this set is unconstrained.
 compile quantize openvino.overrides --extra openvino "$ours" quantize.in
-# Others' clients and load generator, held to none of them either.
+# Third-party clients and load generator, also unconstrained.
 compile perf_analyzer perf_analyzer.overrides perf_analyzer.in
 compile clients clients.overrides clients.in
 compile docs sidecar.overrides docs.in

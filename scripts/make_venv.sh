@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make_venv.sh PYTHON FOLDER: makes a virtual environment, in place of one of another Python; on Debian installs the package that has
-# what it needs.
+# make_venv.sh PYTHON FOLDER: makes a virtual environment, and replaces one of another Python; on Debian it installs the
+# required package.
 set -euo pipefail
 python=$1 folder=$2
 "$(dirname "$0")/check_machine.sh" "$python"

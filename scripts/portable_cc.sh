@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# portable_cc.sh MACHINE ARGUMENT...: a C compiler from the package index. What it makes for x86_64 or aarch64 runs on every plain
-# processor of that kind, with glibc 2.17 or later. PYTHON may name another Python than that of the virtual environment.
+# portable_cc.sh MACHINE ARGUMENT...: a C compiler of the package index. Its x86_64 or aarch64 output runs on any
+# baseline processor of that kind, with glibc 2.17 or later. PYTHON can name a Python outside the virtual environment.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 python=${PYTHON:-$root/.venv/bin/python}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run_tests.sh test|test-all: runs the stages of make test or make test-all, each though another is red, and says which are.
+# run_tests.sh test|test-all: runs all stages of make test or make test-all, even after a failure, and lists failures.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
@@ -22,7 +22,7 @@ run() { # MARKS PROCESSES PATH...
   "$python" -m pytest -m "$marks" -n "$processes" --dist loadscope --durations="${DURATIONS:-5}" "$@"
 }
 
-# Tests would wait for the sample models, so they are made beside the lint checks.
+# Tests need the sample models, so they are made in parallel with the lint checks.
 lint_and_samples() {
   PYTHONPATH=container:scripts:tests "$python" -m support.samples >.venv/samples.log 2>&1 &
   local samples=$! code=0

@@ -1,5 +1,5 @@
-/* Long lists of numbers: JSON text to an array, and an array of few distinct values to JSON text. It knows nothing of
- * Python or of locales: lightbox/native/numbers.py calls it. What it cannot do exactly it leaves to its caller. */
+/* Long lists of numbers: JSON text to an array, and an array of few distinct values to JSON text. It does not depend on
+ * Python or locales: lightbox/native/numbers.py calls it. It leaves inexact cases to its caller. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +29,7 @@ static const char *after_blanks(const char *at) {
     return at;
 }
 
-/* Returns where digits end, NULL for more than 19 that count: ten times that may need more than 64 bits. */
+/* Returns the end of the digits, NULL for more than 19 significant ones: ten times that can exceed 64 bits. */
 static const char *read_digits(const char *at, uint64_t *digits) {
     for (; is_digit(*at); at++) {
         if (*digits >= 1000000000000000000u) return NULL;
@@ -38,7 +38,7 @@ static const char *read_digits(const char *at, uint64_t *digits) {
     return at;
 }
 
-/* Returns where the number ends that begins at `at`, NULL where none does, or too long a one. */
+/* Returns the end of the number that begins at `at`, NULL if there is none or it is too long. */
 static const char *read_number(const char *at, Number *number) {
     *number = (Number){.negative = *at == '-', .whole = 1};
     at += number->negative;
@@ -64,7 +64,7 @@ static const char *read_number(const char *at, Number *number) {
     return at;
 }
 
-/* The double next to `digits` times a power of ten, halves to the even one. Returns 0 where it is not known. */
+/* The double nearest to `digits` times a power of ten, ties to even. Returns 0 if it is not known. */
 static int to_double(const Powers *powers, uint64_t digits, ptrdiff_t exponent, double *value) {
     const ptrdiff_t size = exponent < 0 ? -exponent : exponent;
     if (!digits || (digits >> 53 == 0 && size < EXACT_TENS)) { /* two exact numbers, and one rounding */

@@ -1,5 +1,5 @@
 /* Pillow's 8-bit resize with the same bits: fixed-point coefficients, two passes, each rounded to 8 bits.
- * It knows nothing of Python: lightbox/images/resize.py calls it. AVX2, AVX-512 VNNI and NEON are used where the
+ * It does not depend on Python: lightbox/images/resize.py calls it. AVX2, AVX-512 VNNI and NEON are used where the
  * CPU has them. */
 #include <limits.h>
 #include <math.h>
@@ -17,7 +17,7 @@ enum { DONE = 0, NO_MEMORY = 1, REFUSED = 2 };
 enum { PLAIN = 0, AVX2 = 1, NEON = 2, VNNI = 3 };
 enum { BITS = 22, LOW_BITS = 15, MOST = 65535 };
 
-/* What one axis needs: for each target position the first source position and `taps` coefficients. They are kept
+/* The data of one axis: for each target position the first source position and `taps` coefficients. They are kept
  * whole, as two 16-bit parts whose sum, the high one shifted by LOW_BITS, is the whole, and as three digits of 8 bits,
  * signed, the lowest first. */
 typedef struct {
@@ -423,7 +423,7 @@ static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t in_row, s
 }
 #endif
 
-/* What the CPU has: 0 nothing that is used, 1 AVX2, 2 NEON, 3 AVX2 and AVX-512 VNNI. */
+/* The CPU's instructions: 0 none used, 1 AVX2, 2 NEON, 3 AVX2 and AVX-512 VNNI. */
 int lightbox_instructions(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -441,7 +441,7 @@ typedef struct {
     int first, count;
 } Span;
 
-/* Tell which of `source` positions the axis reads, and count its first ones from there. */
+/* Return which of `source` positions the axis reads, and count its first ones from there. */
 static Span needed(Axis *axis, int source, int target) {
     if (!axis->inside) return (Span){0, source};
     const int first = axis->first[0], last = axis->first[target - 1] + axis->taps;
@@ -508,7 +508,7 @@ static int fits(const uint8_t *in, size_t in_bytes, int width, int height, int s
  * or with a `table` [channels, 256] the float32 that it has for each value. Only what the part needs is computed; its
  * pixels are those of the whole. `filter`: 0 box, 1 bilinear, 2 bicubic, 3 lanczos. `vectors`: the instructions that
  * are used, as lightbox_instructions numbers them. Returns 0, 1 without memory, 2 for arguments that do not fit one
- * another. The caller answers for the memory of `out`. */
+ * another. The caller is responsible for the memory of `out`. */
 int lightbox_resize(const uint8_t *in, size_t in_bytes, int width, int height, int step, int whole_width,
                     int whole_height, int left, int top, const Target *out, int filter, const float *table,
                     int vectors) {
@@ -556,7 +556,7 @@ int lightbox_resize(const uint8_t *in, size_t in_bytes, int width, int height, i
     return code;
 }
 
-/* The two of `source` positions that each target lies between, and how near it is to the second, as TensorFlow has it. */
+/* The two `source` positions around each target, and its weight of the second, as in TensorFlow. */
 typedef struct {
     int *first, *second;
     float *near;
@@ -592,7 +592,7 @@ static void interpolate_row(const Between *x, const uint8_t *in, int step, float
         }
 }
 
-/* As lightbox_resize, but what tf.image.resize makes by bilinear interpolation, which does not average: `out` gets
+/* As lightbox_resize, but with tf.image.resize's bilinear interpolation, which does not average: `out` gets
  * float32 of 0..255. */
 int lightbox_interpolate(const uint8_t *in, size_t in_bytes, int width, int height, int step, int whole_width,
                          int whole_height, int left, int top, const Target *out) {
