@@ -1,4 +1,4 @@
-"""Measures the classification accuracy of each engine over both wires: ``python -m benchmark.accuracy``.
+"""Measures the classification accuracy of each engine and wire: ``python -m benchmark.accuracy``.
 
 Prints a page with top-1, top-5 and the largest difference in probability from TensorFlow over gRPC. The pictures
 come from Python packages, labelled with the ImageNet classes that they show.
@@ -115,7 +115,7 @@ def ask(stack: Running, wire: str, body: bytes) -> npt.NDArray[np.float32]:
 
 
 def page(rows: Sequence[Row], document: results.Document) -> str:
-    """Return the page as Markdown: a line for each engine, with the worse of its two wires."""
+    """Return the page as Markdown: a line for each engine, with the worst of its wires."""
     first, count, names = rows[0], len(rows[0].shown), class_names()
     cells = []
     for name in dict.fromkeys(row.name for row in rows):

@@ -72,7 +72,7 @@ class ModelServer:
         try:
             self.rest("GET", "/v1/models/x")
         except (OSError, http.client.HTTPException):
-            # The second: without a listener, a client's source port can equal its target port and connect to itself.
+            # The second: without a listener, the client can get the target port as its own source port.
             return False
         return True
 
