@@ -148,10 +148,12 @@ class S3(Files):
     def __init__(self, bucket: str, prefix: str) -> None:
         import boto3
         from botocore.config import Config
+        from botocore.handlers import validate_bucket_name
 
         self._bucket = bucket
         self._prefix = f"{prefix.rstrip('/')}/" if prefix else ""
         with _as_os_errors(f"{S3_SCHEME}{bucket}/{prefix}"):
+            validate_bucket_name({"Bucket": bucket})
             self._client = boto3.client("s3", config=Config(max_pool_connections=READERS))
 
     @override
@@ -249,7 +251,7 @@ _OF_ONE_OBJECT = ("InvalidObjectState", "KeyTooLongError")
 def _as_os_errors(address: str) -> Iterator[None]:
     """Raise FileNotFoundError, FileExistsError or AwsError for what boto3 raises."""
     from boto3.exceptions import Boto3Error
-    from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+    from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         yield
@@ -262,7 +264,5 @@ def _as_os_errors(address: str) -> Iterator[None]:
         if about.get("Code") == "PreconditionFailed":
             raise FileExistsError(f"{address} is there already") from error
         raise AwsError(f"{address}: {about.get('Code')}: {about.get('Message')}") from error
-    except ParamValidationError as error:
-        raise OSError(f"{address}: {error}") from error
     except (BotoCoreError, Boto3Error) as error:
-        raise AwsError(f"{address}: {error}") from error
+        raise AwsError(f"{address}: {' '.join(str(error).split())}") from error

@@ -167,7 +167,7 @@ class Source:
     def _in_list(self, name: str) -> Iterator[Item]:
         listed = set[str]()
         buckets: dict[str, Files] = {}
-        """Whose pictures are listed: a client takes as long to make as a picture."""
+        """Those of the listed pictures: making a client takes as long as a picture."""
         with self._files.open(name) as file:
             for number, line in enumerate(file, start=1):
                 place = _listed(line)
@@ -179,10 +179,14 @@ class Source:
                     files, inside = self._files, place
                     if place.startswith(S3_SCHEME):
                         bucket, _, inside = place.removeprefix(S3_SCHEME).partition("/")
-                        if not (bucket and inside):
+                        try:
+                            files = buckets.get(bucket) or buckets.setdefault(bucket, at(f"{S3_SCHEME}{bucket}"))
+                        except AwsError as error:
+                            self.problems.append(f"{as_text(name)}: line {number}: {error}")
+                            continue
+                        if not inside:
                             self.problems.append(f"{as_text(name)}: line {number}: {place} names no object")
                             continue
-                        files = buckets.get(bucket) or buckets.setdefault(bucket, at(f"{S3_SCHEME}{bucket}"))
                     yield place, partial(files.read, inside)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lightbox.offline import sources
-from lightbox.offline.files import Folder
+from lightbox.offline.files import AwsError, Folder
 from lightbox.offline.sources import Source, SourceError
 from support.picture_sources import write_folder, write_list, write_shard, write_table
 
@@ -170,10 +170,12 @@ def test_one_picture_that_cannot_be_read_does_not_end_a_run(tmp_path: Path) -> N
     path, content = sources.read(("huge.jpg", huge))
     assert path == "huge.jpg" and isinstance(content, MemoryError)
     write_folder(tmp_path, {"a.jpg": b"a"})
-    listed = write_list(tmp_path / "l.jsonl", ["nul\0.jpg", "s3://", "s3://bucket", "a.jpg"])
+    listed = write_list(tmp_path / "l.jsonl", ["nul\0.jpg", "s3://my bucket/a.jpg", "s3://bucket", "a.jpg"])
     source = Source(str(listed))
     assert read(source) == {"nul\0.jpg": "embedded null byte", "a.jpg": b"a"}
-    assert source.problems == ["l.jsonl: line 2: s3:// names no object", "l.jsonl: line 3: s3://bucket names no object"]
+    malformed, nameless = source.problems
+    assert malformed.startswith("l.jsonl: line 2: s3://my bucket/: Parameter validation failed: Invalid bucket name")
+    assert nameless == "l.jsonl: line 3: s3://bucket names no object"
 
 
 def test_a_bucket_of_a_list_has_one_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,6 +234,13 @@ def test_what_is_no_source_is_a_sentence(tmp_path: Path) -> None:
         with pytest.raises(SourceError) as caught:
             read(Source(f"{tmp_path}/{place}"))
         assert str(caught.value) == f"{tmp_path}/{place}: {words}"
+
+
+@pytest.mark.parametrize("place", ["s3://my bucket/a.tar", "s3://my bucket/photos"])
+def test_a_malformed_bucket_is_a_sentence(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with pytest.raises(AwsError, match=r'^s3://my bucket/(photos)?: .*Invalid bucket name "my bucket"'):
+        Source(place)
 
 
 def test_a_pipe_is_an_error_of_its_own(tmp_path: Path) -> None:
