@@ -18,7 +18,7 @@ import pytest
 
 from lightbox.model_zoo import digits, efficientdet_d1
 from lightbox.model_zoo.saved_model import export, quiet_tensorflow
-from support import samples
+from support import s3_server, samples
 from support.browser import Page, browser
 from support.held import Door
 from support.made_models import made
@@ -174,6 +174,21 @@ def page_stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) ->
     }
     with running(models, folder / "run", **environ) as running_stack:
         yield running_stack
+
+
+@pytest.fixture(scope="module")
+def s3_environ() -> Iterator[dict[str, str]]:
+    """A bucket of moto's server: the environment variables of its callers."""
+    with s3_server.serving() as environ:
+        yield environ
+
+
+@pytest.fixture
+def moto_s3(s3_environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A bucket of moto's server, with its environment variables set in this process."""
+    for name, value in s3_environ.items():
+        monkeypatch.setenv(name, value)
+    return s3_environ
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from support.fakes import png
 from support.held import Door, export_held_image
 from support.patience import PATIENCE, poll
 from support.picture_sources import write_folder, write_list, write_shard, write_table
-from support.s3_server import BUCKET, client, serving
+from support.s3_server import BUCKET, client
 from support.stack import Stack, running
 
 PROTOCOLS = ("http", "boto3", "open-inference")
@@ -196,12 +196,6 @@ def test_what_a_full_endpoint_refuses_is_answered_later(
     assert len(rows) == 12 and {row["error"] for row in rows} == {None}
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
-    with serving() as environ:
-        yield environ
-
-
 PICTURES = {f"{number:02}.png": png(np.full((8, 8, 3), number * 10)) for number in range(12)}
 SOURCES = ("folder", "shards", "table", "list", "s3 folder", "s3 shards", "s3 table", "s3 list")
 TARGETS = ("out.jsonl", "out.csv", "out.parquet", "out.jsonl/", "out.csv/", "out.parquet/")
@@ -251,23 +245,16 @@ def read_target(to: str, s3: dict[str, str]) -> list[tuple[str, Any]]:
     return rows
 
 
-@pytest.fixture
-def s3_here(s3: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    for name, value in s3.items():
-        monkeypatch.setenv(name, value)
-    return s3
-
-
 @pytest.mark.parametrize("kind", SOURCES)
-def test_each_source_to_each_target(s3_here: dict[str, str], sample_models: Path, tmp_path: Path, kind: str) -> None:
+def test_each_source_to_each_target(moto_s3: dict[str, str], sample_models: Path, tmp_path: Path, kind: str) -> None:
     model, word = sample_models / "digits", kind.replace(" ", "-")
-    place = write_source(tmp_path / word, kind, s3_here)
+    place = write_source(tmp_path / word, kind, moto_s3)
     expected = list(lightbox.load(model).predict_many(PICTURES.values()))
     for base in (str(tmp_path), f"s3://{BUCKET}/to-{word}"):
         for name in TARGETS:
             to = f"{base}/{'parts-' if name.endswith('/') else ''}{name}"
             assert main(["predict", place, "--to", to, "--model", str(model), "--part-rows", "5"]) == 0
-            rows = read_target(to, s3_here)
+            rows = read_target(to, moto_s3)
             assert [response for _, response in rows] == expected
             assert len({path for path, _ in rows}) == len(PICTURES)
 

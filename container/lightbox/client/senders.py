@@ -44,8 +44,8 @@ class Answer:
     @property
     def code(self) -> str:
         """The code of a failed answer."""
-        told = self.response.get("code") if isinstance(self.response, dict) else None
-        return str(told or f"status_{self.status}")
+        code = self.response.get("code") if isinstance(self.response, dict) else None
+        return str(code or f"status_{self.status}")
 
     @property
     def error(self) -> str:

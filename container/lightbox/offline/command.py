@@ -105,13 +105,15 @@ def make_answerer(
     """Return the model or the endpoint that the command line names. Raises StartError and Misconfigured."""
     address = to.pop("ray")
     if address and (url or endpoint_name):
-        raise Misconfigured("who answers? expected --ray, or --url or --endpoint-name, got both")
+        raise Misconfigured("expected --ray, or --url or --endpoint-name; got both")
     if url or endpoint_name:
         sender = make_sender(model, url or LOCAL, endpoint_name, **to)
         sender.check()
         return Endpoint(model, Retrying(sender, attempts, stopping), concurrency)
     if model is None:
-        raise Misconfigured("who answers? --model names a model's folder, --url or --endpoint-name an endpoint")
+        raise Misconfigured(
+            "expected --model with a model's folder, or --url or --endpoint-name of an endpoint; got none of them"
+        )
     try:
         chosen = json.loads(options or "{}")
     except ValueError as error:

@@ -37,8 +37,8 @@ from lightbox.offline.endpoint import EndpointGone
 from lightbox.offline.model import Model, load
 from lightbox.offline.rows import Row, in_order, rows
 from lightbox.offline.sources import Item, read
+from lightbox.offline.targets import arrow_table
 
-COLUMNS = pyarrow.schema([(name, pyarrow.int64() if name == "version" else pyarrow.string()) for name in Row._fields])
 BATCH, READERS = 64, 8
 """Pictures of a task, and the threads that read them ahead."""
 BATCHES_EACH, MOST_RETRIES = 2, 10
@@ -57,7 +57,7 @@ class Predict:
         self._model: Model = load(_on_this_node(model), threads=threads, **options)
 
     def __call__(self, batch: Mapping[str, Any]) -> pyarrow.Table:
-        """Return the rows of a batch, columns COLUMNS, in its order.
+        """Return the rows of a batch, in its order, as ``targets.arrow_table`` does.
 
         ``batch`` has the columns ``path`` and ``bytes`` (files, as ``read_binary_files`` has them) or ``image`` (pixels
         as ``read_images`` has them). Raises ValueError for other columns.
@@ -66,8 +66,7 @@ class Predict:
         if pictures is None or "path" not in batch:
             had = ", ".join(batch)
             raise ValueError(f"expected the columns path (include_paths=True) and bytes or image, got {had}")
-        found = rows(self._model, zip(batch["path"], pictures, strict=True))
-        return pyarrow.Table.from_pylist([row._asdict() for row in found], schema=COLUMNS)
+        return arrow_table(rows(self._model, zip(batch["path"], pictures, strict=True)))
 
 
 def ship(model: str | os.PathLike[str]) -> ray.ObjectRef[Any]:

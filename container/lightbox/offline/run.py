@@ -20,7 +20,7 @@ from lightbox.offline.targets import Target
 
 SHOWN = 5
 """Kinds of errors that are printed, and sentences about files."""
-TOLD_EVERY = 30.0
+PROGRESS_SECONDS = 30.0
 """Seconds between two lines of progress; on a terminal it is a fraction of one."""
 
 
@@ -34,7 +34,7 @@ class Run:
         self._failed: Counter[str] = Counter()
         self._first: dict[str, str] = {}
         """A picture for each error."""
-        self._started = self._told = time.monotonic()
+        self._started = self._reported = time.monotonic()
         self._total: int | None = None
 
     def run(self) -> int:
@@ -51,7 +51,7 @@ class Run:
                 if row.error is not None:
                     self._failed[row.error] += 1
                     self._first.setdefault(row.error, row.path)
-                self._tell_progress()
+                self._show_progress()
         except (EndpointGone, SourceError) as problem:
             if not self._source.found:
                 raise
@@ -61,7 +61,7 @@ class Run:
             stopped = "interrupted"
         if not stopped:
             self._target.finish()
-        self._tell_end(stopped)
+        self._show_end(stopped)
         if stopped == "interrupted":
             return 130
         return 1 if self._failed or stopped or self._source.problems else 0
@@ -93,12 +93,12 @@ class Run:
         with suppress(OSError, SourceError):  # which the run itself reports
             self._total = self._source.count()
 
-    def _tell_progress(self) -> None:
+    def _show_progress(self) -> None:
         now = time.monotonic()
         is_terminal = sys.stderr.isatty()
-        if now - self._told < (0.2 if is_terminal else TOLD_EVERY):
+        if now - self._reported < (0.2 if is_terminal else PROGRESS_SECONDS):
             return
-        self._told = now
+        self._reported = now
         rate = self._written / (now - self._started)
         known = self._before + self._written
         line = f"{known:,} pictures, {rate:.1f}/s"
@@ -109,7 +109,7 @@ class Run:
             line += f", {self._failed.total():,} with an error"
         print(f"\r\x1b[K{line}" if is_terminal else line, end="" if is_terminal else "\n", file=sys.stderr, flush=True)
 
-    def _tell_end(self, stopped: str) -> None:
+    def _show_end(self, stopped: str) -> None:
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr)
         seconds = time.monotonic() - self._started

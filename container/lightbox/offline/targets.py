@@ -100,8 +100,16 @@ class Csv(Form):
             text.detach()
 
 
+def arrow_table(rows: Iterable[Row]) -> Any:
+    """Return a pyarrow.Table with a column of text for each field, of 64-bit integers for the version."""
+    import pyarrow
+
+    kinds = [(name, pyarrow.int64() if name == "version" else pyarrow.string()) for name in Row._fields]
+    return pyarrow.Table.from_pylist([row._asdict() for row in rows], schema=pyarrow.schema(kinds))
+
+
 class Parquet(Form):
-    """Columns of text, and the version as a 64-bit integer."""
+    """The columns of ``arrow_table``."""
 
     def __init__(self) -> None:
         try:
@@ -109,14 +117,10 @@ class Parquet(Form):
         except ModuleNotFoundError as error:
             raise TargetError(NEEDS_PYARROW) from error
         self._parquet = pyarrow.parquet
-        kinds = {name: pyarrow.int64() if name == "version" else pyarrow.string() for name in Row._fields}
-        self._schema = pyarrow.schema(list(kinds.items()))
-        self._table = pyarrow.Table
 
     @override
     def write(self, rows: Sequence[Row], file: IO[bytes]) -> None:
-        table = self._table.from_pylist([row._asdict() for row in rows], schema=self._schema)
-        self._parquet.write_table(table, file)
+        self._parquet.write_table(arrow_table(rows), file)
 
     @override
     def read(self, file: IO[bytes]) -> Iterator[Row]:
@@ -125,7 +129,7 @@ class Parquet(Form):
 
     @override
     def join(self, files: Iterable[IO[bytes]], into: IO[bytes]) -> None:
-        with self._parquet.ParquetWriter(into, self._schema) as writer:
+        with self._parquet.ParquetWriter(into, arrow_table(()).schema) as writer:
             for file in files:
                 for batch in self._opened(file).iter_batches():
                     writer.write_batch(batch)

@@ -260,7 +260,7 @@ def test_what_cannot_be_sent_is_a_sentence(photos: Path, closed_port: int, capsy
         (["photos"], "Missing option '--to'"),
         (
             ["photos", "--to", "a.csv"],
-            "who answers? --model names a model's folder, --url or --endpoint-name an endpoint",
+            "expected --model with a model's folder, or --url or --endpoint-name of an endpoint; got none of them",
         ),
         (["photos", "--to", "a.csv", "--model", "m", "--options", "["], "--options: expected a JSON object"),
         (["photos", "--to", "a.csv", "--model", "m", "--options", "[1]"], "--options: expected a JSON object, got [1]"),

@@ -20,7 +20,7 @@ from lightbox.offline import sources
 from lightbox.offline.files import AwsError, split
 from lightbox.offline.rows import Row
 from lightbox.offline.targets import FORMS, Target, TargetError
-from support.s3_server import BUCKET, client, serving
+from support.s3_server import BUCKET, client
 
 COUNT = 7
 MOST_EVENTS = 2000
@@ -212,21 +212,8 @@ def test_what_is_no_target_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Mon
         Target(f"{tmp_path}/out.parquet", By())
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
-    with serving() as environ:
-        yield environ
-
-
-@pytest.fixture
-def in_s3(s3: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    for name, value in s3.items():
-        monkeypatch.setenv(name, value)
-    return s3
-
-
 @pytest.mark.parametrize("form", [".jsonl", ".parquet/"])
-def test_in_s3_too(in_s3: dict[str, str], form: str) -> None:
+def test_in_s3_too(moto_s3: dict[str, str], form: str) -> None:
     to = f"s3://{BUCKET}/{form[1:4]}/rows{form}"
     for event in range(1, MOST_EVENTS, 11):
         was_killed = killed_at(event, lambda: write(to))
@@ -235,17 +222,17 @@ def test_in_s3_too(in_s3: dict[str, str], form: str) -> None:
         killed_at(event, lambda: write(to, COUNT + 4))
         write(to, COUNT + 4)
         assert Counter(one.path for one in found(to)) == {row(number).path: 1 for number in range(COUNT + 4)}
-        keys = [entry["Key"] for entry in client(in_s3).list_objects_v2(Bucket=BUCKET)["Contents"]]
+        keys = [entry["Key"] for entry in client(moto_s3).list_objects_v2(Bucket=BUCKET)["Contents"]]
         assert form.endswith("/") or [key for key in keys if ".parts/" in key] == []
         for key in keys:
-            client(in_s3).delete_object(Bucket=BUCKET, Key=key)
+            client(moto_s3).delete_object(Bucket=BUCKET, Key=key)
         if not was_killed:
             assert event > COUNT
             return
     pytest.fail("it never came to its end")
 
 
-def test_two_runs_do_not_write_one_part(in_s3: dict[str, str]) -> None:
+def test_two_runs_do_not_write_one_part(moto_s3: dict[str, str]) -> None:
     to = f"s3://{BUCKET}/two/rows.csv/"
     with Target(to, By()) as first, Target(to, By()) as second:
         first.add(row(0))
@@ -256,7 +243,7 @@ def test_two_runs_do_not_write_one_part(in_s3: dict[str, str]) -> None:
     assert len(found(to)) == 1
 
 
-def test_a_part_whose_answer_was_lost_is_there(in_s3: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_whose_answer_was_lost_is_there(moto_s3: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """boto3 sends the part again, and S3 refuses it because it already exists."""
     send, lost = URLLib3Session.send, list[str]()
 
@@ -278,7 +265,7 @@ def test_a_part_whose_answer_was_lost_is_there(in_s3: dict[str, str], monkeypatc
     assert [one.path for one in found(to)] == [row(0).path, row(1).path]
 
 
-def test_a_bucket_that_is_not_there_is_a_sentence(in_s3: dict[str, str]) -> None:
+def test_a_bucket_that_is_not_there_is_a_sentence(moto_s3: dict[str, str]) -> None:
     with pytest.raises(TargetError, match=r"nobodys-bucket.*NoSuchBucket"), Target("s3://nobodys-bucket/a.csv/", By()):
         pass
     files, _ = split("s3://nobodys-bucket/a/b.jpg")
@@ -286,9 +273,9 @@ def test_a_bucket_that_is_not_there_is_a_sentence(in_s3: dict[str, str]) -> None
         files.read("b.jpg")
 
 
-def test_an_object_that_is_archived_does_not_keep_others_from_being_read(in_s3: dict[str, str]) -> None:
-    client(in_s3).put_object(Bucket=BUCKET, Key="archived.jpg", StorageClass="GLACIER")
+def test_an_object_that_is_archived_does_not_keep_others_from_being_read(moto_s3: dict[str, str]) -> None:
+    client(moto_s3).put_object(Bucket=BUCKET, Key="archived.jpg", StorageClass="GLACIER")
     files, name = split(f"s3://{BUCKET}/archived.jpg")
     found = sources.read((name, partial(files.read, name)))
-    client(in_s3).delete_object(Bucket=BUCKET, Key=name)
+    client(moto_s3).delete_object(Bucket=BUCKET, Key=name)
     assert found[0] == name and "InvalidObjectState" in str(found[1])
