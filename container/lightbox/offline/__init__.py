@@ -1,9 +1,9 @@
-"""Models in this process, without a server: the same preparation, engines and answers as an endpoint's.
+"""Models in this process, without a server: preparation, engines and responses are those of an endpoint.
 
     model = lightbox.load("models/cats", top_k=3)
     model.predict("cat.jpg")
 
-Nothing of it is imported by a server's processes.
+The processes of a server do not import this package.
 """
 
 from __future__ import annotations

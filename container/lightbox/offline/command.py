@@ -1,4 +1,4 @@
-"""``lightbox predict``: the pictures of a folder, a bucket, shards, a table or a list, a row for each."""
+"""``lightbox predict``: a row for each picture of a folder, a bucket, shards, a table or a list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lightbox.offline.targets import PART_ROWS, Target, TargetError
 
 
 class NothingDone(click.ClickException):
-    """No picture can be answered; the message says why."""
+    """The run cannot begin; the message gives the reason."""
 
     exit_code = 2
 
@@ -37,7 +37,7 @@ class ConcurrencyType(click.ParamType[Concurrency]):
     name = "auto|N"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Concurrency:
-        """Return what a text asks for."""
+        """Return the concurrency that a text names."""
         if isinstance(value, Auto | Fixed):
             return value
         if value == "auto":
@@ -102,7 +102,7 @@ def make_answerer(
     attempts: int,
     **to: Any,
 ) -> Answerer:
-    """Return the model or the endpoint that the command line names. Raises StartError and Misconfigured."""
+    """Return the model, endpoint or cluster that the command line names. Raises StartError and Misconfigured."""
     address = to.pop("ray")
     if address and (url or endpoint_name):
         raise Misconfigured("expected --ray, or --url or --endpoint-name; got both")
@@ -129,7 +129,7 @@ def make_answerer(
 def make_sender(
     model: str | None, url: str, endpoint_name: str | None, region: str | None, protocol: str, timeout: float
 ) -> Sender:
-    """Return the way to an endpoint that the command line names."""
+    """Return the sender for the endpoint that the command line names."""
     attributes = f"tfs-model-name={model}" if model else ""
     http = InvocationsSender(url, attributes, timeout)
     if endpoint_name or protocol == "boto3":

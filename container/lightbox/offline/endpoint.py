@@ -1,4 +1,4 @@
-"""An endpoint that answers pictures, as many at a time as it answers fastest."""
+"""Predictions of an endpoint, with the concurrency that gives the highest rate."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from lightbox.core.errors import DeadlineExceeded, LightboxError, Unavailable
 from lightbox.offline.rows import Answer, unwrapped
 
 UNREACHED_AT_MOST = 10
-"""After so many pictures in a row to which nobody answered the endpoint counts as gone."""
+"""The endpoint counts as gone after so many pictures in a row without a response."""
 
 
 class EndpointGone(Exception):
-    """The endpoint does not answer any more; the message says how."""
+    """The endpoint no longer responds; the message gives the last error."""
 
 
 class Endpoint:
-    """Sends pictures to the model ``name`` of an endpoint, to its default one for None."""
+    """Sends pictures to the model ``name`` of an endpoint, or to its default model for None."""
 
     version = engine = None
     reads = False
@@ -33,8 +33,8 @@ class Endpoint:
     def answered(self, pictures: Iterable[tuple[str, bytes | Exception]]) -> Iterator[tuple[str, Any]]:
         """Yield path and answer of each picture, in the order of the answers.
 
-        What is in progress when a stop is asked for, and is not answered, is left out. So are pictures that the
-        endpoint does not answer at all when it goes away: EndpointGone.
+        At a stop, pictures in progress without a response are left out. Raises EndpointGone if the endpoint goes away,
+        and leaves out the pictures without a response.
         """
         left = iter(pictures)
         unreached: list[tuple[str, Answer]] = []
@@ -62,7 +62,7 @@ class Endpoint:
                         elif len(unreached) >= UNREACHED_AT_MOST:
                             raise _gone(unreached)
             except BaseException:
-                self._retrying.stopping.set()  # else a pause would be waited for
+                self._retrying.stopping.set()  # ends pauses between attempts
                 raise
         if any(isinstance(answer.content, Unavailable) for _, answer in unreached):
             raise _gone(unreached)

@@ -1,4 +1,4 @@
-"""Files below a place, which is a folder or a prefix of S3, and one way to list, read and write them."""
+"""Files of a folder or of a prefix in S3, with one interface to list, read and write them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ READERS = max(8, 4 * available_cores())
 
 
 class Files(ABC):
-    """The files below a place. Names are relative, with slashes; what fails raises OSError."""
+    """The files below a folder or a prefix. Names are relative, with slashes. All methods raise OSError."""
 
     @abstractmethod
     def names(self, below: str = "") -> Iterator[str]:
-        """Yield the names in a folder and in those in it, in an order that stays; hidden ones are left out.
+        """Yield the names below a folder, recursively and in a stable order, without hidden ones.
 
-        Links to folders are names. Raises OSError at the end for folders that cannot be read.
+        Links to folders are not followed. Folders that cannot be read raise OSError at the end.
         """
 
     @abstractmethod
@@ -43,15 +43,15 @@ class Files(ABC):
 
     @abstractmethod
     def open(self, name: str) -> IO[bytes]:
-        """Open a file to be read in any order; one of S3 comes to this machine first."""
+        """Open a file for reading in any order. A file of S3 is downloaded first."""
 
     @abstractmethod
     def put(self, name: str, write: Callable[[IO[bytes]], None], new: bool = False) -> None:
-        """Write a file that is there whole or not at all; FileExistsError for one that is to be new and is not."""
+        """Write a file atomically. With ``new``, an existing file raises FileExistsError."""
 
     @abstractmethod
     def move(self, name: str, new_name: str) -> None:
-        """Give a file another name; killed in between, both or one of them are there."""
+        """Rename a file. A kill in between leaves one name or both."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
@@ -59,7 +59,7 @@ class Files(ABC):
 
 
 def split(place: str) -> tuple[Files, str]:
-    """Return the files of the folder or prefix that a path or an ``s3://`` address is in, and its name in there."""
+    """Return the files of the parent folder or prefix of a path or ``s3://`` address, and the name in it."""
     parent, _, name = place.rstrip("/").rpartition("/")
     if place.startswith(S3_SCHEME):
         if "/" not in place.removeprefix(S3_SCHEME).rstrip("/"):
@@ -84,7 +84,7 @@ class Folder(Files):
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
-        """Have another process find the folder, wherever that runs."""
+        """Pickle the absolute path, for processes with another working directory."""
         return Folder, (self.root.absolute(),)
 
     @override
@@ -143,7 +143,7 @@ class Folder(Files):
 
 
 class S3(Files):
-    """A prefix of a bucket, by boto3 with the environment's credentials. An object appears when it is whole."""
+    """A prefix of a bucket, by boto3 with the environment's credentials."""
 
     def __init__(self, bucket: str, prefix: str) -> None:
         import boto3
@@ -158,7 +158,7 @@ class S3(Files):
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
-        """Have another process make a client of its own, once."""
+        """Pickle the address: each process makes its own client, once."""
         return _s3, (self._bucket, self._prefix)
 
     @override
@@ -205,7 +205,7 @@ class S3(Files):
                 self._client.upload_fileobj(file, *self._of(name).values())
 
     def _put_new(self, name: str, file: IO[bytes]) -> None:
-        """Put an object that is not there. boto3 sends it again where the answer was lost, and is then refused."""
+        """Put a new object. boto3 repeats a PUT whose response is lost, and S3 refuses it: the mark shows that."""
         mark = {"lightbox-put": uuid4().hex}
         try:
             with self._failing(name):
@@ -240,11 +240,11 @@ def _s3(bucket: str, prefix: str) -> S3:
 
 
 class AwsError(OSError):
-    """S3 refuses a call, or cannot be reached; the message says which and why."""
+    """S3 refuses a call or cannot be reached; the message names the call and the reason."""
 
 
 _OF_ONE_OBJECT = ("InvalidObjectState", "KeyTooLongError")
-"""Codes of errors that other objects need not have: one that is archived, and a name that none can be."""
+"""Error codes of one object only: an archived one, and a name that is too long."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""From pictures to rows: the one way for a folder, an endpoint and a cluster.
+"""Rows for pictures, predicted by a model, an endpoint or a cluster.
 
 for row in rows(lightbox.load("models/cats"), [("a.jpg", image), ("b.jpg", other)]):
     print(row.path, row.response)
@@ -20,28 +20,28 @@ from lightbox.core.errors import LightboxError
 T = TypeVar("T")
 R = TypeVar("R")
 UNREADABLE = "unreadable"
-"""The code of a picture that cannot be read; all other codes are the endpoint's."""
+"""The code of a picture that cannot be read. All other codes are an endpoint's."""
 
 
 class Row(NamedTuple):
-    """What is written of one picture; in a table each is a column, and None is null."""
+    """The result for one picture. In a table each field is a column, and None is null."""
 
     path: str
-    """Below the source."""
+    """The picture's path below the source."""
     response: str | None
-    """JSON text: what ``predictions[0]`` has, or the document of user code that answers otherwise."""
+    """JSON text: ``predictions[0]``, or another document that user code returns."""
     code: str | None
-    """Of the error; None where there is a response."""
+    """The error's code; None if there is a response."""
     error: str | None
-    """A sentence."""
+    """The error's message."""
     model: str | None
     version: int | None
     engine: str | None
-    """None where an endpoint answers."""
+    """None for an endpoint."""
 
 
 class Answer(NamedTuple):
-    """What an endpoint says of a picture, and which of its models and versions."""
+    """An endpoint's response for a picture, with the model and version that predicted."""
 
     content: Any
     model: str | None
@@ -53,26 +53,26 @@ class Answerer(Protocol):
 
     @property
     def name(self) -> str | None:
-        """The model's name, as far as it is known before it answers."""
+        """The model's name, if it is known before the first prediction."""
 
     @property
     def version(self) -> int | None:
-        """Its version, as ``name``."""
+        """The model's version, if it is known before the first prediction."""
 
     @property
     def engine(self) -> str | None:
-        """What computes, as ``name``."""
+        """The engine, if it is known."""
 
     @property
     def reads(self) -> bool:
-        """Whether it reads pictures itself: it gets the items of a source in place of what is in them."""
+        """Whether it reads pictures itself: ``answered`` then gets a source's items instead of their content."""
 
     def answered(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-        """Yield path and answer of pictures; an exception for one that failed, or that came as one."""
+        """Yield path and answer of pictures: an exception for a failure, or for a picture that came as an exception."""
 
 
 def rows(by: Answerer, pictures: Iterable[tuple[str, Any]]) -> Iterator[Row]:
-    """Yield a row for each picture. Pictures are paths and the bytes of files, or why those cannot be read."""
+    """Yield a row for each picture. A picture is a path and a file's bytes, or the exception of reading it."""
     for path, answer in by.answered(pictures):
         if isinstance(answer, Row):
             yield answer
@@ -87,7 +87,7 @@ def rows(by: Answerer, pictures: Iterable[tuple[str, Any]]) -> Iterator[Row]:
 
 
 def json_text(content: Any) -> str:
-    """Return JSON text, NaN and infinities by these names, bytes as ``{"b64": ...}``."""
+    """Return JSON text with NaN and Infinity for such numbers, and ``{"b64": ...}`` for bytes."""
     try:
         text = orjson.dumps(content, default=_in_base64)
     except TypeError:  # half of a surrogate pair
@@ -101,18 +101,18 @@ def _in_base64(content: bytes) -> dict[str, str]:
 
 
 def unwrapped(document: Any) -> Any:
-    """Return the only prediction of a document that has one, else the document."""
+    """Return the prediction of a document with exactly one, else the document."""
     predictions = document.get("predictions") if isinstance(document, dict) else None
     return predictions[0] if isinstance(predictions, list) and len(predictions) == 1 else document
 
 
 def reason(error: Exception) -> str:
-    """Return in a few words why a file cannot be read or written."""
+    """Return the reason of an error of a file, in a few words."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
-    """Yield the results of a function for items, in order; threads work ahead on twice as many as there are of them."""
+    """Yield a function's results for items, in order. Threads work ahead, by twice as many items as threads."""
     waiting: deque[Future[R]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:

@@ -1,4 +1,4 @@
-"""One run of ``lightbox predict``: pictures to rows, with progress, until the source or a signal ends it."""
+"""One run of ``lightbox predict``: it writes a row for each picture, and shows its progress."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from lightbox.offline.sources import Source, SourceError
 from lightbox.offline.targets import Target
 
 SHOWN = 5
-"""Kinds of errors that are printed, and sentences about files."""
+"""Kinds of errors, and problems with files, that are printed."""
 PROGRESS_SECONDS = 30.0
-"""Seconds between two lines of progress; on a terminal it is a fraction of one."""
+"""Seconds between two lines of progress. A terminal is updated more often."""
 
 
 class Run:
-    """What ``run`` does with a source, a target that is open, and a model or an endpoint."""
+    """A run with a source, an open target, and a model, an endpoint or a cluster."""
 
     def __init__(self, source: Source, target: Target, by: Answerer, stopping: threading.Event) -> None:
         self._source, self._target, self._by, self._stopping = source, target, by, stopping
@@ -33,14 +33,14 @@ class Run:
         self._written = 0
         self._failed: Counter[str] = Counter()
         self._first: dict[str, str] = {}
-        """A picture for each error."""
+        """The first picture of each error."""
         self._started = self._reported = time.monotonic()
         self._total: int | None = None
 
     def run(self) -> int:
         """Answer the pictures that have no row yet and return the exit code. Raises SourceError and TargetError.
 
-        A source or an endpoint that fails after the first picture ends the run as a signal does: rows are kept.
+        If a source or an endpoint fails after the first picture, the run ends as after a signal: it keeps its rows.
         """
         threading.Thread(target=self._count, daemon=True).start()
         stopped = ""
@@ -90,7 +90,7 @@ class Run:
             yield picture
 
     def _count(self) -> None:
-        with suppress(OSError, SourceError):  # which the run itself reports
+        with suppress(OSError, SourceError):  # the run reports these
             self._total = self._source.count()
 
     def _show_progress(self) -> None:

@@ -1,6 +1,6 @@
-"""Where pictures come from: files of pictures, shards, tables and lists, in a folder or in S3.
+"""Sources of pictures: image files, shards, tables and lists, in a folder or in S3.
 
-A source is one file or all below a folder, and each file is read by the ending of its name.
+A source is one file or all files below a folder. The suffix of a name decides how the file is read.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from lightbox.offline.rows import in_order, reason
 
 SHARD, TABLE, LISTS = ".tar", ".parquet", (".jsonl", ".manifest")
 ROWS = 64
-"""Of a table that are read at a time."""
+"""Rows of a table that are read at a time."""
 Item = tuple[str, Callable[[], bytes]]
-"""A path, and what reads its picture."""
+"""A path, and a function that reads its picture."""
 
 
 class SourceError(Exception):
-    """A source, or a file of it, cannot be read; the message says which and why."""
+    """A source, or a file of it, cannot be read; the message names it and the reason."""
 
 
 class Source:
-    """The pictures of one place; ``skip`` tells files that are none of it, such as a target in the same folder.
+    """The pictures of one place, without the files that ``skip`` selects, such as a target in the same folder.
 
-    ``problems`` are sentences about files that could not be read to their end, or at all; ``others`` counts files of
-    other kinds. Both are complete after ``pictures``. Of a table ``column`` is the one that holds pictures.
+    ``problems`` describes files that cannot be read completely; ``others`` counts files of other kinds. Both are
+    complete after ``pictures``. ``column`` names a table's column of pictures.
     """
 
     def __init__(self, place: str, column: str | None = None, skip: Callable[[str], bool] = lambda name: False) -> None:
@@ -59,14 +59,14 @@ class Source:
             raise SourceError(f"{place}: there is no such folder")
 
     def pictures(self, done: Collection[str]) -> Iterator[tuple[str, bytes | Exception]]:
-        """Yield path and content of each picture whose path is not among ``done``; why it cannot be read, for some.
+        """Yield path and content of each picture that is not in ``done``, or the exception of reading it.
 
-        Raises SourceError where none at all can be read.
+        Raises SourceError if no picture can be read.
         """
         return in_order(read, self.items(done), READERS)
 
     def count(self) -> int | None:
-        """Return how many pictures there are, None where only reading tells: in shards and tables in S3."""
+        """Return the number of pictures, None for shards and tables in S3, which would have to be downloaded."""
         total = 0
         for name in self._names():
             kind = self._kind(name)
@@ -94,12 +94,12 @@ class Source:
         return (name for name in self._files.names() if not self._skip(name))
 
     def _kind(self, name: str) -> str | None:
-        """Return how a file is read, None for one that is not: lists count where they are the source."""
+        """Return the suffix that decides how a file is read, None for other files. A list counts only as the source."""
         ending = _ending(name)
         return ending if ending in (*IMAGE_ENDINGS, SHARD, TABLE) or (self._only and ending in LISTS) else None
 
     def items(self, done: Collection[str]) -> Iterator[Item]:
-        """Yield as ``pictures`` what is not read yet: ``read`` does so, here or in another process."""
+        """Yield the items of ``pictures`` before reading: ``read`` reads one, here or in another process."""
         with _as_source_errors():
             yield from self._items(done)
 
@@ -126,7 +126,7 @@ class Source:
             self.problems.append(f"{as_text(str(error.filename or self.place))}: cannot be read: {reason(error)}")
 
     def _inside(self, name: str, kind: str, done: Collection[str]) -> Iterator[Item]:
-        """Yield what is in a shard, a table or a list, as far as it can be read."""
+        """Yield the items of a shard, a table or a list, as far as it can be read."""
         inside = {SHARD: self._in_shard, TABLE: self._in_table}.get(kind, self._in_list)
         before = self.found
         try:
@@ -174,7 +174,7 @@ class Source:
                 if place is None:
                     expected = 'expected {"source-ref": "s3://..."} or {"path": "..."}'
                     self.problems.append(f"{as_text(name)}: line {number}: {expected}, got {line[:80]!r}")
-                elif place not in listed:  # a picture has one row
+                elif place not in listed:  # one row for each picture
                     listed.add(place)
                     files, inside = self._files, place
                     if place.startswith(S3_SCHEME):
@@ -191,7 +191,7 @@ class Source:
 
 
 class _Whole(tarfile.TarInfo):
-    """A member of a shard. tarfile ends without a word where a later header is damaged or cut off."""
+    """A member of a shard. tarfile silently stops at a damaged or truncated header; this class raises."""
 
     @classmethod
     @override
@@ -206,17 +206,17 @@ _DAMAGED = (tarfile.TruncatedHeaderError, tarfile.InvalidHeaderError, tarfile.Em
 
 
 def as_text(name: str) -> str:
-    """Return a name as text, which that of a file need not be."""
+    """Return a file name as valid text, with other bytes escaped."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def read(item: Item) -> tuple[str, bytes | Exception]:
-    """Return path and content of a picture, or why it cannot be read. Raises SourceError where no other can be."""
+    """Return path and content of a picture, or the exception of reading it. Raises SourceError if S3 fails."""
     path, content = item
     try:
         with _as_source_errors():
             return path, content()
-    except (OSError, ValueError, MemoryError) as error:  # a name that none can be, and a file that is too large
+    except (OSError, ValueError, MemoryError) as error:  # an impossible name, and a file that is too large
         return path, error
 
 
@@ -291,7 +291,7 @@ def _first_column(batch: Any) -> list[bytes | None]:
 
 
 def _damages() -> tuple[type[Exception], ...]:
-    """Return what is raised for a damaged shard or table."""
+    """Return the exceptions of a damaged shard or table."""
     found = (SourceError, OSError, tarfile.TarError, EOFError, zlib.error)
     try:
         from pyarrow import ArrowException

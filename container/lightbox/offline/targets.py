@@ -1,7 +1,7 @@
-"""Where rows go: one file or a folder of parts, here or in S3, each row once, whatever ends a run.
+"""Targets of rows: one file or a folder of parts, here or in S3, with each row once, however a run ends.
 
-Rows are written in parts, and a part is there whole or not at all. One that goes on reads in the parts which pictures
-have a row. One file is joined of its parts in the end and takes their place: where both are there, the file has them.
+Rows are written in parts, each atomically. A resumed run reads the parts to find the pictures with a row. For a target
+of one file, the parts are joined at the end and deleted; if both exist, the file has all rows.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from lightbox.offline.rows import Answerer, Row, json_text, reason
 from lightbox.offline.sources import NEEDS_PYARROW
 
 PART_ROWS, PART_BYTES, PART_SECONDS = 10_000, 64 << 20, 30.0
-"""A part is written when it has so many rows, bytes or seconds: so much is answered again after a kill."""
+"""Limits of a part in rows, bytes and seconds. A kill loses at most the rows of one part."""
 
 
 class TargetError(Exception):
-    """Rows cannot be written, or not there; the message says where and why."""
+    """Rows cannot be written; the message names the place and the reason."""
 
 
 class Form(ABC):
-    """How rows are written in a file."""
+    """A file format of rows."""
 
     has_head = False
-    """Whether a line comes before the rows."""
+    """Whether a file begins with a header line."""
 
     @abstractmethod
     def write(self, rows: Sequence[Row], file: IO[bytes]) -> None:
@@ -48,10 +48,10 @@ class Form(ABC):
 
     @abstractmethod
     def read(self, file: IO[bytes]) -> Iterator[Row]:
-        """Yield the rows; raise ValueError, KeyError or TypeError for a file of something else."""
+        """Yield the rows. Raises ValueError, KeyError or TypeError for other content."""
 
     def join(self, files: Iterable[IO[bytes]], into: IO[bytes]) -> None:
-        """Write one file that has the rows of all."""
+        """Write the rows of several files into one."""
         for number, file in enumerate(files):
             if number and self.has_head:
                 file.readline()
@@ -59,7 +59,7 @@ class Form(ABC):
 
 
 class JsonLines(Form):
-    """An object a line, in which the response is JSON."""
+    """An object for each line; the response is JSON."""
 
     @override
     def write(self, rows: Sequence[Row], file: IO[bytes]) -> None:
@@ -75,7 +75,7 @@ class JsonLines(Form):
 
 
 class Csv(Form):
-    """A line with the names of the columns, and one or more for each row; null is an empty field."""
+    """A header, then the rows; null is an empty field."""
 
     has_head = True
 
@@ -188,11 +188,11 @@ class Target:
         self._locked.close()
 
     def is_part(self, place: str) -> bool:
-        """Tell whether a file, by its address or its path without links to folders, is one of this target's."""
+        """Return whether a file, by its address or resolved path, belongs to this target."""
         return place == self._place or place.startswith((f"{self._place}/", f"{self._place}.parts/"))
 
     def add(self, row: Row) -> None:
-        """Take a row; it is written with others, at the latest by ``flush``. Raises TargetError."""
+        """Take a row. It is written with the next part, at the latest by ``flush``. Raises TargetError."""
         if not self._rows:
             self._since = time.monotonic()
         self._rows.append(row)
@@ -202,7 +202,7 @@ class Target:
             self.flush()
 
     def flush(self) -> None:
-        """Write the rows that are held as a part. Raises TargetError."""
+        """Write the rows in memory as a part. Raises TargetError."""
         if not self._rows:
             return
         try:
@@ -217,7 +217,7 @@ class Target:
         self._rows, self._bytes = [], 0
 
     def finish(self) -> None:
-        """Write the rest; of one file, join the parts. Raises TargetError."""
+        """Write the rest; for a target of one file, join the parts. Raises TargetError."""
         self.flush()
         if self._is_folder or self._is_joined or not self._parts:
             return
@@ -238,7 +238,7 @@ class Target:
             self._look_at(name)
 
     def _look_at(self, name: str) -> None:
-        """Note which pictures a file has a row of, and take out what is to be answered again."""
+        """Add the pictures of a file to ``done``, and remove rows that are to be predicted again."""
         kept, failed = list[Row](), 0
         try:
             with self._files.open(name) as file:
@@ -264,7 +264,7 @@ class Target:
             )
 
     def _lock(self, folder: Path) -> int:
-        """Lock what is there as long as this target is written to."""
+        """Lock the folder of the parts while this target is open."""
         try:
             folder.mkdir(exist_ok=True)
             descriptor = os.open(folder, os.O_RDONLY)
