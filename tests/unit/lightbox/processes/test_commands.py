@@ -76,7 +76,7 @@ def test_without_its_variable_the_model_server_is_not_told() -> None:
     ("environ", "sentence"),
     [
         ({}, ["listen 8080 ", "error_log stderr error;", "--log-level=info"]),
-        ({"SAGEMAKER_BIND_TO_PORT": "8501"}, ["listen 8501 "]),  # the port is not opened
+        ({"SAGEMAKER_BIND_TO_PORT": "8501"}, ["listen 8501 "]),  # unopened
         ({"SAGEMAKER_TFS_NGINX_LOGLEVEL": "warn"}, ["error_log stderr warn;"]),
         ({"SAGEMAKER_GUNICORN_LOGLEVEL": "warning"}, ["--log-level=warning"]),
         ({"SAGEMAKER_GUNICORN_WORKERS": "3"}, ["--workers=3"]),
