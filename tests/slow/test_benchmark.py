@@ -6,11 +6,15 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
+import requests
 
-from benchmark import bound, photos, results
+from benchmark import bound, photos, resources, results
+from benchmark.servers import LeastStack
 from support.stack import REPOSITORY
 
 pytestmark = pytest.mark.timeout(3600)
@@ -39,3 +43,11 @@ def test_a_quick_scenario_gives_figures_and_pages(tmp_path: Path) -> None:
 
 def test_the_bound_answers() -> None:
     assert bound.milliseconds(photos.photo(), 1) > 0
+
+
+def test_the_least_stack_answers_as_the_bound(tmp_path: Path) -> None:
+    with closing(LeastStack("least").start(tmp_path)) as stack:
+        answers = [requests.post(f"{stack.address.url}/invocations", photos.photo(), timeout=60) for _ in range(2)]
+        assert {"nginx", "gunicorn", "model server"} <= resources.cpu_seconds(stack.pid).keys()
+    for answer in answers:
+        np.testing.assert_allclose(answer.json()["predictions"], bound.mobilenet_v2()(photos.photo()), rtol=1e-5)

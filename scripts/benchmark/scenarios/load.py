@@ -12,12 +12,15 @@ from benchmark.clients.http import HttpClient
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
 from benchmark.scenarios import common
 from benchmark.scenarios.common import AUTO, BENTOML, FASTAPI, LITSERVE, MODELS
+from benchmark.servers import LeastStack
 
 STUDY_CLIENTS = 50
 IMAGE_BYTES = 225_000
 """300 kB as base64."""
 LITSERVE_ONE = f"{LITSERVE}, 1 worker"
 LIGHTBOX = "Lightbox"
+LEAST_STACK = "the least stack"
+"""nginx, gunicorn and a model server with the bound's work and nothing else."""
 EQUAL_RESIZE = "Lightbox, engine auto, the graph's resize"
 ENGINES_OF = ("resnet50", "efficientdet_d1")
 """Models that are measured with each engine beside mobilenet_v2; the study's tables have MobileNetV3Small."""
@@ -88,6 +91,7 @@ def _same_network(clients: int, scale: Scale) -> Experiment:
             common.rival(FASTAPI, "mobilenet_v2"),
             common.rival(BENTOML, "mobilenet_v2"),
             *common.variants(),
+            Variant(LEAST_STACK, LeastStack(LEAST_STACK), common.post_image("mobilenet_v2")),
         ]
     return Experiment(
         f"same_network_{clients}",
