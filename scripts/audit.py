@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except ServiceSilent as silence:
             reasons.append(str(silence))
         else:
-            return _tell(known)
+            return _report(known)
     say.warning(
         "THE DEPENDENCIES WERE NOT AUDITED: no service for known vulnerabilities could be asked.",
         *(reason[:300] for reason in reasons),
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if chosen.strict or os.environ.get("AUDIT") == "strict" else 0
 
 
-def _tell(known: Known) -> int:
+def _report(known: Known) -> int:
     vulnerable = sorted(
         f"{package}: {each['id']}, fixed in {', '.join(each['fix_versions']) or 'no release yet'}"
         for package, found in known.items()

@@ -83,7 +83,7 @@ class Feature:
     """Whether it loads models, in place of those that a start finds."""
 
     def enabled(self, settings: Settings) -> bool:
-        """Tell whether its own settings turn it on."""
+        """Return whether its own settings turn it on."""
         return True
 
     def problems(self, settings: Settings) -> Mapping[str, str]:

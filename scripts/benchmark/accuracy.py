@@ -30,7 +30,7 @@ MODEL = "efficientnet_lite0"
 SETTINGS = EQUAL_ANSWERS | OTHER_ANSWERS
 WIRES = ("grpc", "rest", "local")
 HOUSE_CATS = (281, 282, 285)
-"""Tabby, tiger cat and Egyptian cat, which no picture alone tells apart."""
+"""Tabby, tiger cat and Egyptian cat, which no single picture distinguishes."""
 SIDE = 1024
 """Pixels of a picture's shorter side when it is sent: four times what the model takes, as fast decoding wants it."""
 HEAD = f"""# Accuracy

@@ -39,7 +39,7 @@ def new_document(scale: str, arguments: list[str]) -> Document:
 
 
 RUN = ("measured", "command", "machine", "versions")
-"""What tells how the scenarios of a document were measured."""
+"""How the scenarios of a document were measured."""
 
 
 def merge(new: Document, earlier: Document) -> Document:

@@ -45,11 +45,11 @@ def _metadata(engine: Engine, image: str, declared: Mapping[str, Any]) -> Iterat
 
 def _command(engine: Engine, image: str, test: Mapping[str, Any]) -> Iterator[str]:
     try:
-        told = engine.run("run", "--rm", f"--entrypoint={test['command']}", image, *test["args"])
+        output = engine.run("run", "--rm", f"--entrypoint={test['command']}", image, *test["args"])
     except ProgramFailed as problem:
         yield str(problem)
         return
     for key, wanted in (("expectedOutput", True), ("excludedOutput", False)):
         for pattern in test.get(key, ()):
-            if bool(re.search(pattern, told, re.MULTILINE)) != wanted:
-                yield f"expected {'' if wanted else 'nothing like '}{pattern}, got {told!r}"
+            if bool(re.search(pattern, output, re.MULTILINE)) != wanted:
+                yield f"expected {'' if wanted else 'nothing like '}{pattern}, got {output!r}"

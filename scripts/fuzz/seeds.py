@@ -22,7 +22,7 @@ IMAGES = (REPOSITORY / "tests" / "corpus" / "valid", REPOSITORY / "tests" / "cor
 FOUND = REPOSITORY / "tests" / "corpus" / "found"
 LARGEST = 64 << 10
 CROWD = 16 << 10
-"""Bytes of a first input that has many of something: enough to tell what each costs from what the first does."""
+"""Bytes of a first input that has many of something: enough to separate the cost of each from that of the first."""
 
 
 def seeds(target: str) -> Iterator[bytes]:

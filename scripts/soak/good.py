@@ -89,8 +89,8 @@ def learn(port: int, front: str) -> list[Request]:
     for request in requests():
         outcome = client.send(request)
         if outcome.status != 200:
-            told = outcome.detail or outcome.body[:300]
-            raise RuntimeError(f"{request.name}: {outcome.fate}, {outcome.status} {told!r}")
+            reason = outcome.detail or outcome.body[:300]
+            raise RuntimeError(f"{request.name}: {outcome.fate}, {outcome.status} {reason!r}")
         known.append(replace(request, check=_same_as(outcome.body, request)))
     client.close()
     return known

@@ -48,7 +48,7 @@ _PIECE = 1 << 18
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 Work = Callable[[bytes, Header, RequestContext], bytes]
 """Answers a serialized gRPC message; its second argument looks up the caller's headers. Raises LightboxError."""
-Tell = Callable[[int, int], None]
+Change = Callable[[int, int], None]
 """Receives the number of requests of a process, waiting or in progress, and the number in progress."""
 
 
@@ -111,16 +111,16 @@ def server_timing(context: RequestContext) -> str:
 class Requests:
     """The requests of one process: those in the queue, and those in progress with their contexts.
 
-    ``tell`` receives every change. A request in progress is overdue ``answered_after`` seconds after its arrival, when
-    nginx has answered it with 504. Python cannot end a thread, so a loop in user code runs on. The log reports each
-    overdue request once, and a stop does not wait for it.
+    ``on_change`` receives every change. A request in progress is overdue ``answered_after`` seconds after its arrival,
+    when nginx has answered it with 504. Python cannot end a thread, so a loop in user code runs on. The log reports
+    each overdue request once, and a stop does not wait for it.
     """
 
-    def __init__(self, answered_after: float = math.inf, tell: Tell | None = None) -> None:
+    def __init__(self, answered_after: float = math.inf, on_change: Change | None = None) -> None:
         self.total = 0
         """The number of requests, waiting or in progress."""
         self._answered_after = answered_after
-        self._tell = tell or (lambda total, in_progress: None)
+        self._on_change = on_change or (lambda total, in_progress: None)
         self._lock = threading.Lock()
         self._in_progress: dict[str, RequestContext] = {}
         self._overdue: set[str] = set()
@@ -136,7 +136,7 @@ class Requests:
     def _change(self, by: int) -> None:
         with self._lock:
             self.total += by
-            self._tell(self.total, len(self._in_progress))
+            self._on_change(self.total, len(self._in_progress))
 
     @contextmanager
     def progress(self, request_id: str, context: RequestContext) -> Iterator[None]:
@@ -144,13 +144,13 @@ class Requests:
         key = f"{request_id} {id(context)}"
         with self._lock:
             self._in_progress[key] = context
-            self._tell(self.total, len(self._in_progress))
+            self._on_change(self.total, len(self._in_progress))
         try:
             yield
         finally:
             with self._lock:
                 del self._in_progress[key]
-                self._tell(self.total, len(self._in_progress))
+                self._on_change(self.total, len(self._in_progress))
                 if key in self._overdue:
                     self._overdue.discard(key)
                     log.warning("request %s: ended %.0f s after its arrival", request_id, _age(context))

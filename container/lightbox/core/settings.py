@@ -39,7 +39,7 @@ HANDLER_SECONDS = 60.0
 """Seconds that AWS's container lets a handler take; SageMaker waits as long for an answer of an endpoint."""
 
 CALL_SECONDS = 60
-"""Seconds that AWS's container gives a call of the model server, and tells handlers."""
+"""Seconds that AWS's container allows for a call of the model server, and passes to handlers."""
 
 LOAD_SECONDS = 60.0
 """Seconds that SageMaker waits for a model to be loaded; a request of callers may be allowed less."""
@@ -61,15 +61,15 @@ class Settings(BaseModel):
         "Models",
         "LIGHTBOX_MODELS",
         default=dict,
-        told_default="unset",
-        told_values="`NAME=PATH`, several by commas",
+        default_text="unset",
+        values_text="`NAME=PATH`, several by commas",
         option=Option("model", repeated="NAME=PATH"),
     )
     """Models with names of your choice, each a folder, a file or a `.tar.gz`. `LIGHTBOX_MODEL_DIR` then gives only its
     `code/`."""
 
     default_model: Annotated[str | None, BeforeValidator(parse_default_model)] = setting(
-        "Models", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME", told_default="the first by name"
+        "Models", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME", default_text="the first by name"
     )
     """Model for requests that name none."""
 
@@ -79,7 +79,7 @@ class Settings(BaseModel):
     """Model server to start. `auto` takes TensorFlow Serving's binary if it is on PATH, else the embedded one."""
 
     engine: Annotated[EngineName | None, BeforeValidator(in_lower_case)] = setting(
-        "Model servers", "LIGHTBOX_ENGINE", told_values="an [engine](engines.md), `auto`"
+        "Model servers", "LIGHTBOX_ENGINE", values_text="an [engine](engines.md), `auto`"
     )
     """Engine of the embedded model server: one for all models, or `auto` for OpenVINO where its results match
     TensorFlow's and come faster. Setting it selects the embedded server. Unset, `tensorflow`, or `auto` without
@@ -89,8 +89,8 @@ class Settings(BaseModel):
         "Model servers",
         "LIGHTBOX_TRANSPORT",
         "PREDICT_USING_GRPC",
-        told_default="`local,grpc,rest` with the embedded model server, else `grpc`",
-        told_values="`local`, `grpc`, `rest`, or several: `grpc,rest`",
+        default_text="`local,grpc,rest` with the embedded model server, else `grpc`",
+        values_text="`local`, `grpc`, `rest`, or several: `grpc,rest`",
         option=Option("transport"),
     )
     """Transports to the model server, the default first. A request selects another with the attribute
@@ -98,7 +98,7 @@ class Settings(BaseModel):
     tensorflow_model_server on all interfaces. `PREDICT_USING_GRPC=true` is `grpc`, `false` is `rest`."""
 
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = setting(
-        "Model servers", "SAGEMAKER_SAFE_PORT_RANGE", told_values="`low-high`, two ports per model server"
+        "Model servers", "SAGEMAKER_SAFE_PORT_RANGE", values_text="`low-high`, two ports per model server"
     )
     """Ports for the model servers. Server i uses low+2i for gRPC and low+2i+1 for REST. Unset, 9000 and 8501."""
 
@@ -127,7 +127,7 @@ class Settings(BaseModel):
     tls_cert: Path | None = setting("TLS", "LIGHTBOX_TLS_CERT")
     """Certificate with its chain, in PEM. A folder means `tls.crt` in it. All ports then speak [TLS](tls.md) only."""
 
-    tls_key: Path | None = setting("TLS", "LIGHTBOX_TLS_KEY", told_default="beside the certificate, or in its file")
+    tls_key: Path | None = setting("TLS", "LIGHTBOX_TLS_KEY", default_text="beside the certificate, or in its file")
     """Key of the certificate, in PEM, without a passphrase. A folder means `tls.key` in it."""
 
     tls_client_ca: Path | None = setting("TLS", "LIGHTBOX_TLS_CLIENT_CA")
@@ -140,7 +140,7 @@ class Settings(BaseModel):
         default=available_cores,
         ge=1,
         le=64,
-        told_default="the number of cores",
+        default_text="the number of cores",
     )
     """Number of gunicorn worker processes."""
 
@@ -155,7 +155,7 @@ class Settings(BaseModel):
         default=lambda given: 1 if given.get("worker_class") in ONE_AT_A_TIME else 8,
         ge=1,
         le=256,
-        told_default="8; 1 with `sync` and `tornado`",
+        default_text="8; 1 with `sync` and `tornado`",
     )
     """Requests that each worker handles at once."""
 
@@ -172,7 +172,7 @@ class Settings(BaseModel):
         default=lambda given: BATCH_TIMEOUT if given.get("batch") else 30.0,
         gt=0,
         le=3600,
-        told_default="30; 60 where an `inference.py` answers; 600 in batch transform",
+        default_text="30; 60 where an `inference.py` answers; 600 in batch transform",
         unit="s",
     )
     """Time after which a request gets 504. Loading or unloading a model may take at least 60 s."""
@@ -182,7 +182,7 @@ class Settings(BaseModel):
         "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS",
         gt=0,
         le=7200,
-        told_default="10 more than the request timeout",
+        default_text="10 more than the request timeout",
         unit="s",
     )
     """Time that nginx waits for a response. [Set alone](handlers.md#timeouts), it bounds requests too."""
@@ -202,7 +202,7 @@ class Settings(BaseModel):
         "LIGHTBOX_REQUEST_MEMORY_MB",
         default=default_request_memory_mb,
         ge=16,
-        told_default="a quarter of the container's memory",
+        default_text="a quarter of the container's memory",
         unit="MiB",
     )
     """Limit for the [memory of all requests together](reliability.md#limits-of-time-and-memory), in equal parts per
@@ -230,7 +230,7 @@ class Settings(BaseModel):
         "SAGEMAKER_TFS_NUM_BATCH_THREADS",
         default=available_cores,
         ge=1,
-        told_default="the number of cores",
+        default_text="the number of cores",
     )
     """Batches that run at once."""
 
@@ -239,7 +239,7 @@ class Settings(BaseModel):
         "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES",
         default=lambda given: NO_LIMIT if given.get("batch") else available_cores(),
         ge=1,
-        told_default="the number of cores; 100000000 in batch transform",
+        default_text="the number of cores; 100000000 in batch transform",
     )
     """Batches that may wait for a thread. Others are refused."""
 

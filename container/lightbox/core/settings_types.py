@@ -131,18 +131,18 @@ def setting(
     theme: str,
     *variables: str,
     default: Any = None,
-    told_default: str = "",
-    told_values: str = "",
+    default_text: str = "",
+    values_text: str = "",
     unit: str = "",
     option: Option | None = None,
     **bounds: Any,
 ) -> Any:
     """Return a field that ``variables`` set; the first variable has precedence.
 
-    ``theme`` is its heading in ``--help``. ``default`` may be a function; ``told_default`` then describes it.
-    ``told_values`` describes the allowed values where type and bounds do not. ``option`` is for the command line.
+    ``theme`` is its heading in ``--help``. ``default`` may be a function; ``default_text`` then describes it.
+    ``values_text`` describes the allowed values where type and bounds do not. ``option`` is for the command line.
     """
-    about: dict[str, Any] = {"theme": theme, "default": told_default, "values": told_values, "unit": unit}
+    about: dict[str, Any] = {"theme": theme, "default": default_text, "values": values_text, "unit": unit}
     about["option"] = vars(option or Option())
     alias = AliasChoices(*variables) if len(variables) > 1 else variables[0]
     bounds |= {"default_factory": default} if callable(default) else {"default": default}

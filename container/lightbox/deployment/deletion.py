@@ -42,7 +42,7 @@ def delete(aws: Aws, endpoint: str, pause: float = 10.0) -> None:
 
 
 def _has_components(aws: Aws, endpoint: str) -> bool:
-    """Tell whether an endpoint's configuration leaves the models to components."""
+    """Return whether an endpoint's configuration leaves the models to components."""
     if aws.dry_run:
         return False
     name = aws.call("sagemaker", "describe_endpoint", EndpointName=endpoint)["EndpointConfigName"]

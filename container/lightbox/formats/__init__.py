@@ -59,7 +59,7 @@ class ModelFile(NamedTuple):
 
 
 def is_saved_model(folder: Path) -> bool:
-    """Tell whether a folder is itself a SavedModel."""
+    """Return whether a folder is itself a SavedModel."""
     return any((folder / name).is_file() for name in SAVED_MODEL_FILES)
 
 
@@ -95,7 +95,7 @@ def model_file(version: Path) -> ModelFile | None:
 
 
 def holds_model(version: Path) -> bool:
-    """Tell whether a version, see ``model_file``, is a model that engines open."""
+    """Return whether a version, see ``model_file``, is a model that engines open."""
     return is_saved_model(version) or model_file(version) is not None
 
 

@@ -99,7 +99,7 @@ _MAGIC = re.compile(
     rb"|(?P<PNG>\x89PNG\r\n\x1a\n)"
     rb"|(?P<GIF>GIF8[79]a)"
     rb"|(?P<WEBP>RIFF.{4}WEBPVP8[ LX])"
-    # "BM" may begin a text; the size of the second header, one of seven, tells them apart.
+    # "BM" may begin a text; the size of the second header, one of seven, distinguishes them.
     rb"|(?P<BMP>BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0)"
     rb"|(?P<TIFF>II[*+]\0|MM\0\*)"
     rb"|(?P<PPM>P[456][ \t\r\n][\d \t\r\n#])"

@@ -156,8 +156,8 @@ class OptionSettings(BaseModel):
         "Models",
         "LIGHTBOX_OPTIONS",
         default=ModelOptions,
-        told_default="unset",
-        told_values='a JSON object, such as `{"image_size": "640x480"}`',
+        default_text="unset",
+        values_text='a JSON object, such as `{"image_size": "640x480"}`',
     )
     """[Options](options.md) of all models. Each key overrides the one in a model's `code/lightbox.json`."""
 

@@ -39,7 +39,7 @@ def inputs_of(layer: Any) -> list[str]:
 
 
 def takes_bias(layer: Any) -> bool:
-    """Tell whether a layer is a convolution without an activation of its own."""
+    """Return whether a layer is a convolution without an activation of its own."""
     import keras
 
     convolution = isinstance(layer, (keras.layers.Conv2D, keras.layers.DepthwiseConv2D))

@@ -78,7 +78,7 @@ static int to_double(const Powers *powers, uint64_t digits, ptrdiff_t exponent, 
         *value = ldexp((double)((uint128_t)digits * five), (int)exponent);
         return 1;
     }
-    /* A quotient of 63 or 64 bits, whose last one tells whether anything is left: rounding to 53 needs no more. */
+    /* A quotient of 63 or 64 bits, whose last one is set if anything is left: rounding to 53 needs no more. */
     const int up = __builtin_clzll(digits), down = __builtin_clzll(five);
     const uint128_t dividend = (uint128_t)(digits << up) << 63;
     const uint64_t divisor = five << down, quotient = (uint64_t)(dividend / divisor);

@@ -35,7 +35,7 @@ class Files(ABC):
 
     @abstractmethod
     def exists(self, name: str) -> bool:
-        """Tell whether there is a file of this name."""
+        """Return whether there is a file of this name."""
 
     @abstractmethod
     def read(self, name: str) -> bytes:

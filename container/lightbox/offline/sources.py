@@ -241,7 +241,7 @@ def _ending(name: str) -> str:
 
 
 def _is_picture(member: tarfile.TarInfo) -> bool:
-    """Tell whether a member is a picture, or a link to one."""
+    """Return whether a member is a picture, or a link to one."""
     is_hidden = PurePosixPath(member.name).name.startswith(".")
     is_of_files = member.isfile() or member.islnk() or member.issym()
     return is_of_files and not is_hidden and _ending(member.name) in IMAGE_ENDINGS

@@ -24,7 +24,7 @@ class Port:
 @dataclass(frozen=True)
 class ServedModels:
     """The models of a model server: ``names`` are all of them, ``models`` returns those that can be loaded now and
-    drops the others. ``note`` tells the log how models come: "models are loaded by ..."."""
+    drops the others. ``note`` is logged: "models are loaded by ..."."""
 
     names: Callable[[], Iterable[str]]
     models: Callable[[], Iterable[PlannedModel]]

@@ -24,7 +24,7 @@ class VersionWatch:
     def __init__(
         self, plan: ServingPlan, settings: Settings, run_dir: Path, statuses: Sequence[ModelStatus], sidecar: str
     ) -> None:
-        self._tells_new_models = settings.has_fixed_models and not settings.models
+        self._reports_new_models = settings.has_fixed_models and not settings.models
         self._model_dir, self._known = settings.model_dir, _folders(settings.model_dir)
         self._file = AnsweringVersions(run_dir)
         self._answering: dict[str, Sequence[int]] = {}
@@ -48,12 +48,12 @@ class VersionWatch:
 
     async def follow(self) -> None:
         """Follow all models and log new ones, forever."""
-        await asyncio.gather(self._tell_new_models(), *(_follow(*item) for item in self._followed.items()))
+        await asyncio.gather(self._report_new_models(), *(_follow(*item) for item in self._followed.items()))
 
-    async def _tell_new_models(self) -> None:
+    async def _report_new_models(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            for model in await asyncio.to_thread(self._new_models) if self._tells_new_models else ():
+            for model in await asyncio.to_thread(self._new_models) if self._reports_new_models else ():
                 log(f"the model {model.name!r} in {model.base_path} is new and is not served: it needs a restart")
 
     def _new_models(self) -> list[ModelOnDisk]:

@@ -151,7 +151,7 @@ class ModelVersions:
             if version.problem is None and version.files is not None and version.since < self._now:
                 version.problem = await self.links.problem(number) or ""
             if version.problem and not version.reported and self._now - version.since >= QUIET_SECONDS:
-                self._tell(number, version)
+                self._report(number, version)
             await self._compare_with_answering(number, version)
 
     async def _compare_with_answering(self, number: int, version: _Version) -> None:
@@ -162,9 +162,9 @@ class ModelVersions:
             version.beside = best
             version.problem = await self.links.misfit(number, next(iter(best), None)) or ""
             if version.problem:
-                self._tell(number, version)
+                self._report(number, version)
 
-    def _tell(self, number: int, version: _Version) -> None:
+    def _report(self, number: int, version: _Version) -> None:
         version.reported = True
         self.links.log(number, f"is not served: {version.problem}. It is tried again when its files change")
 
@@ -230,7 +230,7 @@ class ModelVersions:
         hidden = _Version(files, self._now, hidden_at=self._now, ends=version.ends, problem=problem)
         self._versions[number] = hidden
         if problem:
-            self._tell(number, hidden)
+            self._report(number, hidden)
 
 
 def _may_load(version: _Version) -> bool:

@@ -254,12 +254,12 @@ class RequestTable:
         slot, self._held = claim_slot(self._folder)
         at, numbers = 3 * slot, self._numbers
 
-        def tell(here: int, in_progress: int) -> None:
+        def write(here: int, in_progress: int) -> None:
             numbers[at + 1], numbers[at + 2] = here, in_progress
 
-        tell(0, 0)  # clears the row of the previous process
+        write(0, 0)  # clears the row of the previous process
         numbers[at] = os.getpid()
-        return tell
+        return write
 
     def sums(self) -> tuple[int, int]:
         """Sum the rows. They fill from the first on; the requests of a killed process are dropped."""

@@ -62,7 +62,7 @@ class Trial:
         return sum(_gain(goal, part) > than for part in self.rounds[goal])
 
     def is_significantly_better(self, goal: Goal, than: float = 1.0) -> bool:
-        """Tell whether more is gained than ``than``, enough to be worth having, and with little doubt left.
+        """Return whether more is gained than ``than``, enough to be worth having, and with little doubt left.
 
         A sign test: equal settings win half of the rounds each, and this many with a chance of at most CHANCE.
         """
@@ -73,7 +73,7 @@ class Trial:
         return as_many <= CHANCE * (1 << rounds)
 
     def hopeless(self) -> bool:
-        """Tell whether every goal is out of reach."""
+        """Return whether every goal is out of reach."""
         return all(self.gain(goal) < HOPELESS for goal in self.rounds)
 
 

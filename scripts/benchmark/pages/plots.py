@@ -14,7 +14,7 @@ from benchmark.pages.tables import number
 from benchmark.results import Document
 
 OUTSIDE = "client, network, nginx"
-"""What a caller waits for beside the stages that the server tells of; it is drawn last."""
+"""What a caller waits for beside the stages that the server reports; drawn last."""
 OTHERS, VISIBLE = "others", 0.02
 """What is drawn for parts under this share of the longest bar."""
 Variants = Sequence[Mapping[str, Any]]

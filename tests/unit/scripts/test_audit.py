@@ -84,5 +84,5 @@ def test_the_projects_own_files_can_be_audited(closed_port: int) -> None:
 
 
 def test_packages_that_a_service_does_not_know_are_not_taken_for_clean(capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit._tell({"a ": None, "b 1": []}) == 0
+    assert audit._report({"a ": None, "b 1": []}) == 0
     assert "1 locked packages, 0 known vulnerabilities, 1 unknown to the service" in capsys.readouterr().out

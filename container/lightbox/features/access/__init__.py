@@ -57,16 +57,16 @@ class AccessSettings(BaseModel):
 
     model_config = PART
 
-    api_keys: Path | None = setting(THEME, KEYS, told_values="a file")
+    api_keys: Path | None = setting(THEME, KEYS, values_text="a file")
     """File of callers' [keys](keys.md), lines of `NAME sha256:HASH ROLES`."""
 
     auth_url: Annotated[str | None, AfterValidator(_parse_url)] = setting(
-        THEME, URL, told_values="`http://…` or `https://…`"
+        THEME, URL, values_text="`http://…` or `https://…`"
     )
     """URL of a service that [decides](keys.md#jwts-and-other-services) instead of keys."""
 
     cors_origins: Annotated[tuple[str, ...] | None, BeforeValidator(_parse_origins)] = setting(
-        THEME, "LIGHTBOX_CORS_ORIGINS", told_values="`*`, or origins"
+        THEME, "LIGHTBOX_CORS_ORIGINS", values_text="`*`, or origins"
     )
     """Sites whose pages may call Lightbox from a browser, such as `https://app.example.com`."""
 
@@ -86,7 +86,7 @@ def _keys_of(path: Path) -> KeyFile:
 
 
 class Access(Feature):
-    """Checks requests in the supervisor before nginx reads a body; nginx tells browsers which sites may call."""
+    """Checks requests in the supervisor before nginx reads a body. nginx answers CORS requests of browsers."""
 
     name = "access"
     settings = AccessSettings

@@ -127,7 +127,7 @@ class WorkerPool:
             outcome = _done(work, data, caller, context)
             context.finish()
             code = outcome.error.code if outcome.error else None
-            self._tell(_finished(route, len(data), caller, outcome, code))
+            self._notify(_finished(route, len(data), caller, outcome, code))
         return outcome
 
     def _too_late(self, route: str, size: int, caller: Caller) -> Outcome:
@@ -137,10 +137,10 @@ class WorkerPool:
     def _refused(self, route: str, size: int, caller: Caller, why: str, error: LightboxError) -> Outcome:
         outcome = Outcome(RequestContext(0, caller.waited), error=error)
         outcome.context.finish()
-        self._tell(_finished(route, size, caller, outcome, why))
+        self._notify(_finished(route, size, caller, outcome, why))
         return outcome
 
-    def _tell(self, finished: FinishedRequest) -> None:
+    def _notify(self, finished: FinishedRequest) -> None:
         for observer in self._observers:
             observer.responded(finished)
 

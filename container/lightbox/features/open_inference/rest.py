@@ -181,7 +181,7 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
     @blueprint.get("/models/<model>/versions/<version>/config", endpoint="config_of_version")
     @described(answers("ModelConfig", OF_A_MODEL), by_model=True)
     def config(model: str, version: str = "") -> HttpResponse:
-        """Configuration of a model, as Triton tells it."""
+        """Configuration of a model, as Triton returns it."""
         return _json(repository.model_config(model, version, g.context))
 
     # Otherwise the path is that of a model's metadata.

@@ -116,7 +116,7 @@ def test_the_edge_counts_those_who_wait_as_those_who_work(tmp_path: Path) -> Non
     def ask(**environ: str) -> None:
         edge({"REQUEST_METHOD": "GET", "PATH_INFO": "/"} | environ, lambda *response: None)
 
-    requests = Requests(tell=RequestTable(tmp_path).claim())
+    requests = Requests(on_change=RequestTable(tmp_path).claim())
     edge = Edge(app, in_progress=1, deadline_seconds=PATIENCE, requests=requests)
     with ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(ask) for _ in range(3)]
