@@ -1,7 +1,7 @@
 """Checks the locked dependencies for known vulnerabilities: ``python scripts/audit.py [--strict]``.
 
 The exit code is 1 for a known vulnerability. Without a reachable vulnerability service, it prints a warning and exits
-with 0, or with 1 under ``--strict`` (or AUDIT=strict). See docs/adr/034-audit-where-there-is-a-network.md.
+with 0, or with 1 under ``--strict`` (or AUDIT=strict). See docs/adr/034-tests-without-a-network.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A model server restores variables with the graph's restore operation. Without ``variables/`` it restores nothing and
 reports the model as loaded (TensorFlow's ``RunRestore`` in cc/saved_model/loader.cc); then every prediction fails. The
 index is a table of sorted strings (core/lib/io/table_builder.cc) with values of tensor_bundle.proto.
-docs/adr/091-what-cannot-be-judged.md explains this check, and why compressed indexes are not read.
+docs/adr/091-inconclusive-checks.md explains this check, and why compressed indexes are not read.
 """
 
 from __future__ import annotations

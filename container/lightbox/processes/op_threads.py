@@ -1,6 +1,6 @@
 """The number of intra-op threads of the model server, where the settings leave it open.
 
-docs/adr/078-threads-from-the-graph.md says why.
+docs/adr/078-intra-op-threads.md says why.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The transport ``local``: Predict over a unix socket of the embedded model server, other calls over gRPC.
 
-It has the messages, deadlines and errors of gRPC for less CPU time: docs/adr/081-local-wire.md. A connection carries
-one call at a time and is kept for the next one, with shared memory from which the server reads the message. A request
-that could not be sent in full goes over gRPC instead, and is reported as a gRPC call.
+It has the messages, deadlines and errors of gRPC for less CPU time: docs/adr/081-local-transport.md. A connection
+carries one call at a time and is kept for the next one, with shared memory from which the server reads the message. A
+request that could not be sent in full goes over gRPC instead, and is reported as a gRPC call.
 """
 
 from __future__ import annotations

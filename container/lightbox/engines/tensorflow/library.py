@@ -2,7 +2,7 @@
 
 ``libtensorflow_cc.so.2`` of the tensorflow wheel is the C++ runtime of tensorflow_model_server: the same loader,
 session and error texts. It loads in 0.3 s and 320 MB; ``import tensorflow`` takes seconds and twice the memory
-(docs/adr/020-runtime-through-the-c-api.md).
+(docs/adr/020-tensorflow-c-api.md).
 """
 
 from __future__ import annotations
