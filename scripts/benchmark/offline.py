@@ -94,7 +94,7 @@ def main(pictures: int) -> None:
                 say.progress(f"round {number + 1} of {ROUNDS}: {way}")
     each = pictures - pictures // 5
     bound = statistics.median(cpu for _, cpu in rows["the bound"])
-    print("| way | images/s | CPU ms | CPU ÷ bound |\n| --- | ---: | ---: | ---: |")
+    print("| way | images/s | CPU ms | CPU ÷ bound |\n|---|---:|---:|---:|")
     for way, found in rows.items():
         wall, cpu = (statistics.median(figures) for figures in zip(*found, strict=True))
         print(f"| {way} | {each / wall:.0f} | {cpu / each * 1000:.2f} | {cpu / bound:.2f} |")

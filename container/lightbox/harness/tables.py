@@ -13,7 +13,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str =
     ``alignment`` has ``l`` or ``r`` for each column; the last one counts for all after it.
     """
     marks = [_MARKS[alignment[min(column, len(alignment) - 1)]] for column in range(len(header))]
-    return [_line(cells) for cells in (_escaped(header), marks, *map(_escaped, rows))]
+    return [_line(_escaped(header)), f"|{'|'.join(marks)}|", *(_line(_escaped(cells)) for cells in rows)]
 
 
 def padded_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -8,10 +8,10 @@ from lightbox.harness.tables import padded_table, table
 def test_columns_are_aligned_as_asked_the_last_letter_for_the_rest() -> None:
     assert table(("a", "b", "c"), [("x", "1", "2")], "lr") == [
         "| a | b | c |",
-        "| --- | ---: | ---: |",
+        "|---|---:|---:|",
         "| x | 1 | 2 |",
     ]
-    assert table(("a", "b"), []) == ["| a | b |", "| --- | --- |"]
+    assert table(("a", "b"), []) == ["| a | b |", "|---|---|"]
 
 
 def test_a_bar_in_a_cell_ends_no_cell() -> None:
