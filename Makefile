@@ -179,8 +179,8 @@ pin-images: $(READY_DEV)  ## Write the base images' digests beside their tags; R
 manifests: $(READY_DEV)  ## Write deploy/kubernetes/lightbox.yaml: the Helm chart with its default values
 	$(PY) scripts/render_chart.py --write
 
-settings-page: $(READY_DEV)  ## Write docs/settings.md
-	$(PY) scripts/write_settings_page.py
+reference: $(READY_DEV)  ## Write the reference tables of docs: settings, options, metrics, errors, commands
+	$(PY) scripts/write_reference.py
 
 pictures: $(READY_DEV) nginx native browser  ## Draw the pages' pictures (docs/images)
 	$(PY) -m pytest -q tests/slow/page/test_page_looks.py
@@ -203,4 +203,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench loadgen at-latency other-clients perf-analyzer docs quantize soak overload fuzz image release pin-images manifests settings-page pictures protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench loadgen at-latency other-clients perf-analyzer docs quantize soak overload fuzz image release pin-images manifests reference pictures protos lock clean

@@ -39,8 +39,6 @@ STEPS: Mapping[str, tuple[str, str]] = {
 }
 """Each step with the process whose line ends it, and what this line has in it."""
 PING, TOGETHER = "/ping is 200", "together"
-
-
 Figures = Mapping[str, float]
 
 

@@ -64,8 +64,7 @@ class Feature:
     name: ClassVar[str]
     settings: ClassVar[type[BaseModel]] = NoSettings
     """Its variables. A docstring below a field is its text on the settings page."""
-    gauges: ClassVar[Sequence[Metric]] = ()
-    counters: ClassVar[Sequence[Metric]] = ()
+    metrics: ClassVar[Sequence[Metric]] = ()
     shown_at: ClassVar[str | None] = None
     """Path of a page for people, logged when Lightbox is ready."""
     why_rest_port: ClassVar[str | None] = None
@@ -137,7 +136,7 @@ class Feature:
         return None
 
     def measure(self, run_dir: Path) -> Mapping[Metric, Measured]:
-        """Return the values of ``gauges`` and ``counters``; called whether it is enabled or not."""
+        """Return the values of ``metrics``; called whether it is enabled or not."""
         return {}
 
     def observers(self) -> Iterable[Observer]:

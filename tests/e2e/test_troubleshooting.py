@@ -13,16 +13,12 @@ IMAGE = {"Content-Type": "application/x-image"}
 JSON = {"Content-Type": "application/json"}
 MISTAKES = [
     ("GET", "/nope", {}, b""),
-    ("GET", "/invocations", {}, b""),
     ("POST", "/invocations", IMAGE, b"no image"),
     ("POST", "/invocations", IMAGE, b""),
     ("POST", "/invocations", {}, b"no image"),
-    ("POST", "/invocations", {"Content-Type": "text/html"}, b"<p>"),
     ("POST", "/invocations", JSON, b"{"),
     ("POST", "/invocations", JSON, b'{"instances": [1], "inputs": [1]}'),
     ("POST", "/invocations", JSON, b'{"inputs": {"unknown": [1]}}'),
-    ("POST", "/invocations", JSON | {"Accept": "image/png"}, b"[1]"),
-    ("POST", "/invocations", JSON | {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=unknown"}, b"[1]"),
 ]
 
 

@@ -47,14 +47,14 @@ MEANS_MORE_WHEN_SET = {"request_timeout", "request_memory_mb", "intra_op_paralle
 
 @click.command("check", cls=SettingsCommand, epilog="Example: lightbox check ./models --transport rest")
 @model_argument
-@click.option("--all", "show_all", is_flag=True, help="Print all settings, those with their defaults too.")
+@click.option("--all", "show_all", is_flag=True, help="Print all settings, including those with default values.")
 @click.option(
-    "--settings", "settings_alone", is_flag=True, help="Print only the settings, in a form that a shell can source."
+    "--settings", "settings_alone", is_flag=True, help="Print only the settings, as lines that a shell can source."
 )
 def command(show_all: bool, settings_alone: bool) -> int:
     """Run all start-up checks without starting.
 
-    Print the settings that differ from their defaults, and the models and ports that a start would serve.
+    It also prints the settings that differ from their defaults, and the models and ports that a start would serve.
     """
     with checked_settings() as (given, settings, problems):
         for line in _setting_lines(given, defaults=show_all or settings_alone):

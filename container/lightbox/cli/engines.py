@@ -15,7 +15,7 @@ from lightbox.settings_loading import load_settings
 
 @click.command("engines", cls=SettingsCommand, epilog="Example: lightbox engines ./models")
 @model_argument
-@click.option("--write", is_flag=True, help="Write the result into the folder of each SavedModel, for later starts.")
+@click.option("--write", is_flag=True, help="Store the results in the folder of each SavedModel, for later starts.")
 def command(write: bool) -> int:
     """Compare engines for the newest version of each model."""
     options, code = (["--write"] if write else []), 0

@@ -14,9 +14,7 @@ import click
 def command(flags: tuple[str, ...]) -> int:
     """Run the embedded model server alone.
 
-    It takes tensorflow_model_server's flags; --help lists them.
-
-    Example: lightbox model-server --port=8500 --rest_api_port=8501 --model_name=cats --model_base_path=$PWD/cats
+    It takes the flags of tensorflow_model_server; --help lists them.
     """
     # By name: serving processes never import the model server (pyproject.toml), which runs in its own process.
     code = int(importlib.import_module("lightbox.model_server.main").main(list(flags)))

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 from pydantic import BaseModel
 
-from lightbox.cli.settings_docs import choices_of, description, kind_of, option_name
+from lightbox.cli.settings_docs import choices_of, description, kind_of, limits_of, option_name
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import default_of, option_of, setting_metadata
@@ -58,9 +58,10 @@ class SettingOption(click.Option):
         """Return what ``--help`` says of it; the text is read from the declaration now."""
         record = super().get_help_record(ctx)
         assert record is not None
-        default = default_of(self.part.model_fields[self.setting]).replace("`", "")
+        field = self.part.model_fields[self.setting]
         text = _LINK.sub(r"\1", description(self.setting, self.part)[0]).replace("`", "")
-        return record[0], f"{text} [{self.variable}; default: {default}]"
+        about = (self.variable, limits_of(field), f"default: {default_of(field)}".replace("`", ""))
+        return record[0], f"{text} [{'; '.join(filter(None, about))}]"
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:

@@ -26,8 +26,8 @@ from lightbox.telemetry.logs import log, use_json
 def command() -> int:
     """Serve models until Ctrl-C or SIGTERM.
 
-    MODEL is a folder of models, a model's folder, a file such as model.onnx, or a .tar.gz. What is not given as an
-    option comes from the variable in brackets.
+    MODEL is a folder of models, the folder of one model, a model file such as model.onnx, or a .tar.gz archive.
+    Settings without an option come from environment variables.
     """
     with checked_settings() as (_, settings, problems):
         if problems:

@@ -1,19 +1,24 @@
-"""What a person reads of a setting: the text below its declaration, its type, its option."""
+"""Texts about a setting for --help and the pages: the docstring below its declaration, its type, its option."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from lightbox.core.settings_types import option_of
+from lightbox.core.settings import variable_names
+from lightbox.core.settings_types import option_of, setting_metadata
+
+TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", Path: "path"}
+_BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
 
 
 def option_name(name: str, part: type[BaseModel]) -> str:
@@ -38,10 +43,12 @@ def _docstrings(declaring: type) -> Iterator[tuple[str, str]]:
                 yield name, text
 
 
-def description(name: str, part: type[BaseModel]) -> tuple[str, str]:
-    """Return the first sentence, and the others."""
-    first, dot, others = docstrings(part).get(name, "").partition(". ")
-    return first + dot.rstrip(), others
+def description(name: str, part: type[BaseModel]) -> tuple[str, ...]:
+    """Return the first sentence and, if there are any, the others, which name all variables beside the first."""
+    first, dot, others = docstrings(part)[name].partition(". ")
+    known = variable_names(name, part)[1:] if part.model_fields[name].validation_alias else []
+    more = ", ".join(f"`{variable}`" for variable in known if f"`{variable}" not in docstrings(part)[name])
+    return tuple(filter(None, (first + dot.rstrip(), others, more and f"Alias: {more}.")))
 
 
 def kind_of(field: FieldInfo) -> Any:
@@ -54,3 +61,23 @@ def choices_of(field: FieldInfo) -> tuple[str, ...]:
     """Return the values of a setting that has a few, else nothing."""
     kind = kind_of(field)
     return get_args(kind) if get_origin(kind) is Literal else ()
+
+
+def values_of(field: FieldInfo, shown: Callable[[object], str] = str) -> str:
+    """Return the values of an enumerated field, else examples, else its type with unit and bounds."""
+    if values := setting_metadata(field, "values"):
+        return values
+    if choices := choices_of(field):
+        return ", ".join(f"`{shown(value)}`" for value in choices)
+    if field.examples:
+        return f"such as {' or '.join(f'`{shown(value)}`' for value in field.examples)}"
+    unit = setting_metadata(field, "unit")
+    return f"{TYPES[kind_of(field)]} {limits_of(field)}".strip() + (f", {unit}" if unit else "")
+
+
+def limits_of(field: FieldInfo) -> str:
+    """Return the bounds as a range, ``1..64``, or in words if one is missing or exclusive."""
+    bounds = {name: getattr(bound, name) for bound in field.metadata for name in _BOUNDS if hasattr(bound, name)}
+    if bounds.keys() >= {"ge", "le"}:
+        return f"{bounds['ge']}..{bounds['le']}"
+    return " ".join(f"{word} {bounds[name]:g}" for name, word in _BOUNDS.items() if name in bounds)

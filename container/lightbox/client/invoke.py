@@ -12,22 +12,17 @@ LOCAL = "http://localhost:8080"
 SHOWN = 400
 
 
-@click.command(
-    "invoke", epilog="Example: lightbox invoke photo.jpg --model digits; or --endpoint-name E --region eu-central-1"
-)
+@click.command("invoke", epilog="Example: lightbox invoke photo.jpg --model digits")
 @click.argument("image", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--url", default=LOCAL, show_default=True, help="A local endpoint.")
-@click.option("--endpoint-name", help="A SageMaker endpoint instead, with the environment's credentials.")
-@click.option("--region", help="Its region, if not in the environment.")
-@click.option("--model", help="One of several models behind the endpoint.")
-@click.option("--transport", type=click.Choice(["local", "grpc", "rest"]), help="The transport inside the container.")
+@click.option("--url", default=LOCAL, show_default=True, help="Address of a local endpoint.")
+@click.option("--endpoint-name", help="SageMaker endpoint to call instead, with the credentials of the environment.")
+@click.option("--region", help="AWS region; by default that of the environment.")
+@click.option("--model", help="Model to call, if the endpoint has several.")
+@click.option("--transport", type=click.Choice(["local", "grpc", "rest"]), help="Transport to the model server.")
 def command(
     image: Path, url: str, endpoint_name: str | None, region: str | None, model: str | None, transport: str | None
 ) -> None:
-    """Send an image, print the answer and stages.
-
-    It uses boto3, like SageMaker's callers, and also prints the time of each stage.
-    """
+    """Send an image with boto3; print response and stages."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     from lightbox.client.boto import runtime_client

@@ -65,20 +65,27 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 @click.command("stream", epilog="Example: lightbox stream frames --fps 30 --latest --out answers.jsonl")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--url", default=LOCAL, show_default=True, help="The endpoint.")
-@click.option("--choose", "chosen", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="See docs/streams.md.")
+@click.option("--url", default=LOCAL, show_default=True, help="Address of the endpoint.")
+@click.option(
+    "--choose",
+    "chosen",
+    multiple=True,
+    callback=_pairs,
+    metavar="NAME=VALUE",
+    help="Option of the stream (docs/streams.md); repeatable.",
+)
 @click.option("--latest", is_flag=True, help="Drop stale frames instead of waiting.")
-@click.option("--fps", type=float, default=0.0, help="Frames a second; else as many as are answered.")
-@click.option("--out", "out_file", type=click.Path(path_type=Path), help="A file for the answers, a line of JSON each.")
+@click.option("--fps", type=float, default=0.0, help="Frames per second; by default as many as are answered.")
+@click.option(
+    "--out", "out_file", type=click.Path(path_type=Path), help="File for the responses, one JSON object per line."
+)
 def command(
     folder: Path, url: str, chosen: list[tuple[str, str]], latest: bool, fps: float, out_file: Path | None
 ) -> int:
     """Send a folder of images as frames of a stream.
 
-    They are sent over one WebSocket, in the order of their paths.
-
-    Exit code 0: every frame was answered or, with --latest, dropped; 1: some failed or the stream ended; 2: none was
-    sent. The frames of a video: ffmpeg -i video.mp4 -q:v 2 frames/%06d.jpg
+    The frames go over one WebSocket, in the order of their paths. The exit code is 0 if all frames were answered or,
+    with --latest, dropped, 1 if some failed or the stream ended, 2 if none was sent.
     """
     found = find_images(folder)
     if not found.images:

@@ -53,20 +53,20 @@ class Settings(BaseModel):
     model_dir: Annotated[Path, BeforeValidator(parse_folder)] = setting(
         "Models", "LIGHTBOX_MODEL_DIR", "AIP_STORAGE_URI", default=Path("/opt/ml/model")
     )
-    """Folder of the models. It holds `<N>/`, `<name>/<N>/`, `export/Servo/<N>/`, one model, or
-    [MLflow's](production.md#mlflow); also a `.tar.gz` of it, a model's file, or a `file://` address. In multi-model
-    mode `/opt/ml/models`."""
+    """Folder of the models: `<N>/`, `<name>/<N>/`, `export/Servo/<N>/`, one model, or [MLflow's](production.md#mlflow).
+    It can also be a `.tar.gz` archive of these, a model file, or a `file://` URL. In multi-model mode the default is
+    `/opt/ml/models`."""
 
     models: Annotated[dict[str, Path], BeforeValidator(parse_models)] = setting(
         "Models",
         "LIGHTBOX_MODELS",
         default=dict,
         default_text="unset",
-        values_text="`NAME=PATH`, several by commas",
+        values_text="`NAME=PATH`, separated by commas",
         option=Option("model", repeated="NAME=PATH"),
     )
-    """Models with names of your choice, each a folder, a file or a `.tar.gz`. `LIGHTBOX_MODEL_DIR` then gives only its
-    `code/`."""
+    """Models by name, each a folder, a model file or a `.tar.gz` archive. Of `LIGHTBOX_MODEL_DIR` only `code/` is used
+    then."""
 
     default_model: Annotated[str | None, BeforeValidator(parse_default_model)] = setting(
         "Models", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME", default_text="the first by name"
@@ -76,14 +76,15 @@ class Settings(BaseModel):
     model_server: Annotated[Literal["auto", "tensorflow_model_server", "embedded"], BeforeValidator(in_lower_case)] = (
         setting("Model servers", "LIGHTBOX_MODEL_SERVER", default="auto")
     )
-    """Model server to start. `auto` takes TensorFlow Serving's binary if it is on PATH, else the embedded one."""
+    """Model server to start. `auto` uses TensorFlow Serving's binary if it is on PATH, else the embedded model
+    server."""
 
     engine: Annotated[EngineName | None, BeforeValidator(in_lower_case)] = setting(
-        "Model servers", "LIGHTBOX_ENGINE", values_text="an [engine](engines.md), `auto`"
+        "Model servers", "LIGHTBOX_ENGINE", values_text="an [engine](engines.md) or `auto`"
     )
-    """Engine of the embedded model server: one for all models, or `auto` for OpenVINO where its results match
-    TensorFlow's and come faster. Setting it selects the embedded server. Unset, `tensorflow`, or `auto` without
-    TensorFlow. A model's option `engine` overrides it."""
+    """Engine of the embedded model server. `auto` selects OpenVINO where its results match TensorFlow's and it is
+    faster. If unset, `tensorflow`, or `auto` without TensorFlow. If set, the embedded model server is used. A model's
+    option `engine` overrides it."""
 
     transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = setting(
         "Model servers",
@@ -95,44 +96,44 @@ class Settings(BaseModel):
     )
     """Transports to the model server, the default first. A request selects another with the attribute
     `tfs-transport=rest`. `local`, a unix socket, takes the least CPU time. `rest` opens a TCP port, with
-    tensorflow_model_server on all interfaces. `PREDICT_USING_GRPC=true` is `grpc`, `false` is `rest`."""
+    tensorflow_model_server on all interfaces. `PREDICT_USING_GRPC=true` means `grpc`, `false` means `rest`."""
 
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = setting(
         "Model servers", "SAGEMAKER_SAFE_PORT_RANGE", values_text="`low-high`, two ports per model server"
     )
-    """Ports for the model servers. Server i uses low+2i for gRPC and low+2i+1 for REST. Unset, 9000 and 8501."""
+    """Ports of the model servers. Server i uses low+2i for gRPC and low+2i+1 for REST. If unset, 9000 and 8501."""
 
     instance_count: int = setting("Model servers", "SAGEMAKER_TFS_INSTANCE_COUNT", default=1, ge=1, le=64)
     """Number of model servers. Requests avoid one that is down."""
 
     inter_op_parallelism: int = setting("Model servers", "SAGEMAKER_TFS_INTER_OP_PARALLELISM", default=0, ge=0)
-    """Operations that the model server runs at once. 0: TensorFlow chooses."""
+    """Number of operations that the model server runs in parallel. With 0 TensorFlow decides."""
 
     intra_op_parallelism: int = setting("Model servers", "SAGEMAKER_TFS_INTRA_OP_PARALLELISM", default=0, ge=0)
-    """Threads for one operation of the model server. Unset, one if the models' calls are short, else one per core. 0:
-    TensorFlow chooses."""
+    """Number of threads for one operation. If unset, one for models with short calls, else one per core. With 0
+    TensorFlow decides."""
 
     gpu_memory_margin: float = setting(
         "Model servers", "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", default=0.2, ge=0, lt=1
     )
-    """Share of the GPU's memory that several model servers leave free."""
+    """Share of GPU memory that several model servers leave free."""
 
     port: int = setting("Port", "SAGEMAKER_BIND_TO_PORT", "AIP_HTTP_PORT", "PORT", default=8080, ge=1, le=65535)
-    """Port on which nginx listens. `PORT` counts only beside `K_SERVICE`, which Cloud Run sets."""
+    """Port on which nginx listens. `PORT` is read only if `K_SERVICE` is set, as on Cloud Run."""
 
     nginx: bool = setting("Port", "LIGHTBOX_NGINX", default=True)
-    """Serve through nginx. `false` is for a first try: gunicorn listens on loopback, without protection from slow
-    clients, TLS, keys, page, streams, gRPC port and `/metrics`."""
+    """Serve through nginx. `false` is for a first try: gunicorn listens on loopback, without TLS, keys, page, streams,
+    gRPC, `/metrics` and protection from slow clients."""
 
     tls_cert: Path | None = setting("TLS", "LIGHTBOX_TLS_CERT")
-    """Certificate with its chain, in PEM. A folder means `tls.crt` in it. All ports then speak [TLS](tls.md) only."""
+    """Certificate with its chain, in PEM, or a folder with `tls.crt`. All ports then speak [TLS](tls.md) only."""
 
     tls_key: Path | None = setting("TLS", "LIGHTBOX_TLS_KEY", default_text="beside the certificate, or in its file")
-    """Key of the certificate, in PEM, without a passphrase. A folder means `tls.key` in it."""
+    """Key of the certificate, in PEM without a passphrase, or a folder with `tls.key`."""
 
     tls_client_ca: Path | None = setting("TLS", "LIGHTBOX_TLS_CLIENT_CA")
-    """Authorities whose client certificates are accepted, in PEM. A folder means `ca.crt` in it. Other requests are
-    refused, [except for health checks](tls.md#mutual-tls)."""
+    """Authorities of accepted client certificates, in PEM, or a folder with `ca.crt`. Requests without such a
+    certificate are refused, [except for health checks](tls.md#mutual-tls)."""
 
     workers: int = setting(
         "Workers and queue",
@@ -147,7 +148,7 @@ class Settings(BaseModel):
     worker_class: Annotated[
         Literal["gthread", "gevent", "eventlet", "sync", "tornado"], BeforeValidator(in_lower_case)
     ] = setting("Workers and queue", "SAGEMAKER_GUNICORN_WORKER_CLASS", default="gthread")
-    """gunicorn's worker class, accepted for AWS's sake. Workers always have threads."""
+    """Worker class of gunicorn, for compatibility with AWS's container. Workers always use threads."""
 
     threads: int = setting(
         "Workers and queue",
@@ -157,13 +158,14 @@ class Settings(BaseModel):
         le=256,
         default_text="8; 1 with `sync` and `tornado`",
     )
-    """Requests that each worker handles at once."""
+    """Number of requests that a worker handles concurrently."""
 
     max_waiting: int = setting("Workers and queue", "LIGHTBOX_MAX_WAITING", default=32, ge=0, le=1024)
-    """Requests per worker that may wait for a thread. Others get 503 with Retry-After at once."""
+    """Number of requests per worker that may wait for a thread. Others get 503 with Retry-After."""
 
     batch: bool = setting("Time", "SAGEMAKER_BATCH", default=False)
-    """Batch transform mode, set by SageMaker. Requests get more time, and the model server's queue has no limit."""
+    """Batch transform mode, set by SageMaker. Requests get more time, and the queue of the model server has no
+    limit."""
 
     request_timeout: float = setting(
         "Time",
@@ -172,10 +174,10 @@ class Settings(BaseModel):
         default=lambda given: BATCH_TIMEOUT if given.get("batch") else 30.0,
         gt=0,
         le=3600,
-        default_text="30; 60 where an `inference.py` answers; 600 in batch transform",
+        default_text="30; 60 with an `inference.py`; 600 in batch transform",
         unit="s",
     )
-    """Time after which a request gets 504. Loading or unloading a model may take at least 60 s."""
+    """Timeout of a request. It then gets 504. Loading or unloading a model may take at least 60 s."""
 
     proxy_read_timeout: float | None = setting(
         "Time",
@@ -185,17 +187,17 @@ class Settings(BaseModel):
         default_text="10 more than the request timeout",
         unit="s",
     )
-    """Time that nginx waits for a response. [Set alone](handlers.md#timeouts), it bounds requests too."""
+    """Time that nginx waits for a response. [Set alone](handlers.md#timeouts), it limits requests too."""
 
     wait_seconds: float | None = setting("Time", "SAGEMAKER_TFS_WAIT_TIME_SECONDS", gt=0, le=86400, unit="s")
-    """Time that the models may take to become ready at start. It also bounds a load in multi-model mode and a handler
-    pair's call of the model, and is `context.timeout` (60 if unset)."""
+    """Time limit for the models to become ready at start. It also limits loads in multi-model mode and the model call
+    of a handler pair, and is `context.timeout` (60 if unset)."""
 
     drain_seconds: float = setting("Time", "LIGHTBOX_DRAIN_SECONDS", default=30.0, ge=0, le=3600, unit="s")
     """Time that accepted requests have to finish after SIGTERM."""
 
     max_body_mb: int = setting("Limits", "LIGHTBOX_MAX_BODY_MB", default=100, ge=1, le=2048, unit="MiB")
-    """Limit for one request body or gRPC message, also decompressed. Beyond it 413, or RESOURCE_EXHAUSTED."""
+    """Maximum size of a request body or gRPC message, also decompressed. Larger ones get 413 or RESOURCE_EXHAUSTED."""
 
     request_memory_mb: int = setting(
         "Limits",
@@ -205,12 +207,12 @@ class Settings(BaseModel):
         default_text="a quarter of the container's memory",
         unit="MiB",
     )
-    """Limit for the [memory of all requests together](reliability.md#limits-of-time-and-memory), in equal parts per
-    worker. It also bounds the [bodies that nginx holds](security.md#what-is-defended); unset, a quarter of the free
-    memory."""
+    """Maximum [memory of all requests](reliability.md#limits-of-time-and-memory), divided equally among the workers. It
+    also limits the [bodies that nginx holds](security.md#what-is-defended), by default a quarter of the free memory."""
 
     max_image_pixels: int = setting("Limits", "LIGHTBOX_MAX_IMAGE_PIXELS", default=50_000_000, ge=1, unit="pixels")
-    """Limit for width times height of one image, beyond it 413. All images of a request may have ten times as many."""
+    """Maximum width times height of an image. Larger ones get 413. All images of a request may have ten times as many
+    pixels."""
 
     enable_batching: bool = setting(
         "Batching in the model server", "SAGEMAKER_TFS_ENABLE_BATCHING", default=False, option=Option("batching")
@@ -218,7 +220,7 @@ class Settings(BaseModel):
     """Let the model server combine concurrent requests into batches."""
 
     max_batch_size: int = setting("Batching in the model server", "SAGEMAKER_TFS_MAX_BATCH_SIZE", default=8, ge=1)
-    """Limit for the instances in one batch."""
+    """Maximum number of instances in a batch."""
 
     batch_timeout_micros: int = setting(
         "Batching in the model server", "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS", default=1000, ge=0, unit="µs"
@@ -232,7 +234,7 @@ class Settings(BaseModel):
         ge=1,
         default_text="the number of cores",
     )
-    """Batches that run at once."""
+    """Number of batches that run concurrently."""
 
     max_enqueued_batches: int = setting(
         "Batching in the model server",
@@ -241,15 +243,15 @@ class Settings(BaseModel):
         ge=1,
         default_text="the number of cores; 100000000 in batch transform",
     )
-    """Batches that may wait for a thread. Others are refused."""
+    """Number of batches that may wait for a thread. Others are refused."""
 
     code_dir: Path = setting("Code for all models", "LIGHTBOX_CODE_DIR", default=Path("/opt/ml/code"))
-    """Folder with `inference.py`, `lib/` and `requirements.txt` for models without their own, in multi-model mode.
-    `code/` in the model directory comes next."""
+    """In multi-model mode: folder with `inference.py`, `lib/` and `requirements.txt` for models without their own. It
+    precedes `code/` in the model directory."""
 
     universal_bucket: str | None = setting("Code for all models", "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET")
-    """S3 bucket with an `inference.py` for all models of multi-model mode. Downloaded at start if the prefix is set
-    and neither `LIGHTBOX_CODE_DIR` nor `code/` exists."""
+    """S3 bucket with an `inference.py` for all models of multi-model mode. It is downloaded at start if the prefix is
+    set and neither `LIGHTBOX_CODE_DIR` nor `code/` exists."""
 
     universal_prefix: str | None = setting("Code for all models", "SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX")
     """Prefix of the keys in that bucket, such as a folder."""

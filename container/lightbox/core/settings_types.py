@@ -111,8 +111,8 @@ def _words(value: str) -> list[str]:
 
 
 PART = ConfigDict(extra="ignore", frozen=True, defer_build=True)
-"""For all classes of settings. Validators are built on first use. The docstrings of fields are for the settings
-page (scripts/write_settings_page.py); reading them here would parse the source in every process."""
+"""For all classes of settings. Validators are built on first use. The docstrings of fields are for
+docs/settings.md (scripts/write_reference.py); reading them here would parse the source in every process."""
 
 
 @dataclass(frozen=True)

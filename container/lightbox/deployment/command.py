@@ -29,8 +29,8 @@ class AwsCommand(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params += [
-            click.Option(["--region"], help="AWS region; else that of the environment."),
-            click.Option(["--dry-run"], is_flag=True, help="Print the requests, make none."),
+            click.Option(["--region"], help="AWS region; by default that of the environment."),
+            click.Option(["--dry-run"], is_flag=True, help="Print the requests without sending them."),
         ]
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -61,9 +61,9 @@ class OrderedGroup(click.Group):
     epilog="Example: lightbox deploy endpoint cats --image IMAGE --model-data S3_URL --role ARN",
 )
 def command() -> None:
-    """Bring a model onto SageMaker.
+    """Deploy a model to SageMaker.
 
-    Each step prints its result and creates nothing twice. --dry-run prints the requests and needs no account.
+    Each step prints its result, and creates nothing twice. --dry-run needs no account.
     """
 
 
@@ -81,79 +81,109 @@ def _all(*decorators: Decorator) -> Decorator:
 
 PLAN = _all(
     click.argument("name"),
-    click.option("--image", required=True, help="The image's name in the registry, as printed by push."),
-    click.option("--role", required=True, help="ARN of the execution role (deploy/iam/)."),
-    click.option("--model-data", metavar="S3_URL", help="s3://…/model.tar.gz, as printed by package."),
-    click.option("--env", multiple=True, metavar="NAME=VALUE", help="A setting; repeatable."),
-    click.option("--instance-type", default="ml.c6i.xlarge", show_default=True),
-    click.option("--instances", type=int, default=1, show_default=True),
-    click.option("--output", metavar="S3_FOLDER", help="s3://bucket/folder for answers."),
+    click.option("--image", required=True, help="Image in the registry, as printed by push."),
+    click.option("--role", required=True, metavar="ARN", help="Execution role (deploy/iam/)."),
+    click.option("--model-data", metavar="S3_URL", help="Archive of the model, as printed by package."),
+    click.option(
+        "--env", multiple=True, metavar="NAME=VALUE", help="Environment variable, such as a setting; repeatable."
+    ),
+    click.option("--instance-type", default="ml.c6i.xlarge", show_default=True, help="Type of the instances."),
+    click.option("--instances", type=int, metavar="N", default=1, show_default=True, help="Number of instances."),
+    click.option(
+        "--output", metavar="S3_FOLDER", help="Folder for the responses of an asynchronous endpoint or a batch."
+    ),
     click.option(
         "--concurrency",
         type=int,
+        metavar="N",
         default=10,
         show_default=True,
-        help="Requests at once: serverless, asynchronous, batch.",
+        help="Concurrent requests of a serverless or asynchronous endpoint or a batch.",
     ),
 )
 """What endpoint, update and transform share."""
 
 KIND = _all(
-    click.option("--serverless", is_flag=True, help="A serverless endpoint."),
-    click.option("--asynchronous", is_flag=True, help="An endpoint that takes objects of S3."),
-    click.option("--startup-seconds", type=int, default=480, help="Until the container must answer /ping."),
+    click.option("--serverless", is_flag=True, help="Make the endpoint serverless."),
+    click.option("--asynchronous", is_flag=True, help="Make the endpoint asynchronous."),
     click.option(
-        "--memory-mb", type=click.Choice(list(range(1024, 6145, 1024))), default=4096, help="Serverless only."
+        "--startup-seconds",
+        type=int,
+        metavar="N",
+        default=480,
+        show_default=True,
+        help="Time until /ping must return 200.",
+    ),
+    click.option(
+        "--memory-mb",
+        type=click.Choice(list(range(1024, 6145, 1024))),
+        metavar="N",
+        default=4096,
+        show_default=True,
+        help="Memory of a serverless endpoint, a multiple of 1024 up to 6144.",
     ),
     click.option(
         "--container",
         multiple=True,
         metavar="HOSTNAME=S3_URL",
-        help="A container with its own archive; 2 to 15 of them, and callers name one.",
+        help="Container with its own archive, 2 to 15 times; callers name one.",
     ),
-    click.option("--multi-model", is_flag=True, help="--model-data is a folder; callers name an archive."),
+    click.option(
+        "--multi-model", is_flag=True, help="Serve all archives of the folder --model-data; callers name one."
+    ),
 )
 """How the endpoint takes requests, and how it serves several archives."""
+
+CONTENT_TYPE = click.option(
+    "--content-type", default="application/x-image", show_default=True, help="Content-Type of the requests."
+)
 
 
 @command.command("package")
 @click.argument("models", type=click.Path(path_type=Path))
+@click.option("--code", type=click.Path(path_type=Path), help="Folder with inference.py, which becomes code/.")
 @click.option(
-    "--code", type=click.Path(path_type=Path), help="The folder that becomes code/: inference.py and the rest."
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("build/model.tar.gz"),
+    show_default=True,
+    help="Archive to write.",
 )
-@click.option("--out", type=click.Path(path_type=Path), default=Path("build/model.tar.gz"), show_default=True)
-@click.option("--to", metavar="S3_FOLDER", help="s3://bucket/folder to upload to.")
+@click.option("--to", metavar="S3_FOLDER", help="Folder to upload it to.")
 def run_package(aws: Aws, models: Path, code: Path | None, out: Path, to: str | None) -> None:
-    """Write model.tar.gz from a folder of models and a folder of code; upload it with --to."""
+    """Write model.tar.gz from a folder of models; upload it."""
     archive = package(models, code, out)
     if to:
         click.echo(upload(aws, archive, to))
 
 
 @command.command("push")
-@click.option("--image", default="lightbox", show_default=True, help="The local image.")
-@click.option("--repository", default="lightbox", show_default=True)
-@click.option("--tag", required=True, help="A new one for every build, as SageMaker caches pulled images.")
+@click.option("--image", default="lightbox", show_default=True, help="Local image.")
+@click.option("--repository", default="lightbox", show_default=True, help="Repository in ECR.")
+@click.option("--tag", required=True, help="Tag, a new one for every build: SageMaker caches images.")
 def run_push(aws: Aws, image: str, repository: str, tag: str) -> None:
-    """Push the image into the account's registry (ECR)."""
+    """Push an image to the registry of the account (ECR)."""
     click.echo(push(aws, image, repository, tag))
 
 
 @command.command("endpoint")
 @PLAN
 @KIND
-@click.option("--component", metavar="NAME", default="", help="Serve the model as this inference component.")
-@click.option("--cores", type=float, default=1.0, show_default=True, help="Of each copy of a component.")
-@click.option("--component-mb", type=int, default=2048, show_default=True, help="Memory of each copy of a component.")
-@click.option("--copies", type=int, default=1, show_default=True, help="Of a component.")
-@click.option("--scale-to", type=int, metavar="INSTANCES", help="Most instances; turns scaling on.")
-@click.option("--scale-from", type=int, metavar="INSTANCES", default=1, show_default=True, help="Least instances.")
+@click.option("--component", metavar="NAME", default="", help="Serve the model as an inference component.")
+@click.option(
+    "--cores", type=float, metavar="N", default=1.0, show_default=True, help="Cores for each copy of the component."
+)
+@click.option("--component-mb", type=int, metavar="N", default=2048, show_default=True, help="Memory for each copy.")
+@click.option("--copies", type=int, metavar="N", default=1, show_default=True, help="Copies of the component.")
+@click.option("--scale-to", type=int, metavar="N", help="Maximum number of instances; turns scaling on.")
+@click.option("--scale-from", type=int, metavar="N", default=1, show_default=True, help="Minimum number of instances.")
 @click.option(
     "--scale-target",
     type=float,
+    metavar="N",
     default=1000.0,
     show_default=True,
-    help="Invocations a minute on an instance; for an asynchronous endpoint requests that wait.",
+    help="Target load of an instance: invocations per minute, or waiting requests if asynchronous.",
 )
 def run_endpoint(
     aws: Aws,
@@ -165,7 +195,7 @@ def run_endpoint(
     scale_target: float,
     **plan: Any,
 ) -> None:
-    """Make model, endpoint configuration and endpoint, wait for it, and set up scaling."""
+    """Create an endpoint with its model and configuration."""
     scaling = None if scale_to is None else Scaling(scale_from, scale_to, scale_target)
     steps.deploy(aws, plan_of(**plan), scaling, size=Size(cores, component_mb, copies))
 
@@ -173,36 +203,51 @@ def run_endpoint(
 @command.command("update")
 @PLAN
 @KIND
-@click.option("--way", type=click.Choice(["blue-green", "rolling"]), default="blue-green", show_default=True)
-@click.option("--step", type=int, default=10, help="Percent of the machines in the first or in each step.")
-@click.option("--wait", type=int, default=300, show_default=True, help="Seconds between the steps.")
-@click.option("--errors", type=int, default=5, show_default=True, help="5xx a minute beyond which it is rolled back.")
+@click.option(
+    "--way",
+    type=click.Choice(["blue-green", "rolling"]),
+    default="blue-green",
+    show_default=True,
+    help="Deployment strategy.",
+)
+@click.option(
+    "--step",
+    type=int,
+    metavar="PERCENT",
+    default=10,
+    show_default=True,
+    help="Share of the instances in the first step (blue-green) or each step (rolling).",
+)
+@click.option("--wait", type=int, metavar="SECONDS", default=300, show_default=True, help="Time between steps.")
+@click.option(
+    "--errors", type=int, metavar="N", default=5, show_default=True, help="5xx per minute that cause a rollback."
+)
 def run_update(aws: Aws, way: Literal["blue-green", "rolling"], step: int, wait: int, errors: int, **plan: Any) -> None:
-    """Put another model, image or environment behind an endpoint, with rollback."""
+    """Change the model, image or environment of an endpoint."""
     steps.update(aws, plan_of(**plan), steps.Rollout(way, step, wait, errors))
 
 
 @command.command("transform")
 @PLAN
-@click.option("--source", required=True, metavar="S3_FOLDER", help="s3://bucket/folder of the images.")
-@click.option("--content-type", default="application/x-image", show_default=True)
-@click.option("--payload-mb", type=int, default=6, show_default=True, help="Most MB that a record may have.")
+@click.option("--source", required=True, metavar="S3_FOLDER", help="Folder of the images.")
+@CONTENT_TYPE
+@click.option("--payload-mb", type=int, metavar="N", default=6, show_default=True, help="Maximum size of a record.")
 def run_transform(aws: Aws, source: str, content_type: str, payload_mb: int, **plan: Any) -> None:
-    """Run every object of an S3 folder through the model (batch transform)."""
+    """Predict the objects of an S3 folder by batch transform."""
     batch.transform(aws, plan_of(**plan), batch.Records(source, content_type, payload_mb))
 
 
 @command.command("invoke")
 @click.argument("name")
 @click.argument("body")
-@click.option("--content-type", default="application/x-image", show_default=True)
-@click.option("--component", metavar="NAME", help="The inference component that answers.")
-@click.option("--container", metavar="HOSTNAME", help="Of a multi-container endpoint, the one that answers.")
-@click.option("--model", metavar="ARCHIVE", help="Of a multi-model endpoint, the model that answers.")
-@click.option("--stream", "streams", is_flag=True, help="Have the answer streamed.")
-@click.option("--attributes", help="X-Amzn-SageMaker-Custom-Attributes, e.g. tfs-model-name=digits.")
+@CONTENT_TYPE
+@click.option("--component", metavar="NAME", help="Inference component to call.")
+@click.option("--container", metavar="HOSTNAME", help="Container to call, if the endpoint has several.")
+@click.option("--model", metavar="ARCHIVE", help="Model to call, if the endpoint has several.")
+@click.option("--stream", "streams", is_flag=True, help="Stream the response.")
+@click.option("--attributes", help="Custom attributes, such as tfs-model-name=digits.")
 def run_invoke(aws: Aws, name: str, body: str, content_type: str, **to: Any) -> None:
-    """Send BODY, a file or an s3:// object to an asynchronous endpoint, and print the answer."""
+    """Send BODY, a file or S3 object, to an endpoint."""
     if body.startswith("s3://"):
         click.echo(steps.invoke_asynchronously(aws, name, body, content_type))
         return
@@ -213,9 +258,9 @@ def run_invoke(aws: Aws, name: str, body: str, content_type: str, **to: Any) -> 
 
 @command.command("delete")
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def run_delete(aws: Aws, name: str, yes: bool) -> None:
-    """Delete an endpoint with its configuration, model, scaling and alarms; asks first."""
+    """Delete an endpoint with its configuration, model, scaling and alarms."""
     if not yes and not aws.dry_run:
         question = f"Delete the endpoint {name} in {aws.region} and all that belongs to it? Type its name"
         if click.prompt(question, default="", show_default=False) != name:

@@ -75,7 +75,6 @@ def prepare(start: Start) -> Additions:
         served=next((served for feature in on if (served := feature.served(run_dir))), fixed),
         shown={feature.name: feature.shown_at for feature in on if feature.shown_at},
         measure=lambda: {metric: value for each in FEATURES for metric, value in each.measure(run_dir).items()},
-        counters={metric for feature in FEATURES for metric in feature.counters},
         authenticator=next(
             (authenticator for feature in on if (authenticator := feature.authenticator(settings))), None
         ),

@@ -44,78 +44,80 @@ class ModelOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     preset: PresetName | None = None
-    """How a library makes pixels: the options of a row of presets, which others beside it override."""
+    """[Preprocessing of a library](#presets). Other options override it."""
 
     fit: Literal["stretch", "crop", "letterbox"] = "stretch"
-    """How an image of one shape gets into an input of another: stretched, its middle, or whole with padding."""
+    """How an image [fits](#fit) an input of another shape."""
 
     resize_shorter: int | None = Field(default=None, ge=1, le=MOST_PIXELS)
-    """With `crop`: pixels of the image's shorter side before its middle is cut out."""
+    """With `crop`: the shorter side in pixels before the cut."""
 
     crop_pct: float | None = Field(default=None, ge=0.01, le=1)
-    """With `crop`: which part of the resized image the input is, along either side, as timm names it."""
+    """With `crop`: the side of the input divided by that of the resized image."""
 
-    pad: Annotated[int, Field(ge=0, le=255)] | tuple[Annotated[int, Field(ge=0, le=255)], ...] | None = None
-    """With `letterbox`: the padding, a value of 0..255 or `[r, g, b]`."""
-
-    scaling: ScalingName = "none"
-    """What happens to pixel values: none (0..255), unit (0..1), tf (-1..1), torch or caffe."""
-
-    mean: PerChannel = None
-    """What is taken from the scaled values, in the model's order of channels."""
-
-    std: PerChannel = None
-    """What the values are divided by then."""
-
-    channels: Literal["rgb", "bgr"] = "rgb"
-    """The order of the channels that the model takes."""
-
-    layout: Literal["NHWC", "NCHW"] | None = None
-    """Whether channels come last or first, where the signature's shape leaves it open."""
+    pad: Annotated[int, Field(ge=0, le=255)] | tuple[Annotated[int, Field(ge=0, le=255)], ...] | None = Field(
+        default=None, examples=[0, [124, 116, 104]]
+    )
+    """With `letterbox`: value of the padding, 0..255 or `[r, g, b]`; by default 114."""
 
     resize: Literal["bicubic", "bilinear", "nearest", "lanczos", "box", "tf_bilinear", "tf_nearest"] = "bicubic"
-    """How images are resized: by one of Pillow's filters, or as `tf.image.resize` does it."""
+    """[Filter](#resize) for resizing."""
 
-    engine: EngineName | None = None
-    """What the embedded model server executes this model with; `LIGHTBOX_ENGINE` where it is not given."""
+    scaling: ScalingName = "none"
+    """[Scaling](#values) of pixels: `none` to 0..255, `unit` to 0..1, `tf` to -1..1, `torch` and `caffe` as these
+    libraries. `lightbox try` compares them."""
 
-    precision: Literal["f32", "bf16", "int8"] = "f32"
-    """How OpenVINO computes. `bf16` is faster on CPUs that have it and less exact; `int8` takes what
-    `scripts/quantize_model.py` has made, and f32 where it has made nothing."""
+    mean: PerChannel = Field(default=None, examples=[[0.5, 0.5, 0.5]])
+    """Subtracted from the [scaled values](#values)."""
 
-    image_size: tuple[int, int] | None = None
-    """Width and height for a model whose signature fixes none: `640` or `"640x480"`."""
+    std: PerChannel = Field(default=None, examples=[[0.5, 0.5, 0.5]])
+    """Divides the result."""
 
-    outputs: tuple[str, ...] | None = None
-    """Names of the outputs that are asked for and returned."""
+    channels: Literal["rgb", "bgr"] = "rgb"
+    """Order of the model's channels."""
 
-    labels: str | tuple[str, ...] | None = None
-    """Class names, or the name of a file beside this one with one name a line or a JSON list: responses then name the
-    best classes. A handler gets the names, and makes its own response."""
+    layout: Literal["NHWC", "NCHW"] | None = None
+    """Layout of the input, if the signature does not show it."""
+
+    image_size: tuple[int, int] | None = Field(default=None, examples=["640x480", 224])
+    """Width and height of the input, if the signature fixes none."""
+
+    outputs: tuple[str, ...] | None = Field(default=None, examples=[["probabilities"]])
+    """Outputs to return; by default all."""
+
+    labels: str | tuple[str, ...] | None = Field(default=None, examples=["labels.txt", ["cat", "dog"]])
+    """[Class names](#labels-and-top_k), or a file with them beside `lightbox.json`."""
 
     top_k: int | None = Field(default=None, ge=1)
-    """How many classes a response names, the best first: 5 where only `labels` are given."""
+    """Number of classes in a response; by default 5 with `labels`."""
 
     detections: DetectionsName | None = None
-    """Whose outputs the model's are: responses then hold objects, with boxes in the pixels of the posted image."""
+    """[Output format](#detections) of a detector."""
 
     score_threshold: float = Field(default=0.25, ge=0, le=1)
-    """With `detections`: objects have a higher score."""
+    """With `detections`: return objects with a higher score."""
 
     iou_threshold: float = Field(default=0.7, ge=0, le=1)
-    """With `ultralytics`: how much of two boxes may overlap, intersection over union."""
+    """With `ultralytics`: boxes with a larger intersection over union are one object."""
 
     class_agnostic: bool = False
-    """With `ultralytics`: whether boxes of different classes suppress each other."""
+    """With `ultralytics`: also if their classes differ."""
+
+    engine: EngineName | None = None
+    """[Engine](engines.md) of the model; by default `LIGHTBOX_ENGINE`."""
+
+    precision: Literal["f32", "bf16", "int8"] = "f32"
+    """Precision of OpenVINO. `bf16` is faster on CPUs that have it, and less exact. [`int8`](engines.md#int8) needs a
+    quantized model."""
 
     fast_decode: bool = False
-    """Decode large JPEGs, whose sides are even, at reduced scale, which is faster; pixels change by up to 2/255."""
+    """Decode large JPEGs at a reduced size. Pixels differ by up to 2/255."""
 
     jsonlines: Literal["rows", "document"] = "rows"
-    """Form of `application/jsonlines`: a prediction a line, or AWS's `{"predictions": [...]}` on a single line."""
+    """Form of JSON Lines: [one prediction per line, or all in one](from-aws-container.md#json-lines)."""
 
     model_changes: Literal["hold", "allow"] = "hold"
-    """What becomes of a new version that takes or gives other things than the one that answers."""
+    """`allow` serves new versions with other inputs or outputs."""
 
     @field_validator("mean", "std")
     @classmethod
@@ -159,13 +161,13 @@ class OptionSettings(BaseModel):
         default_text="unset",
         values_text='a JSON object, such as `{"image_size": "640x480"}`',
     )
-    """[Options](options.md) of all models. Each key overrides the one in a model's `code/lightbox.json`."""
+    """[Options](options.md) of all models. They override those in `code/lightbox.json`."""
 
     scaling: Annotated[ScalingName | None, BeforeValidator(in_lower_case)] = setting("Models", "LIGHTBOX_SCALING")
     """Scaling of pixel values. Overrides the option [`scaling`](options.md#values)."""
 
     labels: str | None = setting("Models", "LIGHTBOX_LABELS", option=Option(is_path=True))
-    """File with class names, one a line: a path, or a name in the model's `code/`. Overrides the option
+    """File with class names, one per line: a path, or a name in the model's `code/`. Overrides the option
     [`labels`](options.md#labels-and-top_k)."""
 
     def overrides(self) -> dict[str, Any]:

@@ -127,16 +127,12 @@ FLAGS = [
 
 OWN_FLAGS = [
     Flag("engine", "string", DEFAULT, f"{', '.join(ENGINES)}, or auto: the one that suits a model best."),
-    Flag("engine_options", "string", "{}", "engine and precision, in JSON; they override a model's own."),
+    Flag("engine_options", "string", "{}", "JSON object with engine and precision, which override a model's own."),
     Flag("engine_cache_dir", "string", "", "Cache folder for facts about engines and models."),
-    Flag("engine_report_dir", "string", "", "Folder for JSON reports on each loaded version's engines."),
+    Flag("engine_report_dir", "string", "", "Folder for JSON reports on the engines of loaded versions."),
     Flag("local_socket_path", "string", "", "UNIX socket for the transport local: Predict without gRPC."),
-    Flag(
-        "rank_guard", "bool", True, "Refuse ranks that would crash the process, as they crash tensorflow_model_server."
-    ),
-    Flag(
-        "as_tensorflow_serving", "bool", False, "Wait, block and crash where tensorflow_model_server does, for tests."
-    ),
+    Flag("rank_guard", "bool", True, "Refuse tensor ranks that would crash the process."),
+    Flag("as_tensorflow_serving", "bool", False, "Wait, block and crash like tensorflow_model_server, for tests."),
     Flag("host", "string", "127.0.0.1", "Address of the TCP ports; 0.0.0.0 for all interfaces."),
 ]
 """Flags that tensorflow_model_server does not have."""

@@ -21,22 +21,23 @@ from lightbox.telemetry import say
     "--input",
     "form",
     type=click.Choice(["float32", "uint8", "bytes"]),
-    help="Prepared tensor, raw pixels (the graph scales) or encoded images (the graph decodes, resizes, scales). "
-    "The default is float32; uint8 for efficientnet_lite0 and efficientdet_d1.",
+    help="Input of the graph: scaled pixels (float32), pixels (uint8) or encoded images (bytes). "
+    "By default float32; uint8 for efficientnet_lite0 and efficientdet_d1.",
 )
 @click.option(
     "--weights",
     type=click.Choice(["imagenet", "coco", "none"]),
-    help="Trained weights to download, or none: seeded random ones (digits trains its own). mobilenet_v2 takes "
-    "imagenet, and random ones when those cannot be had; efficientdet_d1 can take coco.",
+    help="Weights, or none for random ones, the default of efficientdet_d1.",
 )
 @click.option(
     "--archive",
     type=click.Path(path_type=Path),
-    help="efficientdet_d1 from the detection zoo's .tar.gz archive.",
+    help="Weights of efficientdet_d1, as the .tar.gz archive of the detection zoo.",
 )
-@click.option("--version", type=click.IntRange(1), help="The version to write.")
-@click.option("--force", is_flag=True, help="Replace the version, and another scaling in code/lightbox.json.")
+@click.option(
+    "--version", type=click.IntRange(1), metavar="N", help="Version to write; by default 1 in an empty folder."
+)
+@click.option("--force", is_flag=True, help="Replace the newest version, and another scaling in code/lightbox.json.")
 def command(
     model: str,
     out: Path,
@@ -48,10 +49,8 @@ def command(
 ) -> None:
     """Export a sample model as a SavedModel.
 
-    MODEL is efficientnet_lite0, mobilenet_v2, mobilenet_v2_folded, efficientdet_d1 or digits. It becomes
-    OUT/<version>/saved_model.pb, with OUT/code/lightbox.json beside it. The version is 1 in a folder that has none.
-    Where there is one, --version puts a new one beside it and --force replaces the newest. code/lightbox.json holds the
-    scaling that the chosen form of input leaves to Lightbox; what else it holds is kept.
+    MODEL is efficientnet_lite0, mobilenet_v2, mobilenet_v2_folded, efficientdet_d1 or digits. The model is written to
+    OUT/VERSION, the scaling that it needs to OUT/code/lightbox.json.
     """
     entry = CATALOGUE[model]
     if weights not in (None, *entry.weights):

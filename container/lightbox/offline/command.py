@@ -49,35 +49,52 @@ class ConcurrencyType(click.ParamType[Concurrency]):
 
 @click.command("predict", epilog="Example: lightbox predict photos --model models/cats --to answers.jsonl")
 @click.argument("source")
-@click.option("--to", required=True, help="A .jsonl, .csv or .parquet file; with a slash at its end a folder of parts.")
-@click.option("--model", help="The model's folder or file; with an endpoint, the name of one of its models.")
-@click.option("--options", help="Keys of lightbox.json for the model, as a JSON object.")
-@click.option("--column", help="The column of pictures in Parquet, such as image.bytes, where several hold bytes.")
-@click.option("--part-rows", type=click.IntRange(1), default=PART_ROWS, show_default=True, help="Most rows of a part.")
-@click.option("--again", is_flag=True, help="Answer pictures that failed before again.")
-@click.option("--ray", metavar="auto|ADDRESS", help="A cluster of Ray answers, with this machine's model.")
-@click.option("--url", help=f"An endpoint answers, instead of a model in this process: {LOCAL}.")
-@click.option("--endpoint-name", help="An endpoint of SageMaker answers, with the environment's credentials.")
-@click.option("--region", help="Its region, where the environment names none.")
-@click.option("--protocol", type=click.Choice(["http", "boto3", "open-inference"]), default="http", show_default=True)
+@click.option(
+    "--to",
+    required=True,
+    metavar="TARGET",
+    help="A .jsonl, .csv or .parquet file, also in S3; with a trailing slash a folder of parts.",
+)
+@click.option("--model", help="Folder or file of the model; with an endpoint, the name of one of its models.")
+@click.option("--options", metavar="JSON", help="Options of the model, as in lightbox.json.")
+@click.option("--column", help="Parquet column of the pictures, such as image.bytes.")
+@click.option(
+    "--part-rows", type=click.IntRange(1), metavar="N", default=PART_ROWS, show_default=True, help="Rows per part."
+)
+@click.option("--again", is_flag=True, help="Repeat pictures that have failed.")
+@click.option("--ray", metavar="auto|ADDRESS", help="Predict on a Ray cluster, with the model of this machine.")
+@click.option("--url", help=f"Predict with this endpoint, such as {LOCAL}, instead of in this process.")
+@click.option("--endpoint-name", help="Predict with this SageMaker endpoint, with the credentials of the environment.")
+@click.option("--region", help="AWS region; by default that of the environment.")
+@click.option(
+    "--protocol",
+    type=click.Choice(["http", "boto3", "open-inference"]),
+    default="http",
+    show_default=True,
+    help="Protocol of the endpoint.",
+)
 @click.option(
     "--concurrency",
     type=ConcurrencyType(),
+    metavar="auto|N",
     default="auto",
     show_default=True,
-    help=f"Sent at a time, 1-{MOST}.",
+    help=f"Number of concurrent requests, up to {MOST}.",
 )
-@click.option("--attempts", type=click.IntRange(1), default=10, show_default=True, help="How often one is sent.")
-@click.option("--timeout", type=float, default=60.0, show_default=True, help="Seconds to wait for a response.")
+@click.option(
+    "--attempts", type=click.IntRange(1), metavar="N", default=10, show_default=True, help="Attempts per request."
+)
+@click.option(
+    "--timeout", type=float, metavar="SECONDS", default=60.0, show_default=True, help="Time limit of a request."
+)
 def command(source: str, to: str, column: str | None, part_rows: int, again: bool, **by: Any) -> int:
-    """Predict the pictures of SOURCE, a row for each.
+    """Predict the pictures of SOURCE, one row for each.
 
-    SOURCE is a folder or s3://bucket/prefix of pictures, .tar shards and .parquet tables; one of these files; or a
-    .jsonl or .manifest file with a "source-ref" or a "path" in each line. --to may be in S3 too.
+    SOURCE is a folder or s3://bucket/prefix with pictures, .tar shards and .parquet tables; one of these files; or a
+    .jsonl or .manifest file with "source-ref" or "path" in each line. The same command continues an interrupted run.
 
-    The same command again goes on where the last one ended, however it did; the target has each picture once. Exit
-    code 0: every picture has a response; 1: some of this run have an error, or it stopped; 2: nothing can be
-    answered, or rows cannot be written; 130: stopped by Ctrl-C or SIGTERM, after the pictures in progress.
+    The exit code is 0 if every picture has a response, 1 if some failed or the run stopped, 2 if nothing could be
+    answered or written, 130 after Ctrl-C or SIGTERM, which let pictures in progress finish.
     """
     stopping = threading.Event()
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,8 +138,8 @@ class Additions:
     ``workers`` is the number of ``children`` that answer requests as gunicorn does. ``tasks`` run in the supervisor.
     ``probes`` are paths beside /ping that the supervisor answers by itself, also without workers. ``served`` are the
     models of a starting model server. ``shown`` are the paths of pages for people, by name.
-    ``measure`` returns values for /metrics, of which ``counters`` are those that only grow. ``authenticator`` checks
-    each request; None admits all. ``callers`` describes the admitted callers.
+    ``measure`` returns values for /metrics. ``authenticator`` checks each request; None admits all. ``callers``
+    describes the admitted callers.
     """
 
     ports: Sequence[Port]
@@ -151,6 +151,5 @@ class Additions:
     served: ServedModels
     shown: Mapping[str, str]
     measure: Callable[[], Mapping[Metric, Measured]]
-    counters: Collection[Metric]
     authenticator: Authenticator | None = None
     callers: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,14 +46,13 @@ class ProcessFacts:
     refused: Mapping[str, int] = field(default_factory=dict)
     not_served: Sequence[tuple[str, ...]] = ()
     engines: Sequence[tuple[str, ...]] = ()
-    """By the labels of the metric ``not_served``."""
+    """``not_served`` and ``engines`` have the labels of their metrics."""
     saturation: float = 0.0
     in_progress: int = 0
     blocked_reloads: Mapping[str, int] = field(default_factory=dict)
     """By process, as in ``restarts``."""
-    gauges: Mapping[Metric, Measured] = field(default_factory=dict)
-    """The gauges and counters of the features."""
-    counters: Mapping[Metric, Measured] = field(default_factory=dict)
+    measured: Mapping[Metric, Measured] = field(default_factory=dict)
+    """The metrics of the features."""
 
 
 def exposition(folder: Path, facts: ProcessFacts) -> bytes:
@@ -118,12 +117,12 @@ class _Facts:
             for labels in present:
                 gauge.add_metric(labels, 1)
             yield gauge
-        for kind, metrics in ((GaugeMetricFamily, self._facts.gauges), (CounterMetricFamily, self._facts.counters)):
-            for metric, measured in metrics.items():
-                own: Any = kind(metric.name, metric.help, labels=metric.labels)
-                for label, value in measured.items() if isinstance(measured, Mapping) else [(None, measured)]:
-                    own.add_metric([] if label is None else [label], value)
-                yield own
+        for metric, measured in self._facts.measured.items():
+            kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+            own: Any = kind(metric.name, metric.help, labels=metric.labels)
+            for label, value in measured.items() if isinstance(measured, Mapping) else [(None, measured)]:
+                own.add_metric([] if label is None else [label], value)
+            yield own
 
 
 class MetricsPage:
@@ -137,9 +136,8 @@ class MetricsPage:
         refused: Mapping[str, int],
         not_served: Callable[[], Sequence[tuple[str, ...]]],
         measure: Callable[[], Mapping[Metric, Measured]] = dict,
-        counters: Collection[Metric] = (),
     ) -> None:
-        """``measure`` returns the values of the features; ``counters`` are those that only grow."""
+        """``measure`` returns the values of the features."""
         self._run_dir = run_dir
         self._folder = run_dir / METRICS_FOLDER
         self._statuses = statuses
@@ -149,13 +147,11 @@ class MetricsPage:
         self._refused = refused
         self._not_served = not_served
         self._measure = measure
-        self._counters = counters
 
     async def render(self, ready: bool, saturation: Saturation) -> bytes:
         """Return the page in Prometheus's text format."""
         engines = [(item.model, str(item.version), item.signature, item.engine) for item in all_engines(self._run_dir)]
         versions = await self._versions()
-        measured = self._measure()
         facts = ProcessFacts(
             ready,
             dict(self.restarts),
@@ -166,8 +162,7 @@ class MetricsPage:
             saturation.value,
             saturation.in_progress,
             dict(self.blocked_reloads),
-            {metric: value for metric, value in measured.items() if metric not in self._counters},
-            {metric: value for metric, value in measured.items() if metric in self._counters},
+            self._measure(),
         )
         return await asyncio.to_thread(exposition, self._folder, facts)
 

@@ -90,7 +90,6 @@ class Supervisor:
                 self._refused.reasons,
                 not_served,
                 added.measure,
-                added.counters,
             )
         self._stopping = asyncio.Event()
         self._code_ready = asyncio.Event()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from typing_extensions import override
 
@@ -24,8 +24,6 @@ METRICS_FOLDER = "metrics"
 
 QUEUE_FULL = "queue_full"
 """The reason of a rejection for too many requests."""
-SECONDS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-PIXELS_BUCKETS = (1e4, 5e4, 1e5, 2.5e5, 5e5, 1e6, 2e6, 4e6, 8e6, 16e6, 32e6)
 _KINDS = ("counter", "histogram", "gauge_livesum")
 """The names of prometheus-client's files with these figures."""
 FILE_BYTES = 1 << 18
@@ -37,49 +35,74 @@ NONE = ""
 
 
 class Metric(NamedTuple):
-    """The first arguments of prometheus-client's classes. Counters get the suffix ``_total``."""
+    """What ``/metrics`` says of a metric. There a counter has the suffix ``_total``."""
 
+    kind: Literal["counter", "gauge", "histogram"]
     name: str
     help: str
     labels: tuple[str, ...] = ()
 
 
 # Counted by the workers.
-REQUESTS = Metric("lightbox_requests", "Requests answered by the sidecar.", ("route", "model", "transport", "status"))
-REJECTED = Metric("lightbox_rejected", "Requests answered with an error, by its code.", ("reason",))
+REQUESTS = Metric(
+    "counter", "lightbox_requests", "Requests that a worker answered.", ("route", "model", "transport", "status")
+)
+REJECTED = Metric("counter", "lightbox_rejected", "Requests answered with an error, by its code.", ("reason",))
 SECONDS = Metric(
+    "histogram",
     "lightbox_request_seconds",
-    "Time from a request's arrival to its answer, including its wait for a thread.",
+    "Time from the arrival of a request to its response, including the wait for a thread.",
     ("model", "transport"),
 )
-STAGES = Metric("lightbox_stage_seconds", "Time in one stage of a request.", ("stage", "transport"))
-BYTES_IN = Metric("lightbox_request_bytes", "Bytes of request bodies.", ("route",))
-BYTES_OUT = Metric("lightbox_response_bytes", "Bytes of answers.", ("route",))
-IMAGES = Metric("lightbox_image_pixels", "Pixels of images that were decoded, by format.", ("format",))
-WORKER_STARTS = Metric("lightbox_worker_starts", "Starts of workers, including restarts.")
+STAGES = Metric(
+    "histogram",
+    "lightbox_stage_seconds",
+    "Time of each stage of a request, as in Server-Timing.",
+    ("stage", "transport"),
+)
+BYTES_IN = Metric("counter", "lightbox_request_bytes", "Size of request bodies in bytes.", ("route",))
+BYTES_OUT = Metric("counter", "lightbox_response_bytes", "Size of response bodies in bytes.", ("route",))
+IMAGES = Metric("histogram", "lightbox_image_pixels", "Pixels of decoded images.", ("format",))
+WORKER_STARTS = Metric(
+    "counter", "lightbox_worker_starts", "Starts and restarts of gunicorn workers and of the gRPC worker."
+)
 
 # Known to the supervisor.
-IN_PROGRESS = Metric("lightbox_requests_in_progress", "Requests in progress in all workers.")
-READY = Metric("lightbox_ready", "1 if /ping is 200.")
+IN_PROGRESS = Metric("gauge", "lightbox_requests_in_progress", "Requests in progress in all workers.")
+READY = Metric("gauge", "lightbox_ready", "1 if /ping returns 200, else 0.")
 SATURATION = Metric(
+    "gauge",
     "lightbox_saturation",
-    "Requests in progress and waiting, divided by the requests that may be in progress, from 0 to 1.",
+    "Requests in progress and waiting, divided by workers x threads, from 0 to 1.",
 )
-RESTARTS = Metric("lightbox_child_restarts", "Restarts of a process after it ended.", ("process",))
+RESTARTS = Metric("counter", "lightbox_child_restarts", "Restarts of a process that ended.", ("process",))
 BLOCKED_RELOADS = Metric(
+    "counter",
     "lightbox_blocked_reloads",
-    "Loads and unloads that a model server did not accept before it was restarted.",
+    "Loads and unloads that needed a restart of a model server.",
     ("process",),
 )
 MODEL_VERSIONS = Metric(
-    "lightbox_model_versions", "Versions of a model in each state of the model server.", ("model", "server", "state")
+    "gauge",
+    "lightbox_model_versions",
+    "Versions of each model by their state in the model server.",
+    ("model", "server", "state"),
 )
 VERSION_NOT_SERVED = Metric(
-    "lightbox_version_not_served", "1 for a version that is on disk and not served.", ("model", "version", "reason")
+    "gauge",
+    "lightbox_version_not_served",
+    "1 for each version on disk that is not served.",
+    ("model", "version", "reason"),
 )
 MODEL_ENGINE = Metric(
-    "lightbox_model_engine", "1 for the engine that answers a signature.", ("model", "version", "signature", "engine")
+    "gauge",
+    "lightbox_model_engine",
+    "1 for the engine that runs a signature.",
+    ("model", "version", "signature", "engine"),
 )
+
+SECONDS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+PIXELS_BUCKETS = (1e4, 5e4, 1e5, 2.5e5, 5e5, 1e6, 2e6, 4e6, 8e6, 16e6, 32e6)
 
 
 class WorkerMetrics(Observer):
@@ -98,14 +121,14 @@ class WorkerMetrics(Observer):
             _allocate(folder / f"{kind}_{slot}.db")
         self._most_models = max(len(self._models), MOST_MODELS)
         # Caches, as prometheus-client takes a lock to look up labels; they grow with the series.
-        self._requests = cache(Counter(*REQUESTS, registry=None).labels)
-        self._rejected = cache(Counter(*REJECTED, registry=None).labels)
-        self._seconds = cache(Histogram(*SECONDS, buckets=SECONDS_BUCKETS, registry=None).labels)
-        self._stages = cache(Histogram(*STAGES, buckets=SECONDS_BUCKETS, registry=None).labels)
-        self._bytes_in = cache(Counter(*BYTES_IN, registry=None).labels)
-        self._bytes_out = cache(Counter(*BYTES_OUT, registry=None).labels)
-        self._images = cache(Histogram(*IMAGES, buckets=PIXELS_BUCKETS, registry=None).labels)
-        Counter(*WORKER_STARTS, registry=None).inc()
+        self._requests = cache(Counter(*REQUESTS[1:], registry=None).labels)
+        self._rejected = cache(Counter(*REJECTED[1:], registry=None).labels)
+        self._seconds = cache(Histogram(*SECONDS[1:], buckets=SECONDS_BUCKETS, registry=None).labels)
+        self._stages = cache(Histogram(*STAGES[1:], buckets=SECONDS_BUCKETS, registry=None).labels)
+        self._bytes_in = cache(Counter(*BYTES_IN[1:], registry=None).labels)
+        self._bytes_out = cache(Counter(*BYTES_OUT[1:], registry=None).labels)
+        self._images = cache(Histogram(*IMAGES[1:], buckets=PIXELS_BUCKETS, registry=None).labels)
+        Counter(*WORKER_STARTS[1:], registry=None).inc()
 
     @override
     def responded(self, request: FinishedRequest) -> None:

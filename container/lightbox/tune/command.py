@@ -40,15 +40,20 @@ class TuneRefused(Exception):
 
 @click.command("tune", cls=SettingsCommand, epilog="Example: lightbox tune ./models --image photo.jpg --seconds 300")
 @named_model_argument
-@click.option("--image", type=click.Path(path_type=Path), help="The image to send; by default a generated picture.")
+@click.option("--image", type=click.Path(path_type=Path), help="Image to send; by default a generated one.")
 @click.option(
-    "--seconds", type=click.FloatRange(LEAST_SECONDS, 86400), default=120.0, show_default=True, help="The limit."
+    "--seconds",
+    type=click.FloatRange(LEAST_SECONDS, 86400),
+    metavar="N",
+    default=120.0,
+    show_default=True,
+    help="Time limit for the run.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON with every figure instead of environment lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print all figures as a JSON object.")
 def command(name: str | None, image: Path | None, seconds: float, as_json: bool) -> int:
     """Find the best settings for a model and this machine.
 
-    MODEL is the name of a model in LIGHTBOX_MODEL_DIR, by default the default one, or a path.
+    MODEL is a path, or the name of a model in LIGHTBOX_MODEL_DIR; by default the default model.
     """
     began = time.monotonic()
     for number in (signal.SIGINT, signal.SIGTERM):

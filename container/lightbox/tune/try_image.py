@@ -44,7 +44,7 @@ INTERRUPTED = 130
 SECONDS_EACH = 60.0
 _PROGRESS_SECONDS = 10.0
 _SCORES, _CLASSES = "detection_scores", "detection_classes"
-_LABELLED = "a folder that has a folder of images for each class, named by its label or number"
+_LABELLED = "a folder with a folder of images for each class, named by its label or number"
 _HARDER = f"take an image that is harder to classify, or {_LABELLED}"
 _OVERRIDES = (
     "LIGHTBOX_MODELS",
@@ -72,13 +72,13 @@ class TryRefused(Exception):
 
 @click.command("try", cls=SettingsCommand, epilog="Example: lightbox try ./models/cats --image photo.jpg")
 @named_model_argument
-@click.option("--image", type=click.Path(path_type=Path), required=True, help=f"An image, or {_LABELLED}.")
+@click.option("--image", type=click.Path(path_type=Path), required=True, help=f"Image, or {_LABELLED}.")
 def command(name: str | None, image: Path) -> int:
-    """Compare a model's answers under each fit and scaling.
+    """Compare a model's predictions under each fit and scaling.
 
-    They are printed side by side for an image. For a folder with labels it is how many images each way classifies
-    right, the best first. MODEL is the name of a model in LIGHTBOX_MODEL_DIR, by default the default one, or a path. A
-    copy of the model is served on ports of its own, without the user's code.
+    For an image, it prints them side by side. For a folder of labelled images, it prints how many of them each
+    combination classifies correctly. MODEL is a path, or the name of a model in LIGHTBOX_MODEL_DIR; by default the
+    default model. User code does not run.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)

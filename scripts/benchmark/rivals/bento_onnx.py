@@ -16,8 +16,6 @@ from PIL import Image
 from benchmark.rivals import network
 
 NETWORK, WORKERS = "LIGHTBOX_BENCH_NETWORK", "LIGHTBOX_BENCH_WORKERS"
-
-
 QUIET = {"logging": {"access": {"enabled": False}}, "metrics": {"enabled": False}}
 
 

@@ -14,7 +14,6 @@ import pytest
 import requests
 from PIL import Image
 
-from lightbox.core.errors import STATUS_OF_CODE
 from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE, methods_of
 from support.fakes import png
 from support.models import copy_golden
@@ -30,7 +29,6 @@ EXAMPLES = [pair for block in BLOCKS for pair in re.findall(r"^([^#\n].*)\n# (.*
 ((PYTHON, PRINTED),) = re.findall(r"```python\n(.*?)# (\[.*?)\n```", PAGE, re.DOTALL)
 ROW = re.compile(r"^\| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", re.MULTILINE)
 ENDPOINTS = [row for row in ROW.findall(PAGE.partition("## ")[0]) if "`" in row[1]]
-ERRORS = [row for row in ROW.findall(PAGE.partition("## Errors")[2]) if row[1].isdigit()]
 CLIENT = Path(__file__).with_name("kserve_client.py")
 
 
@@ -136,10 +134,3 @@ def test_every_endpoint_of_the_table_is_there(protocol_stack: Stack, method: str
 def test_the_table_has_every_call_of_the_service() -> None:
     named = {name for _, _, cell in ENDPOINTS for name in re.findall(r"`(\w+)`", cell)} - {"Watch"}
     assert named == {method.name for method in methods_of(INFERENCE_SERVICE)}
-
-
-def test_the_errors_are_those_that_are_answered() -> None:
-    # These routes ignore Accept, and allow a second load of a loaded model.
-    answered = [status for code, status in STATUS_OF_CODE.items() if code not in ("not_acceptable", "already_loaded")]
-    assert {int(rest) for _, rest, _ in ERRORS} == {status.http for status in answered}
-    assert {grpc.strip("`") for _, _, grpc in ERRORS if "`" in grpc} == {status.grpc for status in answered}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 THEME, KEYS, URL = "Access", "LIGHTBOX_API_KEYS", "LIGHTBOX_AUTH_URL"
 _URL = re.compile(r"https?://[^\s/?#]+([/?]\S*)?")
 _ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]_-]+")
-REQUESTS = Metric("lightbox_caller_requests", "Requests admitted by a key, by its name.", ("caller",))
+REQUESTS = Metric("counter", "lightbox_caller_requests", "Requests with a valid key, by its name.", ("caller",))
 
 
 def _parse_url(value: str | None) -> str | None:
@@ -57,18 +57,18 @@ class AccessSettings(BaseModel):
 
     model_config = PART
 
-    api_keys: Path | None = setting(THEME, KEYS, values_text="a file")
-    """File of callers' [keys](keys.md), lines of `NAME sha256:HASH ROLES`."""
+    api_keys: Path | None = setting(THEME, KEYS)
+    """File of [API keys](keys.md), with lines `NAME sha256:HASH ROLES`."""
 
     auth_url: Annotated[str | None, AfterValidator(_parse_url)] = setting(
         THEME, URL, values_text="`http://…` or `https://…`"
     )
-    """URL of a service that [decides](keys.md#jwts-and-other-services) instead of keys."""
+    """URL of a service that [authorizes requests](keys.md#jwts-and-other-services) instead of keys."""
 
     cors_origins: Annotated[tuple[str, ...] | None, BeforeValidator(_parse_origins)] = setting(
-        THEME, "LIGHTBOX_CORS_ORIGINS", values_text="`*`, or origins"
+        THEME, "LIGHTBOX_CORS_ORIGINS", values_text="origins separated by commas, or `*`"
     )
-    """Sites whose pages may call Lightbox from a browser, such as `https://app.example.com`."""
+    """Origins whose pages may call Lightbox from a browser, such as `https://app.example.com`."""
 
 
 class KeysUnusable(StartError):
@@ -90,7 +90,7 @@ class Access(Feature):
 
     name = "access"
     settings = AccessSettings
-    counters = (REQUESTS,)
+    metrics = (REQUESTS,)
     _keys: KeyAuthenticator | None = None
     """The authenticator of this process, for its counts."""
 

@@ -56,7 +56,7 @@ class OpenInferenceSettings(BaseModel):
     model_config = PART
 
     kserve_grpc_port: int | None = setting("Open Inference Protocol", "LIGHTBOX_KSERVE_GRPC_PORT", ge=1, le=65535)
-    """Port of the [Open Inference Protocol's](open-inference-protocol.md) gRPC service, off if unset."""
+    """Port of the gRPC service of the [Open Inference Protocol](open-inference-protocol.md). Off if unset."""
 
 
 class OpenInference(Feature):

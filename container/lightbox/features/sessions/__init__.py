@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from lightbox.openapi.operations import Description
     from lightbox.processes.start import Start
 
-OPEN = Metric("lightbox_sessions", "Open sessions.")
-BYTES = Metric("lightbox_session_bytes", "Bytes of the images of all sessions.")
+OPEN = Metric("gauge", "lightbox_sessions", "Open sessions.")
+BYTES = Metric("gauge", "lightbox_session_bytes", "Size of the images of all sessions in bytes.")
 
 
 class SessionSettings(BaseModel):
@@ -33,11 +33,11 @@ class SessionSettings(BaseModel):
     model_config = PART
 
     sessions: bool = setting("Sessions", "LIGHTBOX_SESSIONS", "SAGEMAKER_ENABLE_STATEFUL_SESSIONS", default=False)
-    """Keep a caller's image in a [session](streams.md#sessions) for later requests. At most 1000, in a quarter of
-    `LIGHTBOX_REQUEST_MEMORY_MB`; beyond that 503."""
+    """Keep the image of a [session](streams.md#sessions) for later requests. At most 1000 sessions, with a quarter of
+    `LIGHTBOX_REQUEST_MEMORY_MB`; others get 503."""
 
     session_seconds: int = setting("Sessions", "SAGEMAKER_SESSIONS_EXPIRATION", default=1200, ge=1, le=86400, unit="s")
-    """Time from a session's beginning until it expires."""
+    """Lifetime of a session."""
 
 
 class Sessions(Feature):
@@ -46,7 +46,7 @@ class Sessions(Feature):
     name = "sessions"
     modules = (f"{__name__}.requests",)
     settings = SessionSettings
-    gauges = (OPEN, BYTES)
+    metrics = (OPEN, BYTES)
     headers: ClassVar[Mapping[str, str]] = {
         "X-Amzn-SageMaker-Session-Id": ("sessions are off: set LIGHTBOX_SESSIONS=true, or leave out the header")
     }

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 RENEW_SIGNAL = signal.SIGWINCH
 """Makes the streams process end the open streams. The process ignores it until its handler is set."""
-OPEN = Metric("lightbox_streams", "Open streams of frames.")
-DROPPED = Metric("lightbox_stream_frames_dropped", "Frames that streams with latest=true dropped.")
+OPEN = Metric("gauge", "lightbox_streams", "Open streams of frames.")
+DROPPED = Metric("counter", "lightbox_stream_frames_dropped", "Frames dropped by streams with latest=true.")
 
 
 class StreamSettings(BaseModel):
@@ -33,7 +33,7 @@ class StreamSettings(BaseModel):
 
     streams: bool = setting("Streams of frames", "LIGHTBOX_STREAMS", default=False)
     """Serve [streams of frames](streams.md#streams-of-frames), WebSockets at `/invocations-bidirectional-stream`. At
-    most 1000; beyond that 503."""
+    most 1000; others get 503."""
 
 
 class Streams(Feature):
@@ -41,7 +41,7 @@ class Streams(Feature):
 
     name = "streams"
     settings = StreamSettings
-    gauges, counters = (OPEN,), (DROPPED,)
+    metrics = (OPEN, DROPPED)
 
     @override
     def enabled(self, settings: Settings) -> bool:

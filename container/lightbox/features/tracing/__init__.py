@@ -32,7 +32,7 @@ class TracingSettings(BaseModel):
     model_config = PART
 
     otlp_endpoint: str | None = setting("Traces", ENDPOINT)
-    """URL to send OpenTelemetry [traces](observability.md#traces) to, as OTLP over HTTP."""
+    """URL of an OTLP/HTTP receiver for OpenTelemetry [traces](observability.md#traces)."""
 
 
 class TracingMissing(StartError):

@@ -70,10 +70,10 @@ class VertexAiSettings(BaseModel):
     model_config = PART
 
     health_route: Annotated[str | None, AfterValidator(_parse_health)] = setting(THEME, HEALTH, values_text="a path")
-    """Path that answers as `/ping`, set by Vertex AI."""
+    """Path that responds like `/ping`, set by Vertex AI."""
 
     predict_route: Annotated[str | None, AfterValidator(_parse_predict)] = setting(THEME, PREDICT, values_text="a path")
-    """Path that answers as `/invocations`, set by Vertex AI."""
+    """Path that responds like `/invocations`, set by Vertex AI."""
 
 
 def vertex_ready(ready: bool) -> dict[str, bool]:

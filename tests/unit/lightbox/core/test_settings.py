@@ -19,7 +19,6 @@ from lightbox.settings_loading import (
     parts,
     spelling_hints,
 )
-from write_settings_page import PAGE, page
 
 
 def problems(**environ: str) -> list[str]:
@@ -284,34 +283,6 @@ def test_a_request_timeout_that_is_set_outlasts_nginxs() -> None:
 def test_a_default_model_called_none_is_an_unset_one() -> None:
     assert load_settings({"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "None"}).default_model is None
     assert load_settings({"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "none"}).default_model == "none"
-
-
-def test_the_settings_page_is_the_one_in_docs() -> None:
-    assert PAGE.read_text() == page(), "run: make settings-page"
-
-
-def test_the_settings_page_has_a_row_for_each_setting() -> None:
-    rows = [line.strip("|").split(" | ") for line in page().splitlines() if line.startswith("| `")]
-    assert all(len(row) == 4 and all(cell.strip() for cell in row) for row in rows)
-    assert sorted(row[0].split("`")[1] for row in rows) == sorted(
-        variable_names(name, part)[0] for part in parts() for name in part.model_fields
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("SAGEMAKER_BIND_TO_PORT` `--port", "integer 1..65535 | `8080`"),
-        ("LIGHTBOX_DRAIN_SECONDS` `--drain-seconds", "number 0..3600, s | `30`"),
-        ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN` `--gpu-memory-margin", "number from 0 below 1 | `0.2`"),
-        ("LIGHTBOX_METRICS` `--metrics", "boolean | `true`"),
-        ("LIGHTBOX_LOG_FORMAT` `--log-format", "`text`, `json` | `text`"),
-        ("LIGHTBOX_SCALING` `--scaling", "`none`, `unit`, `tf`, `torch`, `caffe` | unset"),
-        ("SAGEMAKER_GUNICORN_WORKERS` `--workers", "integer 1..64 | the number of cores"),
-    ],
-)
-def test_the_settings_page_shows_values_and_default(name: str, shown: str) -> None:
-    assert f"| `{name}` | {shown} |" in page()
 
 
 def test_every_setting_is_described() -> None:

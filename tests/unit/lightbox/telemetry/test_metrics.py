@@ -133,8 +133,7 @@ def test_every_name_is_shown_and_explained(tmp_path: Path) -> None:
         not_served=[("cats", "2", "expected an image")],
         engines=[("cats", "1", "serving_default", "openvino")],
         blocked_reloads={"model_server": 1},
-        gauges={metric: 1 for feature in FEATURES for metric in feature.gauges},
-        counters={metric: 1 for feature in FEATURES for metric in feature.counters},
+        measured={metric: 1 for feature in FEATURES for metric in feature.metrics},
     )
     text = exposition(tmp_path, facts).decode()
     assert set(samples(tmp_path, facts)) == series_names()

@@ -1,0 +1,95 @@
+"""The reference tables of the pages are those that the code declares."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from lightbox.cli import COMMANDS, lightbox
+from lightbox.cli.options import SettingOption
+from lightbox.cli.settings_docs import docstrings
+from lightbox.core.errors import STATUS_OF_CODE
+from lightbox.core.settings import variable_names
+from lightbox.model.options import ModelOptions
+from lightbox.settings_loading import parts
+from write_reference import METRICS, PAGES, WRITERS, written
+
+TEXTS = {page: page.read_text() for page in PAGES}
+
+
+def cells(name: str) -> list[list[str]]:
+    """Return the rows of the tables of a writer without their heads."""
+    return [line[2:-2].split(" | ") for line in WRITERS[name]() if line.startswith("| `")]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "<!-- make reference" in TEXTS[page]], ids=lambda p: p.name)
+def test_the_tables_of_a_page_are_those_of_the_code(page: Path) -> None:
+    assert TEXTS[page] == written(TEXTS[page]), "run: make reference"
+
+
+def test_each_table_is_on_one_page() -> None:
+    found = re.findall(r"<!-- make reference: (\w+) -->", "".join(TEXTS.values()))
+    assert sorted(found) == sorted(WRITERS)
+
+
+def test_a_page_keeps_what_is_written_by_hand() -> None:
+    page = written("# A page\n\n<!-- make reference: errors -->\nold\n<!-- end -->\n\nMore.\n")
+    assert page.startswith("# A page\n\n<!-- make reference: errors -->\n\n| code |")
+    assert page.endswith(" |\n\n<!-- end -->\n\nMore.\n")
+    assert "old" not in page
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "names"),
+    [
+        ("settings", 4, [variable_names(name, part)[0] for part in parts() for name in part.model_fields]),
+        ("options", 4, [*ModelOptions.model_fields]),
+        ("metrics", 4, [f"{each.name}_total" if each.kind == "counter" else each.name for each in METRICS]),
+        ("errors", 5, [*STATUS_OF_CODE]),
+    ],
+)
+def test_a_table_has_a_row_for_each_declaration(table: str, columns: int, names: list[str]) -> None:
+    rows = cells(table)
+    assert {len(row) for row in rows} == {columns}
+    assert [row for row in rows if not row[-1].strip() or not row[1].strip()] == []
+    assert sorted(row[0].split("`")[1] for row in rows) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("SAGEMAKER_BIND_TO_PORT` `--port", "integer 1..65535 | `8080`"),
+        ("LIGHTBOX_DRAIN_SECONDS` `--drain-seconds", "number 0..3600, s | `30`"),
+        ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN` `--gpu-memory-margin", "number from 0 below 1 | `0.2`"),
+        ("LIGHTBOX_METRICS` `--metrics", "boolean | `true`"),
+        ("LIGHTBOX_LOG_FORMAT` `--log-format", "`text`, `json` | `text`"),
+        ("LIGHTBOX_SCALING` `--scaling", "`none`, `unit`, `tf`, `torch`, `caffe` | unset"),
+        ("SAGEMAKER_GUNICORN_WORKERS` `--workers", "integer 1..64 | the number of cores"),
+    ],
+)
+def test_a_setting_has_its_values_and_default(name: str, shown: str) -> None:
+    assert any(line.startswith(f"| `{name}` | {shown} |") for line in WRITERS["settings"]())
+
+
+def test_options_have_values_and_defaults_in_json() -> None:
+    shown = {row[0]: row[1:3] for row in cells("options")}
+    assert shown["`fit`"] == ['`"stretch"`, `"crop"`, `"letterbox"`', '`"stretch"`']
+    assert shown["`fast_decode`"] == ["boolean", "`false`"]
+    assert shown["`mean`"] == ["such as `[0.5, 0.5, 0.5]`", "unset"]
+    assert docstrings(ModelOptions).keys() == ModelOptions.model_fields.keys()
+
+
+def test_commands_have_all_options_but_those_of_the_settings() -> None:
+    text = "\n".join(WRITERS["commands"]())
+    assert re.findall(r"^## (.+)", text, re.MULTILINE) == [*COMMANDS]
+    for name in COMMANDS:
+        section = text.partition(f"## {name}\n")[2].partition("\n## ")[0]
+        command = lightbox.get_command(click.Context(lightbox), name)
+        assert command is not None
+        members = command.commands.values() if isinstance(command, click.Group) else []
+        params = [param for one in (command, *members) for param in one.params if isinstance(param, click.Option)]
+        own = {param.opts[0] for param in params if not isinstance(param, SettingOption)}
+        assert set(re.findall(r"^- `(--[\w-]+)", section, re.MULTILINE)) == own
