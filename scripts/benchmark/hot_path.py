@@ -1,8 +1,9 @@
 """Measures the CPU time of a request by settings: ``python -m benchmark.hot_path [WIDTHxHEIGHT] [A=1,B=2 ...]``
 
-Each argument ``A=1,B=2`` sets variables of one stack; the first stack has none. ``PYTHONPATH`` can name the
-``container`` folder of another working copy, such as the previous commit. All stacks run at once and are measured in
-turn with 1 and 8 clients, round by round, so that drift affects all alike. The image is 1024x768 by default.
+Measured are the least stack (``least_stack.py``), a stack without variables, and one for each argument ``A=1,B=2``,
+which sets variables. ``PYTHONPATH`` can name the ``container`` folder of another working copy, such as the previous
+commit. All stacks run at once and are measured in turn with 1 and 8 clients, round by round, so that drift affects all
+alike. The image is 1024x768 by default.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from benchmark.pages import tables
 from benchmark.progress import Progress
 from benchmark.runner import Runner
 from benchmark.scenarios import common
-from benchmark.servers import Stack
+from benchmark.scenarios.load import LEAST_STACK
+from benchmark.servers import LeastStack, Stack
 
 ROUNDS = 6
 LOADS = {1: 100, 8: 200}
@@ -32,7 +34,7 @@ def main(words: list[str]) -> None:
     size = re.fullmatch(r"(\d+)x(\d+)", words[0]) if words else None
     image = photos.photo(int(size[1]), int(size[2])) if size else photos.photo()
     client = common.post_image("mobilenet_v2", body=image)
-    variants = []
+    variants = [Variant(LEAST_STACK, LeastStack(LEAST_STACK), client)]
     for given in ["", *words[1 if size else 0 :]]:
         settings = dict(word.split("=", 1) for word in given.split(",") if word)
         stack = Stack(given or "as it is", models.alone("mobilenet_v2"), (ENGINE, *settings.items()))
