@@ -7,16 +7,20 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import takewhile
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from lightbox.client.pictures import counted
 from lightbox.offline.endpoint import EndpointGone
-from lightbox.offline.rows import Answerer, rows
-from lightbox.offline.sources import Source, SourceError
+from lightbox.offline.files import READERS
+from lightbox.offline.rows import Answerer, in_order, rows
+from lightbox.offline.sources import Source, SourceError, read
 from lightbox.offline.targets import Target
+
+T = TypeVar("T")
 
 SHOWN = 5
 """Kinds of errors, and problems with files, that are printed."""
@@ -35,14 +39,12 @@ class Run:
         self._first: dict[str, str] = {}
         """The first picture of each error."""
         self._started = self._reported = time.monotonic()
-        self._total: int | None = None
 
     def run(self) -> int:
         """Answer the pictures that have no row yet and return the exit code. Raises SourceError and TargetError.
 
         If a source or an endpoint fails after the first picture, the run ends as after a signal: it keeps its rows.
         """
-        threading.Thread(target=self._count, daemon=True).start()
         stopped = ""
         try:
             for row in rows(self._by, self._pictures()):
@@ -83,15 +85,12 @@ class Run:
                 signal.signal(number, handler)
 
     def _pictures(self) -> Iterator[tuple[str, Any]]:
-        take = self._source.items if self._by.reads else self._source.pictures
-        for picture in take(self._target.done):
-            if self._stopping.is_set():
-                return
-            yield picture
+        done = self._target.done
+        items = (item for item in self._until_stopped(self._source.items()) if item[0] not in done)
+        return items if self._by.reads else self._until_stopped(in_order(read, items, READERS))
 
-    def _count(self) -> None:
-        with suppress(OSError, SourceError):  # the run reports these
-            self._total = self._source.count()
+    def _until_stopped(self, items: Iterable[T]) -> Iterator[T]:
+        return takewhile(lambda _: not self._stopping.is_set(), items)
 
     def _show_progress(self) -> None:
         now = time.monotonic()
@@ -102,9 +101,9 @@ class Run:
         rate = self._written / (now - self._started)
         known = self._before + self._written
         line = f"{known:,} pictures, {rate:.1f}/s"
-        if self._total:
-            seconds = max(0, self._total - known) / rate
-            line = f"{known:,} of {self._total:,} pictures, {rate:.1f}/s, {duration(seconds)} left"
+        if total := self._source.total:
+            seconds = max(0, total - known) / rate
+            line = f"{known:,} of {total:,} pictures, {rate:.1f}/s, {duration(seconds)} left"
         if self._failed:
             line += f", {self._failed.total():,} with an error"
         print(f"\r\x1b[K{line}" if is_terminal else line, end="" if is_terminal else "\n", file=sys.stderr, flush=True)

@@ -5,25 +5,28 @@ A source is one file or all files below a folder. The suffix of a name decides h
 
 from __future__ import annotations
 
+import json
 import os
 import tarfile
+import threading
 import zlib
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
+from queue import SimpleQueue
 from typing import IO, Any
 
 import orjson
 from typing_extensions import override
 
 from lightbox.client.pictures import IMAGE_ENDINGS, counted
-from lightbox.offline.files import READERS, S3_SCHEME, AwsError, Files, at, split
-from lightbox.offline.rows import in_order, reason
+from lightbox.offline.files import S3_SCHEME, AwsError, Files, at, split
+from lightbox.offline.rows import reason
 
 SHARD, TABLE, LISTS = ".tar", ".parquet", (".jsonl", ".manifest")
-ROWS = 64
-"""Rows of a table that are read at a time."""
+ROWS, NAMES = 64, 1000
+"""Rows of a table that are read at a time, and names that wait together: as many as S3 lists at a time."""
 Item = tuple[str, Callable[[], bytes]]
 """A path, and a function that reads its picture."""
 
@@ -36,13 +39,15 @@ class Source:
     """The pictures of one place, without the files that ``skip`` selects, such as a target in the same folder.
 
     ``problems`` describes files that cannot be read completely; ``others`` counts files of other kinds. Both are
-    complete after ``pictures``. ``column`` names a table's column of pictures.
+    complete after ``items``. ``total`` is the number of pictures, once the listing has ended; it stays None with shards
+    and tables in S3, which would have to be downloaded. ``column`` names a table's column of pictures.
     """
 
     def __init__(self, place: str, column: str | None = None, skip: Callable[[str], bool] = lambda name: False) -> None:
         self.place = place
         self.problems: list[str] = []
         self.found, self.others = 0, 0
+        self.total: int | None = None
         self._column, self._skip = column, skip
         self._files: Files
         if _ending(place) in (SHARD, TABLE, *LISTS):
@@ -58,62 +63,67 @@ class Source:
         else:
             raise SourceError(f"{place}: there is no such folder")
 
-    def pictures(self, done: Collection[str]) -> Iterator[tuple[str, bytes | Exception]]:
-        """Yield path and content of each picture that is not in ``done``, or the exception of reading it.
+    def items(self) -> Iterator[Item]:
+        """Yield the pictures before reading: ``read`` reads one, here or in another process.
 
         Raises SourceError if no picture can be read.
         """
-        return in_order(read, self.items(done), READERS)
+        with _as_source_errors():
+            yield from self._items()
 
-    def count(self) -> int | None:
-        """Return the number of pictures, None for shards and tables in S3, which would have to be downloaded."""
-        total = 0
-        for name in self._names():
-            kind = self._kind(name)
-            if kind in IMAGE_ENDINGS:
-                total += 1
-            elif kind in (SHARD, TABLE) and self.place.startswith(S3_SCHEME):
-                return None
-            elif kind:
-                try:
-                    total += self._count_in(name, kind)
-                except _damages():
-                    return None
-        return total
-
-    def _count_in(self, name: str, kind: str) -> int:
+    def _count_in(self, name: str) -> int:
         with self._files.open(name) as file:
-            if kind == SHARD:
+            if self._kind(name) == SHARD:
                 with tarfile.open(fileobj=file, mode="r:") as shard:
                     return sum(_is_picture(member) for member in shard)
-            return _table(file).metadata.num_rows if kind == TABLE else sum(1 for _ in file)
+            return _table(file).metadata.num_rows if self._kind(name) == TABLE else sum(1 for _ in file)
 
     def _names(self) -> Iterator[str]:
-        if self._only:
-            return iter([self._only])
-        return (name for name in self._files.names() if not self._skip(name))
+        """Yield the names, which a thread lists ahead; compressed, one that waits takes up to 30 bytes."""
+        waiting: SimpleQueue[bytes | Exception | None] = SimpleQueue()
+        threading.Thread(target=self._list, args=[waiting.put], daemon=True).start()
+        while isinstance(batch := waiting.get(), bytes):
+            yield from json.loads(zlib.decompress(batch))
+        if batch:
+            raise batch
+
+    def _list(self, put: Callable[[bytes | Exception | None], None]) -> None:
+        names = iter([self._only]) if self._only else (name for name in self._files.names() if not self._skip(name))
+        batch, pictures, others = list[str](), 0, list[str]()
+        failure: Exception | None = None
+        try:
+            for name in names:
+                kind = self._kind(name)
+                pictures += kind in IMAGE_ENDINGS
+                if kind and kind not in IMAGE_ENDINGS:
+                    others.append(name)
+                batch.append(name)
+                if len(batch) == NAMES:
+                    put(_packed(batch))
+                    batch = []
+        except Exception as error:
+            failure = error
+        put(_packed(batch))
+        put(failure)
+        if failure is None and not (others and self.place.startswith(S3_SCHEME)):
+            with suppress(*_damages()):  # ``items`` reports these
+                self.total = pictures + sum(map(self._count_in, others))
 
     def _kind(self, name: str) -> str | None:
         """Return the suffix that decides how a file is read, None for other files. A list counts only as the source."""
         ending = _ending(name)
         return ending if ending in (*IMAGE_ENDINGS, SHARD, TABLE) or (self._only and ending in LISTS) else None
 
-    def items(self, done: Collection[str]) -> Iterator[Item]:
-        """Yield the items of ``pictures`` before reading: ``read`` reads one, here or in another process."""
-        with _as_source_errors():
-            yield from self._items(done)
-
-    def _items(self, done: Collection[str]) -> Iterator[Item]:
+    def _items(self) -> Iterator[Item]:
         for name in self._readable_names():
             kind = self._kind(name)
             if kind is None:
                 self.others += 1
             elif kind not in IMAGE_ENDINGS:
-                yield from self._inside(name, kind, done)
+                yield from self._inside(name, kind)
             else:
                 self.found += 1
-                if (path := as_text(name)) not in done:
-                    yield path, partial(self._files.read, name)
+                yield as_text(name), partial(self._files.read, name)
         if not self.found and not self.problems:
             raise SourceError(f"{self.place}: holds no pictures; {counted(self.others)}")
 
@@ -125,15 +135,14 @@ class Source:
         except OSError as error:
             self.problems.append(f"{as_text(str(error.filename or self.place))}: cannot be read: {reason(error)}")
 
-    def _inside(self, name: str, kind: str, done: Collection[str]) -> Iterator[Item]:
+    def _inside(self, name: str, kind: str) -> Iterator[Item]:
         """Yield the items of a shard, a table or a list, as far as it can be read."""
         inside = {SHARD: self._in_shard, TABLE: self._in_table}.get(kind, self._in_list)
         before = self.found
         try:
-            for path, read in inside(name):
+            for item in inside(name):
                 self.found += 1
-                if path not in done:
-                    yield path, read
+                yield item
         except AwsError:
             raise
         except _damages() as error:
@@ -234,6 +243,10 @@ def _same(content: bytes) -> bytes:
 
 def _link() -> bytes:
     raise OSError("a link in a shard; pack it with tar --dereference --hard-dereference")
+
+
+def _packed(names: list[str]) -> bytes:
+    return zlib.compress(json.dumps(names).encode(), level=1)
 
 
 def _ending(name: str) -> str:

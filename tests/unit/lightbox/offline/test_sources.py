@@ -16,20 +16,26 @@ import pytest
 
 from lightbox.offline import sources
 from lightbox.offline.files import AwsError, Folder
+from lightbox.offline.rows import in_order
 from lightbox.offline.sources import Source, SourceError
+from support.patience import poll
 from support.picture_sources import write_folder, write_list, write_shard, write_table
 
 PICTURES = {f"{number}.jpg": b"picture %d" % number * 50 for number in range(8)}
 
 
-def read(source: Source, done: set[str] | None = None) -> dict[str, bytes | str]:
+def read(source: Source) -> dict[str, bytes | str]:
     """Read a source; return the content of each picture by path, or the error if it is unreadable."""
     found = [
         (path, str(content) if isinstance(content, Exception) else content)
-        for path, content in source.pictures(done or set())
+        for path, content in in_order(sources.read, source.items(), threads=2)
     ]
     assert len(dict(found)) == len(found), "a picture came twice"
     return dict(found)
+
+
+def is_counted(source: Source, total: int) -> bool:
+    return any(source.total == total for _ in poll())
 
 
 def test_a_folder_has_pictures_shards_and_tables(tmp_path: Path) -> None:
@@ -42,12 +48,27 @@ def test_a_folder_has_pictures_shards_and_tables(tmp_path: Path) -> None:
     source = Source(str(tmp_path), skip=lambda name: name.startswith("out/"))
     expected = {"a.jpg": b"a", "b/c/x.PNG": b"x", "s.tar/m.jpg": b"m", "t.parquet/0": b"p", "t.parquet/1": b"q"}
     assert read(source) == expected
-    assert source.count() == len(expected)
+    assert is_counted(source, len(expected))
     assert (source.others, source.problems) == (2, [])
-    assert list(read(Source(str(tmp_path)), done=set(expected) - {"s.tar/m.jpg", "t.parquet/1"})) == [
-        "s.tar/m.jpg",
-        "t.parquet/1",
-    ]
+
+
+def test_the_listing_runs_ahead_and_counts(tmp_path: Path) -> None:
+    write_folder(tmp_path, {f"{number:04}.jpg": b"x" for number in range(2 * sources.NAMES + 1)})
+    source = Source(str(tmp_path))
+    items = source.items()
+    assert next(items)[0] == "0000.jpg"
+    assert is_counted(source, 2 * sources.NAMES + 1)
+    assert [path for path, _ in items] == [f"{number:04}.jpg" for number in range(1, 2 * sources.NAMES + 1)]
+
+
+def test_a_failure_of_the_listing_reaches_the_reader(tmp_path: Path) -> None:
+    write_folder(tmp_path, {"a.jpg": b"a"})
+
+    def skip(name: str) -> bool:
+        raise ValueError(name)
+
+    with pytest.raises(ValueError, match=r"a\.jpg"):
+        read(Source(str(tmp_path), skip=skip))
 
 
 def test_items_are_read_by_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +76,7 @@ def test_items_are_read_by_another_process(tmp_path: Path, monkeypatch: pytest.M
     write_shard(tmp_path / "folder" / "s.tar", {"m.jpg": b"m"})
     write_list(tmp_path / "list.jsonl", ["folder/a.jpg", str(tmp_path / "folder" / "b.jpg")])
     found = [Source(place, skip=lambda name: False) for place in ("folder", "list.jsonl")]
-    sent = pickle.dumps([item for source in found for item in source.items(set())])
+    sent = pickle.dumps([item for source in found for item in source.items()])
     monkeypatch.chdir("/")
     program = "import pickle, sys; from lightbox.offline.sources import read; "
     program += "print([read(item)[1] for item in pickle.load(sys.stdin.buffer)])"
@@ -75,7 +96,7 @@ def test_a_shard_alone(tmp_path: Path, compressed: bool) -> None:
 def test_a_table_alone(tmp_path: Path, nested: bool) -> None:
     source = Source(str(write_table(tmp_path / "t.parquet", PICTURES, nested)))
     assert read(source) == {f"t.parquet/{row}": content for row, content in enumerate(PICTURES.values())}
-    assert source.count() == len(PICTURES)
+    assert is_counted(source, len(PICTURES))
 
 
 def test_a_table_of_several_columns_of_bytes_needs_a_name(tmp_path: Path) -> None:
@@ -200,12 +221,12 @@ def test_other_files_are_read_after_a_broken_one(tmp_path: Path) -> None:
     source = Source(str(tmp_path))
     assert len(read(source)) == len(PICTURES)
     assert [problem.partition(":")[0] for problem in source.problems] == ["a.tar", "b.parquet"]
-    assert source.count() is None
+    assert source.total is None
 
 
 def test_a_source_that_changes_while_it_is_read(tmp_path: Path) -> None:
     write_folder(tmp_path, {f"{number:03}.jpg": b"x" for number in range(200)})
-    found = Source(str(tmp_path)).pictures(set())
+    found = in_order(sources.read, Source(str(tmp_path)).items(), threads=2)
     first = next(found)
     (tmp_path / "199.jpg").unlink()
     (tmp_path / "zzz.jpg").write_bytes(b"late: it has been listed")
@@ -216,9 +237,7 @@ def test_a_source_that_changes_while_it_is_read(tmp_path: Path) -> None:
 
 def test_a_name_that_is_no_text_has_one_that_is(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"\xff.jpg")).write_bytes(b"x")
-    (path,) = read(Source(str(tmp_path)))
-    assert path == "\\xff.jpg"
-    assert read(Source(str(tmp_path)), {path}) == {}
+    assert read(Source(str(tmp_path))) == {"\\xff.jpg": b"x"}
 
 
 def test_what_is_no_source_is_a_sentence(tmp_path: Path) -> None:
@@ -246,6 +265,6 @@ def test_a_malformed_bucket_is_a_sentence(place: str, monkeypatch: pytest.Monkey
 def test_a_pipe_is_an_error_of_its_own(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "b.png")
     (tmp_path / "a.png").write_bytes(b"a")
-    found = dict(Source(str(tmp_path)).pictures(()))
+    found = read(Source(str(tmp_path)))
     assert found["a.png"] == b"a"
     assert "got a pipe" in str(found["b.png"])
