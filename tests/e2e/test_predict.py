@@ -259,6 +259,24 @@ def test_each_source_to_each_target(moto_s3: dict[str, str], sample_models: Path
             assert len({path for path, _ in rows}) == len(PICTURES)
 
 
+def test_an_object_that_is_denied_has_a_row_and_the_rest_is_answered(
+    moto_s3: dict[str, str], sample_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, s3 = f"s3://{BUCKET}/denied", client(moto_s3)
+    for name, content in {**PICTURES, "no.png": PICTURES["00.png"], "no.tar": b""}.items():
+        s3.put_object(Bucket=BUCKET, Key=f"denied/{name}", Body=content)
+    denied = [f"arn:aws:s3:::{BUCKET}/denied/no.*"]
+    rule = {"Effect": "Deny", "Principal": "*", "Action": ["s3:GetObject", "s3:HeadObject"], "Resource": denied}
+    s3.put_bucket_policy(Bucket=BUCKET, Policy=json.dumps({"Statement": [rule]}))
+    assert main(["predict", place, "--to", f"{tmp_path}/out.jsonl", "--model", str(sample_models / "digits")]) == 1
+    s3.delete_bucket_policy(Bucket=BUCKET)
+    rows = {row["path"]: (row["code"], row["error"]) for row in results(tmp_path / "out.jsonl")}
+    assert rows.pop("no.png") == ("unreadable", f"{place}/no.png: 403: Forbidden")
+    assert rows == dict.fromkeys(PICTURES, (None, None))
+    said = f"lightbox predict: no.tar: cannot be read after 0 pictures: {place}/no.tar: 403: Forbidden\n"
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.extended
 @pytest.mark.parametrize("name", ["out.parquet", "out.csv/"])
 def test_killed_at_random_it_goes_on(sample_models: Path, tmp_path: Path, name: str) -> None:

@@ -7,8 +7,8 @@ import os
 import stat
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -183,15 +183,16 @@ class S3(Files):
 
     @override
     def read(self, name: str) -> bytes:
-        with self._failing(name):
+        with self._failing(name, _OF_ONE_OBJECT):
             return bytes(self._client.get_object(**self._of(name))["Body"].read())
 
     @override
     def open(self, name: str) -> IO[bytes]:
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-        with self._failing(name):
+        with ExitStack() as at_failure, self._failing(name, _OF_ONE_OBJECT):
+            file = at_failure.enter_context(tempfile.TemporaryFile())
             self._client.download_fileobj(*self._of(name).values(), file)
-        file.seek(0)
+            file.seek(0)
+            at_failure.pop_all()
         return file
 
     @override
@@ -230,8 +231,8 @@ class S3(Files):
     def _of(self, name: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._prefix + name}
 
-    def _failing(self, name: str) -> AbstractContextManager[None]:
-        return _as_os_errors(f"{S3_SCHEME}{self._bucket}/{self._prefix}{name}")
+    def _failing(self, name: str, of_one_object: Collection[str] = ()) -> AbstractContextManager[None]:
+        return _as_os_errors(f"{S3_SCHEME}{self._bucket}/{self._prefix}{name}", of_one_object)
 
 
 @cache
@@ -243,15 +244,15 @@ class AwsError(OSError):
     """S3 refuses a call or cannot be reached; the message names the call and the reason."""
 
 
-_OF_ONE_OBJECT = ("InvalidObjectState", "KeyTooLongError")
-"""Error codes of one object only: an archived one, and a name that is too long."""
+_OF_ONE_OBJECT = ("AccessDenied", "403", "InvalidObjectState", "InvalidRequest", "KeyTooLongError")
+"""Error codes of reading one object only: denied, archived, encrypted with a caller's key, a name that is too long."""
 
 
 @contextmanager
-def _as_os_errors(address: str) -> Iterator[None]:
-    """Raise FileNotFoundError, FileExistsError or AwsError for what boto3 raises."""
+def _as_os_errors(address: str, of_one_object: Collection[str] = ()) -> Iterator[None]:
+    """Raise FileNotFoundError, FileExistsError, OSError for one object, or AwsError for what boto3 raises."""
     from boto3.exceptions import Boto3Error
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import BotoCoreError, ClientError, IncompleteReadError, ResponseStreamingError
 
     try:
         yield
@@ -259,10 +260,12 @@ def _as_os_errors(address: str) -> Iterator[None]:
         about = error.response.get("Error", {})
         if about.get("Code") in ("404", "NoSuchKey"):
             raise FileNotFoundError(f"{address}: there is no such object") from error
-        if about.get("Code") in _OF_ONE_OBJECT:
+        if about.get("Code") in of_one_object:
             raise OSError(f"{address}: {about.get('Code')}: {about.get('Message')}") from error
         if about.get("Code") == "PreconditionFailed":
             raise FileExistsError(f"{address} is there already") from error
         raise AwsError(f"{address}: {about.get('Code')}: {about.get('Message')}") from error
+    except (IncompleteReadError, ResponseStreamingError) as error:
+        raise OSError(f"{address}: the connection closed before the end: {error}") from error
     except (BotoCoreError, Boto3Error) as error:
         raise AwsError(f"{address}: {' '.join(str(error).split())}") from error

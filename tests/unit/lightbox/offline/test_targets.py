@@ -8,7 +8,6 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +15,6 @@ import pytest
 from botocore.exceptions import ConnectionClosedError
 from botocore.httpsession import URLLib3Session
 
-from lightbox.offline import sources
 from lightbox.offline.files import AwsError, split
 from lightbox.offline.rows import Row
 from lightbox.offline.targets import FORMS, Target, TargetError
@@ -271,11 +269,3 @@ def test_a_bucket_that_is_not_there_is_a_sentence(moto_s3: dict[str, str]) -> No
     files, _ = split("s3://nobodys-bucket/a/b.jpg")
     with pytest.raises(AwsError, match=r"NoSuchBucket"):
         files.read("b.jpg")
-
-
-def test_an_object_that_is_archived_does_not_keep_others_from_being_read(moto_s3: dict[str, str]) -> None:
-    client(moto_s3).put_object(Bucket=BUCKET, Key="archived.jpg", StorageClass="GLACIER")
-    files, name = split(f"s3://{BUCKET}/archived.jpg")
-    found = sources.read((name, partial(files.read, name)))
-    client(moto_s3).delete_object(Bucket=BUCKET, Key=name)
-    assert found[0] == name and "InvalidObjectState" in str(found[1])
