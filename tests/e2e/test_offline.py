@@ -82,19 +82,26 @@ def test_threads_share_a_model(model: Model) -> None:
         assert list(pool.map(lambda path: told(model, path), paths)) == alone * 3
 
 
-def test_of_the_environment_only_the_limit_that_errors_name_counts(
-    sample_models: Path, monkeypatch: pytest.MonkeyPatch
+def test_of_the_environment_only_the_limits_that_errors_name_count(
+    sample_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LIGHTBOX_MAX_IMAGE_PIXELS", "100")
+    monkeypatch.setenv("LIGHTBOX_MAX_IMAGE_PIXELS", "1000000")
+    monkeypatch.setenv("LIGHTBOX_MAX_BODY_MB", "1")
     monkeypatch.setenv("LIGHTBOX_ENGINE", "none")
     monkeypatch.setenv("LIGHTBOX_OPTIONS", '{"top_k": 1}')
-    small, large = (np.zeros((size, size, 3), np.uint8) for size in (8, 11))
-    answers = list(lightbox.load(sample_models / "digits").predict_many([small, large]))
-    assert len(answers[0]) == 10
-    assert answers[1].code == "too_large" and "LIGHTBOX_MAX_IMAGE_PIXELS" in answers[1].message
-    monkeypatch.setenv("LIGHTBOX_MAX_IMAGE_PIXELS", "many")
-    with pytest.raises(StartError, match="LIGHTBOX_MAX_IMAGE_PIXELS: "):
-        lightbox.load(sample_models / "digits")
+    small, large = (np.zeros((side, side, 3), np.uint8) for side in (1000, 1001))
+    (tmp_path / "long.jpg").write_bytes(bytes((1 << 20) + 1))
+    model = lightbox.load(sample_models / "digits")
+    good, *failed = model.predict_many([small, large, tmp_path / "long.jpg", (tmp_path / "long.jpg").read_bytes()])
+    assert len(good) == 10
+    assert {error.code for error in failed} == {"too_large"}
+    pixels, *lengths = (error.message for error in failed)
+    assert "LIGHTBOX_MAX_IMAGE_PIXELS" in pixels
+    assert lengths == ["the request body is larger than LIGHTBOX_MAX_BODY_MB=1 MiB"] * 2
+    for limit in ("LIGHTBOX_MAX_IMAGE_PIXELS", "LIGHTBOX_MAX_BODY_MB"):
+        with monkeypatch.context() as set_wrongly, pytest.raises(StartError, match=f"{limit}: "):
+            set_wrongly.setenv(limit, "many")
+            lightbox.load(sample_models / "digits")
 
 
 @pytest.mark.parametrize("threads", [0, -1])

@@ -18,7 +18,7 @@ from lightbox.client.senders import Boto3Sender, InvocationsSender, Misconfigure
 from lightbox.core.errors import StartError
 from lightbox.offline.endpoint import Endpoint, EndpointGone
 from lightbox.offline.files import S3_SCHEME, AwsError
-from lightbox.offline.model import load
+from lightbox.offline.model import load, most_bytes
 from lightbox.offline.rows import Answerer
 from lightbox.offline.run import Run
 from lightbox.offline.sources import Source, SourceError
@@ -101,7 +101,7 @@ def command(source: str, to: str, column: str | None, part_rows: int, again: boo
         answerer = make_answerer(stopping, **by)
         with Target(to, answerer, part_rows, again) as target:
             place = source.rstrip("/") if source.startswith(S3_SCHEME) else os.path.realpath(source).rstrip("/")
-            found = Source(source, column, skip=lambda name: target.is_part(f"{place}/{name}"))
+            found = Source(source, column, lambda name: target.is_part(f"{place}/{name}"), most_bytes())
             run = Run(found, target, answerer, stopping)
             with run.stopped_by(signal.SIGINT, signal.SIGTERM):
                 return run.run()

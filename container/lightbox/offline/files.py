@@ -8,19 +8,28 @@ import stat
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 from uuid import uuid4
 
 from typing_extensions import override
 
+from lightbox.core.errors import TooLarge
 from lightbox.machine.cores import available_cores
 
 S3_SCHEME = "s3://"
 READERS = max(8, 4 * available_cores())
 """Threads that read pictures: S3 and network file systems take tens of milliseconds for each."""
+
+MAX_BODY = "LIGHTBOX_MAX_BODY_MB"
+"""The setting that limits a request to an endpoint, and a picture here."""
+
+
+def refuse(most: int) -> NoReturn:
+    """Raise an endpoint's error for a picture of more than ``most`` bytes."""
+    raise TooLarge(f"the request body is larger than {MAX_BODY}={most >> 20} MiB")
 
 
 class Files(ABC):
@@ -38,8 +47,8 @@ class Files(ABC):
         """Return whether there is a file of this name."""
 
     @abstractmethod
-    def read(self, name: str) -> bytes:
-        """Return a file's content."""
+    def read(self, name: str, most: int) -> bytes:
+        """Return a file's content. Raises TooLarge, before reading, for more than ``most`` bytes."""
 
     @abstractmethod
     def open(self, name: str) -> IO[bytes]:
@@ -105,10 +114,13 @@ class Folder(Files):
         return (self.root / name).is_file()
 
     @override
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most: int) -> bytes:
         path = self.root / name
-        if stat.S_ISFIFO(path.stat().st_mode):  # to open one waits for a writer
+        about = path.stat()
+        if stat.S_ISFIFO(about.st_mode):  # to open one waits for a writer
             raise OSError(errno.EINVAL, "expected a file, got a pipe")
+        if about.st_size > most:
+            refuse(most)
         return path.read_bytes()
 
     @override
@@ -182,9 +194,13 @@ class S3(Files):
         return True
 
     @override
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most: int) -> bytes:
         with self._failing(name, _OF_ONE_OBJECT):
-            return bytes(self._client.get_object(**self._of(name))["Body"].read())
+            found = self._client.get_object(**self._of(name))
+            with closing(found["Body"]) as body:
+                if found["ContentLength"] > most:
+                    refuse(most)
+                return bytes(body.read())
 
     @override
     def open(self, name: str) -> IO[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import tempfile
 import threading
@@ -40,6 +41,7 @@ from lightbox.model.options import load_options
 from lightbox.model.plan import ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.model_server import configuration, flags
 from lightbox.offline.engine import EngineTransport
+from lightbox.offline.files import MAX_BODY, Folder, refuse
 from lightbox.offline.rows import in_order, unwrapped
 from lightbox.processes.commands import engine_cache
 from lightbox.processes.models_on_disk import code_dirs, found_models, shared_code_dirs, unpacked
@@ -53,8 +55,8 @@ from lightbox.user_code.registry import UserCode
 
 Picture: TypeAlias = "bytes | str | PathLike[str] | Image.Image | npt.NDArray[np.uint8]"
 """The bytes of a file, its path, an image of Pillow, or pixels: uint8 [height, width, 3] in RGB or [height, width]."""
-MAX_PIXELS = "LIGHTBOX_MAX_IMAGE_PIXELS"
-"""The one setting of the environment that counts."""
+LIMITS = ("LIGHTBOX_MAX_IMAGE_PIXELS", MAX_BODY)
+"""The settings of the environment that count: errors name them."""
 IMAGE, JSON = "application/x-image", "application/json"
 
 
@@ -69,7 +71,7 @@ def load(path: str | PathLike[str], *, threads: int | None = None, **options: An
     if threads is not None and threads < 1:
         raise StartError(f"threads: expected at least 1, got {threads}")
     environ = {"LIGHTBOX_MODEL_DIR": str(Path(path).absolute()), "LIGHTBOX_ENGINE": AUTO}
-    environ[MAX_PIXELS] = variable(MAX_PIXELS)  # which errors name
+    environ |= {name: variable(name) for name in LIMITS}
     if options:
         environ["LIGHTBOX_OPTIONS"] = json.dumps(options)
     with ExitStack() as folders:
@@ -123,6 +125,11 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | 
     return Model(planned, version, engine, opened.runner, user_code, settings, threads)
 
 
+def most_bytes() -> int:
+    """Return the most bytes of a picture, which are those of a request to an endpoint. Raises StartError."""
+    return load_settings({MAX_BODY: variable(MAX_BODY)}).max_body_mb << 20
+
+
 class Model:
     """A loaded model. Any number of threads may use it at the same time.
 
@@ -145,6 +152,7 @@ class Model:
         self._transport = EngineTransport(self.name, {version: runner})
         self._threads = threads or available_cores()
         self._running, self._counting = 0, threading.Lock()
+        self._most = settings.max_body_mb << 20
         self._pipeline = Pipeline(
             PlannedModels(ServingPlan(models={self.name: planned}, default_model=self.name, model_servers=())),
             {self._transport.name: self._transport},
@@ -215,7 +223,7 @@ class Model:
             self._running += by
 
     def _content(self, image: Picture) -> Body:
-        return Body(self._pipeline.codecs, _file(image), IMAGE, JSON)
+        return Body(self._pipeline.codecs, _file(image, self._most), IMAGE, JSON)
 
 
 class _NoServer:
@@ -225,12 +233,12 @@ class _NoServer:
         raise HandlerFailed("context.channel: no model server runs where a model is loaded into a process")
 
 
-def _file(image: Picture) -> bytes:
-    """Return the bytes of a picture's file: pixels as a PNG, which keeps them."""
+def _file(image: Picture, most: int) -> bytes:
+    """Return the bytes of a picture's file, at most ``most``: pixels as a PNG, which keeps them."""
     if isinstance(image, bytes | bytearray | memoryview):
-        return bytes(image)
+        return bytes(image) if len(image) <= most else refuse(most)
     if isinstance(image, str | PathLike):
-        return Path(image).read_bytes()
+        return Folder(Path()).read(os.fspath(image), most)
     pixels = image if isinstance(image, Image.Image) else Image.fromarray(image)
     written = BytesIO()
     pixels.save(written, "PNG", compress_level=0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tarfile
 import threading
 import zlib
@@ -21,7 +22,8 @@ import orjson
 from typing_extensions import override
 
 from lightbox.client.pictures import IMAGE_ENDINGS, counted
-from lightbox.offline.files import S3_SCHEME, AwsError, Files, at, split
+from lightbox.core.errors import LightboxError
+from lightbox.offline.files import S3_SCHEME, AwsError, Files, at, refuse, split
 from lightbox.offline.rows import reason
 
 SHARD, TABLE, LISTS = ".tar", ".parquet", (".jsonl", ".manifest")
@@ -40,15 +42,22 @@ class Source:
 
     ``problems`` describes files that cannot be read completely; ``others`` counts files of other kinds. Both are
     complete after ``items``. ``total`` is the number of pictures, once the listing has ended; it stays None with shards
-    and tables in S3, which would have to be downloaded. ``column`` names a table's column of pictures.
+    and tables in S3, which would have to be downloaded. ``column`` names a table's column of pictures; a picture of
+    more than ``most`` bytes is an error.
     """
 
-    def __init__(self, place: str, column: str | None = None, skip: Callable[[str], bool] = lambda name: False) -> None:
+    def __init__(
+        self,
+        place: str,
+        column: str | None = None,
+        skip: Callable[[str], bool] = lambda name: False,
+        most: int = sys.maxsize,
+    ) -> None:
         self.place = place
         self.problems: list[str] = []
         self.found, self.others = 0, 0
         self.total: int | None = None
-        self._column, self._skip = column, skip
+        self._column, self._skip, self._most = column, skip, most
         self._files: Files
         if _ending(place) in (SHARD, TABLE, *LISTS):
             self._files, name = split(place)
@@ -123,7 +132,7 @@ class Source:
                 yield from self._inside(name, kind)
             else:
                 self.found += 1
-                yield as_text(name), partial(self._files.read, name)
+                yield as_text(name), partial(self._files.read, name, self._most)
         if not self.found and not self.problems:
             raise SourceError(f"{self.place}: holds no pictures; {counted(self.others)}")
 
@@ -161,7 +170,7 @@ class Source:
                     continue
                 members.add(path)
                 content = shard.extractfile(member) if member.isfile() else None
-                yield path, partial(_same, content.read()) if content else _link
+                yield path, self._held(content.read, member.size) if content else _link
 
     def _in_table(self, name: str) -> Iterator[Item]:
         with self._files.open(name) as file:
@@ -170,8 +179,12 @@ class Source:
             number = 0
             for batch in table.iter_batches(ROWS, columns=[column]):
                 for content in _first_column(batch):
-                    yield as_text(f"{name}/{number}"), partial(_same, content or b"")
+                    yield as_text(f"{name}/{number}"), self._held(partial(_same, content), len(content))
                     number += 1
+
+    def _held(self, content: Callable[[], bytes], size: int) -> Callable[[], bytes]:
+        """Return what reads a picture inside a file. It is read here, unless it is too large."""
+        return partial(refuse, self._most) if size > self._most else partial(_same, content())
 
     def _in_list(self, name: str) -> Iterator[Item]:
         listed = set[str]()
@@ -196,7 +209,7 @@ class Source:
                         if not inside:
                             self.problems.append(f"{as_text(name)}: line {number}: {place} names no object")
                             continue
-                    yield place, partial(files.read, inside)
+                    yield place, partial(files.read, inside, self._most)
 
 
 class _Whole(tarfile.TarInfo):
@@ -225,7 +238,7 @@ def read(item: Item) -> tuple[str, bytes | Exception]:
     try:
         with _as_source_errors():
             return path, content()
-    except (OSError, ValueError, MemoryError) as error:  # an impossible name, and a file that is too large
+    except (LightboxError, OSError, ValueError, MemoryError) as error:  # ValueError: an impossible name
         return path, error
 
 
@@ -295,12 +308,11 @@ def _column(schema: Any, wanted: str | None) -> str:
     raise SourceError(f"expected {expected}; the table has {had}")
 
 
-def _first_column(batch: Any) -> list[bytes | None]:
-    """Return the values of a batch's one column, or of its one column's one part."""
+def _first_column(batch: Any) -> list[bytes]:
+    """Return the values of a batch's one column, or of its one column's one part, with null as no bytes."""
     import pyarrow
 
-    values: list[bytes | None] = pyarrow.Table.from_batches([batch]).flatten().column(0).to_pylist()
-    return values
+    return [value or b"" for value in pyarrow.Table.from_batches([batch]).flatten().column(0).to_pylist()]
 
 
 def _damages() -> tuple[type[Exception], ...]:

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import tarfile
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,28 @@ def test_one_picture_that_cannot_be_read_does_not_end_a_run(tmp_path: Path) -> N
     malformed, nameless = source.problems
     assert malformed.startswith("l.jsonl: line 2: s3://my bucket/: Parameter validation failed: Invalid bucket name")
     assert nameless == "l.jsonl: line 3: s3://bucket names no object"
+
+
+def test_a_picture_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    most, size = bytes(1 << 20), 64 << 20
+    refused = "the request body is larger than LIGHTBOX_MAX_BODY_MB=1 MiB"
+    write_folder(tmp_path / "in", {"most.jpg": most, "large.jpg": b""})
+    os.truncate(tmp_path / "in" / "large.jpg", size)
+    write_shard(tmp_path / "in" / "s.tar", {"most.jpg": most, "large.jpg": bytes(size), "next.jpg": b"x"})
+    write_list(tmp_path / "l.jsonl", ["in/large.jpg"])
+    write_table(tmp_path / "t.parquet", {"most": most, "large": most + b"x"})
+    tracemalloc.start()
+    assert read(Source(f"{tmp_path}/in", most=len(most))) == {
+        "large.jpg": refused,
+        "most.jpg": most,
+        "s.tar/most.jpg": most,
+        "s.tar/large.jpg": refused,
+        "s.tar/next.jpg": b"x",
+    }
+    assert read(Source(f"{tmp_path}/l.jsonl", most=len(most))) == {"in/large.jpg": refused}
+    assert tracemalloc.get_traced_memory()[1] < size // 2
+    tracemalloc.stop()
+    assert read(Source(f"{tmp_path}/t.parquet", most=len(most))) == {"t.parquet/0": most, "t.parquet/1": refused}
 
 
 def test_a_bucket_of_a_list_has_one_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

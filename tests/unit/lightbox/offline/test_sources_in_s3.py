@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.stub import Stubber
 
+from lightbox.core.errors import TooLarge
 from lightbox.offline import sources
 from lightbox.offline.files import S3, split
 from lightbox.offline.rows import in_order
@@ -40,6 +41,14 @@ def test_an_object_that_is_gone_or_archived_is_an_error_of_its_own(bucket: Any) 
     assert str(found["c.jpg"]) == f"{PLACE}/c.jpg: there is no such object"
 
 
+def test_an_object_that_is_too_large_is_not_read(bucket: Any) -> None:
+    for name, size in (("large", 10), ("most", 9)):
+        bucket.put_object(Bucket=BUCKET, Key=f"in/{name}.jpg", Body=bytes(size))
+    found = dict(map(sources.read, Source(PLACE, most=9).items()))
+    assert isinstance(found["large.jpg"], TooLarge)
+    assert found["most.jpg"] == bytes(9)
+
+
 @pytest.mark.parametrize(
     ("code", "is_of_one"), [("AccessDenied", True), ("InvalidRequest", True), ("ExpiredToken", False)]
 )
@@ -49,7 +58,7 @@ def test_a_refusal_is_of_one_object_or_of_all(moto_s3: dict[str, str], code: str
     with Stubber(files._client) as stubbed:
         stubbed.add_client_error("get_object", code, "Why")
         said = f"{PLACE}/a.jpg: {code}: Why"
-        item = (name, lambda: files.read(name))
+        item = (name, lambda: files.read(name, 100))
         if is_of_one:
             assert str(sources.read(item)[1]) == said
         else:
@@ -82,5 +91,5 @@ def test_an_object_whose_connection_closes_early_is_an_error_of_its_own(
     with serving(CutOff) as url:
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
         files, name = split(f"{PLACE}/a.jpg")
-        path, error = sources.read((name, lambda: files.read(name)))
+        path, error = sources.read((name, lambda: files.read(name, 100)))
     assert path == "a.jpg" and str(error).startswith(f"{PLACE}/a.jpg: the connection closed before the end: ")

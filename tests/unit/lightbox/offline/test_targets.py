@@ -268,4 +268,4 @@ def test_a_bucket_that_is_not_there_is_a_sentence(moto_s3: dict[str, str]) -> No
         pass
     files, _ = split("s3://nobodys-bucket/a/b.jpg")
     with pytest.raises(AwsError, match=r"NoSuchBucket"):
-        files.read("b.jpg")
+        files.read("b.jpg", 100)
