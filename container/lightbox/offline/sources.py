@@ -124,15 +124,20 @@ class Source:
         return ending if ending in (*IMAGE_ENDINGS, SHARD, TABLE) or (self._only and ending in LISTS) else None
 
     def _items(self) -> Iterator[Item]:
+        escaped = set[str]()
         for name in self._readable_names():
-            kind = self._kind(name)
+            kind, path = self._kind(name), as_text(name)
             if kind is None:
                 self.others += 1
+            elif path in escaped:
+                self.problems.append(f"{path}: is there again; the first has a row")
             elif kind not in IMAGE_ENDINGS:
                 yield from self._inside(name, kind)
             else:
                 self.found += 1
-                yield as_text(name), partial(self._files.read, name, self._most)
+                yield path, partial(self._files.read, name, self._most)
+            if "\\" in path:
+                escaped.add(path)
         if not self.found and not self.problems:
             raise SourceError(f"{self.place}: holds no pictures; {counted(self.others)}")
 

@@ -263,6 +263,15 @@ def test_a_name_that_is_no_text_has_one_that_is(tmp_path: Path) -> None:
     assert read(Source(str(tmp_path))) == {"\\xff.jpg": b"x"}
 
 
+@pytest.mark.parametrize("ending", [".jpg", ".tar"])
+def test_two_names_that_are_one_as_text_have_one_row(tmp_path: Path, ending: str) -> None:
+    for name in (os.fsdecode(b"\xff"), "\\xff", "\\xfe"):
+        write_shard(tmp_path / f"{name}{ending}", {"a.jpg": name.encode("utf-8", "surrogateescape")})
+    source = Source(str(tmp_path))
+    assert [path[:4] for path in read(source)] == ["\\xfe", "\\xff"]
+    assert source.problems == [f"\\xff{ending}: is there again; the first has a row"]
+
+
 def test_what_is_no_source_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(b"")
     (tmp_path / "empty").mkdir()
