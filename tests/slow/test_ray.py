@@ -133,7 +133,8 @@ def nodes(environ: dict[str, str]) -> Iterator[list[Node]]:
     # The folder holds unix sockets with long names.
     with tempfile.TemporaryDirectory() as path, ExitStack() as stack:
         address = f"127.0.0.1:{free_port()}"
-        head = ["--head", f"--port={address.partition(':')[2]}", "--include-dashboard=false", f"--temp-dir={path}/ray"]
+        head = ["--head", f"--port={address.partition(':')[2]}", f"--ray-client-server-port={free_port()}"]
+        head += ["--include-dashboard=false", f"--temp-dir={path}/ray"]
         found: list[Node] = []
         for number in range(3):
             where = [f"--address={address}"] if found else head
