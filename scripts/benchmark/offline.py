@@ -2,11 +2,13 @@
 
 EfficientNet-Lite0 (`make models`) classifies copies of a 1024x768 JPEG by each method in turn, in rounds. The CPU time
 is of the whole machine, which must be idle. A run with a fifth of the pictures gives the startup time to subtract.
+The variable TORCH_PYTHON names the Python of an environment with torch, onnxruntime and Pillow, which take 6 GB.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import statistics
 import subprocess
 import sys
@@ -16,51 +18,68 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from benchmark import photos
-from benchmark.servers import Stack
+from benchmark import networks, photos
+from benchmark.servers import REPOSITORY, Stack
+from lightbox.harness.ports import free_ports
+from lightbox.harness.server import ServerProcess
 from lightbox.telemetry import say
 
 ROUNDS = 3
-MODEL = Path("models/efficientnet_lite0").absolute()
+MODEL = REPOSITORY / "models" / "efficientnet_lite0"
+RAY, SECRET = REPOSITORY / ".venv-ray" / "bin", secrets.token_hex(32)
 FILES = "from pathlib import Path; import sys; files = sorted(Path(sys.argv[1]).iterdir());"
 BOUND = f"""{FILES} from benchmark import bound; from lightbox.images.preparation import Scaling
-answer = bound.classifier(Path({str(MODEL)!r}), Scaling.NONE)
+answer = bound.classifier(Path(sys.argv[2]), Scaling.NONE)
 for file in files: answer(file.read_bytes())"""
-LOAD = f"{FILES} import lightbox; print(len(list(lightbox.load({str(MODEL)!r}).predict_many(files))))"
+LOAD = f"{FILES} import lightbox; print(len(list(lightbox.load(sys.argv[2]).predict_many(files))))"
 KERAS = f"""{FILES} import numpy, tensorflow as tf
-answer = tf.saved_model.load({str(MODEL / "1")!r}).signatures["serving_default"]
+answer = tf.saved_model.load(sys.argv[2] + "/1").signatures["serving_default"]
 for file in files:
     image = tf.keras.utils.load_img(file, target_size=(224, 224), interpolation="bicubic")
     answer(tf.constant(numpy.asarray(image)[None]))"""
 PREDICT = ["-m", "lightbox", "predict", "FOLDER", "--to", "FOLDER.parquet"]
-WAYS = {
-    "the bound": [sys.executable, "-c", BOUND, "FOLDER"],
-    "lightbox.load, predict_many": [sys.executable, "-c", LOAD, "FOLDER"],
-    "lightbox predict --model": [sys.executable, *PREDICT, "--model", str(MODEL)],
-    "lightbox predict --ray": [".venv-ray/bin/python", *PREDICT, "--model", str(MODEL), "--ray", "auto"],
-    "lightbox predict --url, 8 at a time": [
-        sys.executable, *PREDICT, "--url", "URL", "--concurrency", "8",
-    ],
-    "Keras's load_img and a SavedModel, a loop": [sys.executable, "-c", KERAS, "FOLDER"],
-}  # fmt: skip
+DATALOADER = "PyTorch's DataLoader with ONNX Runtime"
+
+
+def ways(model: Path, cluster: str, url: str, torch: str | None) -> dict[str, list[str]]:
+    """Return the command of each method; FOLDER stands for the pictures."""
+    here, by_model = sys.executable, ["--model", str(model)]
+    found = {
+        "the bound": [here, "-c", BOUND, "FOLDER", str(model)],
+        "lightbox.load, predict_many": [here, "-c", LOAD, "FOLDER", str(model)],
+        "lightbox predict --model": [here, *PREDICT, *by_model],
+        "lightbox predict --ray": [str(RAY / "python"), *PREDICT, *by_model, "--ray", cluster],
+        "lightbox predict --url, 8 at a time": [here, *PREDICT, "--url", url, "--concurrency", "8"],
+        "Keras's load_img and a SavedModel, a loop": [here, "-c", KERAS, "FOLDER", str(model)],
+    }
+    if torch:
+        network = str(networks.convert(MODEL.name))
+        found[DATALOADER] = [torch, "-m", "benchmark.rivals.dataloader_onnx", "FOLDER", network]
+    else:
+        say.progress(f"TORCH_PYTHON names no Python with torch; not measured: {DATALOADER}")
+    return found
 
 
 @contextmanager
-def around(folder: Path) -> Iterator[str]:
-    """Run a Ray cluster of one node and an endpoint of the model; yield the endpoint's URL."""
-    ray, cores = ".venv-ray/bin/ray", f"--num-cpus={os.cpu_count()}"
-    run([ray, "start", "--head", cores, "--disable-usage-stats"])
-    try:
-        with closing(Stack("offline", MODEL, (("LIGHTBOX_ENGINE", "auto"),)).start(folder / "stack")) as endpoint:
-            yield endpoint.address.url
-    finally:
-        run([ray, "stop"])
+def around(folder: Path, model: Path) -> Iterator[tuple[str, str]]:
+    """Run a Ray cluster of one node and an endpoint of the model; yield their addresses."""
+    port = free_ports(2)
+    start = [f"{RAY}/ray", "start", "--head", "--block", f"--num-cpus={os.cpu_count()}", "--disable-usage-stats"]
+    start += ["--node-ip-address=127.0.0.1", f"--port={port}", f"--ray-client-server-port={port + 1}"]
+    start += ["--include-dashboard=false", f"--temp-dir={folder}/ray"]
+    stack = Stack("offline", model, (("LIGHTBOX_ENGINE", "auto"),))
+    with (
+        ServerProcess(start, environ(), folder / "cluster") as cluster,
+        closing(stack.start(folder / "stack")) as endpoint,
+    ):
+        cluster.wait_until(lambda: "Ray runtime started" in cluster.log)
+        yield f"127.0.0.1:{port}", endpoint.address.url
 
 
-def run(words: list[str]) -> None:
-    """Run a command with Lightbox on PYTHONPATH; raise CalledProcessError if it fails."""
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(name).absolute()) for name in ("container", "scripts"))}
-    subprocess.run(words, env=env, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - a program named above
+def environ() -> dict[str, str]:
+    """Return the environment with Lightbox on PYTHONPATH, and a cluster's secret."""
+    paths = os.pathsep.join(str(REPOSITORY / name) for name in ("container", "scripts"))
+    return os.environ | {"PYTHONPATH": paths, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": SECRET}
 
 
 def busy() -> float:
@@ -70,26 +89,27 @@ def busy() -> float:
 
 
 def measured(way: list[str], folder: Path) -> tuple[float, float]:
-    """Return the wall and CPU seconds of one method for the pictures of a folder."""
+    """Return the wall and CPU seconds of one method for a folder; raise CalledProcessError if it fails."""
     folder.with_suffix(".parquet").unlink(missing_ok=True)
     began, cpu = time.perf_counter(), busy()
-    run([word.replace("FOLDER", str(folder)) for word in way])
+    words = [word.replace("FOLDER", str(folder)) for word in way]
+    subprocess.run(words, env=environ(), check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - a program named above
     return time.perf_counter() - began, busy() - cpu
 
 
-def main(pictures: int) -> None:
+def main(pictures: int, torch: str | None, model: Path) -> None:
     """Print the table."""
-    with tempfile.TemporaryDirectory() as name, around(Path(name)) as url:
+    with tempfile.TemporaryDirectory() as name, around(Path(name), model) as addresses:
         folders = {count: Path(name, str(count)) for count in (pictures // 5, pictures)}
         for count, folder in folders.items():
             folder.mkdir()
             for number in range(count):
                 (folder / f"{number:06}.jpg").write_bytes(photos.photo())
-        rows: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
+        commands = ways(model, *addresses, torch)
+        rows: dict[str, list[tuple[float, float]]] = {way: [] for way in commands}
         for number in range(ROUNDS):
-            for way, command in WAYS.items():
-                words = [word.replace("URL", url) for word in command]
-                (less, less_cpu), (more, cpu) = (measured(words, folder) for folder in folders.values())
+            for way, command in commands.items():
+                (less, less_cpu), (more, cpu) = (measured(command, folder) for folder in folders.values())
                 rows[way].append((more - less, cpu - less_cpu))
                 say.progress(f"round {number + 1} of {ROUNDS}: {way}")
     each = pictures - pictures // 5
@@ -101,4 +121,4 @@ def main(pictures: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000, os.environ.get("TORCH_PYTHON"), MODEL)

@@ -7,15 +7,16 @@ import re
 import subprocess
 import sys
 from contextlib import closing
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import requests
 
-from benchmark import bound, photos, resources, results
+from benchmark import bound, offline, photos, resources, results
 from benchmark.servers import LeastStack
-from support.stack import REPOSITORY
+from support.stack import REPOSITORY, clean_environ
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -51,3 +52,16 @@ def test_the_least_stack_answers_as_the_bound(tmp_path: Path) -> None:
         assert {"nginx", "gunicorn", "model server"} <= resources.cpu_seconds(stack.pid).keys()
     for answer in answers:
         np.testing.assert_allclose(answer.json()["predictions"], bound.mobilenet_v2()(photos.photo()), rtol=1e-5)
+
+
+def test_each_offline_method_has_a_row(
+    sample_models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subprocess.run(["make", "--silent", ".venv-ray/.ready"], cwd=REPOSITORY, env=clean_environ(), check=True)
+    monkeypatch.setattr(offline, "ROUNDS", 1)
+    monkeypatch.setattr(offline, "busy", time.perf_counter)  # a few pictures may take no tick of the machine's
+    offline.main(5, None, sample_models / "efficientnet_lite0")
+    shown = capsys.readouterr().out
+    assert f"not measured: {offline.DATALOADER}\n" in shown
+    rows = re.findall(r"^\| (.+?) \| +-?\d+ \| -?[\d.]+ \| -?[\d.]+ \|$", shown, re.MULTILINE)
+    assert rows == list(offline.ways(sample_models, "", "", None))

@@ -1,1 +1,1 @@
-"""The servers compared with Lightbox. They run in .venv-bench, without TensorFlow and Lightbox."""
+"""The servers and programs compared with Lightbox. They run without it: the servers in .venv-bench."""
