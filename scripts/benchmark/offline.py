@@ -27,26 +27,34 @@ from lightbox.telemetry import say
 ROUNDS = 3
 MODEL = REPOSITORY / "models" / "efficientnet_lite0"
 RAY, SECRET = REPOSITORY / ".venv-ray" / "bin", secrets.token_hex(32)
-FILES = "from pathlib import Path; import sys; files = sorted(Path(sys.argv[1]).iterdir());"
+FILES = "from pathlib import Path; import os, sys; files = sorted(Path(sys.argv[1]).iterdir());"
 BOUND = f"""{FILES} from benchmark import bound; from lightbox.images.preparation import Scaling
+last, number, child = int(sys.argv[3]) - 1, 0, 0
+while number < last and not (child := os.fork()): number += 1
 answer = bound.classifier(Path(sys.argv[2]), Scaling.NONE)
-for file in files: answer(file.read_bytes())"""
-LOAD = f"{FILES} import lightbox; print(len(list(lightbox.load(sys.argv[2]).predict_many(files))))"
+for file in files[number :: last + 1]: answer(file.read_bytes())
+if child: sys.exit(os.waitpid(child, 0)[1])"""
+LOAD = f"""{FILES} import lightbox
+model = lightbox.load(sys.argv[2], threads=int(sys.argv[3]))
+print(len(list(model.predict_many(files))))"""
 KERAS = f"""{FILES} import numpy, tensorflow as tf
 answer = tf.saved_model.load(sys.argv[2] + "/1").signatures["serving_default"]
 for file in files:
     image = tf.keras.utils.load_img(file, target_size=(224, 224), interpolation="bicubic")
     answer(tf.constant(numpy.asarray(image)[None]))"""
 PREDICT = ["-m", "lightbox", "predict", "FOLDER", "--to", "FOLDER.parquet"]
+ONE_CORE, ALL_CORES = "the bound, one core", "the bound, all cores"
 DATALOADER = "PyTorch's DataLoader with ONNX Runtime"
 
 
 def ways(model: Path, cluster: str, url: str, torch: str | None) -> dict[str, list[str]]:
     """Return the command of each method; FOLDER stands for the pictures."""
-    here, by_model = sys.executable, ["--model", str(model)]
+    here, by_model, cores = sys.executable, ["--model", str(model)], str(os.cpu_count())
     found = {
-        "the bound": [here, "-c", BOUND, "FOLDER", str(model)],
-        "lightbox.load, predict_many": [here, "-c", LOAD, "FOLDER", str(model)],
+        ONE_CORE: [here, "-c", BOUND, "FOLDER", str(model), "1"],
+        ALL_CORES: [here, "-c", BOUND, "FOLDER", str(model), cores],
+        "lightbox.load, predict_many, one thread": [here, "-c", LOAD, "FOLDER", str(model), "1"],
+        "lightbox.load, predict_many": [here, "-c", LOAD, "FOLDER", str(model), cores],
         "lightbox predict --model": [here, *PREDICT, *by_model],
         "lightbox predict --ray": [str(RAY / "python"), *PREDICT, *by_model, "--ray", cluster],
         "lightbox predict --url, 8 at a time": [here, *PREDICT, "--url", url, "--concurrency", "8"],
@@ -113,11 +121,12 @@ def main(pictures: int, torch: str | None, model: Path) -> None:
                 rows[way].append((more - less, cpu - less_cpu))
                 say.progress(f"round {number + 1} of {ROUNDS}: {way}")
     each = pictures - pictures // 5
-    bound = statistics.median(cpu for _, cpu in rows["the bound"])
-    print("| way | images/s | CPU ms | CPU ÷ bound |\n|---|---:|---:|---:|")
-    for way, found in rows.items():
-        wall, cpu = (statistics.median(figures) for figures in zip(*found, strict=True))
-        print(f"| {way} | {each / wall:.0f} | {cpu / each * 1000:.2f} | {cpu / bound:.2f} |")
+    medians = {way: [statistics.median(figures) for figures in zip(*found, strict=True)] for way, found in rows.items()}
+    heads = ("way", "images/s", "CPU ms", "÷ bound, one core", "÷ bound, all cores")
+    print(f"| {' | '.join(heads)} |\n|---|---:|---:|---:|---:|")
+    for way, (wall, cpu) in medians.items():
+        ratios = [f"{cpu / medians[bound][1]:.2f}" for bound in (ONE_CORE, ALL_CORES)]
+        print(f"| {way} | {each / wall:.0f} | {cpu / each * 1000:.2f} | {' | '.join(ratios)} |")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import closing
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -63,5 +63,5 @@ def test_each_offline_method_has_a_row(
     offline.main(5, None, sample_models / "efficientnet_lite0")
     shown = capsys.readouterr().out
     assert f"not measured: {offline.DATALOADER}\n" in shown
-    rows = re.findall(r"^\| (.+?) \| +-?\d+ \| -?[\d.]+ \| -?[\d.]+ \|$", shown, re.MULTILINE)
+    rows = re.findall(r"^\| (.+?) \| +-?\d+ \| -?[\d.]+ \| -?[\d.]+ \| -?[\d.]+ \|$", shown, re.MULTILINE)
     assert rows == list(offline.ways(sample_models, "", "", None))
