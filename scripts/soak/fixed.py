@@ -66,8 +66,8 @@ def _clients(server: Running, ledger: Ledger) -> list[Actor]:
 class InSession(Caller):
     """Opens a session, sends an image, sends requests about it, closes the session, and starts again.
 
-    Sessions survive killed workers: every request is answered. An interrupted request is sent again, except for
-    requests that leave the session in an unknown state: then the client starts another session.
+    Sessions survive killed workers: every request is answered. After an interrupted request the session goes on, unless
+    its state is unknown: then the client starts another one.
     """
 
     def acts(self) -> Iterator[None]:
@@ -86,7 +86,7 @@ class InSession(Caller):
                     outcome, closed = self.send(self._request("closed", session, asks="CLOSE"))
                     is_open = outcome.fate is Fate.ANSWERED and not closed
                 else:
-                    self.send_twice(self._request("asked", session, check=digit.check))
+                    self.send(self._request("asked", session, check=digit.check))
 
     def _request(
         self, name: str, session: str, body: bytes = b"", asks: str = "", check: Check = nothing_wrong

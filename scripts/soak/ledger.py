@@ -66,12 +66,6 @@ class Ledger:
             self.counts["requests"] += 1
             self.counts["left by their own client"] += 1
 
-    def again(self, right: bool) -> None:
-        """Record the outcome of an unanswered request, sent again over a new connection."""
-        with self._lock:
-            self.counts["sent again"] += 1
-            self.counts["answered then"] += right
-
     def failing_since(self, moment: float) -> tuple[float, int]:
         """Return the start of the last failed request after ``moment``, and the number of good answers since."""
         with self._lock:

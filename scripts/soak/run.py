@@ -21,7 +21,7 @@ from benchmark.resources import Sizes, noting_memory
 from benchmark.servers import Running, Stack
 from lightbox.harness.tables import padded_table
 from lightbox.telemetry import say
-from soak.client import Client, Fate, Outcome, Request
+from soak.client import Client, Outcome, Request
 from soak.killer import BACK_SECONDS, Killer
 from soak.ledger import Kill, Ledger
 from soak.stack import lasting
@@ -43,8 +43,6 @@ COUNTS = (
     "503",
     "504",
     "cut by nginx's death",
-    "sent again",
-    "answered then",
     "lost",
 )
 """What the ledger counts, as the report has it; docs/reliability.md says what each is."""
@@ -67,11 +65,6 @@ class Actor(ABC):
         outcome = self.client.send(request)
         return outcome, self.ledger.note(outcome)
 
-    def send_twice(self, request: Request) -> None:
-        """Send a request, and again if there is no response."""
-        if self.send(request)[0].fate is not Fate.ANSWERED:
-            self.ledger.again(self.send(request)[1])
-
 
 class Caller(Actor):
     """Sends one request after another, drawn at random from ``known``."""
@@ -83,7 +76,7 @@ class Caller(Actor):
     def acts(self) -> Iterator[None]:
         """Draw and send, repeatedly."""
         while True:
-            self.send_twice(self.random.choice(self._known))
+            self.send(self.random.choice(self._known))
             yield
 
 
