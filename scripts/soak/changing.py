@@ -12,128 +12,93 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 
-from benchmark.servers import Running, Stack
-from soak.client import Client, Fate, Outcome, Request, nothing_wrong
+from benchmark.servers import Stack
+from soak.client import Fate, Outcome, Request, nothing_wrong
 from soak.good import ATTRIBUTES
 from soak.killer import IN_A_LOAD
-from soak.ledger import Ledger
-from soak.run import LEAST, Actor, Caller, Traffic
+from soak.run import LEAST, Act, Caller, Traffic, any_of
 from soak.stack import ARCHIVE, FOLDER, KINDS, TORN, VERSIONS, Settings
 
 OWNERS = 3
 _USES = 6
 """Most invocations between a load and an unload."""
 _ROWS, _SUM = b"1,2,3,4\n", [10.0]
+Prepare = Callable[[Path, str], Request]
+"""Makes the files of a new name in the folder of models, and returns the request that loads it."""
 
 
 def changing_models(models: Path, model_server: Settings) -> Traffic:
     """Return the traffic in multi-model mode to a folder of models."""
     stack = Stack("changing models", models, (("SAGEMAKER_MULTI_MODEL", "true"), *model_server))
     kinds = [kind for kind in KINDS if kind not in ("gRPC front", "stream worker")] + [IN_A_LOAD] * 3
-    return Traffic(stack, kinds, partial(_clients, models), LEAST)
-
-
-def _clients(root: Path, server: Running, ledger: Ledger) -> list[Actor]:
-    port, numbers = server.address.port, count()
     # Its variables are incomplete: the load must fail with the name of the file.
     torn = replace(_load(TORN, TORN), name="torn model", expected=(400,), check=_names_the_file)
-    return [
-        *(Owner(port, ledger, next(numbers), root) for _ in range(OWNERS)),
-        *(Visitor(port, ledger, next(numbers), root / target) for target in (ARCHIVE, FOLDER)),
-        Remover(port, ledger, next(numbers), root),
-        Caller([torn], Client(port, keep=True), ledger),
+    acts: list[Act] = [
+        *[partial(own, models, lambda models, name: _load(name, FOLDER))] * OWNERS,
+        *(partial(own, models, partial(_first_use, target)) for target in (ARCHIVE, FOLDER)),
+        partial(own, models, _load_copy, removes=True),
+        partial(any_of, [torn]),
     ]
+    return Traffic(stack, kinds, lambda server: acts, LEAST)
 
 
-class Owner(Actor):
-    """Loads, uses and unloads a model under its own name; ``models`` is the folder or file of models."""
+def own(models: Path, prepare: Prepare, caller: Caller, removes: bool = False) -> Iterator[None]:
+    """Load, use and unload a model, repeatedly; use a new name after an unknown result.
 
-    def __init__(self, port: int, ledger: Ledger, number: int, models: Path) -> None:
-        super().__init__(Client(port, keep=number % 2 == 0), ledger, number)
-        self._models = models
-        self._name = self._folder = ""
-        self._names = (f"own-{number}-{times}" for times in count())
-
-    def acts(self) -> Iterator[None]:
-        """Load, use, unload and check the removal, repeatedly; use a new name after an unknown result."""
-        is_gone: bool | None = None
-        while True:
-            if is_gone is None:
-                self._name, is_gone = next(self._names), True
-                self._begin()
-            if is_gone and self.random.random() < 0.3:
-                self.send(self._invocation(404))
+    With ``removes`` the client removes the model's folder before it unloads the model. In between the model answers, or
+    is already unloaded: the next load of any model unloads it.
+    """
+    for times in count():
+        name = f"own-{caller.number}-{times}"
+        load = prepare(models, name)
+        unload = Request("unload", f"/models/{name}", method="DELETE")
+        is_gone: bool | None = True
+        while is_gone is not None:
+            if is_gone and caller.random.random() < 0.3:
+                caller.send(_invocation(caller, name, 404))
                 yield
-            is_loaded = self._load(is_gone)
+            is_loaded = _settled(*caller.send(load if is_gone else replace(load, expected=(200, 409))))
             yield
             if not is_loaded:
                 is_gone = is_loaded
                 continue
-            for _ in range(self.random.randrange(_USES)):
-                self.send(self._invocation())
+            for _ in range(caller.random.randrange(_USES)):
+                caller.send(_invocation(caller, name))
                 yield
-            is_gone = self._unload()
+            if removes:
+                shutil.rmtree(models / name)
+                caller.send(_invocation(caller, name, 200, 404))
+                caller.send(replace(unload, expected=(200, 404)))
+                break
+            is_gone = _settled(*caller.send(unload))
             yield
 
-    def _begin(self) -> None:
-        """Prepare the files of a new name."""
-        self._folder = FOLDER
 
-    def _load(self, is_gone: bool) -> bool | None:
-        """Load the model; ``is_gone`` is its state before. Return whether it is loaded, None if unknown."""
-        request = _load(self._name, self._folder)
-        return _settled(*self.send(request if is_gone else replace(request, expected=(200, 409))))
-
-    def _unload(self) -> bool | None:
-        """Unload the model; return whether it is gone, None if unknown."""
-        return _settled(*self.send(self._unloading()))
-
-    def _invocation(self, *expected: int) -> Request:
-        """Return an invocation that expects the correct answer, or one of some statuses with any body."""
-        headers = {"Content-Type": "text/csv", ATTRIBUTES: f"tfs-model-version={self.random.choice(VERSIONS)}"}
-        request = Request("invoke", f"/models/{self._name}/invoke", headers, _ROWS, check=_wrong)
-        return replace(request, expected=expected, check=nothing_wrong) if expected else request
-
-    def _unloading(self, *expected: int) -> Request:
-        return Request("unload", f"/models/{self._name}", method="DELETE", expected=expected or (200,))
+def _invocation(caller: Caller, name: str, *expected: int) -> Request:
+    """Return an invocation that expects the correct answer, or one of some statuses with any body."""
+    headers = {"Content-Type": "text/csv", ATTRIBUTES: f"tfs-model-version={caller.random.choice(VERSIONS)}"}
+    request = Request("invoke", f"/models/{name}/invoke", headers, _ROWS, check=_wrong)
+    return replace(request, expected=expected, check=nothing_wrong) if expected else request
 
 
-class Visitor(Owner):
-    """Loads a model by the first use of a target, as with boto3's TargetModel, and unloads it by name."""
-
-    def _begin(self) -> None:
-        self._target = self._name + "".join(self._models.suffixes)
-        link = self._models.with_name(self._target)
-        link.unlink(missing_ok=True)
-        link.symlink_to(self._models.name)
-
-    def _load(self, is_gone: bool) -> bool | None:
-        headers = {"Content-Type": "text/csv", "X-Amzn-SageMaker-Target-Model": self._target}
-        return _settled(*self.send(Request("first use", "/endpoints/any/invocations", headers, _ROWS, check=_wrong)))
+def _load_copy(models: Path, name: str) -> Request:
+    """Load a copy of the model, in a folder of its own."""
+    shutil.copytree(models / FOLDER, models / name)
+    return _load(name, name)
 
 
-class Remover(Owner):
-    """Loads a model from its own folder, and removes the folder before it unloads the model.
-
-    In between the model answers, or is already unloaded: the next load of any model unloads it.
-    """
-
-    def _begin(self) -> None:
-        self._folder = self._name
-        shutil.rmtree(self._models / self._folder, ignore_errors=True)
-        shutil.copytree(self._models / FOLDER, self._models / self._folder)
-
-    def _unload(self) -> bool | None:
-        shutil.rmtree(self._models / self._folder)
-        for request in (self._invocation(200, 404), self._unloading(200, 404)):
-            self.send(request)
-        return None
+def _first_use(target: str, models: Path, name: str) -> Request:
+    """Load the model by the first use of a target, as with boto3's TargetModel."""
+    path = models / (name + "".join(Path(target).suffixes))
+    path.symlink_to(target)
+    headers = {"Content-Type": "text/csv", "X-Amzn-SageMaker-Target-Model": path.name}
+    return Request("first use", "/endpoints/any/invocations", headers, _ROWS, check=_wrong)
 
 
 def _load(name: str, url: str) -> Request:

@@ -18,6 +18,7 @@ from websockets.frames import CloseCode
 from websockets.protocol import State
 from websockets.sync.client import ClientConnection, connect
 
+from benchmark.servers import Address
 from lightbox.core.errors import STATUS_OF_CODE
 from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE
 
@@ -104,11 +105,10 @@ class Outcome:
 class Client:
     """A connection to nginx, one to the gRPC front and a stream for each path, kept between requests if ``keep``."""
 
-    def __init__(self, port: int, front: str = "", keep: bool = False) -> None:
-        self.port = port
-        self._front = front
-        self._keep = keep
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
+    def __init__(self, address: Address, keep: bool = False) -> None:
+        self.address = address
+        self.keep = keep
+        self._connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_SECONDS)
         self._channel: Any = None
         self._streams: dict[str, ClientConnection] = {}
 
@@ -122,7 +122,7 @@ class Client:
             outcome = self._call(request, seconds)
         else:
             outcome = self._frame(request) if request.path.startswith(STREAM) else self._exchange(request)
-        if not self._keep or outcome.fate is not Fate.ANSWERED:
+        if not self.keep or outcome.fate is not Fate.ANSWERED:
             self.close()
         return replace(outcome, started=started, ended=time.monotonic())
 
@@ -162,7 +162,7 @@ class Client:
 
     def _call(self, request: Request, seconds: float) -> Outcome:
         outcome = partial(Outcome, request, reused=self._channel is not None, held_by=(*NGINX, FRONT))
-        self._channel = self._channel or grpc.insecure_channel(self._front, options=_OPTIONS)
+        self._channel = self._channel or grpc.insecure_channel(self.address.front, options=_OPTIONS)
         try:
             body = self._channel.unary_unary(request.path)(request.body, timeout=seconds)
         except grpc.RpcError as error:
@@ -184,7 +184,7 @@ class Client:
         outcome = partial(Outcome, request, reused=reused, held_by=(*NGINX, WORKER))
         try:
             if stream is None or not reused:
-                address = f"ws://127.0.0.1:{self.port}{request.path}"
+                address = f"ws://{self.address.host}:{self.address.port}{request.path}"
                 stream = connect(address, compression=None, open_timeout=ANSWER_SECONDS, close_timeout=1)
                 self._streams[request.path] = stream
         except InvalidStatus as refused:

@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from benchmark.servers import Running, Stack
-from soak.client import INFER, Check, Client, Fate, Request, nothing_wrong
+from soak.client import INFER, Check, Fate, Request, nothing_wrong
 from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, image_call, learn
-from soak.ledger import Ledger
-from soak.run import LEAST, Actor, Caller, Traffic
+from soak.run import LEAST, Act, Caller, Traffic, any_of
 from soak.stack import KINDS, Settings
 
 GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
@@ -45,130 +45,118 @@ def fixed_models(models: Path, model_server: Settings) -> Traffic:
         ("LIGHTBOX_SESSIONS", "true"),
         ("LIGHTBOX_STREAMS", "true"),
     )
-    return Traffic(Stack("fixed models", models, settings, front=True), KINDS, _clients, LEAST)
+    return Traffic(Stack("fixed models", models, settings, front=True), KINDS, _acts, LEAST)
 
 
-def _clients(server: Running, ledger: Ledger) -> list[Actor]:
-    port, front = server.address.port, server.address.front
-    known = learn(port, front)
+def _acts(server: Running) -> list[Act]:
+    known = learn(server.address)
     digit = next(request for request in known if request.name == DIGIT)
-
-    def client(number: int) -> Client:
-        return Client(port, front, keep=number % 2 == 0)
-
     return [
-        *(Caller(known, client(n), ledger, n) for n in range(GOOD_CLIENTS)),
-        *(InSession([digit], client(n), ledger, n) for n in range(SESSION_CLIENTS)),
-        *(Hostile(digit.body, Client(port, front), ledger, n) for n in range(HOSTILE_CLIENTS)),
+        *[partial(any_of, known)] * GOOD_CLIENTS,
+        *[partial(in_sessions, digit)] * SESSION_CLIENTS,
+        *[partial(hostile, digit.body)] * HOSTILE_CLIENTS,
     ]
 
 
-class InSession(Caller):
-    """Opens a session, sends an image, sends requests about it, closes the session, and starts again.
+def in_sessions(digit: Request, caller: Caller) -> Iterator[None]:
+    """Open a session, send an image, send requests about it, close the session, and start again.
 
     Sessions survive killed workers: every request is answered. After an interrupted request the session goes on, unless
     its state is unknown: then the client starts another one.
     """
-
-    def acts(self) -> Iterator[None]:
-        """Run one session after another."""
-        (digit,) = self._known
-        opening = self._request("opened", "NEW_SESSION", asks="NEW_SESSION", check=_opened)
-        while True:
-            outcome, is_open = self.send(opening)
+    opening = _about(digit, "opened", "NEW_SESSION", asks="NEW_SESSION", check=_opened)
+    while True:
+        outcome, is_open = caller.send(opening)
+        yield
+        session = str(json.loads(outcome.body)["session"]) if is_open else ""
+        while is_open and not caller.send(_about(digit, "image", session, digit.body, check=digit.check))[1]:
             yield
-            session = str(json.loads(outcome.body)["session"]) if is_open else ""
-            while is_open and not self.send(self._request("image", session, digit.body, check=digit.check))[1]:
-                yield
-            while is_open:
-                yield
-                if self.random.random() < 1 / ASKS:
-                    outcome, closed = self.send(self._request("closed", session, asks="CLOSE"))
-                    is_open = outcome.fate is Fate.ANSWERED and not closed
-                else:
-                    self.send(self._request("asked", session, check=digit.check))
+        while is_open:
+            yield
+            if caller.random.random() < 1 / ASKS:
+                outcome, closed = caller.send(_about(digit, "closed", session, asks="CLOSE"))
+                is_open = outcome.fate is Fate.ANSWERED and not closed
+            else:
+                caller.send(_about(digit, "asked", session, check=digit.check))
 
-    def _request(
-        self, name: str, session: str, body: bytes = b"", asks: str = "", check: Check = nothing_wrong
-    ) -> Request:
-        content_type, body = (JSON, json.dumps({"requestType": asks}).encode()) if asks else (IMAGE, body)
-        headers = {**self._known[0].headers, SESSION: session, "Content-Type": content_type}
-        return Request(f"session, {name}", "/invocations", headers, body, check=check)
+
+def _about(
+    digit: Request, name: str, session: str, body: bytes = b"", asks: str = "", check: Check = nothing_wrong
+) -> Request:
+    content_type, body = (JSON, json.dumps({"requestType": asks}).encode()) if asks else (IMAGE, body)
+    headers = {**digit.headers, SESSION: session, "Content-Type": content_type}
+    return Request(f"session, {name}", "/invocations", headers, body, check=check)
 
 
 def _opened(body: bytes) -> str:
     return "" if b'"session"' in body else f"no session: {body[:100]!r}"
 
 
-class Hostile(Actor):
-    """One hostile client, with a new connection for each attack."""
+def hostile(image: bytes, caller: Caller) -> Iterator[None]:
+    """Run random attacks: send requests that must be refused, or disconnect before the response."""
+    caller.client.keep = False
+    tricks = [*[_ask] * 8, *[_leave] * 7, _abandon]
+    while True:
+        caller.random.choice(tricks)(image, caller)
+        yield
 
-    def __init__(self, image: bytes, client: Client, ledger: Ledger, seed: int) -> None:
-        super().__init__(client, ledger, seed)
-        self._image = image
-        self._files = sorted(path for path in CORPUS.iterdir() if path.suffix != ".json")
 
-    def acts(self) -> Iterator[None]:
-        """Run random attacks: send requests that must be refused, or disconnect before the response."""
-        tricks = [*[self._ask] * 8, *[self._leave] * 7, self._abandon]
-        while True:
-            self.random.choice(tricks)()
-            yield
+def _ask(image: bytes, caller: Caller) -> None:
+    """Send a request that must be refused.
 
-    def _ask(self) -> None:
-        """Send a request that must be refused.
-
-        With a large body the refusal can arrive during the upload; the client's kernel then discards it.
-        """
-        some_file, damaged = self.random.choice(self._files).read_bytes(), bytearray(self._image)
-        for _ in range(self.random.randrange(1, 30)):
-            damaged[self.random.randrange(len(damaged))] = self.random.randrange(256)
-        request = self.random.choice(
-            [
-                *[_post("bad image", IMAGE, some_file)] * 2,
-                _post(DAMAGED, "image/png", bytes(damaged)),
-                _post("broken JSON", JSON, self.random.choice(BROKEN_JSON)),
-                _post("oversized body", IMAGE, bytes((BODY_LIMIT_MB << 20) + 1)),
-                Request("oversized headers", "/invocations", {"X-Large": "x" * 300_000}),
-                image_call("bad image, KServe gRPC", "digits", some_file),
-                Request("no message, gRPC", INFER, body=some_file),
-            ]
-        )
-        outcome = self.client.send(replace(request, expected=(200, *BAD) if request.name == DAMAGED else BAD))
-        if request.name.startswith("oversized") and outcome.fate in (Fate.UNSENT, Fate.CUT):
-            self.ledger.left()
-        else:
-            self.ledger.note(outcome)
-
-    def _leave(self) -> None:
-        """Send raw bytes for 1 to 4 s, partly one byte at a time, and disconnect regardless of the response."""
-        image = self._image
-        head = (
-            f"POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
-            f"{ATTRIBUTES}: tfs-model-name=digits\r\nContent-Length: {len(image)}\r\n\r\n"
-        ).encode()
-        tricks: list[tuple[bytes, Iterable[bytes | int], float]] = [
-            (self.random.choice(NO_HTTP), [16], 0),
-            *[(head + image, (), 0)] * 2,  # hangs up
-            (head + image[: len(image) // 2], (), 0),
-            (b"", map(int.to_bytes, head), 0.2),
-            (head, map(int.to_bytes, image), 0.1),
-            (head + image, [16] * 40, 0.05),  # reads slowly
+    With a large body the refusal can arrive during the upload; the client's kernel then discards it.
+    """
+    some_file = caller.random.choice(sorted(path for path in CORPUS.iterdir() if path.suffix != ".json")).read_bytes()
+    damaged = bytearray(image)
+    for _ in range(caller.random.randrange(1, 30)):
+        damaged[caller.random.randrange(len(damaged))] = caller.random.randrange(256)
+    request = caller.random.choice(
+        [
+            *[_post("bad image", IMAGE, some_file)] * 2,
+            _post(DAMAGED, "image/png", bytes(damaged)),
+            _post("broken JSON", JSON, caller.random.choice(BROKEN_JSON)),
+            _post("oversized body", IMAGE, bytes((BODY_LIMIT_MB << 20) + 1)),
+            Request("oversized headers", "/invocations", {"X-Large": "x" * 300_000}),
+            image_call("bad image, KServe gRPC", "digits", some_file),
+            Request("no message, gRPC", INFER, body=some_file),
         ]
-        begin, rest, pause = self.random.choice(tricks)
-        end = time.monotonic() + self.random.uniform(1, 4)
+    )
+    outcome = caller.client.send(replace(request, expected=(200, *BAD) if request.name == DAMAGED else BAD))
+    if request.name.startswith("oversized") and outcome.fate in (Fate.UNSENT, Fate.CUT):
+        caller.ledger.left()
+    else:
+        caller.ledger.note(outcome)
 
-        def goes_on() -> bool:
-            time.sleep(pause)
-            return time.monotonic() < end
 
-        speak(self.client.port, begin, rest, goes_on, reset=not pause)
-        self.ledger.left()
+def _leave(image: bytes, caller: Caller) -> None:
+    """Send raw bytes for 1 to 4 s, partly one byte at a time, and disconnect regardless of the response."""
+    head = (
+        f"POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
+        f"{ATTRIBUTES}: tfs-model-name=digits\r\nContent-Length: {len(image)}\r\n\r\n"
+    ).encode()
+    tricks: list[tuple[bytes, Iterable[bytes | int], float]] = [
+        (caller.random.choice(NO_HTTP), [16], 0),
+        *[(head + image, (), 0)] * 2,  # hangs up
+        (head + image[: len(image) // 2], (), 0),
+        (b"", map(int.to_bytes, head), 0.2),
+        (head, map(int.to_bytes, image), 0.1),
+        (head + image, [16] * 40, 0.05),  # reads slowly
+    ]
+    begin, rest, pause = caller.random.choice(tricks)
+    end = time.monotonic() + caller.random.uniform(1, 4)
 
-    def _abandon(self) -> None:
-        """Cancel a running gRPC call."""
-        self.client.send(image_call("", "digits", self._image), seconds=self.random.uniform(0, 0.01))
-        self.ledger.left()
+    def goes_on() -> bool:
+        time.sleep(pause)
+        return time.monotonic() < end
+
+    speak(caller.client.address.port, begin, rest, goes_on, reset=not pause)
+    caller.ledger.left()
+
+
+def _abandon(image: bytes, caller: Caller) -> None:
+    """Cancel a running gRPC call."""
+    caller.client.send(image_call("", "digits", image), seconds=caller.random.uniform(0, 0.01))
+    caller.ledger.left()
 
 
 def _post(name: str, content_type: str, body: bytes) -> Request:

@@ -16,6 +16,7 @@ from PIL import Image
 from tritonclient.http import InferenceServerClient, InferInput
 
 from benchmark.photos import photo
+from benchmark.servers import Address
 from lightbox.features.open_inference.grpc_messages import ModelInferResponse, message_class
 from soak.client import INFER, STREAM, Check, Client, Request
 
@@ -80,12 +81,12 @@ def _call(name: str, model: str, tensor: str, datatype: str, shape: list[int], *
     return Request(name, INFER, body=message.SerializeToString())
 
 
-def learn(port: int, front: str) -> list[Request]:
+def learn(address: Address) -> list[Request]:
     """Send each good request to an idle server; return all, each with a check against the recorded answer.
 
     Raises RuntimeError if a request does not return 200.
     """
-    client, known = Client(port, front, keep=True), []
+    client, known = Client(address, keep=True), []
     for request in requests():
         outcome = client.send(request)
         if outcome.status != 200:

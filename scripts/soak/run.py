@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -48,17 +47,14 @@ COUNTS = (
 """What the ledger counts, as the report has it; docs/reliability.md says what each is."""
 
 
-class Actor(ABC):
-    """One of the callers of a stack."""
+class Caller:
+    """One of the callers of a stack, with connections of its own."""
 
-    def __init__(self, client: Client, ledger: Ledger, seed: int = 0) -> None:
+    def __init__(self, client: Client, ledger: Ledger, number: int) -> None:
         self.client = client
         self.ledger = ledger
-        self.random = random.Random(seed)  # noqa: S311 - not a secret
-
-    @abstractmethod
-    def acts(self) -> Iterator[None]:
-        """Send the next request, note its outcome, and yield, forever."""
+        self.number = number
+        self.random = random.Random(number)  # noqa: S311 - not a secret
 
     def send(self, request: Request) -> tuple[Outcome, bool]:
         """Send a request and record it; return the outcome and whether the response is as expected."""
@@ -66,32 +62,29 @@ class Actor(ABC):
         return outcome, self.ledger.note(outcome)
 
 
-class Caller(Actor):
-    """Sends one request after another, drawn at random from ``known``."""
+Act = Callable[[Caller], Iterator[None]]
+"""What a caller does, forever: it yields after each request."""
 
-    def __init__(self, known: Sequence[Request], client: Client, ledger: Ledger, seed: int = 0) -> None:
-        super().__init__(client, ledger, seed)
-        self._known = known
 
-    def acts(self) -> Iterator[None]:
-        """Draw and send, repeatedly."""
-        while True:
-            self.send(self.random.choice(self._known))
-            yield
+def any_of(known: Sequence[Request], caller: Caller) -> Iterator[None]:
+    """Send one request after another, drawn at random from ``known``."""
+    while True:
+        caller.send(caller.random.choice(known))
+        yield
 
 
 @dataclass(frozen=True)
 class Traffic:
     """The stack of a run, its callers, and the kinds of processes to kill.
 
-    ``actors`` makes the callers for an idle, serving stack, or raises RuntimeError if its answers are wrong. They
-    wait at most ``think_seconds`` between two requests. The run continues until the ledger counts at least ``least``.
-    Without kills, no process may end. Memory is sampled every ``look_seconds``.
+    ``acts`` returns what each caller of an idle, serving stack does, or raises RuntimeError if its answers are wrong.
+    Callers wait at most ``think_seconds`` between two requests. The run continues until the ledger counts at least
+    ``least``. Without kills, no process may end. Memory is sampled every ``look_seconds``.
     """
 
     stack: Stack
     kinds: Sequence[str]
-    actors: Callable[[Running, Ledger], Sequence[Actor]]
+    acts: Callable[[Running], Sequence[Act]]
     least: Mapping[str, int] = field(default_factory=dict)
     think_seconds: float = THINK_SECONDS
     look_seconds: float = 1.0
@@ -120,7 +113,7 @@ def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0.0, kil
     with closing(traffic.stack.start(folder)) as server:
         before = lasting(server.pid)
         _load(server, result, pause, kills)
-        if not result.ledger.note(outcome := Client(server.address.port).send(PING)):
+        if not result.ledger.note(outcome := Client(server.address).send(PING)):
             result.failures.append(f"/ping after the load: {outcome.fate}, status {outcome.status}")
         if not traffic.kinds and (gone := before - lasting(server.pid)):
             result.failures.append(f"{len(gone)} processes have ended under load")
@@ -130,16 +123,17 @@ def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0.0, kil
 
 
 def _load(server: Running, result: Result, pause: float, kills: int) -> None:
-    """Run the actors and the killer until all goals are met; the soak's own errors end the run as failures."""
+    """Run the callers and the killer until all goals are met; the soak's own errors end the run as failures."""
     traffic, ledger, stop = result.traffic, result.ledger, threading.Event()
-    actors = traffic.actors(server, ledger)
+    acts = traffic.acts(server)
     killer = Killer(server, traffic.kinds, ledger, pause)
 
-    def drive(actor: Actor) -> None:
-        for _ in actor.acts():
-            if stop.wait(actor.random.uniform(0, traffic.think_seconds)):
-                break
-        actor.client.close()
+    def drive(number: int, act: Act) -> None:
+        with closing(Client(server.address, keep=number % 2 == 0)) as client:
+            caller = Caller(client, ledger, number)
+            for _ in act(caller):
+                if stop.wait(caller.random.uniform(0, traffic.think_seconds)):
+                    break
 
     def all_is_seen() -> bool:
         killed = Counter(kill.kind for kill in list(ledger.kills) if kill.back_after is not None)
@@ -148,11 +142,11 @@ def _load(server: Running, result: Result, pause: float, kills: int) -> None:
 
     with (
         noting_memory(server.pid, traffic.look_seconds) as result.memory,
-        ThreadPoolExecutor(len(actors) + 1) as pool,
+        ThreadPoolExecutor(len(acts) + 1) as pool,
     ):
         end = time.monotonic() + result.seconds
         killing = pool.submit(killer.run)
-        working = [killing, *(pool.submit(drive, actor) for actor in actors)]
+        working = [killing, *(pool.submit(drive, *numbered) for numbered in enumerate(acts))]
         try:
             for second in count(1):
                 done, _ = wait(working, 1.0, FIRST_EXCEPTION)

@@ -7,13 +7,13 @@ shared page once) of all processes together are compared with 1 GiB, several tim
 from __future__ import annotations
 
 import gzip
+from functools import partial
 from pathlib import Path
 
 from benchmark.models import link
-from benchmark.servers import Running, Stack
-from soak.client import Client, Request
-from soak.ledger import Ledger
-from soak.run import Actor, Caller, Result, Traffic, soak
+from benchmark.servers import Stack
+from soak.client import Request
+from soak.run import Result, Traffic, any_of, soak
 
 CONTAINER = 1 << 30
 REQUEST_MEMORY_MB = CONTAINER >> 22
@@ -42,17 +42,13 @@ def weigh(models: Path, folder: Path, seconds: float) -> Result:
     # Only the model of rows: the rest of the container's memory is for the sidecar.
     link(folder / "models" / "rows", (models / "rows").absolute())
     stack = Stack("dear requests", folder / "models", settings)
-    traffic = Traffic(stack, (), _clients, think_seconds=0.0, look_seconds=LOOK_SECONDS)
+    acts = [partial(any_of, bodies())] * CLIENTS
+    traffic = Traffic(stack, (), lambda server: acts, think_seconds=0.0, look_seconds=LOOK_SECONDS)
     result = soak(traffic, folder, seconds)
     most = max(sum(sizes.values()) for sizes in result.memory)
     if most > CONTAINER:
         result.failures.append(f"all processes together took {most >> 20} MiB, more than {CONTAINER >> 20}")
     return result
-
-
-def _clients(server: Running, ledger: Ledger) -> list[Actor]:
-    wanted = bodies()
-    return [Caller(wanted, Client(server.address.port), ledger, number) for number in range(CLIENTS)]
 
 
 def bodies() -> list[Request]:
