@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     # SIGTERM also stops the stack.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    fixed, changing = make_models(options.models, options.folder)
+    fixed = make_models(options.models, options.folder)
     folder = options.folder / options.what
     if options.what == "overload":
         report, well = overload(fixed, folder, options.seconds, options.peak_seconds, options.deadline)
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
                 soak(traffic, folder, seconds, options.kill_pause, options.kills)
                 for traffic, seconds in (
                     (fixed_models(fixed, of_fixed), options.seconds),
-                    (changing_models(changing, of_changing), options.seconds / 3),
+                    (changing_models(options.folder / "soak_changing_models", of_changing), options.seconds / 3),
                 )
             ]
     print("\n\n".join(map(text, results)))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -19,22 +20,34 @@ from itertools import count
 from pathlib import Path
 
 from benchmark.servers import Stack
+from real_server.program import RECORD
 from soak.client import Fate, Outcome, Request, nothing_wrong
 from soak.good import ATTRIBUTES
 from soak.killer import IN_A_LOAD
 from soak.run import LEAST, Act, Caller, Traffic, any_of
-from soak.stack import ARCHIVE, FOLDER, KINDS, TORN, VERSIONS, Settings
+from soak.stack import KINDS, Settings
 
 OWNERS = 3
 _USES = 6
 """Most invocations between a load and an unload."""
-_ROWS, _SUM = b"1,2,3,4\n", [10.0]
+ARCHIVE, FOLDER, TORN = "packed.tar.gz", "half", "torn"
+_ROW, _ANSWERS = b"1\n", {1: [2.5], 2: [3.5]}
+"""An input, and the answer of each version of the model."""
 Prepare = Callable[[Path, str], Request]
 """Makes the files of a new name in the folder of models, and returns the request that loads it."""
 
 
 def changing_models(models: Path, model_server: Settings) -> Traffic:
-    """Return the traffic in multi-model mode to a folder of models."""
+    """Return the traffic in multi-model mode to a new folder of models.
+
+    It has a model of two versions, an archive of it, and a version with unreadable variables.
+    """
+    shutil.rmtree(models, ignore_errors=True)
+    shutil.copytree(RECORD / "models" / "half_plus_two", models / FOLDER)
+    with tarfile.open(models / ARCHIVE, "w:gz") as archive:
+        archive.add(models / FOLDER, ".")
+    shutil.copytree(models / FOLDER / "1", models / TORN / "1")
+    (models / TORN / "1" / "variables" / "variables.index").write_bytes(b"garbage" * 20)
     stack = Stack("changing models", models, (("SAGEMAKER_MULTI_MODEL", "true"), *model_server))
     kinds = [kind for kind in KINDS if kind not in ("gRPC front", "stream worker")] + [IN_A_LOAD] * 3
     # Its variables are incomplete: the load must fail with the name of the file.
@@ -82,8 +95,9 @@ def own(models: Path, prepare: Prepare, caller: Caller, removes: bool = False) -
 
 def _invocation(caller: Caller, name: str, *expected: int) -> Request:
     """Return an invocation that expects the correct answer, or one of some statuses with any body."""
-    headers = {"Content-Type": "text/csv", ATTRIBUTES: f"tfs-model-version={caller.random.choice(VERSIONS)}"}
-    request = Request("invoke", f"/models/{name}/invoke", headers, _ROWS, check=_wrong)
+    version = caller.random.choice(list(_ANSWERS))
+    headers = {"Content-Type": "text/csv", ATTRIBUTES: f"tfs-model-version={version}"}
+    request = Request("invoke", f"/models/{name}/invoke", headers, _ROW, check=partial(_wrong, version))
     return replace(request, expected=expected, check=nothing_wrong) if expected else request
 
 
@@ -98,7 +112,7 @@ def _first_use(target: str, models: Path, name: str) -> Request:
     path = models / (name + "".join(Path(target).suffixes))
     path.symlink_to(target)
     headers = {"Content-Type": "text/csv", "X-Amzn-SageMaker-Target-Model": path.name}
-    return Request("first use", "/endpoints/any/invocations", headers, _ROWS, check=_wrong)
+    return Request("first use", "/endpoints/any/invocations", headers, _ROW, check=partial(_wrong, max(_ANSWERS)))
 
 
 def _load(name: str, url: str) -> Request:
@@ -115,9 +129,9 @@ def _names_the_file(body: bytes) -> str:
     return "" if wanted.encode() in body else f"without {wanted!r}: {body[:200]!r}"
 
 
-def _wrong(body: bytes) -> str:
+def _wrong(version: int, body: bytes) -> str:
     try:
-        right = json.loads(body) == {"predictions": _SUM}
+        right = json.loads(body) == {"predictions": _ANSWERS[version]}
     except ValueError:
         right = False
     return "" if right else f"another answer: {body[:100]!r}"

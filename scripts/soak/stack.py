@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
-import tarfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
@@ -18,13 +16,10 @@ import psutil
 from benchmark.models import link, save_function
 from benchmark.resources import family
 from benchmark.servers import REPOSITORY
-from lightbox.model_zoo import layout
 from real_server.program import NAME, program
 
 BUILD = REPOSITORY / "build"
 SAMPLES = ("mobilenet_v2", "digits")
-ARCHIVE, FOLDER, TORN = "packed.tar.gz", "rows", "torn"
-VERSIONS = (1, 2)
 LARGE_ANSWER = 1 << 18
 """Numbers in a row of the model ``large``: an answer of about 3 MB."""
 VARIABLE = "LIGHTBOX_MODEL_SERVER"
@@ -85,43 +80,22 @@ def _kind(role: str, process: psutil.Process, supervisor: int) -> str:
     return role if is_child and role in KINDS else OTHER
 
 
-def make_models(samples: Path, folder: Path = BUILD) -> tuple[Path, Path]:
-    """Return the folder of fixed models and that of changing models, both in ``folder``.
+def make_models(samples: Path, folder: Path = BUILD) -> Path:
+    """Return the folder of fixed models, in ``folder``: the samples, and two that take rows of four numbers.
 
-    A separate process makes them, so that this one, which runs the clients, does not import TensorFlow.
+    ``rows`` returns their sum, ``large`` returns it many times. A separate process makes them, so that this one, which
+    runs the clients, does not import TensorFlow.
     """
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
-        fixed = apart.submit(_fixed, samples, folder / "soak_models").result()
-    return fixed, _changing(samples, fixed / "rows", folder / "soak_changing_models")
-
-
-def _fixed(samples: Path, root: Path) -> Path:
-    """Link to the sample models, and make two that take rows of four numbers.
-
-    ``rows`` returns their sum, ``large`` many numbers.
-    """
+    root = folder / "soak_models"
     for name in SAMPLES:
         link(root / name, (samples / name).absolute())
-    for name, numbers in (("rows", 1), ("large", LARGE_ANSWER)):
-        save_function(root / name, partial(_sum, numbers), "x", "float32", (4,))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
+        for name, numbers in (("rows", 1), ("large", LARGE_ANSWER)):
+            apart.submit(save_function, root / name, partial(_sum, numbers), "x", "float32", (4,)).result()
     return root
 
 
 def _sum(numbers: int, x: Any) -> dict[str, Any]:
     import tensorflow as tf
 
-    total = tf.reduce_sum(x, axis=1)
-    return {"sum": total if numbers == 1 else tf.tile(total[:, None], [1, numbers])}
-
-
-def _changing(samples: Path, rows: Path, root: Path) -> Path:
-    """Make two versions of ``rows``, an archive of it, and a model with unreadable variables; remove all else."""
-    shutil.rmtree(root, ignore_errors=True)
-    for version in VERSIONS:
-        shutil.copytree(rows / "1", root / FOLDER / str(version))
-    with tarfile.open(root / ARCHIVE, "w:gz") as archive:
-        archive.add(root / FOLDER, ".")
-    newest = samples / "digits" / str(max(layout.versions(samples / "digits")))
-    shutil.copytree(newest, root / TORN / "1")
-    (root / TORN / "1" / "variables" / "variables.index").write_bytes(b"garbage" * 20)
-    return root
+    return {"sum": tf.tile(tf.reduce_sum(x, axis=1, keepdims=True), [1, numbers])}
