@@ -16,7 +16,7 @@ from benchmark.servers import Running
 from lightbox.telemetry import say
 from lightbox.transports.pending_reload import FILE, find_pending
 from soak.ledger import Kill, Ledger
-from soak.stack import OTHER, by_kind
+from soak.stack import by_kind
 
 CALM_SECONDS, RIGHT_ANSWERS = 2.0, 10
 """Recovery: the process is back and, for this many seconds, this many good requests succeeded without a failure."""
@@ -63,8 +63,7 @@ class Killer:
             return
         number = self._random.choice(SIGNALS)
         kill = self._ledger.kill(kind, victim, number)
-        complete = {name: len(found) for name, found in before.items() if name != OTHER}
-        kill.back_after = self._wait(kill, victim, complete)
+        kill.back_after = self._wait(kill, victim, before)
         say.progress(f"{kind} {victim.pid} killed with {number.name}: all well after {kill.back_after:.1f} s")
 
     def _in_a_load(self) -> psutil.Process | None:
@@ -78,10 +77,10 @@ class Killer:
                 return psutil.Process(worker)
         return None
 
-    def _wait(self, kill: Kill, victim: psutil.Process, complete: dict[str, int]) -> float:
+    def _wait(self, kill: Kill, victim: psutil.Process, before: dict[str, list[psutil.Process]]) -> float:
         replaced: float | None = None
         while time.monotonic() - kill.at < BACK_SECONDS:
-            if replaced is None and self._whole(victim, complete):
+            if replaced is None and self._whole(victim, before):
                 replaced = time.monotonic()
             failed, right = self._ledger.failing_since(kill.at)
             calm = time.monotonic() - failed >= CALM_SECONDS and right >= RIGHT_ANSWERS
@@ -90,10 +89,10 @@ class Killer:
             time.sleep(0.05)
         raise NotRecovered(f"{kill.kind} was killed with {kill.signal}, and after {BACK_SECONDS:g} s not all was well")
 
-    def _whole(self, victim: psutil.Process, complete: dict[str, int]) -> bool:
+    def _whole(self, victim: psutil.Process, before: dict[str, list[psutil.Process]]) -> bool:
         now = by_kind(self._server.pid)
-        ids = {process.pid for processes in now.values() for process in processes}
-        return victim.pid not in ids and all(len(now[kind]) >= count for kind, count in complete.items())
+        is_gone = all(victim not in processes for processes in now.values())
+        return is_gone and all(len(now[kind]) >= len(processes) for kind, processes in before.items())
 
 
 def holder(lock: Path) -> int | None:

@@ -23,7 +23,7 @@ from lightbox.telemetry import say
 from soak.client import Client, Outcome, Request
 from soak.killer import BACK_SECONDS, Killer
 from soak.ledger import Kill, Ledger
-from soak.stack import lasting
+from soak.stack import by_kind
 
 THINK_SECONDS = 0.3
 """Most time between two requests of one client: the run is about faults, not about the highest load."""
@@ -111,12 +111,12 @@ def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0.0, kil
     result = Result(traffic, seconds)
     say.progress(f"starting serve.sh for {traffic.stack.name}")
     with closing(traffic.stack.start(folder)) as server:
-        before = lasting(server.pid)
+        before = by_kind(server.pid)
         _load(server, result, pause, kills)
         if not result.ledger.note(outcome := Client(server.address).send(PING)):
             result.failures.append(f"/ping after the load: {outcome.fate}, status {outcome.status}")
-        if not traffic.kinds and (gone := before - lasting(server.pid)):
-            result.failures.append(f"{len(gone)} processes have ended under load")
+        if not traffic.kinds and (now := by_kind(server.pid)) != before:
+            result.failures.append(f"processes have ended under load: {before} before, {now} after")
         say.progress("SIGTERM")
         result.failures += _stop_problems(server)
     return result

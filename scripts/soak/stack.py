@@ -35,8 +35,6 @@ KINDS = (
     "nginx worker",
 )
 """Those that are killed; the supervisor is the one that brings them back."""
-OTHER = "other"
-"""nginx's cleaners and the like, which come and go."""
 
 
 @contextmanager
@@ -53,31 +51,26 @@ def model_servers(folder: Path) -> Iterator[tuple[Settings, Settings]]:
 
 
 def by_kind(supervisor: int) -> dict[str, list[psutil.Process]]:
-    """Return the living processes of a stack by kind, including the supervisor."""
-    found: dict[str, list[psutil.Process]] = {kind: [] for kind in ("supervisor", *KINDS, OTHER)}
+    """Return the living processes of a stack that must outlive any load, by kind."""
+    found: dict[str, list[psutil.Process]] = {kind: [] for kind in KINDS}
     for role, process in family(supervisor):
         with suppress(psutil.NoSuchProcess):
-            if process.status() != psutil.STATUS_ZOMBIE:
-                found[_kind(role, process, supervisor)].append(process)
+            kind = _kind(role, process, process.ppid() == supervisor)
+            if kind in found and process.status() != psutil.STATUS_ZOMBIE:
+                found[kind].append(process)
     return found
 
 
-def lasting(supervisor: int) -> set[int]:
-    """Return the processes of a stack that must outlive any load."""
-    return {process.pid for kind, found in by_kind(supervisor).items() if kind != OTHER for process in found}
-
-
-def _kind(role: str, process: psutil.Process, supervisor: int) -> str:
-    is_child, command = process.ppid() == supervisor, " ".join(process.cmdline())
+def _kind(role: str, process: psutil.Process, is_child: bool) -> str | None:
+    """Return the kind of a process, None for those that come and go, such as an nginx worker that is shutting down."""
+    if role == "nginx":
+        title = " ".join(process.cmdline()).strip()
+        if title == "nginx: worker process":
+            return "nginx worker"
+        return "nginx master" if title.startswith("nginx: master process") else None
     if role == "gunicorn":
         return "gunicorn master" if is_child else "gunicorn worker"
-    if "nginx: worker process" in command and "shutting down" not in command:
-        return "nginx worker"
-    if role == "nginx":
-        role = "nginx master" if "nginx: master" in command else OTHER
-    if role == "supervisor":
-        return role if process.pid == supervisor else OTHER
-    return role if is_child and role in KINDS else OTHER
+    return role if is_child else None
 
 
 def make_models(samples: Path, folder: Path = BUILD) -> Path:
