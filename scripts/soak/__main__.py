@@ -17,7 +17,7 @@ from benchmark.servers import REPOSITORY
 from soak.changing import changing_models
 from soak.fixed import fixed_models
 from soak.overload import DEADLINE_SECONDS, overload
-from soak.run import soak, text
+from soak.run import soak
 from soak.stack import BUILD, make_models, model_servers
 from soak.weight import weigh
 
@@ -30,22 +30,20 @@ def main(arguments: list[str] | None = None) -> int:
     fixed = make_models(options.models, options.folder)
     folder = options.folder / options.what
     if options.what == "overload":
-        report, well = overload(fixed, folder, options.seconds, options.peak_seconds, options.deadline)
-        print(report)
-        return 0 if well else 1
-    if options.what == "weight":
-        results = [weigh(fixed, folder, options.seconds)]
+        reports = [overload(fixed, folder, options.seconds, options.peak_seconds, options.deadline)]
+    elif options.what == "weight":
+        reports = [weigh(fixed, folder, options.seconds)]
     else:
         with tempfile.TemporaryDirectory() as programs, model_servers(Path(programs)) as (of_fixed, of_changing):
-            results = [
+            reports = [
                 soak(traffic, folder, seconds, options.kill_pause, options.kills)
                 for traffic, seconds in (
                     (fixed_models(fixed, of_fixed), options.seconds),
                     (changing_models(options.folder / "soak_changing_models", of_changing), options.seconds / 3),
                 )
             ]
-    print("\n\n".join(map(text, results)))
-    return 0 if all(result.is_well for result in results) else 1
+    print("\n\n".join(report for report, _ in reports))
+    return 0 if all(is_well for _, is_well in reports) else 1
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -24,7 +24,7 @@ from real_server.program import RECORD
 from soak.client import Fate, Outcome, Request, nothing_wrong
 from soak.good import ATTRIBUTES
 from soak.killer import IN_A_LOAD
-from soak.run import LEAST, Act, Caller, Traffic, any_of
+from soak.run import Act, Caller, Traffic, any_of
 from soak.stack import KINDS, Settings
 
 OWNERS = 3
@@ -58,7 +58,7 @@ def changing_models(models: Path, model_server: Settings) -> Traffic:
         partial(own, models, _load_copy, removes=True),
         partial(any_of, [torn]),
     ]
-    return Traffic(stack, kinds, lambda server: acts, LEAST)
+    return Traffic(stack, kinds, lambda server: acts)
 
 
 def own(models: Path, prepare: Prepare, caller: Caller, removes: bool = False) -> Iterator[None]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmark.servers import Running, Stack
 from soak.client import INFER, Check, Fate, Request, nothing_wrong
 from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, image_call, learn
-from soak.run import LEAST, Act, Caller, Traffic, any_of
+from soak.run import Act, Caller, Traffic, any_of
 from soak.stack import KINDS, Settings
 
 GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
@@ -45,7 +45,7 @@ def fixed_models(models: Path, model_server: Settings) -> Traffic:
         ("LIGHTBOX_SESSIONS", "true"),
         ("LIGHTBOX_STREAMS", "true"),
     )
-    return Traffic(Stack("fixed models", models, settings, front=True), KINDS, _acts, LEAST)
+    return Traffic(Stack("fixed models", models, settings, front=True), KINDS, _acts)
 
 
 def _acts(server: Running) -> list[Act]:

@@ -6,11 +6,12 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
+from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -75,57 +76,54 @@ def any_of(known: Sequence[Request], caller: Caller) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Traffic:
-    """The stack of a run, its callers, and the kinds of processes to kill.
+    """The stack of a run, the kinds of processes to kill, and the callers of the stack.
 
     ``acts`` returns what each caller of an idle, serving stack does, or raises RuntimeError if its answers are wrong.
-    Callers wait at most ``think_seconds`` between two requests. The run continues until the ledger counts at least
-    ``least``. Without kills, no process may end. Memory is sampled every ``look_seconds``.
+    Callers wait at most ``think_seconds`` between two requests. Without kills, no process may end. Memory is sampled
+    every ``look_seconds``; all processes together may take ``most_memory`` bytes.
     """
 
     stack: Stack
     kinds: Sequence[str]
     acts: Callable[[Running], Sequence[Act]]
-    least: Mapping[str, int] = field(default_factory=dict)
     think_seconds: float = THINK_SECONDS
     look_seconds: float = 1.0
+    most_memory: float = inf
 
 
-@dataclass
-class Result:
-    """The result of a run, with memory from before to after the load. ``failures`` lists the problems."""
+def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0.0, kills: int = 0) -> tuple[str, bool]:
+    """Serve, load, kill with ``pause`` seconds between, stop; each kind is killed ``kills`` times at least.
 
-    traffic: Traffic
-    seconds: float
-    ledger: Ledger = field(default_factory=Ledger)
-    memory: list[Sizes] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-
-    @property
-    def is_well(self) -> bool:
-        """Whether no request was lost and all processes recovered."""
-        return not (self.ledger.lost or self.failures)
-
-
-def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0.0, kills: int = 0) -> Result:
-    """Serve, load, kill with ``pause`` seconds between, stop; each kind is killed ``kills`` times at least."""
-    result = Result(traffic, seconds)
+    Return the report, and whether no request was lost, all processes recovered and memory stayed within its bound.
+    """
+    ledger = Ledger()
     say.progress(f"starting serve.sh for {traffic.stack.name}")
     with closing(traffic.stack.start(folder)) as server:
-        before = by_kind(server.pid)
-        _load(server, result, pause, kills)
-        if not result.ledger.note(outcome := Client(server.address).send(PING)):
-            result.failures.append(f"/ping after the load: {outcome.fate}, status {outcome.status}")
+        before, acts = by_kind(server.pid), traffic.acts(server)
+        with noting_memory(server.pid, traffic.look_seconds) as memory:
+            failures = _load(server, traffic, acts, ledger, seconds, pause, kills)
+        if not ledger.note(outcome := Client(server.address).send(PING)):
+            failures.append(f"/ping after the load: {outcome.fate}, status {outcome.status}")
         if not traffic.kinds and (now := by_kind(server.pid)) != before:
-            result.failures.append(f"processes have ended under load: {before} before, {now} after")
+            failures.append(f"processes have ended under load: {before} before, {now} after")
         say.progress("SIGTERM")
-        result.failures += _stop_problems(server)
-    return result
+        failures += _stop_problems(server)
+    most = max(sum(sizes.values()) for sizes in memory)
+    if most > traffic.most_memory:
+        failures.append(f"all processes together took {most / 1e6:.0f} MB, more than {traffic.most_memory / 1e6:.0f}")
+    lines = [f"{traffic.stack.name}: {seconds:.0f} s, {len(ledger.kills)} kills", ""]
+    lines += padded_table(("", "number"), [(name, f"{ledger.counts[name]:,}") for name in COUNTS])
+    lines += ["", *_recovery_table(ledger.kills)] if ledger.kills else []
+    lines += ["", *memory_table(memory), ""]
+    lines += [*(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in failures)]
+    return "\n".join(lines).rstrip(), not (ledger.lost or failures)
 
 
-def _load(server: Running, result: Result, pause: float, kills: int) -> None:
-    """Run the callers and the killer until all goals are met; the soak's own errors end the run as failures."""
-    traffic, ledger, stop = result.traffic, result.ledger, threading.Event()
-    acts = traffic.acts(server)
+def _load(
+    server: Running, traffic: Traffic, acts: Sequence[Act], ledger: Ledger, seconds: float, pause: float, kills: int
+) -> list[str]:
+    """Run the callers and the killer until all goals are met; return what failed, the soak's own errors included."""
+    stop, failures = threading.Event(), []
     killer = Killer(server, traffic.kinds, ledger, pause)
 
     def drive(number: int, act: Act) -> None:
@@ -137,14 +135,11 @@ def _load(server: Running, result: Result, pause: float, kills: int) -> None:
 
     def all_is_seen() -> bool:
         killed = Counter(kill.kind for kill in list(ledger.kills) if kill.back_after is not None)
-        counted = all(ledger.counts[name] >= least for name, least in traffic.least.items())
+        counted = all(ledger.counts[name] >= least for name, least in LEAST.items()) or not traffic.kinds
         return time.monotonic() >= end and counted and all(killed[kind] >= kills for kind in traffic.kinds)
 
-    with (
-        noting_memory(server.pid, traffic.look_seconds) as result.memory,
-        ThreadPoolExecutor(len(acts) + 1) as pool,
-    ):
-        end = time.monotonic() + result.seconds
+    with ThreadPoolExecutor(len(acts) + 1) as pool:
+        end = time.monotonic() + seconds
         killing = pool.submit(killer.run)
         working = [killing, *(pool.submit(drive, *numbered) for numbered in enumerate(acts))]
         try:
@@ -153,7 +148,7 @@ def _load(server: Running, result: Result, pause: float, kills: int) -> None:
                 if all_is_seen() or any(work.exception() for work in done):
                     break
                 if server.server.process.poll() is not None:
-                    result.failures.append("the whole of Lightbox has ended")
+                    failures.append("the whole of Lightbox has ended")
                     break
                 if second % STATUS_SECONDS == 0:
                     say.progress(", ".join(f"{name} {ledger.counts[name]}" for name in COUNTS if ledger.counts[name]))
@@ -162,7 +157,7 @@ def _load(server: Running, result: Result, pause: float, kills: int) -> None:
         finally:
             killer.stop.set()
             stop.set()
-    result.failures += [repr(problem) for work in working if (problem := work.exception())]
+    return failures + [repr(problem) for work in working if (problem := work.exception())]
 
 
 def _stop_problems(server: Running) -> list[str]:
@@ -174,29 +169,20 @@ def _stop_problems(server: Running) -> list[str]:
     return [f"exit code {code} after SIGTERM"] * (code != 0) + [f"still there: {child}" for child in left]
 
 
-def text(result: Result) -> str:
-    """Return the report of a run."""
-    ledger = result.ledger
-    kinds = dict.fromkeys([*result.traffic.kinds, *(kill.kind for kill in ledger.kills)])
-    recoveries = [(kind, *_recovery([kill for kill in ledger.kills if kill.kind == kind])) for kind in kinds]
-    lines = [f"{result.traffic.stack.name}: {result.seconds:.0f} s, {len(ledger.kills)} kills", ""]
-    lines += padded_table(("", "number"), [(name, f"{ledger.counts[name]:,}") for name in COUNTS])
-    lines += ["", *padded_table(("killed", "times", "median recovery", "worst"), recoveries)] if kinds else []
-    lines += ["", *memory_table(result.memory), ""]
-    lines += [*(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in result.failures)]
-    return "\n".join(lines).rstrip()
-
-
-def _recovery(kills: Sequence[Kill]) -> tuple[str, str, str]:
-    known = [kill.back_after for kill in kills if kill.back_after is not None]
-    return str(len(kills)), *((f"{median(known):.1f} s", f"{max(known):.1f} s") if known else ("", ""))
+def _recovery_table(kills: Sequence[Kill]) -> list[str]:
+    """Return the lines of a table of recovery times by kind."""
+    rows = []
+    for kind, times in Counter(kill.kind for kill in kills).items():
+        known = [kill.back_after for kill in kills if kill.kind == kind and kill.back_after is not None]
+        rows.append((kind, str(times), *((f"{median(known):.1f} s", f"{max(known):.1f} s") if known else ("", ""))))
+    return padded_table(("killed", "times", "median recovery", "worst"), rows)
 
 
 def memory_table(noted: Sequence[Sizes]) -> list[str]:
     """Return the lines of a memory table: each role with its own peak, and the total."""
     found = {role: [sizes.get(role, 0) for sizes in noted] for role in noted[0]}
     found["all together"] = [sum(sizes.values()) for sizes in noted]
-    text_ = [
+    text = [
         (role, *(f"{size / 1e6:.0f}" for size in (sizes[0], max(sizes), sizes[-1]))) for role, sizes in found.items()
     ]
-    return padded_table(("memory (PSS), MB", "start", "highest", "end"), text_)
+    return padded_table(("memory (PSS), MB", "start", "highest", "end"), text)
