@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from itertools import repeat
 from math import inf
 from pathlib import Path
@@ -29,13 +28,6 @@ from soak.good import ATTRIBUTES
 from soak.run import memory_table
 
 MODEL = "mobilenet_v2"
-REST, BEFORE, LOADED, AFTER, SLOW = (
-    "one client",
-    "the peak",
-    "twice as much offered",
-    "the peak afterwards",
-    "one client beside slow ones",
-)
 REST_REQUESTS, MANY_REQUESTS = 60, 1_000_000
 THREADS_A_CORE = 8
 """Of gunicorn's workers, by default: so many requests of each core are in progress."""
@@ -53,20 +45,6 @@ MOST_SLOWDOWN = 2.0
 """How much slower the median request may be beside slow clients."""
 
 
-@dataclass
-class Measured:
-    """Samples by phase, requests offered per second, recovery seconds, and memory during the overload.
-
-    ``busy`` counts the refusals by the model server's own limit.
-    """
-
-    phases: dict[str, Sample] = field(default_factory=dict)
-    offered: float = 0.0
-    recovery: float = 0.0
-    memory: list[Sizes] = field(default_factory=list)
-    busy: int = 0
-
-
 def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, deadline: float) -> tuple[str, bool]:
     """Measure the peak, offer twice as much, measure the recovery; return the report and whether all bounds were met.
 
@@ -76,25 +54,57 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
     settings = (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", MODEL), ("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", f"{deadline:g}"))
     client = HttpClient(photos.photo(640, 480), "image/jpeg")  # decoding it and the model take most of the time
     closed = Load(MANY_REQUESTS, clients=THREADS_A_CORE * available_cores(), most_seconds=peak_seconds)
-    found = Measured()
     with (
         closing(Stack("overload", models, settings).start(folder)) as server,
         client_process(client, server.address) as caller,
     ):
         caller(Load(40, clients=4))
-        found.phases[REST] = caller(Load(REST_REQUESTS))
-        found.phases[BEFORE] = caller(closed)
-        found.offered = TIMES_PEAK * rate(found.phases[BEFORE])
-        with noting_memory(server.pid) as found.memory:
-            load = Load(int(found.offered * seconds), rate=found.offered, most_seconds=2 * seconds)
-            found.phases[LOADED] = caller(load)
-        found.recovery = _recovery(caller, found.phases[REST])
-        found.phases[AFTER] = caller(closed)
+        rest, before = caller(Load(REST_REQUESTS)), caller(closed)
+        offered = TIMES_PEAK * rate(before)
+        with noting_memory(server.pid) as memory:
+            loaded = caller(Load(int(offered * seconds), rate=offered, most_seconds=2 * seconds))
+        recovery = _recovery(caller, rest)
+        after = caller(closed)
         with _slow_clients(server.address.port):
-            found.phases[SLOW] = caller(Load(REST_REQUESTS))
-        found.busy = server.server.log.count("the model server is busy")
-    table, kept = report(found, deadline)
-    return f"{MODEL}, {found.offered:.0f} requests/s offered for {seconds:g} s\n\n{table}", kept
+            slow = caller(Load(REST_REQUESTS))
+        # The refusals by the model server's own limit.
+        busy = server.server.log.count("the model server is busy")
+    share, p99 = rate(loaded) / mean((rate(before), rate(after))), percentile(loaded.latencies, 99)
+    unexpected, growth = loaded.errors - len(loaded.refused), _growth(memory)
+    slowdown = inf if slow.errors else percentile(slow.latencies, 50) / median(rest.latencies)
+    bounds = (
+        ("goodput / peak", f"{share:.3f}", f"at least {LEAST_GOODPUT}", share >= LEAST_GOODPUT),
+        ("p99 of accepted requests", _ms(p99), f"within the deadline, {deadline:g} s", p99 <= deadline),
+        ("errors that are no 503", str(unexpected), "0", not unexpected),
+        ("the model server's own limit shown", str(busy), "0", not busy),
+        ("memory, last quarter / first", f"{growth:.3f}", f"at most {MOST_GROWTH}", growth <= MOST_GROWTH),
+        ("recovery", f"{recovery:.2f} s", f"within {MOST_RECOVERY:g} s", recovery <= MOST_RECOVERY),
+        (
+            "p50 beside slow clients / at rest",
+            f"{slowdown:.2f}",
+            f"at most {MOST_SLOWDOWN:g}",
+            slowdown <= MOST_SLOWDOWN,
+        ),
+    )
+    phases = {
+        "one client": rest,
+        "the peak": before,
+        "twice as much offered": loaded,
+        "the peak afterwards": after,
+        "one client beside slow ones": slow,
+    }
+    table = padded_table(("", "found", "wanted", "kept"), [(*row[:3], "yes" if row[3] else "NO") for row in bounds])
+    lines = [f"{MODEL}, {offered:.0f} requests/s offered for {seconds:g} s", "", *table, "", *_phase_table(phases), ""]
+    lines += [*memory_table(memory), "", f"first refusal: {loaded.first_error}"]
+    return "\n".join(lines), all(row[3] for row in bounds)
+
+
+def _growth(memory: Sequence[Sizes]) -> float:
+    """Return the memory of the last quarter of the load divided by that of the first."""
+    # The first sample precedes the load, the last follows it.
+    sizes = [sum(by_role.values()) for by_role in memory[1:-1]]
+    quarter = max(1, len(sizes) // 4)
+    return median(sizes[-quarter:]) / median(sizes[:quarter])
 
 
 def rate(sample: Sample) -> float:
@@ -131,50 +141,16 @@ def _slow_clients(port: int) -> Iterator[None]:
             stop.set()
 
 
-def report(found: Measured, deadline: float) -> tuple[str, bool]:
-    """Return the report and whether every bound was met; ``deadline`` is a request's timeout in seconds."""
-    rest, loaded, slow = (found.phases[name] for name in (REST, LOADED, SLOW))
-    share = rate(loaded) / mean(rate(found.phases[name]) for name in (BEFORE, AFTER))
-    p99, unexpected = percentile(loaded.latencies, 99), loaded.errors - len(loaded.refused)
-    # The first sample precedes the load, the last follows it.
-    sizes = [sum(by_role.values()) for by_role in found.memory[1:-1]]
-    quarter = max(1, len(sizes) // 4)
-    growth = median(sizes[-quarter:]) / median(sizes[:quarter])
-    slowdown = inf if slow.errors else percentile(slow.latencies, 50) / median(rest.latencies)
-    rows = (
-        ("goodput / peak", f"{share:.3f}", f"at least {LEAST_GOODPUT}", share >= LEAST_GOODPUT),
-        ("p99 of accepted requests", _ms(p99), f"within the deadline, {deadline:g} s", p99 <= deadline),
-        ("errors that are no 503", str(unexpected), "0", not unexpected),
-        ("the model server's own limit shown", str(found.busy), "0", not found.busy),
-        ("memory, last quarter / first", f"{growth:.3f}", f"at most {MOST_GROWTH}", growth <= MOST_GROWTH),
-        ("recovery", f"{found.recovery:.2f} s", f"within {MOST_RECOVERY:g} s", found.recovery <= MOST_RECOVERY),
-        (
-            "p50 beside slow clients / at rest",
-            f"{slowdown:.2f}",
-            f"at most {MOST_SLOWDOWN:g}",
-            slowdown <= MOST_SLOWDOWN,
-        ),
-    )
-    lines = [
-        *padded_table(("", "found", "wanted", "kept"), [(*row[:3], "yes" if row[3] else "NO") for row in rows]),
-        "",
-        *padded_table(
-            ("phase", "answers/s", "p50", "p99", "503", "p99 of a 503", "client's part of the cores"),
-            [(name, *_cells(sample)) for name, sample in found.phases.items()],
-        ),
-        "",
-        *memory_table(found.memory),
-        *(["", f"first refusal: {loaded.first_error}"] if loaded.first_error else []),
-    ]
-    return "\n".join(lines), all(row[3] for row in rows)
-
-
-def _cells(sample: Sample) -> tuple[str, ...]:
-    """Return the cells of a phase. The client shares the cores, and refused requests take its CPU time too."""
-    p50, p99 = percentiles(sample.latencies, (50, 99))
-    refused = _ms(percentile(sample.refused, 99)) if sample.refused else ""
-    part = sample.cpu_seconds / sample.seconds / available_cores()
-    return f"{rate(sample):.1f}", _ms(p50), _ms(p99), str(len(sample.refused)), refused, f"{part:.1%}"
+def _phase_table(phases: Mapping[str, Sample]) -> list[str]:
+    """Return the lines of a table of phases. The client shares the cores; refused requests take its CPU time too."""
+    rows = []
+    for name, sample in phases.items():
+        p50, p99 = percentiles(sample.latencies, (50, 99))
+        refused = _ms(percentile(sample.refused, 99)) if sample.refused else ""
+        part = sample.cpu_seconds / sample.seconds / available_cores()
+        rows.append((name, f"{rate(sample):.1f}", _ms(p50), _ms(p99), str(len(sample.refused)), refused, f"{part:.1%}"))
+    header = ("phase", "answers/s", "p50", "p99", "503", "p99 of a 503", "client's part of the cores")
+    return padded_table(header, rows)
 
 
 def _ms(seconds: float) -> str:
