@@ -49,13 +49,13 @@ class Fate(StrEnum):
     SILENT = "no answer in time"
 
 
-Check = Callable[[bytes], str]
-"""Returns what is wrong with the body of an answer, "" when nothing is."""
+Check = Callable[[bytes], bool]
+"""Whether the body of an answer is right; raises ValueError for an unreadable one."""
 
 
-def nothing_wrong(body: bytes) -> str:
-    """Return "": for some requests only the status counts."""
-    return ""
+def any_body(body: bytes) -> bool:
+    """Return True: for some requests only the status counts."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,14 @@ class Request:
     body: bytes = b""
     method: str = "POST"
     expected: tuple[int, ...] = (200,)
-    check: Check = nothing_wrong
+    check: Check = any_body
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of a request; ``started`` and ``ended`` are monotonic times.
 
+    ``refused`` means that the response asks for a retry. Without a response, ``body`` is what the client library said.
     ``reused`` means that the connection was already open and can close just then; the same holds for a call over
     a kept gRPC channel and for a frame of a stream with a close code to reopen. ``held_by`` are the kinds of process
     whose death ends that connection.
@@ -89,17 +90,9 @@ class Outcome:
     started: float = 0.0
     ended: float = 0.0
     status: int = 0
-    retry_after: bool = False
+    refused: bool = False
     body: bytes = b""
-    detail: str = ""
     held_by: tuple[str, ...] = NGINX
-
-    @property
-    def refused(self) -> bool:
-        """Whether the response asks for a retry: 503, or on boto3's route 424 around a 503, with Retry-After."""
-        return self.retry_after and (
-            self.status == 503 or (self.status == 424 and b'"OriginalStatusCode"' in self.body)
-        )
 
 
 class Client:
@@ -144,7 +137,7 @@ class Client:
             if connection.sock is None:
                 connection.connect()
         except OSError as error:
-            return outcome(Fate.NOT_CONNECTED, detail=repr(error))
+            return outcome(Fate.NOT_CONNECTED, body=repr(error).encode())
         sent = True
         try:
             connection.request(request.method, request.path, request.body, dict(request.headers))
@@ -154,11 +147,13 @@ class Client:
             answer = connection.getresponse()
             body = answer.read()
         except TimeoutError as error:
-            return outcome(Fate.SILENT, detail=repr(error))
+            return outcome(Fate.SILENT, body=repr(error).encode())
         except (OSError, http.client.HTTPException) as error:
-            return outcome(Fate.CUT if sent else Fate.UNSENT, detail=repr(error))
-        again = answer.getheader("Retry-After") is not None
-        return outcome(Fate.ANSWERED, status=answer.status, retry_after=again, body=body)
+            return outcome(Fate.CUT if sent else Fate.UNSENT, body=repr(error).encode())
+        # boto3's route has 424 around a 503.
+        is_refusal = answer.status == 503 or (answer.status == 424 and b'"OriginalStatusCode"' in body)
+        refused = is_refusal and answer.getheader("Retry-After") is not None
+        return outcome(Fate.ANSWERED, status=answer.status, refused=refused, body=body)
 
     def _call(self, request: Request, seconds: float) -> Outcome:
         outcome = partial(Outcome, request, reused=self._channel is not None, held_by=(*NGINX, FRONT))
@@ -167,15 +162,15 @@ class Client:
             body = self._channel.unary_unary(request.path)(request.body, timeout=seconds)
         except grpc.RpcError as error:
             detail = f"{error.code().name}: {error.details()}"
+            outcome = partial(outcome, body=detail.encode())
             # The server's own errors name their code; all others are gRPC's reports about the connection.
             code = dict(error.trailing_metadata() or ()).get("lightbox-code")
             if code is not None:
-                status, again = STATUS_OF_CODE[code].http, code == "unavailable"
-                return outcome(Fate.ANSWERED, status=status, retry_after=again, detail=detail)
+                return outcome(Fate.ANSWERED, status=STATUS_OF_CODE[code].http, refused=code == "unavailable")
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                return outcome(Fate.SILENT, detail=detail)
+                return outcome(Fate.SILENT)
             never_sent = any(words in detail for words in _NEVER_SENT)
-            return outcome(Fate.NOT_CONNECTED if never_sent else Fate.CUT, detail=detail)
+            return outcome(Fate.NOT_CONNECTED if never_sent else Fate.CUT)
         return outcome(Fate.ANSWERED, status=200, body=body)
 
     def _frame(self, request: Request) -> Outcome:
@@ -189,18 +184,18 @@ class Client:
                 self._streams[request.path] = stream
         except InvalidStatus as refused:
             status, body = refused.response.status_code, bytes(refused.response.body or b"")
-            return outcome(Fate.ANSWERED, status=status, retry_after=status == 503, body=body)
+            return outcome(Fate.ANSWERED, status=status, refused=status == 503, body=body)
         except (OSError, InvalidHandshake, EOFError) as problem:
-            return outcome(Fate.NOT_CONNECTED, detail=repr(problem))
+            return outcome(Fate.NOT_CONNECTED, body=repr(problem).encode())
         try:
             stream.send(request.body)
             reply: dict[str, Any] = json.loads(stream.recv(ANSWER_SECONDS))
         except ConnectionClosed as closed:
             # The server answers accepted frames before such a close.
             if closed.rcvd is not None and closed.rcvd.code == CloseCode.SERVICE_RESTART:
-                return outcome(Fate.UNSENT, reused=True, detail=repr(closed))
-            return outcome(Fate.CUT, detail=repr(closed))
+                return outcome(Fate.UNSENT, reused=True, body=repr(closed).encode())
+            return outcome(Fate.CUT, body=repr(closed).encode())
         except TimeoutError as error:
-            return outcome(Fate.SILENT, detail=repr(error))
+            return outcome(Fate.SILENT, body=repr(error).encode())
         status, body = reply["status"], json.dumps(reply["answer"]).encode()
-        return outcome(Fate.ANSWERED, status=status, retry_after=status == 503, body=body)
+        return outcome(Fate.ANSWERED, status=status, refused=status == 503, body=body)

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmark.servers import Running, Stack
-from soak.client import INFER, Check, Fate, Request, nothing_wrong
+from soak.client import INFER, Check, Fate, Request, any_body
 from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, image_call, learn
 from soak.run import Act, Caller, Traffic, any_of
 from soak.stack import KINDS, Settings
@@ -81,15 +81,15 @@ def in_sessions(digit: Request, caller: Caller) -> Iterator[None]:
 
 
 def _about(
-    digit: Request, name: str, session: str, body: bytes = b"", asks: str = "", check: Check = nothing_wrong
+    digit: Request, name: str, session: str, body: bytes = b"", asks: str = "", check: Check = any_body
 ) -> Request:
     content_type, body = (JSON, json.dumps({"requestType": asks}).encode()) if asks else (IMAGE, body)
     headers = {**digit.headers, SESSION: session, "Content-Type": content_type}
     return Request(f"session, {name}", "/invocations", headers, body, check=check)
 
 
-def _opened(body: bytes) -> str:
-    return "" if b'"session"' in body else f"no session: {body[:100]!r}"
+def _opened(body: bytes) -> bool:
+    return b'"session"' in body
 
 
 def hostile(image: bytes, caller: Caller) -> Iterator[None]:

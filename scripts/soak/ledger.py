@@ -50,15 +50,15 @@ class Ledger:
 
     def note(self, outcome: Outcome) -> bool:
         """Record a request that must be answered as expected or refused; return whether it was answered as expected."""
-        request, problem = outcome.request, f"status {outcome.status}: {outcome.body[:200]!r}"
-        if outcome.status in request.expected:
-            problem = request.check(outcome.body)
-        label = "503" if outcome.refused else f"{outcome.status}" if outcome.status in (200, 503, 504) else "4xx"
+        try:
+            is_right = outcome.status in outcome.request.expected and outcome.request.check(outcome.body)
+        except ValueError:
+            is_right = False
         with self._lock:
-            if request.expected == (200,) or outcome.fate is not Fate.ANSWERED:
-                self._good.append((outcome.started, not problem))
-            self._count(outcome, label, "" if outcome.refused else problem)
-        return not problem
+            if outcome.request.expected == (200,) or outcome.fate is not Fate.ANSWERED:
+                self._good.append((outcome.started, is_right))
+            self._count(outcome, is_right or outcome.refused)
+        return is_right
 
     def left(self) -> None:
         """Count a hostile client that does not wait for a response."""
@@ -73,19 +73,19 @@ class Ledger:
         last = max((started for started, right in later if not right), default=moment)
         return last, sum(right for started, right in later if started > last)
 
-    def _count(self, outcome: Outcome, label: str, problem: str) -> None:
+    def _count(self, outcome: Outcome, is_justified: bool) -> None:
         self.counts["requests"] += 1
         # The whole request was sent over a connection that the server had accepted.
         self.counts["accepted"] += outcome.fate not in (Fate.NOT_CONNECTED, Fate.UNSENT)
-        if outcome.fate is Fate.ANSWERED and not problem:
-            kind = label
+        if outcome.fate is Fate.ANSWERED and is_justified:
+            kind = "503" if outcome.refused else f"{outcome.status}" if outcome.status in (200, 503, 504) else "4xx"
         elif outcome.fate is Fate.CUT and self._holder_died_during(outcome):
             kind = "cut by nginx's death"
         elif outcome.fate is Fate.NOT_CONNECTED or (outcome.fate is Fate.UNSENT and self._holder_died_during(outcome)):
             kind = str(outcome.fate)
         else:
             kind = "lost"
-            self.lost.append(f"{outcome.request.name}: {outcome.fate}, {problem} {outcome.detail}")
+            self.lost.append(f"{outcome.request.name}: {outcome.fate}, status {outcome.status}: {outcome.body[:300]!r}")
         self.counts[kind] += 1
 
     def _holder_died_during(self, outcome: Outcome) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from soak.client import Fate, Outcome
+from soak.client import Fate, Outcome, Request
 from soak.ledger import CLOSING_SECONDS, Kill, Ledger
 from soak.run import PING
 
@@ -50,3 +52,11 @@ def test_a_wrong_response_is_lost_whatever_was_killed() -> None:
     ledger.kills.append(Kill("nginx worker", "SIGKILL", at=KILLED, sent=KILLED))
     assert not ledger.note(Outcome(PING, Fate.ANSWERED, False, 99.0, 100.5, status=500))
     assert ledger.counts[LOST] == 1
+
+
+@pytest.mark.parametrize(("body", "count"), [(b"[1]", "200"), (b"[2]", LOST), (b"[", LOST)])
+def test_a_body_that_differs_or_cannot_be_read_is_lost(body: bytes, count: str) -> None:
+    ledger = Ledger()
+    request = Request("one", "/", check=lambda answer: bool(json.loads(answer) == [1]))
+    assert ledger.note(Outcome(request, Fate.ANSWERED, status=200, body=body)) == (count == "200")
+    assert ledger.counts[count] == 1
