@@ -30,11 +30,11 @@ class Kill:
 
 
 class Ledger:
-    """A thread-safe record."""
+    """A thread-safe record; docs/reliability.md says what each count is."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter(lost=0)
         self.kills: list[Kill] = []
         self.lost: list[str] = []
         self._good: list[tuple[float, bool]] = []

@@ -32,20 +32,6 @@ STATUS_SECONDS = 10
 LEAST = {"200": 101, "4xx": 21}
 """Minimum counts of a run under faults: with fewer requests, good and refused, it proves nothing."""
 PING = Request("ping", "/ping", method="GET")
-COUNTS = (
-    "requests",
-    "left by their own client",
-    "not connected",
-    "not sent",
-    "accepted",
-    "200",
-    "4xx",
-    "503",
-    "504",
-    "cut by nginx's death",
-    "lost",
-)
-"""What the ledger counts, as the report has it; docs/reliability.md says what each is."""
 
 
 class Caller:
@@ -91,8 +77,8 @@ class Traffic:
     most_memory: float = inf
 
 
-def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0.0, kills: int = 0) -> tuple[str, bool]:
-    """Serve, load, kill with ``pause`` seconds between, stop; each kind is killed ``kills`` times at least.
+def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0, kills: int = 0) -> tuple[str, bool]:
+    """Serve, load, kill with about ``pause`` seconds between, stop; each kind is killed ``kills`` times at least.
 
     Return the report, and whether no request was lost, all processes recovered and memory stayed within its bound.
     """
@@ -112,7 +98,7 @@ def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0.0, kil
     if most > traffic.most_memory:
         failures.append(f"all processes together took {most / 1e6:.0f} MB, more than {traffic.most_memory / 1e6:.0f}")
     lines = [f"{traffic.stack.name}: {seconds:.0f} s, {len(ledger.kills)} kills", ""]
-    lines += padded_table(("", "number"), [(name, f"{ledger.counts[name]:,}") for name in COUNTS])
+    lines += padded_table(("", "number"), [(name, f"{number:,}") for name, number in ledger.counts.most_common()])
     lines += ["", *_recovery_table(ledger.kills)] if ledger.kills else []
     lines += ["", *memory_table(memory), ""]
     lines += [*(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in failures)]
@@ -151,7 +137,7 @@ def _load(
                     failures.append("the whole of Lightbox has ended")
                     break
                 if second % STATUS_SECONDS == 0:
-                    say.progress(", ".join(f"{name} {ledger.counts[name]}" for name in COUNTS if ledger.counts[name]))
+                    say.progress(", ".join(f"{name} {number}" for name, number in ledger.counts.most_common()))
             killer.stop.set()
             wait([killing])  # clients continue until recovery from the last kill
         finally:

@@ -19,7 +19,7 @@ def _noted(reused: bool, started: float, ended: float, kind: str = "nginx master
     ledger = Ledger()
     ledger.kills.append(Kill(kind, "SIGKILL", at=KILLED, sent=KILLED + 0.01))
     assert not ledger.note(Outcome(PING, fate, reused, started, ended))
-    (kind_of_end,) = ledger.counts.keys() - {"requests", "accepted"}
+    (kind_of_end,) = (+ledger.counts).keys() - {"requests", "accepted"}
     assert bool(ledger.lost) == (kind_of_end == LOST)
     return str(kind_of_end)
 
