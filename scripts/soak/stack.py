@@ -15,10 +15,8 @@ import psutil
 
 from benchmark.models import link, save_function
 from benchmark.resources import family
-from benchmark.servers import REPOSITORY
 from real_server.program import NAME, program
 
-BUILD = REPOSITORY / "build"
 SAMPLES = ("mobilenet_v2", "digits")
 LARGE_ANSWER = 1 << 18
 """Numbers in a row of the model ``large``: an answer of about 3 MB."""
@@ -73,7 +71,7 @@ def _kind(role: str, process: psutil.Process, is_child: bool) -> str | None:
     return role if is_child else None
 
 
-def make_models(samples: Path, folder: Path = BUILD) -> Path:
+def make_models(samples: Path, folder: Path) -> Path:
     """Return the folder of fixed models, in ``folder``: the samples, and two that take rows of four numbers.
 
     ``rows`` returns their sum, ``large`` returns it many times. A separate process makes them, so that this one, which
