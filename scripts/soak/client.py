@@ -7,9 +7,8 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from typing import Any
 
 import grpc
@@ -74,25 +73,30 @@ class Request:
     check: Check = any_body
 
 
-@dataclass(frozen=True)
+@dataclass
 class Outcome:
     """The outcome of a request; ``started`` and ``ended`` are monotonic times.
 
-    ``refused`` means that the response asks for a retry. Without a response, ``body`` is what the client library said.
+    ``fate`` is the one that the end of the connection would mean now, until there is a response. ``refused`` means that
+    the response asks for a retry. Without a response, ``body`` is what the client library reported.
     ``reused`` means that the connection was already open and can close just then; the same holds for a call over
     a kept gRPC channel and for a frame of a stream with a close code to reopen. ``held_by`` are the kinds of process
     whose death ends that connection.
     """
 
     request: Request
-    fate: Fate
+    fate: Fate = Fate.NOT_CONNECTED
     reused: bool = False
     started: float = 0.0
     ended: float = 0.0
     status: int = 0
-    refused: bool = False
     body: bytes = b""
+    refused: bool = False
     held_by: tuple[str, ...] = NGINX
+
+    def answer(self, status: int, body: bytes, refused: bool) -> None:
+        """Record a whole response."""
+        self.fate, self.status, self.body, self.refused = Fate.ANSWERED, status, body, refused
 
 
 class Client:
@@ -110,14 +114,24 @@ class Client:
 
         A gRPC call times out after ``seconds``.
         """
-        started = time.monotonic()
-        if request.path == INFER:
-            outcome = self._call(request, seconds)
-        else:
-            outcome = self._frame(request) if request.path.startswith(STREAM) else self._exchange(request)
+        outcome = Outcome(request, started=time.monotonic())
+        try:
+            if request.path == INFER:
+                self._call(outcome, seconds)
+            elif request.path.startswith(STREAM):
+                self._frame(outcome)
+            else:
+                self._exchange(outcome)
+        except InvalidStatus as refusal:
+            status, body = refusal.response.status_code, bytes(refusal.response.body or b"")
+            outcome.answer(status, body, status == 503)
+        except (OSError, http.client.HTTPException, ConnectionClosed, InvalidHandshake, EOFError) as error:
+            outcome.fate = Fate.SILENT if isinstance(error, TimeoutError) else outcome.fate
+            outcome.body = repr(error).encode()
         if not self.keep or outcome.fate is not Fate.ANSWERED:
             self.close()
-        return replace(outcome, started=started, ended=time.monotonic())
+        outcome.ended = time.monotonic()
+        return outcome
 
     def close(self) -> None:
         """Close all connections; the next request opens a new one."""
@@ -130,72 +144,53 @@ class Client:
             self._channel.close()
         self._channel = None
 
-    def _exchange(self, request: Request) -> Outcome:
-        connection = self._connection
-        outcome = partial(Outcome, request, reused=connection.sock is not None)
-        try:
-            if connection.sock is None:
-                connection.connect()
-        except OSError as error:
-            return outcome(Fate.NOT_CONNECTED, body=repr(error).encode())
-        sent = True
+    def _exchange(self, outcome: Outcome) -> None:
+        connection, request = self._connection, outcome.request
+        outcome.reused = connection.sock is not None
+        if not outcome.reused:
+            connection.connect()
+        outcome.fate = Fate.CUT
         try:
             connection.request(request.method, request.path, request.body, dict(request.headers))
         except OSError:
-            sent = False  # a response can still be there: the server refuses a too large body early
-        try:
-            answer = connection.getresponse()
-            body = answer.read()
-        except TimeoutError as error:
-            return outcome(Fate.SILENT, body=repr(error).encode())
-        except (OSError, http.client.HTTPException) as error:
-            return outcome(Fate.CUT if sent else Fate.UNSENT, body=repr(error).encode())
+            outcome.fate = Fate.UNSENT  # a response can still be there: the server refuses a too large body early
+        answer = connection.getresponse()
+        body = answer.read()
         # boto3's route has 424 around a 503.
         is_refusal = answer.status == 503 or (answer.status == 424 and b'"OriginalStatusCode"' in body)
-        refused = is_refusal and answer.getheader("Retry-After") is not None
-        return outcome(Fate.ANSWERED, status=answer.status, refused=refused, body=body)
+        outcome.answer(answer.status, body, is_refusal and answer.getheader("Retry-After") is not None)
 
-    def _call(self, request: Request, seconds: float) -> Outcome:
-        outcome = partial(Outcome, request, reused=self._channel is not None, held_by=(*NGINX, FRONT))
+    def _call(self, outcome: Outcome, seconds: float) -> None:
+        outcome.reused, outcome.held_by = self._channel is not None, (*NGINX, FRONT)
         self._channel = self._channel or grpc.insecure_channel(self.address.front, options=_OPTIONS)
         try:
-            body = self._channel.unary_unary(request.path)(request.body, timeout=seconds)
+            body = self._channel.unary_unary(INFER)(outcome.request.body, timeout=seconds)
+            outcome.answer(200, body, refused=False)
         except grpc.RpcError as error:
             detail = f"{error.code().name}: {error.details()}"
-            outcome = partial(outcome, body=detail.encode())
             # The server's own errors name their code; all others are gRPC's reports about the connection.
             code = dict(error.trailing_metadata() or ()).get("lightbox-code")
-            if code is not None:
-                return outcome(Fate.ANSWERED, status=STATUS_OF_CODE[code].http, refused=code == "unavailable")
-            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                return outcome(Fate.SILENT)
-            never_sent = any(words in detail for words in _NEVER_SENT)
-            return outcome(Fate.NOT_CONNECTED if never_sent else Fate.CUT)
-        return outcome(Fate.ANSWERED, status=200, body=body)
+            if code is None:
+                outcome.fate = Fate.NOT_CONNECTED if any(words in detail for words in _NEVER_SENT) else Fate.CUT
+                is_late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+                raise (TimeoutError if is_late else ConnectionError)(detail) from None
+            outcome.answer(STATUS_OF_CODE[code].http, detail.encode(), code == "unavailable")
 
-    def _frame(self, request: Request) -> Outcome:
-        stream = self._streams.get(request.path)
-        reused = stream is not None and stream.state is State.OPEN
-        outcome = partial(Outcome, request, reused=reused, held_by=(*NGINX, WORKER))
+    def _frame(self, outcome: Outcome) -> None:
+        path = outcome.request.path
+        stream = self._streams.get(path)
+        outcome.reused, outcome.held_by = stream is not None and stream.state is State.OPEN, (*NGINX, WORKER)
+        if stream is None or not outcome.reused:
+            address = f"ws://{self.address.host}:{self.address.port}{path}"
+            stream = connect(address, compression=None, open_timeout=ANSWER_SECONDS, close_timeout=1)
+            self._streams[path] = stream
+        outcome.fate = Fate.CUT
         try:
-            if stream is None or not reused:
-                address = f"ws://{self.address.host}:{self.address.port}{request.path}"
-                stream = connect(address, compression=None, open_timeout=ANSWER_SECONDS, close_timeout=1)
-                self._streams[request.path] = stream
-        except InvalidStatus as refused:
-            status, body = refused.response.status_code, bytes(refused.response.body or b"")
-            return outcome(Fate.ANSWERED, status=status, refused=status == 503, body=body)
-        except (OSError, InvalidHandshake, EOFError) as problem:
-            return outcome(Fate.NOT_CONNECTED, body=repr(problem).encode())
-        try:
-            stream.send(request.body)
+            stream.send(outcome.request.body)
             reply: dict[str, Any] = json.loads(stream.recv(ANSWER_SECONDS))
         except ConnectionClosed as closed:
             # The server answers accepted frames before such a close.
             if closed.rcvd is not None and closed.rcvd.code == CloseCode.SERVICE_RESTART:
-                return outcome(Fate.UNSENT, reused=True, body=repr(closed).encode())
-            return outcome(Fate.CUT, body=repr(closed).encode())
-        except TimeoutError as error:
-            return outcome(Fate.SILENT, body=repr(error).encode())
-        status, body = reply["status"], json.dumps(reply["answer"]).encode()
-        return outcome(Fate.ANSWERED, status=status, refused=status == 503, body=body)
+                outcome.fate, outcome.reused = Fate.UNSENT, True
+            raise
+        outcome.answer(reply["status"], json.dumps(reply["answer"]).encode(), reply["status"] == 503)
