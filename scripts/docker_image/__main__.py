@@ -9,10 +9,11 @@ from pathlib import Path
 import requests
 
 from docker_image import sizes, structure
-from docker_image.container import BOTH_WIRES, HARDENED, WIRES, ContainerFailed, running, wait_for
+from docker_image.container import BOTH_WIRES, HARDENED, PATIENCE, WIRES, Container
 from docker_image.docker import REPOSITORY, Engine, ProgramFailed, argument, attempt
 from docker_image.engine import NoEngine, find_engine
 from docker_image.parts import write_parts
+from lightbox.harness.server import ServerFailed
 from lightbox.telemetry import say
 from sample_models import main as make_sample_models
 
@@ -36,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         with find_engine() as engine:
             for stage in [options.only] if options.only else TAGS:
                 make(engine, stage, options.out)
-    except (NoEngine, ProgramFailed, ContainerFailed, CheckFailed, requests.RequestException) as problem:
+    except (NoEngine, ProgramFailed, ServerFailed, CheckFailed, requests.RequestException) as problem:
         print(f"image: {problem}", file=sys.stderr)
         return 1
     return 0
@@ -56,17 +57,17 @@ def make(engine: Engine, stage: str, out: Path) -> None:
 def check(engine: Engine, tag: str, stage: str, models: Path) -> str:
     """Check an image against its stage's declarations, run it in its documented way, and return its log.
 
-    Raises CheckFailed, ContainerFailed and requests.RequestException.
+    Raises CheckFailed, ServerFailed and requests.RequestException.
     """
     found = structure.problems(engine, tag, stage)
     size = sizes.without_the_model_server(sizes.layers(engine, tag))
     if size > (largest := sizes.LARGEST.get(stage, size)):
         found.append(f"{size / 1e6:.0f} MB without the model server, more than {largest / 1e6:.0f}")
-    with running(engine, tag, models, options=(*HARDENED, BOTH_WIRES)) as container:
+    with Container(engine, tag, models, options=(*HARDENED, BOTH_WIRES)) as container:
         for wire in WIRES:
             (answer,) = container.invoke(f"tfs-model-name=digits, tfs-transport={wire}")["predictions"]
             found += [f"over {wire} a seven is read as {answer}"] if max(answer) != answer[7] else []
-        wait_for(lambda: container.inspect("{{.State.Health.Status}}") != "starting")
+        container.wait_until(lambda: container.inspect("{{.State.Health.Status}}") != "starting", PATIENCE)
         health, code = container.inspect("{{.State.Health.Status}}"), container.stop()
         found += [f"HEALTHCHECK says {health}"] if health != "healthy" else []
         found += [f"exit code {code} after SIGTERM"] if code else []

@@ -79,8 +79,3 @@ class Engine:
     def inspect(self, template: str, name: str) -> str:
         """Return one field of an image or container, by a Go template."""
         return self.run("inspect", "--format", template, name)
-
-    def logs(self, container: str) -> str:
-        """Return a container's output on stdout and stderr."""
-        done = attempt(*self.client, "logs", container)
-        return done.stdout + done.stderr

@@ -87,14 +87,15 @@ def _private_engine() -> Iterator[tuple[Engine, Path]]:
         _make_bridge(bridge)
         environ = os.environ | {"TMPDIR": str(folder)}
         with ServerProcess(_command(folder, bridge), environ, folder / "log", ends_with_parent=True) as daemon:
-            daemon.wait_until(lambda: engine.can("version", seconds=20))
+            try:
+                daemon.wait_until(lambda: engine.can("version", seconds=20))
+            except ServerFailed as problem:
+                raise NoEngine(f"the private engine did not start: {problem}") from None
             try:
                 yield engine, folder
             finally:
                 if containers := engine.run("ps", "--all", "--quiet").split():
                     engine.run("rm", "--force", *containers)
-    except ServerFailed as problem:
-        raise NoEngine(f"the private engine did not start: {problem}") from None
     finally:
         attempt("ip", "link", "delete", bridge)
         # Still mounted: the network namespaces of containers that used this machine's network.

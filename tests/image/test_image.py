@@ -33,8 +33,6 @@ from docker_image.container import (
     SEVEN,
     WIRES,
     Container,
-    ContainerFailed,
-    running,
 )
 from docker_image.docker import DOCKERFILE, REPOSITORY, Engine
 from docker_image.engine import NoEngine, find_engine
@@ -44,10 +42,12 @@ from lightbox.core.request_context import RequestContext
 from lightbox.deployment.package import package
 from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE, message_class
 from lightbox.features.page import FILES as PAGE_FILES
+from lightbox.harness.server import ServerFailed
 from lightbox.model.archives import unpack
 from lightbox.user_code.paths import WITH_BUILD_ARGUMENT
 from support import s3
 from support.model_files import FILES, dense, write_dense_as
+from support.stack import free_port
 
 TAG = f"lightbox:test-{os.getpid()}"
 PAGE = REPOSITORY / "docs" / "image.md"
@@ -128,7 +128,7 @@ def test_what_is_declared_otherwise_is_told(
 def test_hardened_it_listens_as_documented_and_both_wires_agree(
     engine: Engine, image: str, sample_models: Path
 ) -> None:
-    with running(engine, image, sample_models, "serve", options=(*HARDENED, BOTH_WIRES)) as container:
+    with Container(engine, image, sample_models, "serve", options=(*HARDENED, BOTH_WIRES)) as container:
         grpc_s, rest_s = (
             container.invoke(f"tfs-model-name=digits,tfs-transport={wire}")["predictions"] for wire in WIRES
         )
@@ -144,10 +144,10 @@ def test_hardened_it_listens_as_documented_and_both_wires_agree(
 def test_nothing_is_written_outside_of_tmp(engine: Engine, sample_models: Path, stage: str) -> None:
     tag = f"{TAG}-{stage}"
     engine.build(tag, f"--target={stage}")
-    with running(engine, tag, sample_models, options=("--tmpfs=/tmp:exec",)) as container:
+    with Container(engine, tag, sample_models, options=("--tmpfs=/tmp:exec",)) as container:
         container.invoke("tfs-model-name=digits")
         mounts = ["/tmp", *container.inspect("{{range .Mounts}}{{.Destination}} {{end}}").split()]
-        paths = [line.split(maxsplit=1)[1] for line in engine.run("diff", container.identity).splitlines()]
+        paths = [line.split(maxsplit=1)[1] for line in engine.run("diff", container.name).splitlines()]
         changed = [path for path in paths if not any(f"{m}/".startswith(f"{path}/") for m in mounts)]
         assert not changed
         assert not container.execute("ls", "-A", "/dev/shm")
@@ -156,9 +156,10 @@ def test_nothing_is_written_outside_of_tmp(engine: Engine, sample_models: Path, 
 def test_the_open_inference_protocol_over_grpc(engine: Engine, image: str, sample_models: Path) -> None:
     request = message_class("inference.ModelInferRequest")(model_name="digits")
     request.inputs.add(name="input_tensor", datatype="BYTES", shape=[1]).contents.bytes_contents.append(SEVEN)
-    more = (f"--env=LIGHTBOX_KSERVE_GRPC_PORT={GRPC}", f"--publish=127.0.0.1::{GRPC}")
-    with running(engine, image, sample_models, options=(*HARDENED, *more)) as container:
-        with grpc.insecure_channel(f"127.0.0.1:{container.published(GRPC)}") as channel:
+    address = f"127.0.0.1:{free_port()}"
+    more = (f"--env=LIGHTBOX_KSERVE_GRPC_PORT={GRPC}", f"--publish={address}:{GRPC}")
+    with Container(engine, image, sample_models, options=(*HARDENED, *more)) as container:
+        with grpc.insecure_channel(address) as channel:
             call = channel.unary_unary(
                 f"/{INFERENCE_SERVICE}/ModelInfer",
                 request_serializer=type(request).SerializeToString,
@@ -177,7 +178,7 @@ def test_as_sagemaker_runs_it(engine: Engine, image: str, sample_models: Path, t
 def as_sagemaker_runs_it(engine: Engine, tag: str, models: Path, folder: Path) -> None:
     """A model.tar.gz with code/inference.py, unpacked to /opt/ml/model; AWS's variables; ``serve``."""
     unpacked = packed(models, HANDLERS / "aws", folder)
-    with running(engine, tag, unpacked, "serve", options=environment(AS_SAGEMAKER), port=SAGEMAKER) as container:
+    with Container(engine, tag, unpacked, "serve", options=environment(AS_SAGEMAKER), port=SAGEMAKER) as container:
         answer = container.invoke()
         assert [np.argmax(answer[wire]) for wire in WIRES] == [7, 7]
         assert answer["model"] == "digits"
@@ -193,7 +194,7 @@ def test_as_sagemakers_sdk_runs_it(engine: Engine, image: str, sample_models: Pa
     (tmp_path / "shared_libs").mkdir()
     (tmp_path / "code" / "serve.pkl").write_bytes(cloudpickle.dumps(schema()))
     options, at = environment(AS_SAGEMAKERS_SDK), "/opt/ml/model:rw"
-    with running(engine, image, tmp_path, "serve", options=options, port=REST, at=at) as container:
+    with Container(engine, image, tmp_path, "serve", options=options, port=REST, at=at) as container:
         headers = {"Content-Type": "application/octet-stream", "Accept": "application/json"}
         assert np.argmax(container.send("POST", "/invocations", SEVEN, headers)) == 7
         assert REST in ports(container)
@@ -228,7 +229,7 @@ def test_a_handler_whose_package_is_missing_is_told_how_to_have_it(
     code = tmp_path / "code"
     code.mkdir()
     (code / "inference.py").write_text("from sklearn.preprocessing import scale\ndef handler(data, context): ...\n")
-    with pytest.raises(ContainerFailed) as refused, running(engine, image, packed(sample_models, code, tmp_path)):
+    with pytest.raises(ServerFailed) as refused, Container(engine, image, packed(sample_models, code, tmp_path)):
         pass
     for words in ("No module named 'sklearn'", "--build-arg HANDLER_PACKAGES=aws", "add the line scikit-learn to"):
         assert words in str(refused.value)
@@ -236,7 +237,7 @@ def test_a_handler_whose_package_is_missing_is_told_how_to_have_it(
 
 def test_many_models(engine: Engine, image: str, sample_models: Path) -> None:
     options = ("--env=SAGEMAKER_MULTI_MODEL=true", *HARDENED)
-    with running(engine, image, sample_models, "serve", options=options, at="/opt/ml/models:ro") as container:
+    with Container(engine, image, sample_models, "serve", options=options, at="/opt/ml/models:ro") as container:
         container.send("POST", "/models", b'{"model_name": "tens", "url": "/opt/ml/models/digits"}')
         assert [model["modelName"] for model in container.send("GET", "/models")["models"]] == ["tens"]
         answer = container.send("POST", "/models/tens/invoke", SEVEN, {"Content-Type": "image/png"})
@@ -285,7 +286,7 @@ def test_the_image_with_openvino_reads_files_of_every_format(engine: Engine, tmp
         write_dense_as(tmp_path / file.partition(".")[2] / "1" / file)
     rows = [[0.5, -1.0, 2.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
     body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 4], "data": rows}]}).encode()
-    with running(engine, tag, tmp_path) as container:
+    with Container(engine, tag, tmp_path) as container:
         for model in ("onnx", "xml", "tflite"):
             (output,) = container.send("POST", f"/v2/models/{model}/infer", body)["outputs"]
             assert output["data"] == pytest.approx(dense(rows).ravel().tolist(), rel=1e-5)
@@ -295,7 +296,8 @@ def test_code_for_all_models_from_s3(engine: Engine, image: str, sample_models: 
     gateway = engine.run("network", "inspect", "--format={{(index .IPAM.Config 0).Gateway}}", "bridge")
     with s3.serving(gateway) as environ:
         variables = environ | s3.universal() | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "digits"}
-        with running(engine, image, sample_models, "serve", options=(*HARDENED, *environment(variables))) as container:
+        options = (*HARDENED, *environment(variables))
+        with Container(engine, image, sample_models, "serve", options=options) as container:
             assert requests.post(f"{container.url}/invocations", b"1", timeout=PATIENCE).text == "from S3"
 
 
