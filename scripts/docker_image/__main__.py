@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -17,39 +16,35 @@ from lightbox.harness.server import ServerFailed
 from lightbox.telemetry import say
 from sample_models import main as make_sample_models
 
-MODELS = REPOSITORY / "build" / "sample_models"
-TAGS = {"lightbox": "lightbox", "embedded": "lightbox:embedded", "openvino": "lightbox:openvino"}
-"""The image's name by the Dockerfile's stage."""
+MODELS, OUT = REPOSITORY / "build" / "sample_models", REPOSITORY / "build" / "image"
 
 
 class CheckFailed(Exception):
     """An image fails a check."""
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Build, check and report the images, and return the exit code."""
-    parser = argparse.ArgumentParser(prog="docker_image", description=__doc__)
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "image", help="output folder")
-    parser.add_argument("--only", choices=TAGS, help="the one image to build")
-    options = parser.parse_args(arguments)
     make_sample_models([str(MODELS)])
+    OUT.mkdir(parents=True, exist_ok=True)
     try:
         with find_engine() as engine:
-            for stage in [options.only] if options.only else TAGS:
-                make(engine, stage, options.out)
+            for stage in structure.FILES:
+                make(engine, stage, "lightbox" if stage == "lightbox" else f"lightbox:{stage}")
     except (NoEngine, ProgramFailed, ServerFailed, CheckFailed, requests.RequestException) as problem:
         print(f"image: {problem}", file=sys.stderr)
         return 1
     return 0
 
 
-def make(engine: Engine, stage: str, out: Path) -> None:
-    """Build and check one image and report its content."""
-    tag = TAGS[stage]
+def make(engine: Engine, stage: str, tag: str) -> None:
+    """Build one image, print its sizes, write the bill of materials and the list of licences, and check it."""
     say.progress(f"{tag}: building")
     revision = attempt("git", "-C", str(REPOSITORY), "rev-parse", "HEAD").stdout.strip() or "unknown"
     engine.build(tag, f"--target={stage}", f"--build-arg=REVISION={revision}")
-    report(engine, tag, out)
+    print(sizes.table(sizes.layers(engine, tag)), flush=True)
+    found = write_parts(engine, tag, argument("VERSION"), OUT / tag.replace(":", "-"))
+    say.progress(f"{tag}: {len(found)} parts, their licences and the bill of materials in {OUT}")
     say.progress(f"{tag}: checks with {' '.join(HARDENED)}")
     check(engine, tag, stage, MODELS)
 
@@ -74,17 +69,6 @@ def check(engine: Engine, tag: str, stage: str, models: Path) -> str:
         if found:
             raise CheckFailed("\n".join([*found, container.log]))
         return container.log
-
-
-def report(engine: Engine, tag: str, out: Path) -> None:
-    """Print the sizes; write them, the bill of materials and the list of licences."""
-    table = sizes.table(sizes.layers(engine, tag))
-    print(table, flush=True)
-    out.mkdir(parents=True, exist_ok=True)
-    name = tag.replace(":", "-")
-    (out / f"{name}-sizes.md").write_text(f"{table}\n")
-    found = write_parts(engine, tag, argument("VERSION"), out / name)
-    say.progress(f"{tag}: {len(found)} parts, their licences and the bill of materials in {out}")
 
 
 if __name__ == "__main__":

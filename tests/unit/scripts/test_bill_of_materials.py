@@ -8,9 +8,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from docker_image.__main__ import TAGS
 from docker_image.parts import bill_of_materials, licences_of, outside_of_packages, part
-from docker_image.structure import FILES
 
 pytestmark = pytest.mark.extended
 
@@ -42,7 +40,3 @@ def test_where_tensorflow_itself_is_shipped_only_samples_are_outside_of_packages
     (samples,) = outside_of_packages([part("tensorflow-cpu", "pkg:pypi/tensorflow-cpu@2.20.0", "Apache-2.0")])
     assert licences_of(samples) == ["CC-BY-2.0", "CC-BY-4.0"]
     assert len(outside_of_packages([part("tensorflow-serving-api", "pkg:pypi/tensorflow-serving-api@2.20.0")])) == 3
-
-
-def test_every_image_has_its_declarations() -> None:
-    assert TAGS.keys() == FILES.keys()
