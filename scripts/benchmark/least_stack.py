@@ -19,7 +19,7 @@ from functools import cache
 from getpass import getuser
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,24 +48,21 @@ http {{
 """
 
 
-class _Connection(NamedTuple):
-    socket: socket.socket
-    image: npt.NDArray[np.float32]
-    """[1, 224, 224, 3], in memory that both sides share."""
+_idle: list[tuple[socket.socket, npt.NDArray[np.float32]]] = []
+"""The app's connections to the model server, each with the image that both sides share."""
 
 
 def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     """Answer a JPEG with its probabilities, and a GET with 200 when the model server listens."""
-    connections = _idle()
-    connection = connections.pop() if connections else _connect(Path(os.environ["LEAST_STACK"], "model.sock"))
+    connection, image = _idle.pop() if _idle else _connect(Path(os.environ["LEAST_STACK"], "model.sock"))
     body = b""
     if environ["REQUEST_METHOD"] == "POST":
-        _prepare()(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])), connection.image[0])
-        connection.socket.sendall(b"1")
-        output = connection.socket.recv(4 * CLASSES[1], socket.MSG_WAITALL)
+        _prepare()(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])), image[0])
+        connection.sendall(b"1")
+        output = connection.recv(4 * CLASSES[1], socket.MSG_WAITALL)
         probabilities = np.frombuffer(output, np.float32).reshape(CLASSES)
         body = orjson.dumps({"predictions": probabilities}, option=orjson.OPT_SERIALIZE_NUMPY)
-    connections.append(connection)
+    _idle.append((connection, image))
     start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
     return [body]
 
@@ -75,24 +72,19 @@ def _prepare() -> Callable[[bytes, npt.NDArray[Any]], None]:
     return bound.preparation(Scaling.TF, np.dtype(np.float32))
 
 
-@cache
-def _idle() -> list[_Connection]:
-    return []
-
-
-def _connect(path: Path) -> _Connection:
+def _connect(path: Path) -> tuple[socket.socket, npt.NDArray[np.float32]]:
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(path))
     file = os.memfd_create("image")
     os.ftruncate(file, IMAGE_BYTES)
     socket.send_fds(connection, [b"1"], [file])
-    return _shared(connection, file)
+    return connection, _shared(file)
 
 
-def _shared(connection: socket.socket, file: int) -> _Connection:
-    image = np.frombuffer(mmap.mmap(file, IMAGE_BYTES), np.float32).reshape(IMAGE)
+def _shared(file: int) -> npt.NDArray[np.float32]:
+    memory = mmap.mmap(file, IMAGE_BYTES)
     os.close(file)
-    return _Connection(connection, image)
+    return np.frombuffer(memory, np.float32).reshape(IMAGE)
 
 
 def model_server(path: Path) -> None:
@@ -101,9 +93,8 @@ def model_server(path: Path) -> None:
 
     def serve(connection: socket.socket) -> None:
         _, (file,), _, _ = socket.recv_fds(connection, 1, 1)
-        shared = _shared(connection, file)
-        image = openvino.Tensor(shared.image, shared_memory=True)
-        infer = bound.inference(model, image)
+        image = _shared(file)  # OpenVINO holds no reference to it
+        infer = bound.inference(model, openvino.Tensor(image, shared_memory=True))
         while connection.recv(1):
             connection.sendall(infer().data)
 
