@@ -122,7 +122,7 @@ def _index(document: Document, folder: Path) -> str:
     others = sorted(path.stem for path in folder.glob("*.md") if path.stem not in ours)
     if others:
         links = ", ".join(f"[{name.replace('_', ' ')}]({name}.md)" for name in others)
-        lines += ["", f"Measured by other commands: {links}."]
+        lines += ["", f"Beside these: {links}."]
     return "\n".join([*lines, ""])
 
 
