@@ -54,7 +54,9 @@ class Caller:
     def __init__(self, channel: Any, port: int) -> None:
         self.channel = channel
         self.port = port
-        self.ready = True
+        self.ready: bool | None = True
+        """What /ping says; None while it does not answer."""
+        self.pings = 0
         self.stop: Callable[[], None] = lambda: None
         self.pool: WorkerPool
         self.account: Account
@@ -137,6 +139,9 @@ def serving(
 
     async def start(caller: Caller) -> None:
         async def is_ready() -> bool:
+            caller.pings += 1
+            while caller.ready is None:
+                await asyncio.sleep(0.01)
             return caller.ready
 
         caller.pool = WorkerPool(2, waiting, patience=0.5, observers=observers)

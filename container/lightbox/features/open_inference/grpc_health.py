@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -21,15 +22,19 @@ class Readiness:
     def __init__(self, ask: Callable[[], Awaitable[bool]], services: Iterable[str] = ()) -> None:
         self._known = {*_KNOWN, *services}
         self._ask = ask
-        self._asked = -WATCH_SECONDS
+        self._asked = -math.inf
         self._last = False
+        self._asking = asyncio.Lock()
 
     async def is_ready(self, age: float = 0.0) -> bool:
-        """Return the result of /ping, at most ``age`` seconds old."""
-        if time.monotonic() - self._asked >= age:
-            self._last = await self._ask()
-            self._asked = time.monotonic()
-        return self._last
+        """Return the result of a /ping that was sent at most ``age`` seconds before this call; callers share it."""
+        oldest = time.monotonic() - age
+        async with self._asking:
+            if self._asked < oldest:
+                asked = time.monotonic()
+                self._last = await self._ask()
+                self._asked = asked
+            return self._last
 
     async def status(self, service: str, age: float = 0.0) -> int | None:
         """Return a service's status number, None for an unknown service."""

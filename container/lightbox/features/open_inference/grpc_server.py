@@ -203,17 +203,21 @@ class InferenceServer:
         return _written(HEALTH_RESPONSE, status=status)
 
     async def _watch(self, stream: Stream) -> None:
-        service, last = _health_service(await stream.incoming.only_message()), None
+        incoming = stream.incoming
+        service, last = _health_service(await incoming.only_message()), None
         while True:
-            ended = stream.incoming.error
-            status = await self._readiness.status(service, 0 if ended else WATCH_SECONDS) or SERVICE_UNKNOWN
+            status = last
+            with suppress(Unavailable), incoming.waits():  # a watcher makes room for other calls at any time
+                if last is not None:
+                    await asyncio.sleep(WATCH_SECONDS)
+                status = await self._readiness.status(service, WATCH_SECONDS) or SERVICE_UNKNOWN
+            if incoming.error is not None:
+                status = await self._readiness.status(service) or SERVICE_UNKNOWN
             if status != last:
                 await stream.send(_written(HEALTH_RESPONSE, status=status))
-            if ended is not None:
-                raise ended
+            if incoming.error is not None:
+                raise incoming.error
             last = status
-            with suppress(Unavailable), stream.incoming.waits():  # the loop checks once more before it ends
-                await asyncio.sleep(WATCH_SECONDS)
 
     async def _reflect(self, stream: Stream) -> None:
         while (data := await stream.incoming.message()) is not None:

@@ -139,6 +139,21 @@ def test_one_more_call_than_may_be_open_ends_the_one_that_has_waited_longest(ser
         assert not other[unary].ended
 
 
+def test_watchers_share_a_ping_and_make_room_for_another_call_while_it_lasts(serve: Serve) -> None:
+    watch = {**infer(), ":path": f"/{grpc_messages.HEALTH_SERVICE}/Watch"}
+    with serve(calls=3) as call, H2Caller(call.port) as client:
+        call.ready = None
+        watching = [client.open(watch) for _ in range(3)]
+        for stream in watching:
+            client.send(stream, framed(b""), end=True)
+        client.wait(lambda: len(call.account.waiting) == 3 and call.pings > 0)
+        assert call.pings == 1
+        assert floats(call("ModelInfer", images(RED))) == [200, 0, 0]
+        call.ready = True
+        assert client.answer(watching[0]).word("grpc-status") == "14"
+        client.wait(lambda: all(client[stream].data for stream in watching))
+
+
 @pytest.mark.parametrize("ends_with_headers", [False, True])
 @pytest.mark.parametrize("headers", [infer("ServerLive"), infer(), CHECK], ids=["live", "infer", "check"])
 def test_a_call_without_a_message_is_answered_at_once(
