@@ -33,7 +33,7 @@ last, number, child = int(sys.argv[3]) - 1, 0, 0
 while number < last and not (child := os.fork()): number += 1
 answer = bound.classifier(Path(sys.argv[2]), Scaling.NONE)
 for file in files[number :: last + 1]: answer(file.read_bytes())
-if child: sys.exit(os.waitpid(child, 0)[1])"""
+if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"""
 LOAD = f"""{FILES} import lightbox
 model = lightbox.load(sys.argv[2], threads=int(sys.argv[3]))
 print(len(list(model.predict_many(files))))"""

@@ -151,7 +151,7 @@ CONTENT_TYPE = click.option(
 )
 @click.option("--to", metavar="S3_FOLDER", help="Folder to upload it to.")
 def run_package(aws: Aws, models: Path, code: Path | None, out: Path, to: str | None) -> None:
-    """Write model.tar.gz from a folder of models; upload it."""
+    """Write model.tar.gz from a folder of models; with --to, upload it."""
     archive = package(models, code, out)
     if to:
         click.echo(upload(aws, archive, to))
@@ -247,7 +247,7 @@ def run_transform(aws: Aws, source: str, content_type: str, payload_mb: int, **p
 @click.option("--stream", "streams", is_flag=True, help="Stream the response.")
 @click.option("--attributes", help="Custom attributes, such as tfs-model-name=digits.")
 def run_invoke(aws: Aws, name: str, body: str, content_type: str, **to: Any) -> None:
-    """Send BODY, a file or S3 object, to an endpoint."""
+    """Send BODY, a file, to an endpoint, or an S3 object to an asynchronous one."""
     if body.startswith("s3://"):
         click.echo(steps.invoke_asynchronously(aws, name, body, content_type))
         return
