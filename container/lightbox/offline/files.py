@@ -8,7 +8,7 @@ import stat
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -22,6 +22,9 @@ from lightbox.machine.cores import available_cores
 S3_SCHEME = "s3://"
 READERS = max(8, 4 * available_cores())
 """Threads that read pictures: S3 and network file systems take tens of milliseconds for each."""
+
+READS = 2
+"""How often an object is read whose content breaks off."""
 
 MAX_BODY = "LIGHTBOX_MAX_BODY_MB"
 """The setting that limits a request to an endpoint, and a picture here."""
@@ -195,12 +198,16 @@ class S3(Files):
 
     @override
     def read(self, name: str, most: int) -> bytes:
+        from botocore.exceptions import BotoCoreError
+
         with self._failing(name, _OF_ONE_OBJECT):
-            found = self._client.get_object(**self._of(name))
-            with closing(found["Body"]) as body:
-                if found["ContentLength"] > most:
-                    refuse(most)
-                return bytes(body.read())
+            for _ in range(READS):
+                found = self._client.get_object(**self._of(name))
+                with closing(found["Body"]) as body, suppress(BotoCoreError):
+                    if found["ContentLength"] > most:
+                        refuse(most)
+                    return bytes(body.read())
+        raise OSError("cannot be read to the end")
 
     @override
     def open(self, name: str) -> IO[bytes]:
@@ -268,7 +275,8 @@ _OF_ONE_OBJECT = ("AccessDenied", "403", "InvalidObjectState", "InvalidRequest",
 def _as_os_errors(address: str, of_one_object: Collection[str] = ()) -> Iterator[None]:
     """Raise FileNotFoundError, FileExistsError, OSError for one object, or AwsError for what boto3 raises."""
     from boto3.exceptions import Boto3Error
-    from botocore.exceptions import BotoCoreError, ClientError, IncompleteReadError, ResponseStreamingError
+    from botocore.exceptions import BotoCoreError, ClientError
+    from s3transfer.exceptions import RetriesExceededError, S3DownloadFailedError
 
     try:
         yield
@@ -281,7 +289,7 @@ def _as_os_errors(address: str, of_one_object: Collection[str] = ()) -> Iterator
         if about.get("Code") == "PreconditionFailed":
             raise FileExistsError(f"{address} is there already") from error
         raise AwsError(f"{address}: {about.get('Code')}: {about.get('Message')}") from error
-    except (IncompleteReadError, ResponseStreamingError) as error:
-        raise OSError(f"{address}: the connection closed before the end: {error}") from error
+    except (RetriesExceededError, S3DownloadFailedError) as error:
+        raise OSError(f"the download failed: {getattr(error, 'last_exception', error)}") from error
     except (BotoCoreError, Boto3Error) as error:
         raise AwsError(f"{address}: {' '.join(str(error).split())}") from error

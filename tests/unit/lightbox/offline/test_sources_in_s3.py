@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+import boto3
 import pytest
+from botocore.config import Config
 from botocore.stub import Stubber
 
 from lightbox.core.errors import TooLarge
 from lightbox.offline import sources
-from lightbox.offline.files import S3, split
+from lightbox.offline.files import READS, S3, split
 from lightbox.offline.rows import in_order
 from lightbox.offline.sources import Source, SourceError
 from support.http_server import serving
@@ -75,21 +80,62 @@ def test_a_denied_listing_is_a_sentence(moto_s3: dict[str, str]) -> None:
             list(source.items())
 
 
-def test_an_object_whose_connection_closes_early_is_an_error_of_its_own(
+class BreaksOff(BaseHTTPRequestHandler):
+    """S3 with objects of 9 bytes, whose names tell how reading them ends."""
+
+    names = ("again.jpg", "cut.jpg", "cut.tar", "replaced.tar", "stalls.jpg", "whole.jpg")
+
+    def __init__(self, over: threading.Event, came: Counter[str], *of: Any) -> None:
+        self._over, self._came = over, came
+        super().__init__(*of)
+
+    def do_HEAD(self) -> None:
+        self._begin(200, 9)
+
+    def do_GET(self) -> None:
+        name = self.path.rpartition("/")[2]
+        self._came[name] += 1
+        if "list-type" in name:
+            keys = "".join(f"<Contents><Key>in/{name}</Key></Contents>" for name in self.names)
+            self._write(200, f"<ListBucketResult>{keys}</ListBucketResult>")
+            return
+        if name == "replaced.tar":
+            self._write(412, "<Error><Code>PreconditionFailed</Code></Error>")
+            return
+        self._begin(200, 9)
+        self.wfile.write(bytes(9 if name == "whole.jpg" or (name == "again.jpg" and self._came[name] > 1) else 1))
+        if name == "stalls.jpg":
+            self._over.wait()
+
+    def _write(self, status: int, body: str) -> None:
+        self._begin(status, len(body))
+        self.wfile.write(body.encode())
+
+    def _begin(self, status: int, size: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(size))
+        self.send_header("ETag", '"a"')
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Stay silent."""
+
+
+def test_an_object_that_breaks_off_is_read_again_and_then_an_error_of_its_own(
     moto_s3: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class CutOff(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", "9")
-            self.end_headers()
-            self.wfile.write(b"x")
-
-        def log_message(self, *_: Any) -> None:
-            """Stay silent."""
-
-    with serving(CutOff) as url:
+    over, came = threading.Event(), Counter[str]()
+    with serving(partial(BreaksOff, over, came)) as url:  # type: ignore[arg-type]
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
-        files, name = split(f"{PLACE}/a.jpg")
-        path, error = sources.read((name, lambda: files.read(name, 100)))
-    assert path == "a.jpg" and str(error).startswith(f"{PLACE}/a.jpg: the connection closed before the end: ")
+        source = Source(PLACE)
+        assert isinstance(source._files, S3)
+        source._files._client = boto3.client("s3", config=Config(read_timeout=0.2))
+        found = dict(map(sources.read, source.items()))
+        over.set()
+    assert [name for name, content in found.items() if content == bytes(9)] == ["again.jpg", "whole.jpg"]
+    for name in ("cut.jpg", "stalls.jpg"):
+        assert str(found[name]) == "cannot be read to the end"
+        assert came[name] == READS
+    assert [problem.partition(": the download failed: ")[0] for problem in source.problems] == [
+        f"{name}: cannot be read after 0 pictures" for name in ("cut.tar", "replaced.tar")
+    ]
