@@ -10,10 +10,7 @@ from typing import Any
 from lightbox.client.concurrency import MOST, Concurrency
 from lightbox.client.retries import Outcome, Retrying
 from lightbox.core.errors import DeadlineExceeded, LightboxError, Unavailable
-from lightbox.offline.rows import Answer, unwrapped
-
-UNREACHED_AT_MOST = 10
-"""The endpoint counts as gone after so many pictures in a row without a response."""
+from lightbox.offline.rows import UNREACHED_AT_MOST, Answer, unwrapped
 
 
 class EndpointGone(Exception):

@@ -263,17 +263,25 @@ def _s3(bucket: str, prefix: str) -> S3:
     return S3(bucket, prefix)
 
 
+class Denied(OSError):
+    """S3 denies one object, or each of them."""
+
+
 class AwsError(OSError):
     """S3 refuses a call or cannot be reached; the message names the call and the reason."""
 
 
-_OF_ONE_OBJECT = ("AccessDenied", "403", "InvalidObjectState", "InvalidRequest", "KeyTooLongError")
+_DENIED = ("AccessDenied", "403")
+_OF_ONE_OBJECT = (*_DENIED, "InvalidObjectState", "InvalidRequest", "KeyTooLongError")
 """Error codes of reading one object only: denied, archived, encrypted with a caller's key, a name that is too long."""
 
 
 @contextmanager
 def _as_os_errors(address: str, of_one_object: Collection[str] = ()) -> Iterator[None]:
-    """Raise FileNotFoundError, FileExistsError, OSError for one object, or AwsError for what boto3 raises."""
+    """Raise FileNotFoundError, FileExistsError, Denied, OSError for one object, or AwsError for what boto3 raises.
+
+    The messages of reading one object leave its name out, so that they can be counted.
+    """
     from boto3.exceptions import Boto3Error
     from botocore.exceptions import BotoCoreError, ClientError
     from s3transfer.exceptions import RetriesExceededError, S3DownloadFailedError
@@ -283,9 +291,11 @@ def _as_os_errors(address: str, of_one_object: Collection[str] = ()) -> Iterator
     except ClientError as error:
         about = error.response.get("Error", {})
         if about.get("Code") in ("404", "NoSuchKey"):
-            raise FileNotFoundError(f"{address}: there is no such object") from error
+            raise FileNotFoundError("there is no such object") from error
         if about.get("Code") in of_one_object:
-            raise OSError(f"{address}: {about.get('Code')}: {about.get('Message')}") from error
+            why = str(about.get("Message")).replace(address.removeprefix(S3_SCHEME), "...")
+            kind = Denied if about["Code"] in _DENIED else OSError
+            raise kind(f"{about['Code']}: {why}") from error
         if about.get("Code") == "PreconditionFailed":
             raise FileExistsError(f"{address} is there already") from error
         raise AwsError(f"{address}: {about.get('Code')}: {about.get('Message')}") from error

@@ -19,6 +19,8 @@ from lightbox.core.errors import LightboxError
 
 T = TypeVar("T")
 R = TypeVar("R")
+UNREACHED_AT_MOST = 10
+"""A run ends after so many pictures in a row that S3 denies or an endpoint does not respond to."""
 UNREADABLE = "unreadable"
 """The code of a picture that cannot be read. All other codes are an endpoint's."""
 

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from lightbox.client.pictures import counted
 from lightbox.offline.endpoint import EndpointGone
 from lightbox.offline.files import READERS
-from lightbox.offline.rows import Answerer, in_order, rows
-from lightbox.offline.sources import Source, SourceError, read
+from lightbox.offline.rows import Answerer, rows
+from lightbox.offline.sources import Source, SourceError, contents
 from lightbox.offline.targets import Target
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ class Run:
     def _pictures(self) -> Iterator[tuple[str, Any]]:
         done = self._target.done
         items = (item for item in self._until_stopped(self._source.items()) if item[0] not in done)
-        return items if self._by.reads else self._until_stopped(in_order(read, items, READERS))
+        return items if self._by.reads else self._until_stopped(contents(items, READERS))
 
     def _until_stopped(self, items: Iterable[T]) -> Iterator[T]:
         return takewhile(lambda _: not self._stopping.is_set(), items)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -17,8 +18,10 @@ from botocore.stub import Stubber
 from lightbox.core.errors import TooLarge
 from lightbox.offline import sources
 from lightbox.offline.files import READS, S3, split
-from lightbox.offline.rows import in_order
+from lightbox.offline.rows import UNREACHED_AT_MOST, in_order
+from lightbox.offline.run import Run
 from lightbox.offline.sources import Source, SourceError
+from lightbox.offline.targets import Target
 from support.http_server import serving
 from support.s3_server import BUCKET, client
 
@@ -43,7 +46,7 @@ def test_an_object_that_is_gone_or_archived_is_an_error_of_its_own(bucket: Any) 
     found = dict(in_order(sources.read, [first, *items], threads=2))
     assert (found["a.jpg"], found["d.jpg"]) == (b"x", b"x")
     assert "InvalidObjectState" in str(found["b.jpg"])
-    assert str(found["c.jpg"]) == f"{PLACE}/c.jpg: there is no such object"
+    assert str(found["c.jpg"]) == "there is no such object"
 
 
 def test_an_object_that_is_too_large_is_not_read(bucket: Any) -> None:
@@ -61,13 +64,12 @@ def test_a_refusal_is_of_one_object_or_of_all(moto_s3: dict[str, str], code: str
     files, name = split(f"{PLACE}/a.jpg")
     assert isinstance(files, S3)
     with Stubber(files._client) as stubbed:
-        stubbed.add_client_error("get_object", code, "Why")
-        said = f"{PLACE}/a.jpg: {code}: Why"
+        stubbed.add_client_error("get_object", code, f"Why: arn:aws:s3:::{BUCKET}/in/a.jpg")
         item = (name, lambda: files.read(name, 100))
         if is_of_one:
-            assert str(sources.read(item)[1]) == said
+            assert str(sources.read(item)[1]) == f"{code}: Why: arn:aws:s3:::..."
         else:
-            with pytest.raises(SourceError, match=said):
+            with pytest.raises(SourceError, match=f"{PLACE}/a.jpg: {code}: Why"):
                 sources.read(item)
 
 
@@ -80,13 +82,19 @@ def test_a_denied_listing_is_a_sentence(moto_s3: dict[str, str]) -> None:
             list(source.items())
 
 
-class BreaksOff(BaseHTTPRequestHandler):
-    """S3 with objects of 9 bytes, whose names tell how reading them ends."""
+class Bucket:
+    """What a server has: objects of 9 bytes, those that break off by name."""
 
-    names = ("again.jpg", "cut.jpg", "cut.tar", "replaced.tar", "stalls.jpg", "whole.jpg")
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names, self.denied, self.came = names, set[str](), Counter[str]()
+        self.over = threading.Event()
 
-    def __init__(self, over: threading.Event, came: Counter[str], *of: Any) -> None:
-        self._over, self._came = over, came
+
+class Server(BaseHTTPRequestHandler):
+    """S3 with one bucket."""
+
+    def __init__(self, bucket: Bucket, *of: Any) -> None:
+        self._bucket = bucket
         super().__init__(*of)
 
     def do_HEAD(self) -> None:
@@ -94,18 +102,22 @@ class BreaksOff(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name = self.path.rpartition("/")[2]
-        self._came[name] += 1
+        self._bucket.came[name] += 1
         if "list-type" in name:
-            keys = "".join(f"<Contents><Key>in/{name}</Key></Contents>" for name in self.names)
+            keys = "".join(f"<Contents><Key>in/{name}</Key></Contents>" for name in self._bucket.names)
             self._write(200, f"<ListBucketResult>{keys}</ListBucketResult>")
             return
         if name == "replaced.tar":
             self._write(412, "<Error><Code>PreconditionFailed</Code></Error>")
             return
+        if name in self._bucket.denied:
+            self._write(403, f"<Error><Code>AccessDenied</Code><Message>No {BUCKET}/in/{name}</Message></Error>")
+            return
         self._begin(200, 9)
-        self.wfile.write(bytes(9 if name == "whole.jpg" or (name == "again.jpg" and self._came[name] > 1) else 1))
+        breaks_off = name.startswith(("cut", "stalls")) or (name == "again.jpg" and self._bucket.came[name] == 1)
+        self.wfile.write(bytes(1 if breaks_off else 9))
         if name == "stalls.jpg":
-            self._over.wait()
+            self._bucket.over.wait()
 
     def _write(self, status: int, body: str) -> None:
         self._begin(status, len(body))
@@ -124,18 +136,55 @@ class BreaksOff(BaseHTTPRequestHandler):
 def test_an_object_that_breaks_off_is_read_again_and_then_an_error_of_its_own(
     moto_s3: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    over, came = threading.Event(), Counter[str]()
-    with serving(partial(BreaksOff, over, came)) as url:  # type: ignore[arg-type]
+    broken = Bucket(["again.jpg", "cut.jpg", "cut.tar", "replaced.tar", "stalls.jpg", "whole.jpg"])
+    with serving(partial(Server, broken)) as url:  # type: ignore[arg-type]
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
         source = Source(PLACE)
         assert isinstance(source._files, S3)
         source._files._client = boto3.client("s3", config=Config(read_timeout=0.2))
         found = dict(map(sources.read, source.items()))
-        over.set()
+        broken.over.set()
     assert [name for name, content in found.items() if content == bytes(9)] == ["again.jpg", "whole.jpg"]
     for name in ("cut.jpg", "stalls.jpg"):
         assert str(found[name]) == "cannot be read to the end"
-        assert came[name] == READS
+        assert broken.came[name] == READS
     assert [problem.partition(": the download failed: ")[0] for problem in source.problems] == [
         f"{name}: cannot be read after 0 pictures" for name in ("cut.tar", "replaced.tar")
     ]
+
+
+class Sizes:
+    """A model that answers the length of each picture."""
+
+    name, version, engine, reads = "cats", 3, None, False
+
+    def answered(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+        return ((path, content if isinstance(content, Exception) else len(content)) for path, content in pictures)
+
+
+def test_a_run_ends_where_s3_denies_all_and_goes_on_from_there(
+    moto_s3: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"{number:02}.jpg" for number in range(UNREACHED_AT_MOST + 20)]
+
+    def run() -> tuple[int, list[str], str]:
+        """Return the exit code, the paths that have a row, and what is printed."""
+        with Target(f"{tmp_path}/rows.jsonl/", Sizes()) as target:
+            code = Run(Source(PLACE), target, Sizes(), threading.Event()).run()
+        with Target(f"{tmp_path}/rows.jsonl/", Sizes()) as target:
+            return code, sorted(target.done), capsys.readouterr().err
+
+    denying = Bucket(names)
+    with serving(partial(Server, denying)) as url:  # type: ignore[arg-type]
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
+        denying.denied = {names[3], *names[12:]}
+        code, done, said = run()
+        assert (code, done) == (1, names[:12])
+        assert f"S3 denies {UNREACHED_AT_MOST} pictures in a row; the last: " in said and "goes on from here" in said
+        denying.denied = set(names[-UNREACHED_AT_MOST + 1 :])
+        code, done, said = run()
+    assert (code, done) == (1, names)
+    assert (
+        f"{UNREACHED_AT_MOST - 1} with an error: {names[-UNREACHED_AT_MOST + 1]} and others: AccessDenied: No ..."
+        in said
+    )
