@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 from typing import Any
 
@@ -101,7 +102,8 @@ def command(source: str, to: str, column: str | None, part_rows: int, again: boo
         answerer = make_answerer(stopping, **by)
         with Target(to, answerer, part_rows, again) as target:
             place = source.rstrip("/") if source.startswith(S3_SCHEME) else os.path.realpath(source).rstrip("/")
-            found = Source(source, column, lambda name: target.is_part(f"{place}/{name}"), most_bytes())
+            most = sys.maxsize if isinstance(answerer, Endpoint) else most_bytes()  # an endpoint has its own limit
+            found = Source(source, column, lambda name: target.is_part(f"{place}/{name}"), most)
             run = Run(found, target, answerer, stopping)
             with run.stopped_by(signal.SIGINT, signal.SIGTERM):
                 return run.run()

@@ -129,6 +129,15 @@ def test_every_image_has_a_row(photos: Path, capsys: pytest.CaptureFixture[str])
     assert said.startswith("3 pictures in ") and "1 file of other kinds skipped" in said
 
 
+def test_an_endpoint_decides_which_image_is_too_large(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIGHTBOX_MAX_BODY_MB", "1")
+    large = bytes((1 << 20) + 1)
+    (photos / "large.jpg").write_bytes(large)
+    with endpoint(lambda body, _: good(b"large" if body == large else body)) as served:
+        assert run(photos, served.url) == 0
+    assert results(photos)["large.jpg"]["response"] == "large"
+
+
 def test_a_refused_image_comes_again_after_retry_after(photos: Path) -> None:
     with endpoint(lambda body, times: refuse("1") if times == 1 and body == b"a.jpg" else good(body)) as served:
         assert run(photos, served.url) == 0
