@@ -101,20 +101,24 @@ class Source:
         batch, pictures, others = list[str](), 0, list[str]()
         failure: Exception | None = None
         try:
-            for name in names:
-                kind = self._kind(name)
-                pictures += kind in IMAGE_ENDINGS
-                if kind and kind not in IMAGE_ENDINGS:
-                    others.append(name)
-                batch.append(name)
-                if len(batch) == NAMES:
-                    put(_packed(batch))
-                    batch = []
+            try:
+                for name in names:
+                    kind = self._kind(name)
+                    pictures += kind in IMAGE_ENDINGS
+                    if kind and kind not in IMAGE_ENDINGS:
+                        others.append(name)
+                    batch.append(name)
+                    if len(batch) == NAMES:
+                        put(_packed(batch))
+                        batch = []
+            finally:
+                put(_packed(batch))
         except Exception as error:
             failure = error
-        put(_packed(batch))
-        put(failure)
-        if failure is None and not (others and self.place.startswith(S3_SCHEME)):
+        finally:
+            put(failure)
+        is_to_download = self.place.startswith(S3_SCHEME) and any(_ending(name) not in LISTS for name in others)
+        if failure is None and not is_to_download:
             with suppress(*_damages()):  # ``items`` reports these
                 self.total = pictures + sum(map(self._count_in, others))
 

@@ -72,6 +72,15 @@ def test_a_failure_of_the_listing_reaches_the_reader(tmp_path: Path) -> None:
         read(Source(str(tmp_path), skip=skip))
 
 
+def test_names_that_do_not_fit_into_memory_end_the_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def packed(names: list[str]) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(sources, "_packed", packed)
+    with pytest.raises(MemoryError):
+        read(Source(str(write_folder(tmp_path, {"a.jpg": b"a"}))))
+
+
 def test_items_are_read_by_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(write_folder(tmp_path, {"folder/a.jpg": b"a", "folder/b.jpg": b"b"}))
     write_shard(tmp_path / "folder" / "s.tar", {"m.jpg": b"m"})

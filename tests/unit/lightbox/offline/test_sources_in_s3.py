@@ -23,6 +23,7 @@ from lightbox.offline.run import Run
 from lightbox.offline.sources import Source, SourceError
 from lightbox.offline.targets import Target
 from support.http_server import serving
+from support.picture_sources import write_list, write_shard
 from support.s3_server import BUCKET, client
 
 PLACE = f"s3://{BUCKET}/in"
@@ -55,6 +56,16 @@ def test_an_object_that_is_too_large_is_not_read(bucket: Any) -> None:
     found = dict(map(sources.read, Source(PLACE, most=9).items()))
     assert isinstance(found["large.jpg"], TooLarge)
     assert found["most.jpg"] == bytes(9)
+
+
+@pytest.mark.parametrize(("name", "total"), [("l.manifest", 2), ("s.tar", None)])
+def test_a_list_is_counted_and_a_shard_is_not(bucket: Any, tmp_path: Path, name: str, total: int | None) -> None:
+    write_list(tmp_path / "l.manifest", [f"{PLACE}/a.jpg", f"{PLACE}/b.jpg"])
+    write_shard(tmp_path / "s.tar", {"a.jpg": b"a", "b.jpg": b"b"})
+    bucket.upload_file(f"{tmp_path}/{name}", BUCKET, f"in/{name}")
+    source = Source(f"{PLACE}/{name}")
+    source._list(lambda batch: None)
+    assert source.total == total
 
 
 @pytest.mark.parametrize(
