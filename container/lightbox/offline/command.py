@@ -94,7 +94,7 @@ def command(source: str, to: str, column: str | None, part_rows: int, again: boo
     SOURCE is a folder or s3://bucket/prefix with pictures, .tar shards and .parquet tables; one of these files; or a
     .jsonl or .manifest file with "source-ref" or "path" in each line. The same command continues an interrupted run.
 
-    The exit code is 0 if every picture has a response, 1 if some failed or the run stopped, 2 if nothing could be
+    The exit code is 0 if nothing failed in this run, 1 if something did or it stopped, 2 if nothing could be
     answered or written, 130 after Ctrl-C or SIGTERM, which let pictures in progress finish.
     """
     stopping = threading.Event()

@@ -88,7 +88,7 @@ class Source:
             return _table(file).metadata.num_rows if self._kind(name) == TABLE else sum(1 for _ in file)
 
     def _names(self) -> Iterator[str]:
-        """Yield the names, which a thread lists ahead; compressed, one that waits takes up to 30 bytes."""
+        """Yield the names, which a thread lists ahead; compressed, one that waits takes up to 55 bytes."""
         waiting: SimpleQueue[bytes | Exception | None] = SimpleQueue()
         threading.Thread(target=self._list, args=[waiting.put], daemon=True).start()
         while isinstance(batch := waiting.get(), bytes):
