@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lightbox.user_code.aws import Context
     from lightbox.user_code.handlers import Request
 
-# OpenVINO requires this package and does without it: as soon as it is imported, it reports that to third parties by it.
-# This is the import system's way to say that a package is not there, in all processes of Lightbox.
+# OpenVINO works without this package; with it, OpenVINO reports each import to third parties. None makes the import
+# system treat it as missing, in all processes of Lightbox.
 sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
 # Since 1.29 ONNX Runtime's wheels send the names and hashes of models to Microsoft, and keep an identifier of the
 # machine in the user's cache. It reads this on its first import; a value set by the user has precedence.

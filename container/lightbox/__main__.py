@@ -12,13 +12,13 @@ def stop_early(number: int, frame: FrameType | None) -> None:
     os._exit(0)
 
 
-# Before the imports below: they take a moment, in which a platform may already say stop. serve.sh blocks the signals
-# until here, so that none finds this process without its handler.
+# Before the imports below: a platform may stop this process while they run. serve.sh blocks the signals until here, so
+# that none arrives before its handler is installed.
 for stop in (signal.SIGTERM, signal.SIGINT):
     signal.signal(stop, stop_early)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
 
-gc.disable()  # until all is imported: what is imported stays, and looking it through takes a tenth of a start
+gc.disable()  # imported objects stay: scanning them would take a tenth of a start
 try:
     from lightbox.cli import main
 except ModuleNotFoundError as error:

@@ -160,7 +160,7 @@ def codec_options(settings: Settings) -> CodecOptions:
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
     """Return the transports by name, the default one first, each to all model servers of the plan."""
-    # With others to turn to, a server that is away is not waited for.
+    # With several servers, a call does not wait for an unreachable one.
     patience = {"reconnect_seconds": 0.0} if len(plan.model_servers) > 1 else {}
 
     def to(server: ModelServerAddress, name: TransportName) -> Transport:

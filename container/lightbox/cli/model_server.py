@@ -18,4 +18,4 @@ def command(flags: tuple[str, ...]) -> int:
     """
     # By name: serving processes never import the model server (pyproject.toml), which runs in its own process.
     code = int(importlib.import_module("lightbox.model_server.main").main(list(flags)))
-    return 0 if flags == ("--help",) else code  # tensorflow_model_server, and so python -m, ends with 255
+    return 0 if flags == ("--help",) else code  # the exit code of tensorflow_model_server, and of python -m

@@ -74,7 +74,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     else:
         text = ",".join(value) if isinstance(value, tuple) else str(value)
     exists = param.is_path and Path(text).exists()
-    # Processes of ours run in folders of their own. What is no file may be a name that is looked for elsewhere.
+    # Our processes run in other folders. A value that is no file may be a name that is looked up elsewhere.
     variable = param.variable
     os.environ[variable] = str(Path(text).absolute()) if exists else text
     ctx.meta.setdefault(_GIVEN, {})[variable] = f"--{option_name(param.setting, param.part)}"

@@ -38,7 +38,7 @@ def command() -> int:
         for line in find_scaling_lines(settings):
             log(str(line))
         threads = op_threads.choose(settings, fixed_models(settings))
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor handles them
         with prepared_supervisor(threads.applied(settings), interruptible()) as supervisor:
             log(f"{threads}; {resize_line()}")
             find_trim()()  # of the graphs that were looked at

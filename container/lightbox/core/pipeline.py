@@ -150,7 +150,7 @@ class Pipeline:
 
         Raises ``error`` if there is no such handler; a pair gets the error when it calls the model.
         """
-        # AWS's container checks the model first in multi-model mode, and so does a name that cannot be part of a URL.
+        # AWS's container checks the model first in multi-model mode, and for a name that cannot be part of a URL.
         asked = self.catalogue.is_fixed and is_model_name(call.model or "")
         handlers = self._handlers(self._any_model) if asked else NONE
         if not isinstance(handlers, AwsHandlers):

@@ -48,7 +48,7 @@ class ServerProcess:
         With ``ends_with_parent`` the kernel stops it when its starting thread ends, in all cases.
         """
         if folder is None:
-            # Nothing of it stays, however this process ends.
+            # The file has no name, so it disappears however this process ends.
             self._output = tempfile.TemporaryFile("ab")  # noqa: SIM115 - closed in close
             self.log_path = Path(f"/proc/self/fd/{self._output.fileno()}")
         else:

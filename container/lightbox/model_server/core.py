@@ -164,7 +164,7 @@ class ServerCore:
             self._without_versions.add(model.name)
         return wanted
 
-    # ------------------------------------------------------------------ asking
+    # ----------------------------------------------------------------- queries
 
     def enter(self, spec: model_pb2.ModelSpec) -> tuple[Servable, Runner]:
         """Return the version of a call and its session; the caller calls ``servable.leave()``."""

@@ -58,7 +58,7 @@ class Manager:
         self._awake = threading.Event()
         threading.Thread(target=self._run, name="manager", daemon=True).start()
 
-    # ------------------------------------------------------------ what is wanted
+    # ---------------------------------------------------------- aspired versions
 
     def aspire(self, name: str, versions: dict[int, str]) -> None:
         """Make ``versions`` (number to path) the aspired ones of model ``name``; return at once."""
@@ -84,7 +84,7 @@ class Manager:
             stays = current.state < State.UNLOADING and path == current.path and not current.leaving
             current.aspired, current.comes_back = True, None if stays else path
 
-    # ------------------------------------------------------------- step by step
+    # -------------------------------------------------------------------- steps
 
     def _run(self) -> None:
         while True:
@@ -200,7 +200,7 @@ class Manager:
         servable.move(State.END)
         self._awake.set()
 
-    # ----------------------------------------------------------------- asking
+    # ---------------------------------------------------------------- queries
 
     def enter(self, name: str, version: int | None) -> tuple[Servable, Runner]:
         """Return the version (the largest available one for None) and its session, and count the call.

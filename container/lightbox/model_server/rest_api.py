@@ -146,7 +146,7 @@ class RestApi:
             spec.signature_name = examples.signature_name
             return write(self._calls.examples(kind, spec, examples.input, self._options)[0])
 
-    # ------------------------------------------------------------------ looks
+    # ---------------------------------------------------------------- queries
 
     def _status(self, spec: model_pb2.ModelSpec, _: Request) -> bytes:
         return orjson.dumps(

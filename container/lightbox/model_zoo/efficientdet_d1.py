@@ -17,8 +17,8 @@ INPUT_NAME = "input_tensor"
 CHANNELS = 88
 BIFPN_LAYERS = 4
 HEAD_LAYERS = 3
-# Signals fade slowly through this depth with the one, and explode with a little more; the other brings the
-# best scores of a photo to about a half.
+# With a little more than BODY_GAIN, signals explode through this depth; with HEAD_GAIN the best scores of a photo are
+# about 0.5.
 BODY_GAIN, HEAD_GAIN = 1.4, 19.0
 # EfficientNet-B1's stages: filters, kernel, stride, expansion, repeats; the outputs of three feed the BiFPN.
 STAGES = (

@@ -53,7 +53,7 @@ class ReloadWatch:
         for server, status in enumerate(self._statuses):
             reload = find_pending(self._run_dir, server)
             versions = await status.versions_in_time(reload.model) if reload else None
-            if reload is None or versions is None:  # a server that is away or starting is not charged
+            if reload is None or versions is None:  # an unreachable or starting server is not blocked
                 self._seen.pop(server, None)
                 continue
             seen = self._seen.get(server)

@@ -92,7 +92,7 @@ class _Search:
         share = min(SCREENING_SHARE * left / len(singles), left - self._reserve)
         rounds = self._fitting(share, BOTH, 1, MOST_SCREEN_ROUNDS)
         for candidate in singles:
-            # The best of them together promise more than the last of them alone.
+            # The best ones together promise more than the last one alone.
             kept = self._measurer.cost(BOTH, rounds) if self._findings.screens else 0.0
             self._screen(candidate, rounds, kept)
         if len(self._findings.screens) < len(singles):
