@@ -52,7 +52,7 @@ def model(sample_models: Path, engine: str) -> Model:
     return found
 
 
-def told(model: Model, image: Any) -> Any:
+def outcome(model: Model, image: Any) -> Any:
     try:
         return model.predict(image)
     except LightboxError as error:
@@ -63,7 +63,7 @@ def told(model: Model, image: Any) -> Any:
 def test_a_picture_is_answered_as_by_an_endpoint(stack: Stack, model: Model, path: Path) -> None:
     answer = stack.invoke(path.read_bytes(), Content_Type="application/x-image").json()
     expected = answer["predictions"][0] if "predictions" in answer else {key: answer[key] for key in ("error", "code")}
-    assert told(model, path) == expected
+    assert outcome(model, path) == expected
 
 
 def test_many_are_answered_as_one_in_order(model: Model) -> None:
@@ -72,14 +72,14 @@ def test_many_are_answered_as_one_in_order(model: Model) -> None:
     for path, answer in zip(CORPUS, answers, strict=True):
         if isinstance(answer, LightboxError):
             answer = {"error": answer.message, "code": answer.code}  # noqa: PLW2901
-        assert answer == told(model, path), path.name
+        assert answer == outcome(model, path), path.name
 
 
 def test_threads_share_a_model(model: Model) -> None:
     paths = CORPUS[:40] * 3
-    alone = [told(model, path) for path in CORPUS[:40]]
+    alone = [outcome(model, path) for path in CORPUS[:40]]
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda path: told(model, path), paths)) == alone * 3
+        assert list(pool.map(lambda path: outcome(model, path), paths)) == alone * 3
 
 
 def test_of_the_environment_only_the_limits_that_errors_name_count(
@@ -159,7 +159,7 @@ def test_classes_and_boxes_of_onnx_runtime(tmp_path: Path) -> None:
                 answer = stack.invoke(path.read_bytes(), Content_Type="application/x-image", **attributes).json()
                 failed = {key: answer.get(key) for key in ("error", "code")}
                 expected = answer["predictions"][0] if "predictions" in answer else failed
-                assert told(model, path) == expected, (name, path.name)
+                assert outcome(model, path) == expected, (name, path.name)
 
 
 def without_addresses(answer: Any) -> str:
@@ -221,7 +221,7 @@ def test_user_code_answers_as_at_an_endpoint(sample_models: Path, tmp_path: Path
                 content: Any = json.loads(answer.text) if is_json else answer.text
                 if answer.status_code != 200:
                     content = {key: content[key] for key in ("error", "code")}
-                assert without_addresses(told(model, path)) == without_addresses(content), (name, path.name)
+                assert without_addresses(outcome(model, path)) == without_addresses(content), (name, path.name)
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,8 @@ def test_what_is_declared_otherwise_is_told(
     text = structure.COMMON.read_text().replace("1000:1000", "0:0").replace("[0-3]", "[4-9]").replace("Apache", "MIT")
     (tmp_path / "other.yaml").write_text(text)
     monkeypatch.setitem(structure.FILES, "embedded", (tmp_path / "other.yaml",))
-    told = structure.problems(engine, image, "embedded")
-    assert [problem.partition(": expected")[0] for problem in told] == [
+    problems = structure.problems(engine, image, "embedded")
+    assert [problem.partition(": expected")[0] for problem in problems] == [
         "user",
         "label org.opencontainers.image.licenses",
         "the C library can load the resize",
@@ -309,9 +309,9 @@ def test_the_image_for_sagemaker(engine: Engine, image: str, sample_models: Path
     as_sagemaker_runs_it(engine, tag, sample_models, tmp_path)
     imports = f"import {', '.join(WITH_BUILD_ARGUMENT)}, scipy.stats, sklearn.ensemble, pandas.testing"
     engine.run("run", "--rm", "--read-only", "--entrypoint=python3", tag, "-c", imports)
-    (told,) = re.findall(r"HANDLER_PACKAGES=aws` adds ([\d.]+) MB", PAGE.read_text())
+    (documented,) = re.findall(r"HANDLER_PACKAGES=aws` adds ([\d.]+) MB", PAGE.read_text())
     with_them, without = (layers(engine, each)["Python packages"] for each in (tag, image))
-    assert float(told) == pytest.approx((with_them - without) / 1e6, rel=0.05)
+    assert float(documented) == pytest.approx((with_them - without) / 1e6, rel=0.05)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="hadolint comes as a binary for x86-64 only")

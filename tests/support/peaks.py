@@ -37,20 +37,20 @@ def main(size: int, names: list[str]) -> None:
             post(app, make(_WARM_UP))
             sent = make(size)
             weight = max(len(sent.body), sent.weight)
-            _tell(name, weight, partial(_status, app, sent))
+            _print(name, weight, partial(_status, app, sent))
     work = _model_infer()
     for name, message in GRPC.items():
         if not names or f"grpc {name}" in names:
             work(message(_WARM_UP))
             data = message(size)
-            _tell(f"grpc {name}", len(data), partial(work, data))
+            _print(f"grpc {name}", len(data), partial(work, data))
 
 
 def _status(app: Flask, sent: Sent) -> int:
     return int(post(app, sent).status_code)
 
 
-def _tell(name: str, weight: int, answer: Callable[[], int]) -> None:
+def _print(name: str, weight: int, answer: Callable[[], int]) -> None:
     gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     growth = PeakGrowth()

@@ -1,7 +1,7 @@
 """Measures the memory of a process with many unfinished messages: ``python -m support.unfinished CALLS BYTES``.
 
 Prints JSON. It is a process of its own, in the environment of the real one: glibc's heaps, one for each thread unless
-it is told otherwise, would count as memory that messages take.
+set otherwise, would count as memory that messages take.
 """
 
 from __future__ import annotations

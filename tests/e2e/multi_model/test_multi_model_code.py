@@ -103,9 +103,9 @@ import in_lib, in_requirements
 
 def handler(data, context):
     seen = subprocess.run([sys.executable, "-c", "import in_lib; print(in_lib.AT)"], capture_output=True, text=True)
-    told = [os.environ[name] for name in ("TFS_DEFAULT_MODEL_NAME", "TFS_GRPC_PORTS", "TFS_REST_PORTS")]
+    found = [os.environ[name] for name in ("TFS_DEFAULT_MODEL_NAME", "TFS_GRPC_PORTS", "TFS_REST_PORTS")]
     ports = [context.grpc_port, context.rest_uri.split(":")[2].split("/")[0]]
-    return json.dumps([context.model_name, seen.stdout.strip(), in_requirements.AT, told[0], told[1:] == ports]), None
+    return json.dumps([context.model_name, seen.stdout.strip(), in_requirements.AT, found[0], found[1:] == ports]), None
 """
 
 

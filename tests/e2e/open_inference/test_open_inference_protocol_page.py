@@ -84,7 +84,7 @@ def test_the_lines_for_tritonclient_print_what_they_say(protocol_stack: Stack, f
 
 
 @pytest.fixture(scope="module")
-def told_by_kserve(protocol_stack: Stack, files: Path) -> list[str]:
+def kserves_output(protocol_stack: Stack, files: Path) -> list[str]:
     """Return the answers to kserve's clients, one per line.
 
     The clients run in their own process: their messages and tritonclient's have the same names.
@@ -94,8 +94,8 @@ def told_by_kserve(protocol_stack: Stack, files: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
-def test_kserves_clients(told_by_kserve: list[str], protocol: str) -> None:
-    assert f"{protocol}: {PRINTED}" in told_by_kserve
+def test_kserves_clients(kserves_output: list[str], protocol: str) -> None:
+    assert f"{protocol}: {PRINTED}" in kserves_output
 
 
 def test_plain_curl_of_three_jpegs_behind_the_json(protocol_stack: Stack, files: Path) -> None:

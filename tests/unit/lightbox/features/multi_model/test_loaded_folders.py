@@ -87,7 +87,7 @@ def test_what_a_server_was_told_of_stays_until_the_server_ends_it(run_dir: Path)
     """A worker is killed after the reload and before it writes the list. The next load of the name comes at once."""
     context = multiprocessing.get_context("spawn")
     hears, says = context.Pipe(duplex=False)
-    dying = context.Process(target=die_when_the_server_is_told, args=(run_dir, says))
+    dying = context.Process(target=die_when_the_server_is_called, args=(run_dir, says))
     dying.start()
     server = Witness(served=hears.recv())
     dying.join()
@@ -107,7 +107,7 @@ def test_an_unloaded_models_folder_stays_until_the_server_ends_it(run_dir: Path)
     assert (server.missed, own_folders(run_dir)) == (set(), [])
 
 
-def die_when_the_server_is_told(run_dir: Path, says: Connection) -> None:
+def die_when_the_server_is_called(run_dir: Path, says: Connection) -> None:
     class Recorder(Listener):
         def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
             if "config {" in config:
