@@ -219,7 +219,7 @@ def test_a_model_chooses_for_itself(tmp_path: Path) -> None:
         assert f"engine: expected {', '.join(CHOICES)}, got 'fast'" in running.stdout + running.stderr
 
 
-def test_engines_are_told(tmp_path: Path) -> None:
+def test_engines_are_shown(tmp_path: Path) -> None:
     reports = tmp_path / "reports"
     with server(
         tmp_path / "server", copied(tmp_path, "multi_signature/1"), f"--engine_report_dir={reports}"

@@ -270,7 +270,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]
         yield runtime, folder / "models"
 
 
-def test_archives_are_told_apart_by_their_target(many: tuple[Any, Path]) -> None:
+def test_archives_are_distinguished_by_their_target(many: tuple[Any, Path]) -> None:
     runtime, _ = many
     for name in ("double.tar.gz", "triple.tar.gz"):
         assert ask(runtime, instances(ROWS), TargetModel=name) == times(FACTORS[name])

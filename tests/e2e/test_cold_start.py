@@ -57,7 +57,7 @@ def test_a_second_start_finds_what_the_first_found_out(
         assert f"are cached for this run only: {tmp_path / 'file' / '.cache'}: Not a directory" in stack.log
 
 
-def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> None:
+def test_requests_before_readiness_get_retry_after(tmp_path: Path) -> None:
     export_constant(tmp_path / "models" / "constant", 1, 0.5)
     environ, door = real_binary(tmp_path), Door(tmp_path / "door")
     program = tmp_path / "bin" / "tensorflow_model_server"

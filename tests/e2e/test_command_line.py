@@ -107,7 +107,7 @@ def test_a_stop_while_an_archive_is_unpacked_leaves_nothing(file: Path, tmp_path
     assert not list(tmp_path.glob("lightbox-*"))
 
 
-def test_an_error_tells_no_caller_where_a_model_lies(file: Path, tmp_path: Path) -> None:
+def test_no_error_shows_a_caller_where_a_model_lies(file: Path, tmp_path: Path) -> None:
     code = tmp_path / "own" / "code" / "inference.py"
     code.parent.mkdir(parents=True)
     code.write_text("def preprocess(request): raise FileNotFoundError(f'no {__file__}')\n")

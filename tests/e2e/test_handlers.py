@@ -162,7 +162,7 @@ def test_what_a_handler_raises_ends_no_worker(handled: Stack) -> None:
     assert caught.value.response["OriginalStatusCode"] == 422
 
 
-def test_the_log_tells_what_was_installed_and_loaded(handled: Stack) -> None:
+def test_the_log_shows_what_was_installed_and_loaded(handled: Stack) -> None:
     code = Path(handled.environ["LIGHTBOX_MODEL_DIR"]) / "code"
     assert f"[lightbox] installed {code}/requirements.txt" in handled.log
     assert "[requirements] Successfully installed doubled-1.0 needed-1.0" in handled.log

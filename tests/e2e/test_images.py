@@ -119,7 +119,7 @@ def test_every_stage_has_a_time(stack: Stack, photo: bytes, wire: str) -> None:
     assert sum(times.values()) == pytest.approx(total, abs=0.0005 * (len(times) + 1))
 
 
-def test_a_start_is_told_in_at_most_twelve_lines(stack: Stack) -> None:
+def test_a_start_is_reported_in_at_most_twelve_lines(stack: Stack) -> None:
     lines = without_times(stack.log).splitlines()
     (ready,) = (number for number, line in enumerate(lines) if line.startswith("[lightbox] ready after "))
     assert ready < 12, stack.log

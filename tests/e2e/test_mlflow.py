@@ -50,7 +50,7 @@ def test_a_saved_model_answers_by_the_folders_name(saved: Stack, model: str) -> 
     assert predictions(saved, model, [1.0, 2.5]) == HALF
 
 
-def test_a_flavor_that_is_not_served_is_told(saved: Stack) -> None:
+def test_a_flavor_that_is_not_served_is_reported(saved: Stack) -> None:
     assert "forest is not a model that can be served; " in saved.log
     assert "model.skops is a model of scikit-learn: skl2onnx makes an ONNX model" in saved.log
     index = requests.post(f"{saved.url}/v2/repository/index", timeout=PATIENCE).json()

@@ -75,7 +75,7 @@ def test_saved_models_beside_them_are_answered_as_ever(file_stack: Stack) -> Non
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_format_engine_and_signature_are_told(file_stack: Stack, file: str) -> None:
+def test_format_engine_and_signature_are_shown(file_stack: Stack, file: str) -> None:
     metadata = requests.get(f"{file_stack.url}/v2/models/{name_of(file)}", timeout=PATIENCE).json()
     assert metadata["platform"] == PLATFORMS[file]
     assert metadata["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]

@@ -177,7 +177,7 @@ def test_names_that_callers_invent_make_no_series(observed_stack: Stack) -> None
     assert 'route="/endpoints/<name>/invocations"' in text
 
 
-def test_the_supervisor_tells_readiness_and_the_models_states(observed_stack: Stack) -> None:
+def test_the_supervisor_shows_readiness_and_the_models_states(observed_stack: Stack) -> None:
     assert value(observed_stack, "lightbox_ready") == 1
     assert value(observed_stack, "lightbox_model_versions", model="constant", state="AVAILABLE") == 1
 

@@ -241,7 +241,7 @@ def test_user_code_that_cannot_run_here_is_a_sentence(
     assert words in str(caught.value)
 
 
-def test_a_pair_that_wants_a_server_is_told_that_there_is_none(sample_models: Path, tmp_path: Path) -> None:
+def test_a_pair_that_needs_a_server_gets_an_error(sample_models: Path, tmp_path: Path) -> None:
     shutil.copytree(sample_models / "digits", tmp_path / "digits")
     pair = "def input_handler(data, context): return {}\ndef output_handler(response, context): ..."
     for wanted in ("context.channel.unary_unary('/x')", "context.rest_uri", "context.grpc_port"):

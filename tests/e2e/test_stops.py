@@ -258,7 +258,7 @@ def test_requests_in_flight_when_the_model_server_dies(
         assert holding.invoke(red(0), **header).status_code == 200
 
 
-def test_a_user_who_may_not_run_python_is_told_so(tmp_path: Path) -> None:
+def test_a_user_who_may_not_run_python_gets_an_error(tmp_path: Path) -> None:
     shutil.copy(SERVE, tmp_path / "serve.sh")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").symlink_to("/nowhere/python")

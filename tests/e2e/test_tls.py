@@ -186,7 +186,7 @@ def test_who_does_not_know_the_authority_gets_no_connection(tls_stack: TlsStack)
 
 @pytest.mark.extended
 @pytest.mark.parametrize("path", ["/ping", "/invocations", "/endpoints/any/invocations"])
-def test_plain_http_is_told_that_the_port_speaks_tls(tls_stack: TlsStack, path: str) -> None:
+def test_plain_http_gets_an_error_that_names_tls(tls_stack: TlsStack, path: str) -> None:
     url = tls_stack.url.replace("https:", "http:") + path
     answer = requests.post(url, data=b"x" * 100_000, timeout=PATIENCE)
     reply = answer.json()
@@ -513,7 +513,7 @@ def test_a_wrong_client_certificate_is_400(
 
 
 @pytest.mark.extended
-def test_malformed_requests_are_told_so(mutual_stack: TlsStack) -> None:
+def test_malformed_requests_are_reported(mutual_stack: TlsStack) -> None:
     with shaken(mutual_stack, mutual_stack.context(client=False)) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n")
         answer = connection.recv(1 << 16)

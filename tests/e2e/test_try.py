@@ -120,7 +120,7 @@ def test_pixels_that_are_integers_have_fits(tmp_path: Path) -> None:
         ([], "Missing option '--image'"),
     ],
 )
-def test_what_cannot_be_compared_is_told(tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_compared_is_reported(tmp_path: Path, arguments: list[str], words: str) -> None:
     done = run(tmp_path, GOLDEN, *arguments)
     assert (done.returncode == 0) == (arguments == ["--help"])
     assert words in done.stderr
@@ -154,7 +154,7 @@ def test_a_folder_with_labels_counts_what_each_scaling_has_right(sample_models: 
     assert list(tmp.iterdir()) == []
 
 
-def test_what_does_not_tell_the_scalings_apart_is_told() -> None:
+def test_what_does_not_distinguish_the_scalings_is_reported() -> None:
     sure, unsure, wrong = [0.0, 1.0], [0.4, 0.6], [0.9, 0.1]
     none, unit, tf = (Way("stretch", scaling) for scaling in ("none", "unit", "tf"))
     *_, said = try_image.side_by_side({none: [sure], unit: [unsure]}, [])

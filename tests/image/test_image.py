@@ -111,7 +111,7 @@ def test_every_image_holds_what_is_declared_serves_and_stops(
         assert "signature serving_default: openvino (OpenVINO matches TensorFlow on 6 test inputs" in log
 
 
-def test_what_is_declared_otherwise_is_told(
+def test_what_is_declared_otherwise_is_reported(
     engine: Engine, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = structure.COMMON.read_text().replace("1000:1000", "0:0").replace("[0-3]", "[4-9]").replace("Apache", "MIT")
@@ -223,7 +223,7 @@ def schema() -> dict[str, Callable[[Any], Any]]:
     return {"read": read, "write": write}
 
 
-def test_a_handler_whose_package_is_missing_is_told_how_to_have_it(
+def test_an_error_says_how_to_install_a_handlers_missing_package(
     engine: Engine, image: str, sample_models: Path, tmp_path: Path
 ) -> None:
     code = tmp_path / "code"
@@ -252,7 +252,7 @@ def test_a_second_build_gives_the_same_layers(engine: Engine, image: str) -> Non
     assert json.loads(second) == json.loads(first)
 
 
-def test_the_page_tells_the_sizes(engine: Engine, image: str) -> None:
+def test_the_page_shows_the_sizes(engine: Engine, image: str) -> None:
     rows = dict(
         re.findall(r"^\| ([^|]+) \| ([\d.]+) \|", PAGE.read_text().partition("With `--target embedded`")[0], re.M)
     )

@@ -156,7 +156,7 @@ def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     assert list(tmp.iterdir()) == []
 
 
-def test_a_model_that_takes_no_image_is_told(tmp_path: Path) -> None:
+def test_a_model_that_takes_no_image_is_reported(tmp_path: Path) -> None:
     models = SERVE.parent / "tests" / "contract" / "golden" / "models"
     line = refused(tmp_path, models, "half_plus_two")
     assert "half_plus_two cannot be served: a request was answered with 415: " in line

@@ -153,7 +153,7 @@ def test_a_reset_ends_a_call_on_both_sides(tiny: Tiny) -> None:
         assert not caller[stream].data
 
 
-def test_a_reset_of_the_server_is_told(tiny: Tiny) -> None:
+def test_a_reset_of_the_server_is_reported(tiny: Tiny) -> None:
     with H2Caller(tiny.address) as caller:
         stream = caller.open(HEADERS | {":path": "/tiny/hang", "grpc-timeout": "100m"})
         caller.send(stream, message(b"abc"))

@@ -17,7 +17,7 @@ def server(folder: Path, model: Path, *flags: str) -> ModelServer:
     return ModelServer(folder, *own, *flags)
 
 
-def test_the_file_tells_the_signature(tmp_path: Path) -> None:
+def test_the_file_shows_the_signature(tmp_path: Path) -> None:
     write_dense(tmp_path / "m" / "1" / "net.onnx")
     with server(tmp_path / "server", tmp_path / "m", "--engine=openvino") as running:
         running.wait_ready()

@@ -99,7 +99,7 @@ def test_the_name_of_a_caller_cannot_be_forged(keyed: Stack) -> None:
     keyed.wait_until(lambda: bool(re.search(r"request_id=forged .*caller=loader", keyed.log)))
 
 
-def test_a_refusal_tells_why_and_is_logged(keyed: Stack) -> None:
+def test_a_refusal_shows_why_and_is_logged(keyed: Stack) -> None:
     reply = called(keyed, f"{INFERENCE}ModelInfer", {"x-amzn-requestid": "nobody"})
     assert str(reply.word("grpc-message")).startswith("expected a key: ")
     assert (reply.word("lightbox-code"), reply.word("x-amzn-requestid")) == ("unauthenticated", "nobody")

@@ -183,7 +183,7 @@ def test_a_model_with_a_compressed_index_is_the_model_servers_to_judge(multi_mod
         ("empty", 404, "TargetModel: no model was found in '{target}'"),
     ],
 )
-def test_a_target_that_cannot_be_served_is_told_without_where_it_was_unpacked(
+def test_a_target_that_cannot_be_served_is_reported_without_where_it_was_unpacked(
     multi_model_stack: Stack, root: Path, packed: str, status: int, said: str
 ) -> None:
     target = f"{packed}.tar.gz"

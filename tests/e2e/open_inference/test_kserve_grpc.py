@@ -172,7 +172,7 @@ def test_the_front_is_as_light_as_a_worker(stack: Stack, client: Any, input_name
 
 
 @pytest.mark.extended
-def test_a_killed_front_comes_back_and_ping_tells(client: Any, stack: Stack) -> None:
+def test_a_killed_front_comes_back_and_ping_shows(client: Any, stack: Stack) -> None:
     (plan,) = stack.tmp.glob("lightbox-*/plan.json")
     with held_file(plan):  # the next worker waits for it
         stack.lose("lightbox.features.open_inference.grpc_worker")

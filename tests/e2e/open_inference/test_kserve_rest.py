@@ -43,7 +43,7 @@ def predictions(stack: Stack, body: bytes) -> Any:
     return np.array(answer.json()["predictions"])
 
 
-def test_the_metadata_tell_where_the_weights_are_from(stack: Stack) -> None:
+def test_the_metadata_show_where_the_weights_are_from(stack: Stack) -> None:
     reply = {
         name: requests.get(f"{stack.url}/v2/models/{name}", timeout=PATIENCE).json()["parameters"]["weights"]
         for name in SAMPLES

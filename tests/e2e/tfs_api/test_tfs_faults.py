@@ -34,7 +34,7 @@ def narrow(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_more_than_can_be_served_is_told_to_come_again(narrow: Stack, door: Door, way: str) -> None:
+def test_more_than_can_be_served_gets_retry_after(narrow: Stack, door: Door, way: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         taken = pool.submit(WAYS[way], narrow, 1)
         door.wait_for()

@@ -59,7 +59,7 @@ def test_check_prints_what_is_set_and_means_more_than_its_default(
     assert "LIGHTBOX_DRAIN_SECONDS" not in said
 
 
-def test_check_tells_of_tls(
+def test_check_shows_tls(
     as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
 ) -> None:
     own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_DIR": str(models)}
@@ -71,7 +71,7 @@ def test_check_tells_of_tls(
     assert f"listening: port {own['SAGEMAKER_BIND_TO_PORT']} on all interfaces: HTTPS for callers" in said
 
 
-def test_check_tells_who_may_call(
+def test_check_shows_who_may_call(
     as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
 ) -> None:
     own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_DIR": str(models)}

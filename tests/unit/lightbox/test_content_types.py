@@ -212,7 +212,7 @@ def test_a_signature_named_in_the_body_is_used() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "application/octet-stream", "application/x-www-form-urlencoded", "image/heic"])
-def test_a_file_of_another_format_is_told_what_it_is(client: FlaskClient, name: str) -> None:
+def test_an_error_names_the_format_of_another_file(client: FlaskClient, name: str) -> None:
     headers = {"Content_Type": name} if name else {}
     answer = post(client, b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "mean", **headers)
     assert answer.status_code == 400

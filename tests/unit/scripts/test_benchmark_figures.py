@@ -243,7 +243,7 @@ def test_every_ratio_reads_rows_that_a_full_run_has(declared: list[Scenario]) ->
         assert {(ratio.scenario, ratio.key, name) for name in (*ratio.ours, *ratio.theirs)} <= rows
 
 
-def test_progress_tells_what_is_left(declared: list[Scenario], capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_shows_what_is_left(declared: list[Scenario], capsys: pytest.CaptureFixture[str]) -> None:
     full = declared[1::2]
     progress = Progress(full)
     assert f"about {sum(each.minutes for each in full):.1f} min left" in capsys.readouterr().err

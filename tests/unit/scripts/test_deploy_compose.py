@@ -52,7 +52,7 @@ def test_compose_mounts_files_that_are_there_and_scrapes_its_own_service() -> No
     assert source["url"] == "http://prometheus:9090"
 
 
-def test_compose_mounts_what_the_programs_are_told_to_read() -> None:
+def test_compose_mounts_what_the_programs_are_configured_to_read() -> None:
     services = load(DEPLOY / "compose.yaml")["services"]
     inside = {name: {entry.split(":")[1] for entry in service["volumes"]} for name, service in services.items()}
     prometheus = load(DEPLOY / "compose" / "prometheus.yaml")
@@ -68,7 +68,7 @@ def test_compose_sets_what_lightbox_reads_and_publishes_what_it_opens() -> None:
     assert lightbox["ports"] == [f"${{PUBLISH:-127.0.0.1}}:{number}:{number}" for number in ("8080", port)]
 
 
-def test_compose_publishes_every_port_on_loopback_unless_told_otherwise() -> None:
+def test_compose_publishes_every_port_on_loopback_unless_set_otherwise() -> None:
     services = load(DEPLOY / "compose.yaml")["services"]
     published = [entry for service in services.values() for entry in service["ports"]]
     assert len(published) == 4
@@ -76,7 +76,7 @@ def test_compose_publishes_every_port_on_loopback_unless_told_otherwise() -> Non
         assert entry.startswith(("127.0.0.1:", "${PUBLISH:-127.0.0.1}:")), entry
 
 
-def test_alerts_tell_our_errors_from_the_callers() -> None:
+def test_alerts_distinguish_our_errors_from_the_callers() -> None:
     ours = {code for code, status in STATUS_OF_CODE.items() if status.http >= 500}
     found = {rule["alert"]: set(re.findall(r'reason[!=]~"([^"]+)"', rule["expr"])) for rule in rules()}
     (reasons,) = found["LightboxServerErrors"]

@@ -158,7 +158,7 @@ def test_without_a_digest_that_can_be_believed_nothing_is_written(
     assert reply.startswith("pin_base_images: ") and "tensorflow/serving" in reply
 
 
-def test_what_has_no_digest_is_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_has_no_digest_is_reported(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     loose = [found["name"] for name in FILES for found in public_images(root / name) if not found["digest"]]
     assert main(["--check"], {}, root) == (1 if loose else 0)
     reply = capsys.readouterr().out

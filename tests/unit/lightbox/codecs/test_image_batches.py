@@ -84,7 +84,7 @@ def test_a_broken_form_is_malformed(body: bytes, content_type: str) -> None:
         ((None, 2), "send application/json$"),
     ],
 )
-def test_a_model_that_takes_no_image_as_far_as_it_tells(shape: tuple[int | None, ...], advice: str) -> None:
+def test_a_model_whose_signature_shows_no_image(shape: tuple[int | None, ...], advice: str) -> None:
     with pytest.raises(UnsupportedMediaType, match=f"none of these accepts an image; {advice}"):
         decode(form(RED), FORM, {"x": ("float32", shape)})
 

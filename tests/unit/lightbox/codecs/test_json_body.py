@@ -238,7 +238,7 @@ def test_examples_are_for_another_method() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
-def test_a_byte_order_mark_tells_the_encoding(encoding: str) -> None:
+def test_a_byte_order_mark_shows_the_encoding(encoding: str) -> None:
     assert decode('["ä€𝄞"]'.encode(encoding), inputs=TEXTS).inputs["text"].tolist() == ["ä€𝄞".encode()]
 
 

@@ -365,7 +365,7 @@ def test_the_tree_of_errors_is_drawn_whole() -> None:
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png"])
-def test_what_curl_makes_of_a_file_with_d_is_told(client: FlaskClient, kind: str) -> None:
+def test_what_curl_makes_of_a_file_with_d_is_reported(client: FlaskClient, kind: str) -> None:
     buffer = io.BytesIO()
     Image.fromarray(np.random.default_rng(3).integers(0, 255, (40, 40, 3), np.uint8)).save(buffer, kind)
     mangled = buffer.getvalue().replace(b"\r", b"").replace(b"\n", b"")

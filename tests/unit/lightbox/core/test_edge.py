@@ -257,7 +257,7 @@ def test_every_route_gives_every_error_in_one_form(
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_told_with_the_folder_and_its_free_bytes(number: int) -> None:
+def test_a_full_disk_is_reported_with_the_folder_and_its_free_bytes(number: int) -> None:
     error = as_lightbox_error(OSError(number, os.strerror(number)), "mine")
     assert (error.status, error.code) == (507, "no_room")
     assert f"TMPDIR: {temporary_folder()} has " in error.message

@@ -8,7 +8,7 @@ from lightbox.core.edge import Requests
 from lightbox.core.request_context import RequestContext
 
 
-def test_each_is_told_of_once_and_when_it_ends(
+def test_each_is_reported_once_and_at_its_end(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RequestContext, "elapsed", lambda _: 0.0)

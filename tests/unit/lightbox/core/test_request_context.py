@@ -105,7 +105,7 @@ def test_what_is_not_there_is_looked_for_until_the_deadline() -> None:
     assert list(looks) == []
 
 
-def test_header_and_log_tell_the_same() -> None:
+def test_header_and_log_show_the_same() -> None:
     context = RequestContext(30, waited=0.5)
     with context.stage("decode"):
         time.sleep(0.01)

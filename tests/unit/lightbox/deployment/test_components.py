@@ -133,7 +133,9 @@ def test_a_stream_comes_in_parts(monkeypatch: pytest.MonkeyPatch, aws: Aws, tmp_
     assert streamed(monkeypatch, aws, tmp_path, *events) == [b"one\n", b"two\n"]
 
 
-def test_a_stream_that_ends_with_an_error_is_told(monkeypatch: pytest.MonkeyPatch, aws: Aws, tmp_path: Path) -> None:
+def test_a_stream_that_ends_with_an_error_is_reported(
+    monkeypatch: pytest.MonkeyPatch, aws: Aws, tmp_path: Path
+) -> None:
     error = {"ModelStreamError": {"Message": "late", "ErrorCode": "StreamBroken"}}
     with pytest.raises(Refused, match=r"the stream ended early: .*StreamBroken"):
         streamed(monkeypatch, aws, tmp_path, error)

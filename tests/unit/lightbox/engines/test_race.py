@@ -21,7 +21,7 @@ def test_an_engine_is_timed(tmp_path: Path) -> None:
     assert choice.reason.endswith(" ms of CPU per input")
 
 
-def test_what_no_engine_reads_is_told_with_each_reason(tmp_path: Path) -> None:
+def test_what_no_engine_reads_is_reported_with_each_reason(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"garbage")
     with pytest.raises(StatusError, match=r"no engine reads the model in .*: openvino: .*model.onnx cannot be read"):
         fastest(str(tmp_path), [named("openvino")], Hardware(1, 1))

@@ -44,7 +44,7 @@ def test_processes_and_those_of_them_that_answer_requests(
     assert ([spec.name for spec in found.children], found.workers) == (children, workers)
 
 
-def test_ports_are_told_before_a_start_and_in_it() -> None:
+def test_ports_are_reported_before_a_start_and_in_it() -> None:
     settings = load_settings(GRPC)
     assert [port.number for port in wants(settings).ports] == [8081]  # unopened
     assert added(settings).ports == wants(settings).ports

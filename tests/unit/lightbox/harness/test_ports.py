@@ -88,7 +88,7 @@ def test_a_process_gets_no_port_of_another(part: ports.Part) -> None:
     assert int(done.stdout) not in part.ports
 
 
-def test_more_processes_than_parts_are_told(part: ports.Part, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_processes_than_parts_are_reported(part: ports.Part, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "PORTS", part.ports)
     monkeypatch.setattr(ports, "port_is_free", lambda _: False)
     with pytest.raises(OSError, match=r"no free ports: all of .* are claimed by processes of this machine"):

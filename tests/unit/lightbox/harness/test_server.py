@@ -26,7 +26,7 @@ def test_a_server_that_ends_shows_its_log(tmp_path: Path) -> None:
     assert server.log == "out of order\n"
 
 
-def test_a_server_that_takes_too_long_is_told_apart() -> None:
+def test_a_server_that_takes_too_long_is_distinguished() -> None:
     with shell("exec sleep 3600") as server, pytest.raises(ServerFailed, match="not ready within 0 s") as caught:
         server.wait_until(lambda: False, 0.1)
     assert not caught.value.ended

@@ -157,7 +157,7 @@ def test_a_reduced_picture_is_not_moved(size: Size, reduced: Size, orientation: 
     ],
 )
 @pytest.mark.parametrize("format_name", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM"])
-def test_each_limit_is_told(limits: ImageLimits, sentence: str, format_name: str) -> None:
+def test_each_limit_is_reported(limits: ImageLimits, sentence: str, format_name: str) -> None:
     body = saved(Image.effect_noise((200, 100), 50).convert("RGB"), format_name)
     assert decode_rgb(body).size == (200, 100)
     with pytest.raises(TooLarge, match=rf"{sentence}\.$"):

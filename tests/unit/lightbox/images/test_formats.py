@@ -40,7 +40,7 @@ from lightbox.images.decode import ImageLimits, decode_rgb, is_image, open_image
         (b"\0\0\0 ftypmif1\0\0\0\0mif1miafavif", "AVIF"),
     ],
 )
-def test_format_is_told_from_the_first_bytes(body: bytes, name: str) -> None:
+def test_the_format_is_found_by_the_first_bytes(body: bytes, name: str) -> None:
     assert sniff_format(body) == name
     assert sniff_format(memoryview(body)) == name
     assert is_image(body)

@@ -61,7 +61,7 @@ class BriefContext(RequestContext):
         return 0.1
 
 
-def test_time_that_passes_while_waiting_is_told() -> None:
+def test_time_that_passes_while_waiting_is_a_stage() -> None:
     slots, context = DecodeSlots(1), BriefContext(0.1)
     late = pytest.raises(DeadlineExceeded, match="before its image could be decoded")
     with slots.take(RequestContext(PATIENCE)), late, slots.take(context):

@@ -40,7 +40,7 @@ def test_the_layers_of_a_network_are_added_up_for_one_row(tmp_path: Path, layers
         pytest.param([("Relu", (-1, 4), None)], id="nothing to count"),
     ],
 )
-def test_what_the_graph_does_not_tell_is_not_guessed(tmp_path: Path, layers: list[Layer]) -> None:
+def test_what_the_graph_does_not_show_is_not_guessed(tmp_path: Path, layers: list[Layer]) -> None:
     assert multiplications(write(tmp_path, network(*layers))) is None
 
 

@@ -75,7 +75,7 @@ def test_an_onnx_folder_of_mlflow_is_one_model(tmp_path: Path) -> None:
         ("xgboost", "model.ubj", "it is a model of MLflow, of which those of mlflow.tensorflow and mlflow.onnx can"),
     ],
 )
-def test_another_flavor_of_mlflow_is_told(tmp_path: Path, flavor: str, file: str, sentence: str) -> None:
+def test_another_flavor_of_mlflow_is_reported(tmp_path: Path, flavor: str, file: str, sentence: str) -> None:
     folder = tmp_path / "net"
     save_other(folder, flavor, file)
     (model,) = find_models(tmp_path)
@@ -178,7 +178,7 @@ def test_bad_names(name: str) -> None:
         ("pets.pt", "a PyTorch model", "torch.onnx.export makes an ONNX model of it"),
     ],
 )
-def test_a_model_of_another_format_is_told_how_to_become_one(
+def test_an_error_says_how_to_convert_a_model_of_another_format(
     tmp_path: Path, name: str, what: str, sentence: str
 ) -> None:
     for file in (tmp_path / "a" / name, tmp_path / "b" / "pets" / name):

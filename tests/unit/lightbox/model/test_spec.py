@@ -158,7 +158,9 @@ def test_what_does_not_fit_is_named(change: dict[str, Array], said: str) -> None
         ((4, 2, 1), "input a: expected shape [-1,2], got [4,2,1]", None),
     ],
 )
-def test_shapes_are_told_but_not_refused(shape: tuple[int, ...], misfit: str | None, rank_problem: str | None) -> None:
+def test_shapes_are_reported_but_not_refused(
+    shape: tuple[int, ...], misfit: str | None, rank_problem: str | None
+) -> None:
     inputs = good() | {"a": np.zeros(shape, "f4")}
     GOOD.check_inputs(inputs)
     assert GOOD.misfit(inputs) == misfit

@@ -34,7 +34,7 @@ def test_parts_arrive_in_order_however_little_the_socket_takes() -> None:
     assert not connection.held
 
 
-def test_a_closed_connection_is_told() -> None:
+def test_a_closed_connection_is_reported() -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
     connection = Connection(ours)

@@ -146,7 +146,7 @@ def test_what_is_not_wanted_any_more_ends_without_being_loaded(manager: Manager,
     assert files.begun_loads.empty()
 
 
-def test_an_end_is_told_to_who_asks_after_it(manager: Manager) -> None:
+def test_an_end_is_reported_to_a_later_caller(manager: Manager) -> None:
     want(manager, "old")
     assert served(manager) == "old"
     since = moment()

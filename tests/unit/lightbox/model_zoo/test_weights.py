@@ -84,7 +84,7 @@ def test_seeded_weights_do_not_depend_on_what_the_process_drew_before(seeded_mob
         np.testing.assert_array_equal(one, other)
 
 
-def test_seeded_weights_tell_images_apart(seeded_mobilenet_v2: Any) -> None:
+def test_seeded_weights_distinguish_images(seeded_mobilenet_v2: Any) -> None:
     images = np.random.default_rng(3).uniform(-1, 1, (2, 1, 224, 224, 3)).astype(np.float32)
     images[1] = -1
     noise, black = (np.asarray(seeded_mobilenet_v2(image, training=False)) for image in images)

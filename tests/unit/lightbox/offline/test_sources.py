@@ -164,7 +164,7 @@ def test_a_shard_with_a_damaged_header_is_a_sentence(tmp_path: Path) -> None:
     assert source.problems == ["s.tar: cannot be read after 4 pictures: the shard is damaged or cut off: bad checksum"]
 
 
-def test_links_and_a_name_that_is_there_twice_are_told(tmp_path: Path) -> None:
+def test_links_and_a_name_that_is_there_twice_are_reported(tmp_path: Path) -> None:
     write_shard(tmp_path / "s.tar", {"a.jpg": b"a"})
     with tarfile.open(tmp_path / "s.tar", "a") as shard:
         for name, kind in (("b.jpg", tarfile.LNKTYPE), ("c.jpg", tarfile.SYMTYPE), ("a.jpg", tarfile.REGTYPE)):
@@ -177,7 +177,7 @@ def test_links_and_a_name_that_is_there_twice_are_told(tmp_path: Path) -> None:
     assert source.problems == ["s.tar/a.jpg: is there again; the first has a row"]
 
 
-def test_what_no_folder_gives_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_folder_gives_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_folder(tmp_path, {"in/a.jpg": b"a", "in/locked/b.jpg": b"b", "other/c.jpg": b"c"})
     (tmp_path / "in" / "link").symlink_to(tmp_path / "other")
     scandir = os.scandir

@@ -15,7 +15,7 @@ exit 3
 """
 
 
-def test_an_end_is_told_before_orphans_have_finished(tmp_path: Path) -> None:
+def test_an_end_is_reported_before_orphans_have_finished(tmp_path: Path) -> None:
     child = Child("master", ["sh", "-c", ENDS_BEFORE_ITS_WORKER], dict(os.environ), cwd=tmp_path)
     printed: list[list[str]] = []
     child.on_end = lambda: printed.append(list(child.last_lines))

@@ -54,7 +54,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
 
-def test_handlers_are_told_models_and_ports_by_the_environment(tmp_path: Path, code: Path) -> None:
+def test_handlers_get_models_and_ports_from_the_environment(tmp_path: Path, code: Path) -> None:
     names = ("TFS_DEFAULT_MODEL_NAME", "TFS_GRPC_PORTS", "TFS_REST_PORTS")
     (code / "inference.py").write_text(f"""
 import os

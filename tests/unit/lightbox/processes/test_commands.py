@@ -67,7 +67,7 @@ def test_what_a_variable_of_aws_gives_the_model_server(environ: dict[str, str], 
     assert [part for part in sentence if part not in text] == []
 
 
-def test_without_its_variable_the_model_server_is_not_told() -> None:
+def test_without_its_variable_the_model_server_gets_no_flag() -> None:
     flags = model_server_flags(load_settings({}), ADDRESS, Path("/run"), 16)
     assert not [flag for flag in flags if any(part in flag for part in ("batching", "parallelism", "gpu"))]
 
@@ -146,13 +146,13 @@ def test_each_probe_has_a_location(tmp_path: Path) -> None:
     assert reply == [("/ping", "/ping"), ("/up", "/up")]
 
 
-def test_without_ports_it_is_told_of_none() -> None:
+def test_without_ports_it_gets_none() -> None:
     flags = model_server_flags(load_settings({}), ModelServerAddress(grpc_socket=SOCKET), Path("/run"), 16)
     assert {"--port=0", f"--grpc_socket_path={SOCKET}"} <= set(flags)
     assert not [flag for flag in flags if flag.startswith(("--rest_api_port", "--local_socket_path"))]
 
 
-def test_the_embedded_server_is_told_where_the_local_wire_is() -> None:
+def test_the_embedded_server_gets_the_address_of_the_local_transport() -> None:
     address = ModelServerAddress(grpc_socket=SOCKET, local_socket=Path("/run/y.sock"))
     assert "--local_socket_path=/run/y.sock" in model_server_flags(load_settings({}), address, Path("/run"), 16)
 

@@ -298,7 +298,7 @@ def test_an_answer_of_workers_whose_gunicorn_is_gone_proves_nothing(tmp_path: Pa
 
 
 @pytest.mark.extended
-def test_ping_tells_how_full_the_container_is_whether_it_is_ready_or_not(
+def test_ping_shows_how_full_the_container_is_whether_it_is_ready_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saturation, "SMOOTHING_SECONDS", 0.1)

@@ -58,7 +58,7 @@ class Heard:
         ("what has no level", 0, False),
     ],
 )
-def test_what_a_line_tells(line: str, lost: int, swallowed: bool) -> None:
+def test_what_a_line_shows(line: str, lost: int, swallowed: bool) -> None:
     heard = Heard()
     assert heard.log.consumes(line) is swallowed
     assert (heard.lost, heard.answered) == (lost, [])

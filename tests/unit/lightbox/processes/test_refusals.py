@@ -100,7 +100,7 @@ DENIALS = [
 
 
 @pytest.mark.parametrize(("error", "status", "grpc_status"), DENIALS, ids=lambda value: getattr(value, "code", ""))
-def test_who_was_not_let_in_is_told_why(error: LightboxError, status: int, grpc_status: str) -> None:
+def test_a_refused_client_gets_the_reason(error: LightboxError, status: int, grpc_status: str) -> None:
     got, headers, body = ask(DENIED, X_Lightbox_Error=written(error))
     assert (got, json.loads(body)["error"], json.loads(body)["code"]) == (status, error.message, error.code)
     challenges = headers.get_all("WWW-Authenticate") or []

@@ -146,7 +146,7 @@ def test_a_graph_that_wants_small_pixels(zoo: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "operation"), [("variable", "Mul"), ("fork", "Abs and Mul")])
-def test_what_cannot_be_told_is_not_told(zoo: Path, name: str, operation: str) -> None:
+def test_what_cannot_be_known_is_not_reported(zoo: Path, name: str, operation: str) -> None:
     for said in (said_of(zoo, name), said_of(zoo, name, LIGHTBOX_SCALING="tf")):
         assert said.startswith("scaling of ")
         assert f"cannot tell whether saved_model.pb rescales, as its first operation is {operation}," in said

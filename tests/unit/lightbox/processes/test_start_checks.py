@@ -72,7 +72,7 @@ def test_every_taken_port_of_a_range_is_a_sentence_of_its_own(root: Path) -> Non
         ]
 
 
-def test_a_port_that_two_settings_have_and_one_that_is_taken_are_both_told(root: Path) -> None:
+def test_a_port_that_two_settings_have_and_one_that_is_taken_are_both_reported(root: Path) -> None:
     low = free_ports(3)
     with socket.create_server(("", low + 1)):
         chosen = {"SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{low + 1}", "SAGEMAKER_BIND_TO_PORT": str(low)}
@@ -139,7 +139,7 @@ def test_code_that_universal_code_may_complete_is_not_judged_yet(root: Path) -> 
     assert find_problems(settings(root, **universal)) == []
 
 
-def test_data_beside_a_model_is_told_and_stops_nothing(root: Path) -> None:
+def test_data_beside_a_model_is_reported_and_stops_nothing(root: Path) -> None:
     (root / "data" / "2024").mkdir(parents=True)
     (root / "data" / "2024" / "x.csv").touch()
     assert find_problems(settings(root)) == []
@@ -147,7 +147,7 @@ def test_data_beside_a_model_is_told_and_stops_nothing(root: Path) -> None:
     assert f"{root / 'data'} is not a model" in warning
 
 
-def test_random_weights_are_told_and_others_are_not(root: Path) -> None:
+def test_random_weights_are_reported_and_others_are_not(root: Path) -> None:
     for model, note in (
         ("image_mean", "random weights (seed 5): the predictions are meaningless"),
         ("half_plus_two", "Ours"),

@@ -65,12 +65,12 @@ def test_the_model_server_gets_a_version_of_models_as_sagemaker_lays_them_out(
         ("/ca", "holders of a key", "callers: holders of a key"),
     ],
 )
-def test_who_may_call_is_told_with_all_ports(authority: str, sentence: str | None, expected: str) -> None:
+def test_who_may_call_is_reported_with_all_ports(authority: str, sentence: str | None, expected: str) -> None:
     settings = load_settings({"LIGHTBOX_TLS_CLIENT_CA": authority})
     assert callers_line(settings, [Port("LIGHTBOX_KSERVE_GRPC_PORT", 8081, "")], sentence).startswith(expected)
 
 
-def test_a_port_that_speaks_tls_is_told_so(environ: dict[str, str]) -> None:
+def test_a_port_that_speaks_tls_is_reported(environ: dict[str, str]) -> None:
     settings = load_settings(environ | {"LIGHTBOX_TLS_CERT": "/tls"})
     lines = listening(settings, Wires(), [], [Port("LIGHTBOX_KSERVE_GRPC_PORT", 8081, "gRPC")])
     assert lines[:2] == ["port 8080 on all interfaces: HTTPS for callers", "port 8081 on all interfaces: gRPC over TLS"]

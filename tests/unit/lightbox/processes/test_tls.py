@@ -123,12 +123,12 @@ def test_a_file_that_cannot_be_used_is_named(folder: Path, file: str, content: b
     assert sentence.startswith(said.format(folder / file))
 
 
-def test_a_file_that_is_both_is_told_of_once(tmp_path: Path) -> None:
+def test_a_file_that_is_both_is_reported_once(tmp_path: Path) -> None:
     (said,) = refusal(CERT=tmp_path / "nowhere.pem")
     assert said.startswith("LIGHTBOX_TLS_CERT: ")
 
 
-def test_all_problems_are_told_at_once(folder: Path) -> None:
+def test_all_problems_are_reported_at_once(folder: Path) -> None:
     (folder / "tls.crt").unlink()
     (folder / "tls.key").write_bytes(b"nothing")
     said = refusal(CERT=folder, CLIENT_CA=folder)
@@ -139,7 +139,7 @@ def test_all_problems_are_told_at_once(folder: Path) -> None:
     ]
 
 
-def test_a_key_that_the_user_cannot_read_is_told_with_the_user(folder: Path) -> None:
+def test_a_key_that_the_user_cannot_read_is_reported_with_the_user(folder: Path) -> None:
     (folder / "tls.key").chmod(0)
     before = os.geteuid()
     user = before or 65534  # root can read all files; another user cannot list the folders of this test
@@ -236,7 +236,7 @@ def test_half_of_a_change_is_waited_out_in_silence(folder: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("damaged", [None, b"", OTHER[1]], ids=["gone", "empty", "of another certificate"])
-def test_what_is_damaged_is_told_once_and_the_old_pair_stays(
+def test_what_is_damaged_is_reported_once_and_the_old_pair_stays(
     folder: Path, damaged: bytes | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     watched = Watched(folder)

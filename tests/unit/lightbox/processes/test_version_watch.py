@@ -204,7 +204,7 @@ def test_a_version_in_text_form_is_left_to_its_probe(pictures: Path) -> None:
     assert misfit(around, 2) is None
 
 
-def test_the_metrics_page_is_told_of_the_folder_that_a_user_knows(source: Path) -> None:
+def test_the_metrics_page_names_the_folder_that_a_user_knows(source: Path) -> None:
     model = PlannedModel(name="m", base_path=source.parent / "shown", options=ModelOptions(), versions_dir=source)
     watch = watching(model, source.parent)
     versions = watch._followed["m"]

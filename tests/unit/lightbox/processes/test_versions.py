@@ -35,7 +35,7 @@ def test_a_version_that_is_copied_slowly_answers_when_it_is_whole_and_was_tried(
     assert (world.published, world.probes) == ([[1], [2, 1]], [2])
 
 
-def test_what_is_not_whole_is_told_once_when_nobody_copies_any_more() -> None:
+def test_what_is_not_whole_is_reported_once_when_nobody_copies_any_more() -> None:
     world = World(1)
     world.write(2, CUT)
     world.look()
@@ -63,7 +63,7 @@ def held(version: int, answering: int) -> tuple[int, str]:
     return (version, f"is not served: {why}. It is tried again when its files change")
 
 
-def test_a_version_of_another_kind_is_held_and_told_of_once() -> None:
+def test_a_version_of_another_kind_is_held_and_reported_once() -> None:
     world = World(1)
     world.write(2, OTHER)
     world.look(2)
@@ -180,7 +180,7 @@ def test_a_version_that_is_replaced_by_one_of_its_number_leaves_and_comes_back()
     assert world.servers[0].loaded[2] == WHOLE
 
 
-def test_files_that_change_below_the_version_that_answers_are_told_once() -> None:
+def test_files_that_change_below_the_version_that_answers_are_reported_once() -> None:
     world = World(1)
     for _ in range(5):
         world.write(1, CUT)

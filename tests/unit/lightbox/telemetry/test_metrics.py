@@ -99,7 +99,7 @@ def test_the_supervisor_adds_what_it_knows(tmp_path: Path) -> None:
     assert 'lightbox_version_not_served{model="cats",reason="expected an image, got x",version="2"} 1.0' in text
 
 
-def test_the_engines_that_the_model_server_told_of(tmp_path: Path) -> None:
+def test_the_engines_that_the_model_server_reported(tmp_path: Path) -> None:
     reply = tmp_path / FOLDER / "cats%2Fdogs"
     reply.mkdir(parents=True)
     (reply / "7.json").write_text('{"serving_default": {"engine": "openvino", "reason": "faster"}}')

@@ -19,7 +19,7 @@ from lightbox.transports.predict_messages import write_predict_request
 
 @pytest.mark.parametrize("ranks", [(0, 1), (4, 2), (6, 0)])
 @pytest.mark.parametrize("value", [1.5, b"text"])
-def test_ranks_are_told_without_the_tensors(ranks: tuple[int, int], value: object) -> None:
+def test_ranks_are_reported_without_the_tensors(ranks: tuple[int, int], value: object) -> None:
     tensors = [np.full((2,) * rank, value, object if isinstance(value, bytes) else np.float32) for rank in ranks]
     spec, reply = read_predict_head(write_predict_request("m", "s", dict(zip("xy", tensors, strict=True)), 7))
     assert (spec.name, spec.signature_name, spec.version.value) == ("m", "s", 7)

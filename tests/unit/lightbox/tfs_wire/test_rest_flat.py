@@ -125,7 +125,7 @@ def test_what_is_not_regular_is_read_or_refused_as_before(text: str, around: str
     assert outcome(body, False) == outcome(body, True)
 
 
-def test_a_fault_in_the_array_is_told_before_an_unknown_signature() -> None:
+def test_a_fault_in_the_array_is_reported_before_an_unknown_signature() -> None:
     def unknown(name: str) -> dict[str, int]:
         raise invalid(f"no signature {name}")
 

@@ -228,7 +228,7 @@ LONG = b"1.5," * 700_000
 
 
 @pytest.mark.parametrize("fault", [b"x]", b"1e999]"])
-def test_of_long_malformed_bodies_the_place_is_told_too(fault: bytes) -> None:
+def test_of_long_malformed_bodies_the_place_is_reported_too(fault: bytes) -> None:
     with pytest.raises(StatusError, match=f" at offset: {1 + len(LONG)}$"):
         load(b"[" + LONG + fault)
 

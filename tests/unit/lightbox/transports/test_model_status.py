@@ -34,7 +34,7 @@ async def versions_in_time(target: str) -> ServerState:
     ],
     ids=["known", "not known", "away"],
 )
-def test_who_waits_and_who_does_not_are_told_the_same(tmp_path: Path, said: States, versions: ServerState) -> None:
+def test_waiting_and_other_callers_get_the_same_states(tmp_path: Path, said: States, versions: ServerState) -> None:
     server = ScriptedServer()
     server.say(said)
     with serving(server, tmp_path / "socket") as target:

@@ -41,7 +41,7 @@ NO_VARIABLE = "Could not find variable v. In TF1, it can also mean the variable 
 
 @pytest.mark.parametrize("message", [NO_VARIABLE, "Attempting to use uninitialized value v", "Table not initialized."])
 @pytest.mark.parametrize("code", ["FAILED_PRECONDITION", "INVALID_ARGUMENT"], ids=["grpc", "rest"])
-def test_what_a_model_lacks_is_told_from_what_its_inputs_cause(code: str, message: str) -> None:
+def test_what_a_model_lacks_is_distinguished_from_what_its_inputs_cause(code: str, message: str) -> None:
     error = from_server(code, f"{message}\n\t [[{{{{node y/ReadVariableOp}}}}]]", "net", 1)
     assert (type(error), error.code, error.status) == (ModelUninitialized, "model_failed", 502)
 

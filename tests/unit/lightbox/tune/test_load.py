@@ -60,7 +60,7 @@ def test_however_short_the_time_some_requests_are_made() -> None:
         assert len(handler.bodies) == 3
 
 
-def test_an_answer_that_is_an_error_is_told_with_its_sentence() -> None:
+def test_an_answer_that_is_an_error_is_reported_with_its_sentence() -> None:
     body = b'{"error": "the queue is full", "code": "unavailable"}'
     with serving(status=503, answer=body) as (port, _), closing(Load(port, b"image", 2, PATIENCE)) as load:
         with pytest.raises(LoadFailed, match="answered with 503: the queue is full"):
@@ -69,7 +69,7 @@ def test_an_answer_that_is_an_error_is_told_with_its_sentence() -> None:
             load.throughput(0.1)
 
 
-def test_an_error_that_is_no_json_is_told_as_it_is() -> None:
+def test_an_error_that_is_no_json_is_reported_as_it_is() -> None:
     with (
         serving(status=500, answer=b"<h1>oh</h1>") as (port, _),
         closing(Load(port, b"image", 1, PATIENCE)) as load,
@@ -78,7 +78,7 @@ def test_an_error_that_is_no_json_is_told_as_it_is() -> None:
         load.latency(0.1)
 
 
-def test_an_answer_that_takes_too_long_is_told() -> None:
+def test_an_answer_that_takes_too_long_is_reported() -> None:
     silence = threading.Event()
     with serving(silence=silence) as (port, _), closing(Load(port, b"image", 1, 0.2)) as load:
         try:
@@ -88,6 +88,6 @@ def test_an_answer_that_takes_too_long_is_told() -> None:
             silence.set()
 
 
-def test_nobody_there_is_told(closed_port: int) -> None:
+def test_nobody_there_is_reported(closed_port: int) -> None:
     with closing(Load(closed_port, b"image", 1, PATIENCE)) as load, pytest.raises(LoadFailed, match="a request failed"):
         load.latency(0.1)

@@ -145,13 +145,13 @@ def test_the_time_that_is_said_to_be_missing_is_enough_for_all(seconds: int) -> 
     assert again.missing_seconds == 0
 
 
-def test_too_little_time_for_one_candidate_is_told() -> None:
+def test_too_little_time_for_one_candidate_is_reported() -> None:
     with pytest.raises(TooLittleTime) as caught:
         run(FakeMeasurer(two_help_throughput, 20))
     assert run(FakeMeasurer(two_help_throughput, 20 + caught.value.seconds)).screens
 
 
-def test_a_candidate_that_fails_is_told_and_not_recommended() -> None:
+def test_a_candidate_that_fails_is_reported_and_not_recommended() -> None:
     measurer = FakeMeasurer(two_help_throughput)
     measurer.failing = {INTRA, combined([INTRA, WORKERS])}
     found = run(measurer)

@@ -101,7 +101,7 @@ def test_what_is_refused(write_code: WriteCode, source: str, said: str) -> None:
         ("code/inference.py.txt", "code/inference.py"),
     ],
 )
-def test_a_misplaced_file_is_told_where_it_belongs(tmp_path: Path, place: str, right: str) -> None:
+def test_an_error_says_where_a_misplaced_file_belongs(tmp_path: Path, place: str, right: str) -> None:
     file = tmp_path / place
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("")

@@ -60,7 +60,7 @@ def test_the_lock_files_agree(image: str) -> None:
         ("import scipy.no_such_part", "No module named 'scipy.no_such_part'; put the package into code/"),
     ],
 )
-def test_a_missing_one_is_told_with_the_ways_to_have_it(
+def test_an_error_says_how_to_install_a_missing_one(
     write_code: WriteCode, monkeypatch: pytest.MonkeyPatch, source: str, said: str
 ) -> None:
     for missing in ("sklearn", "yaml"):

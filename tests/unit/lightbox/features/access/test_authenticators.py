@@ -252,7 +252,7 @@ def test_the_name_that_the_url_gives_is_a_plain_word(decider: Decider, name: str
     assert outcome(by_url(decider.url)) == expected
 
 
-def test_the_url_is_not_asked_about_a_path_that_it_cannot_be_told(decider: Decider) -> None:
+def test_the_url_is_not_asked_about_a_path_that_it_cannot_get(decider: Decider) -> None:
     assert outcome(by_url(decider.url), "", Authorization="Bearer jwt") == "permission_denied"
     assert decider.asked == []
 

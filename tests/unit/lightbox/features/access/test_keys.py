@@ -62,7 +62,7 @@ def test_an_error_quotes_no_field_that_may_be_a_key(text: str) -> None:
     assert "s3cret" not in str(raised.value)
 
 
-def test_a_changed_file_counts_at_once_and_a_damaged_one_is_told_once(
+def test_a_changed_file_counts_at_once_and_a_damaged_one_is_reported_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "keys"

@@ -83,7 +83,7 @@ def base_paths(config: str) -> set[str]:
     return set(re.findall(r'base_path: "([^"]+)"', config))
 
 
-def test_what_a_server_was_told_of_stays_until_the_server_ends_it(run_dir: Path) -> None:
+def test_what_a_server_was_called_for_stays_until_the_server_ends_it(run_dir: Path) -> None:
     """A worker is killed after the reload and before it writes the list. The next load of the name comes at once."""
     context = multiprocessing.get_context("spawn")
     hears, says = context.Pipe(duplex=False)

@@ -115,7 +115,7 @@ def use_for_ever(run_dir: Path, began: Connection) -> None:
 
 
 @pytest.mark.parametrize("url", ["a" * 300, "../models", "/", "a\x00b", None, 7, ""])
-def test_paths_that_lead_nowhere_are_told_as_such(run_dir: Path, server: Listener, url: object) -> None:
+def test_paths_that_lead_nowhere_are_reported_as_such(run_dir: Path, server: Listener, url: object) -> None:
     with pytest.raises(BadRequest, match="url: "):
         loader(run_dir, server).load("a", Source(url), RequestContext(PATIENCE))
 
@@ -134,7 +134,7 @@ def test_a_refusal_names_no_folder_of_the_machine(run_dir: Path, server: Listene
         hide({})
 
 
-def test_a_second_load_is_told_the_first_without_the_folder(run_dir: Path, server: Listener) -> None:
+def test_the_error_of_a_second_load_names_the_first_without_the_folder(run_dir: Path, server: Listener) -> None:
     root = run_dir.parent / "models"
     models = loader(run_dir, server)
     hide({"LIGHTBOX_MODEL_DIR": root})

@@ -84,7 +84,7 @@ def test_links_out_of_the_models_directory_are_found_behind_other_links(tmp_path
         find_model(root / "net", root, Source("net"), RequestContext(PATIENCE))
 
 
-def test_links_in_a_circle_are_told_as_such(tmp_path: Path) -> None:
+def test_links_in_a_circle_are_reported_as_such(tmp_path: Path) -> None:
     saved_model(tmp_path / "net" / "1")
     (tmp_path / "net" / "a").symlink_to("b")
     (tmp_path / "net" / "b").symlink_to("a")

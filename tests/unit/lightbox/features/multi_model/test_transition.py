@@ -110,7 +110,7 @@ def test_a_load_waits_until_every_version_is_available(connect: Connect, load: R
     ],
     ids=["said", "said twice", "one of two versions", "the same again", "another error", "start unseen"],
 )
-def test_a_failed_load_is_told_in_the_servers_words_and_undone(connect: Connect, old: States, load: Reload) -> None:
+def test_a_failed_load_is_reported_in_the_servers_words_and_undone(connect: Connect, old: States, load: Reload) -> None:
     server = ScriptedServer(absent(old), load, absent())
     with pytest.raises(BadRequest) as refused:
         connect(server).load(WITH, {1}, context())
@@ -227,7 +227,7 @@ def test_a_reload_stands_until_the_server_answers_whoever_waits(
     assert (moving.reload_sent, server.reloads[2:], find_pending(tmp_path, 0)) == (False, [["other"]], None)
 
 
-def test_a_load_that_is_undone_is_not_told_any_more(connect: Connect) -> None:
+def test_a_load_that_is_undone_is_not_reported_any_more(connect: Connect) -> None:
     failing = connect(ScriptedServer(absent(), Reload(SAID_TO_FAIL, [{1: FAILED}]), absent({1: FAILED})))
     with pytest.raises(BadRequest):
         failing.load(WITH, {1}, context())

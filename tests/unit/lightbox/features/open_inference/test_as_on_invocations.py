@@ -269,9 +269,7 @@ def test_a_handler_is_asked_about_no_more_images_once_time_is_up(transport: Fake
     assert not calls.exists() or calls.read_text() == "x"
 
 
-def test_a_parameter_does_not_choose_the_method_that_a_handler_is_told(
-    transport: FakeTransport, tmp_path: Path
-) -> None:
+def test_a_parameter_does_not_choose_the_method_that_a_handler_gets(transport: FakeTransport, tmp_path: Path) -> None:
     client = with_code(transport, tmp_path, "def handler(data, context): return context.rest_uri, 'text/plain'")
     answer = infer(client, "mean", two_images(**{"tfs-method": "regress"}), RED, BLUE)
     assert answer.status_code == 200, answer.text

@@ -289,7 +289,7 @@ def test_messages_are_found_however_they_are_cut(contents: list[bytes], cuts: li
 
 
 @pytest.mark.parametrize("data", [b"\0", framed(b"abc")[:-1], framed(b"abc") + b"\0\0"])
-def test_a_body_that_ends_within_a_message_is_told_so(data: bytes) -> None:
+def test_a_body_that_ends_within_a_message_is_reported(data: bytes) -> None:
     with pytest.raises(MalformedBody, match="the body ends within a message"):
         read([data])
 
@@ -318,12 +318,12 @@ def test_a_compressed_message_counts_as_what_it_has_become() -> None:
     [b"", b"no gzip", gzip.compress(b"a")[:-5], gzip.compress(b"a") * 2],
     ids=["nothing", "another", "cut", "twice"],  # pytest's ids for the bytes would contain the time
 )
-def test_what_is_no_gzip_is_told_so(folded: bytes) -> None:
+def test_what_is_no_gzip_is_reported(folded: bytes) -> None:
     with pytest.raises(MalformedBody, match="gzip"):
         read([compressed(folded)], encoding="gzip")
 
 
-def test_an_unknown_compression_is_told_so() -> None:
+def test_an_unknown_compression_is_reported() -> None:
     with pytest.raises(MalformedBody, match="grpc-encoding: expected one of gzip, deflate, got 'snappy'"):
         read([compressed(b"a")], encoding="snappy")
 

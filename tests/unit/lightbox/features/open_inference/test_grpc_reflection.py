@@ -56,7 +56,7 @@ def test_reflection_names_services_and_gives_their_files(pipeline: Pipeline, tmp
     assert (missing.error_response.error_code, unknown.error_response.error_code) == (5, 12)
 
 
-def test_what_is_no_question_is_told_so(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_what_is_no_question_is_reported(pipeline: Pipeline, tmp_path: Path) -> None:
     with serving(pipeline, tmp_path, reflection=True) as caller:
         ask = caller.channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
         with pytest.raises(grpc.RpcError, match="is no ServerReflectionRequest") as caught:

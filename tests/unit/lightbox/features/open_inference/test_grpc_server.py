@@ -202,7 +202,7 @@ def test_health_follows_readiness(call: Caller) -> None:
         check("none")
 
 
-def test_watchers_are_told_of_changes(call: Caller) -> None:
+def test_watchers_get_changes(call: Caller) -> None:
     watch = health(call, "Watch")
     ours, unknown = watch(grpc_messages.INFERENCE_SERVICE), watch("none")
     assert next(ours).status == 1

@@ -186,7 +186,7 @@ def test_an_unknown_model_or_version(forms: Forms, what: str, model: str, versio
     assert forms.grpc.fails(method, {"name": model, "version": version}) == ("NOT_FOUND", reply["error"])
 
 
-def test_the_server_tells_what_is_there(forms: Forms) -> None:
+def test_the_server_shows_what_is_there(forms: Forms) -> None:
     reply = json.loads(forms.rest.get("/v2").data)["extensions"]
     assert reply == ["binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics"]
     assert list(forms.grpc("ServerMetadata").extensions) == reply

@@ -219,7 +219,7 @@ def test_metrics_are_there_where_they_are_served() -> None:
     assert "/metrics" not in document_of(app_of(ALL, ON | {"LIGHTBOX_METRICS": "false"}))["paths"]
 
 
-def test_who_asks_is_told_where_it_matters() -> None:
+def test_operations_that_need_a_key_say_so() -> None:
     document, without = document_of(app_of(ALL, ON | SECURED)), document_of(app_of(ALL, ON))
     assert document["components"]["securitySchemes"].keys() == {"bearer", "basic", "key"}
     assert document["security"] == [{"bearer": []}, {"basic": []}, {"key": []}]

@@ -21,7 +21,7 @@ def test_a_restart_forgets_streams_and_keeps_dropped_frames(tmp_path: Path) -> N
     assert read(path) == (1, 3)
 
 
-def test_nobody_need_be_told() -> None:
+def test_counts_need_no_callback() -> None:
     counts = StreamCounts()
     counts.opened()
     counts.dropped()

@@ -16,7 +16,7 @@ from lightbox.tfs_wire.status import StatusError
 ONE, TWO = {"x": dtypes.DT_FLOAT}, {"x": dtypes.DT_FLOAT, "y": dtypes.DT_FLOAT}
 
 
-def test_the_rank_of_another_name_does_not_tell_all() -> None:
+def test_the_rank_of_another_name_does_not_show_all() -> None:
     assert Ranks("", {None: 1}).covers(["x"]) and Ranks("", {"x": 1}).covers(["x"])
     assert not Ranks("", {"junk": 0}).covers(["x"])
     assert not Ranks("", {"x": 1}).covers(["x", "y"])
@@ -38,7 +38,7 @@ def test_the_rank_of_another_name_does_not_tell_all() -> None:
         ('{"signature_name":"s","instances":[1],"signature_name":"t"}', "s", {None: 1}),
     ],
 )
-def test_what_the_beginning_tells(body: str, name: str, ranks: dict[str | None, int]) -> None:
+def test_what_the_beginning_shows(body: str, name: str, ranks: dict[str | None, int]) -> None:
     assert head_ranks(body.encode()) == body_ranks(body.encode()) == Ranks(name, ranks)
 
 
@@ -57,7 +57,7 @@ def test_what_the_beginning_tells(body: str, name: str, ranks: dict[str | None, 
         ('\ufeff{"instances":[1]}', "", {None: 1}),
     ],
 )
-def test_what_only_the_whole_body_tells(body: str, name: str, ranks: dict[str | None, int]) -> None:
+def test_what_only_the_whole_body_shows(body: str, name: str, ranks: dict[str | None, int]) -> None:
     assert head_ranks(body.encode()) is None
     assert body_ranks(body.encode()) == Ranks(name, ranks)
 
@@ -107,7 +107,7 @@ BODIES = st.tuples(
 
 @settings(max_examples=500, deadline=None)
 @given(BODIES, st.sampled_from([ONE, TWO]))
-def test_what_the_model_server_runs_has_the_ranks_that_were_told(body: str, types: dict[str, int]) -> None:
+def test_what_the_model_server_runs_has_the_reported_ranks(body: str, types: dict[str, int]) -> None:
     data = body.encode()
     try:
         found = read_predict(data, lambda name: types)

@@ -134,7 +134,7 @@ def check_carried(predict: Callable[..., Any], traces: Spans, seen: list[dict[st
         predict(CALL, RequestContext(PATIENCE))
 
 
-def test_missing_packages_are_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_reported_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = load_settings({ENDPOINT: "http://localhost:4318"})  # unopened
     Tracing().check(wanted)
     assert Tracing().enabled(wanted)
