@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from support import stack as support_stack
+from support.environments import environment
 from support.patience import PATIENCE
-from support.stack import REPOSITORY, SERVE, Stack, clean_environ
+from support.stack import REPOSITORY, SERVE, Stack
 
 PAGE = (REPOSITORY / "docs" / "clients.md").read_text()
 SNIPPETS = re.findall(r"^## (.*?)$|^```(bash|python|javascript)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -89,8 +90,7 @@ def printed(section: str, folder: Path, address: str, python: str = sys.executab
 @pytest.fixture(scope="module")
 def others() -> Path:
     """Return the environment for third-party clients: Python's in ``bin``, Node's in ``node_modules``."""
-    subprocess.run(["make", "--silent", ".venv-clients/.ready"], cwd=REPOSITORY, env=clean_environ(), check=True)
-    return REPOSITORY / ".venv-clients"
+    return environment(".venv-clients")
 
 
 @pytest.mark.parametrize("section", PRINTED)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from benchmark.accuracy import SETTINGS, WIRES, Row, measure
 from benchmark.scenarios.common import EQUAL_ANSWERS, INT8
-from support.stack import REPOSITORY
+from support.environments import environment
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -17,7 +15,7 @@ ROWS = [(name, wire) for name in SETTINGS for wire in WIRES]
 
 @pytest.fixture(scope="module")
 def rows() -> dict[tuple[str, str], Row]:
-    subprocess.run(["make", "--silent", ".venv-quantize/.ready"], cwd=REPOSITORY, check=True)
+    environment(".venv-quantize")
     return {(row.name, row.wire): row for row in measure()}
 
 

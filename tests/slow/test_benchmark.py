@@ -16,7 +16,8 @@ import requests
 
 from benchmark import bound, offline, photos, resources, results
 from benchmark.servers import LeastStack
-from support.stack import REPOSITORY, clean_environ
+from support.environments import environment
+from support.stack import REPOSITORY
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -57,7 +58,7 @@ def test_the_least_stack_answers_as_the_bound(tmp_path: Path) -> None:
 def test_each_offline_method_has_a_row(
     sample_models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    subprocess.run(["make", "--silent", ".venv-ray/.ready"], cwd=REPOSITORY, env=clean_environ(), check=True)
+    environment(".venv-ray")
     monkeypatch.setattr(offline, "ROUNDS", 1)
     monkeypatch.setattr(offline, "busy", time.perf_counter)  # a few pictures may take no tick of the machine's
     offline.main(5, None, sample_models / "efficientnet_lite0")

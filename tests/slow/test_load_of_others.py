@@ -11,6 +11,7 @@ import pytest
 
 from benchmark import other_clients
 from benchmark.servers import Address, Running
+from support.environments import environment
 from support.stack import REPOSITORY, Stack, running
 
 PHOTO = REPOSITORY / "docs" / "samples" / "digit-7.png"
@@ -27,8 +28,7 @@ def stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    subprocess.run(["make", ".venv-bench/.ready"], cwd=REPOSITORY, check=True, capture_output=True)
-    return REPOSITORY / ".venv-bench" / "bin" / "python"
+    return environment(".venv-bench") / "bin" / "python"
 
 
 def loadgen(python: Path, stack: Stack, *options: str) -> tuple[int, dict[str, float]]:

@@ -13,6 +13,7 @@ import requests
 from PIL import Image
 
 from lightbox.model_zoo import digits
+from support.environments import environment
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, clean_environ, running
 
@@ -30,6 +31,7 @@ def test_the_digits_keep_their_classes(sample_models: Path, tmp_path: Path) -> N
         bodies.append(buffer.getvalue())
         (photos / str(label)).mkdir(parents=True, exist_ok=True)
         (photos / str(label) / f"{number}.png").write_bytes(bodies[-1])
+    environment(".venv-quantize")
     command = ["make", "--silent", "quantize", f"MODEL={model}", f"IMAGES={photos}"]
     done = subprocess.run(command, cwd=REPOSITORY, env=clean_environ(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

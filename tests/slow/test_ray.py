@@ -22,6 +22,7 @@ import pytest
 from PIL import Image
 
 from support import s3_server
+from support.environments import environment
 from support.patience import PATIENCE, poll
 from support.stack import REPOSITORY, clean_environ, free_port
 
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.timeout(3600)
 
 @pytest.fixture(scope="module")
 def environ() -> Iterator[dict[str, str]]:
-    subprocess.run(["make", "--silent", ".venv-ray/.ready"], cwd=REPOSITORY, env=clean_environ(), check=True)
+    environment(".venv-ray")
     with s3_server.serving() as of_s3:
         yield clean_environ() | OF_RAY | of_s3 | {"PYTHONPATH": str(REPOSITORY / "container")}
 
