@@ -74,6 +74,7 @@ def around(folder: Path, model: Path) -> Iterator[tuple[str, str]]:
     port = free_ports(2)
     start = [f"{RAY}/ray", "start", "--head", "--block", f"--num-cpus={os.cpu_count()}", "--disable-usage-stats"]
     start += ["--node-ip-address=127.0.0.1", f"--port={port}", f"--ray-client-server-port={port + 1}"]
+    start += ["--min-worker-port=0", "--max-worker-port=0"]  # any free ports, not a range that may hold the others
     start += ["--include-dashboard=false", f"--temp-dir={folder}/ray"]
     stack = Stack("offline", model, (("LIGHTBOX_ENGINE", "auto"),))
     with (
