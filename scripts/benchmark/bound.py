@@ -52,9 +52,12 @@ def classifier(folder: Path, scaling: Scaling) -> Answers:
 
 
 def compiled(folder: Path, streams: int) -> openvino.CompiledModel:
-    """Compile version 1 of a model for this many inferences at once, each on one core."""
+    """Compile version 1 of a model for one image, and this many inferences at once, each on one core."""
+    core = openvino.Core()
+    model = core.read_model(folder / "1")
+    model.reshape([1, 224, 224, 3])  # known shapes save a tenth of the time
     properties = {"INFERENCE_NUM_THREADS": streams, "NUM_STREAMS": streams, "INFERENCE_PRECISION_HINT": "f32"}
-    return openvino.Core().compile_model(folder / "1", "CPU", properties)
+    return core.compile_model(model, "CPU", properties)
 
 
 def inference(model: openvino.CompiledModel, image: openvino.Tensor) -> Callable[[], npt.NDArray[np.float32]]:

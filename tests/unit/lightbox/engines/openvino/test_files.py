@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openvino
@@ -42,6 +43,36 @@ def test_a_network(tmp_path: Path, name: str) -> None:
         found = answer(opened(tmp_path), x=given)
         np.testing.assert_array_equal(found, direct(tmp_path / name, given))
         np.testing.assert_allclose(found, dense(given), rtol=1e-5)
+
+
+def test_one_row_and_a_batch_have_models_of_their_own(tmp_path: Path) -> None:
+    """The second is compiled when it is needed; rows give the same results in both, in any order of calls."""
+    write_dense_as(tmp_path / "model.onnx")
+    given = np.random.default_rng(3).standard_normal((5, 4)).astype(np.float32)
+    for first in (1, 5):
+        runner = opened(tmp_path)
+        batches = [answer(runner, x=given[:first]), answer(runner, x=given), answer(runner, x=given[:1])]
+        for found in batches:
+            np.testing.assert_array_equal(
+                found, np.concatenate([answer(runner, x=row[None]) for row in given])[: len(found)]
+            )
+
+
+def test_a_graph_that_takes_no_single_row(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "model.onnx")
+    given = np.arange(16, dtype=np.float32).reshape(4, 4)
+    runner = opened(tmp_path)
+    np.testing.assert_array_equal(answer(runner, x=given), given.reshape(-1, 8))
+    with pytest.raises(StatusError, match="OpenVINO: "):
+        answer(runner, x=given[:1])
+    np.testing.assert_array_equal(answer(runner, x=given[:2]), given[:2].reshape(-1, 8))
+
+
+def write_pairs(file: Path) -> None:
+    """Write a graph that joins each two rows."""
+    node = helper.make_node("Reshape", ["x", "sizes"], ["y"])
+    tensors: tuple[Any, Any] = {"x": ("FLOAT", ["n", 4])}, {"y": ("FLOAT", ["m", 8])}
+    write(file, [node], *tensors, {"sizes": np.array([-1, 8])})
 
 
 def test_tensors_without_names_are_called_as_their_layers(tmp_path: Path) -> None:
