@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from lightbox.core.settings_types import TransportName
-from lightbox.images.decode import jpeg_agrees
+from lightbox.images.jpeg import jpeg_agrees
 from lightbox.images.resize import load_native
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions

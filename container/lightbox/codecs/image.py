@@ -29,10 +29,10 @@ from lightbox.images.decode import (
     OriginalImages,
     decode_for_resize,
     is_image,
-    jpeg_agrees,
     open_image,
     sniff_format,
 )
+from lightbox.images.jpeg import jpeg_agrees
 from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.picture import Crop, Mode, Opened, Opener, Picture, Resized, as_png, cut, rows_of
 from lightbox.images.preparation import (

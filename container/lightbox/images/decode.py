@@ -11,8 +11,7 @@ Pillow's classes are called directly, without ``Image.open``: no request makes i
     PPM    binary PBM, PGM and PPM (P4, P5, P6) with a maximum value of 255, PGM also of 65535
     AVIF   every depth, alpha; of an animation the first frame
 
-simplejpeg decodes colour JPEGs of one scan after Pillow has read the header: the same pixels in less CPU time
-(ADR 079).
+``jpeg`` reads colour JPEGs of one scan without Pillow.
 
 Excluded on purpose: formats that start programs (EPS), encodings that Pillow decodes slowly in Python (plain PNM), and
 formats that Pillow cannot read. foreign.py names them to the sender.
@@ -28,10 +27,9 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from io import BytesIO
 
-import numpy as np
 from PIL.BmpImagePlugin import BmpImageFile
 from PIL.GifImagePlugin import GifImageFile
-from PIL.Image import Image, fromarray
+from PIL.Image import Image
 from PIL.ImageFile import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
@@ -39,35 +37,32 @@ from PIL.PpmImagePlugin import PpmImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-try:
-    import simplejpeg
-except ImportError:  # no wheel for this platform
-    simplejpeg = None
-
 from lightbox.core.errors import ImageUndecodable, TooLarge
 from lightbox.images import foreign
 from lightbox.images.avif import Avif
 from lightbox.images.color import to_grey, to_rgb
 from lightbox.images.exif import UPRIGHT, orientation_of, swaps_sides, turn_upright
+from lightbox.images.jpeg import decode as decode_jpeg
+from lightbox.images.jpeg import read_head
 from lightbox.images.limits import (
+    JPEG_BYTES_PER_PIXEL,
     MAX_PIXELS_SETTING,
     ImageLimits,
     TimeLimitedBytes,
     check_decoding,
     check_header,
-    has_one_scan,
     undecodable,
 )
 from lightbox.images.picture import Mode, Opened, Resized
-from lightbox.images.resize import Rgbx, for_pillow
+from lightbox.images.preparation import Size
+from lightbox.images.resize import for_pillow
 
 # Pillow's warnings are about the caller's file. Set once here, as catch_warnings is not thread-safe.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 logging.getLogger("PIL").setLevel(logging.CRITICAL)
 
 _SCALES = (8, 4, 2)  # libjpeg's scales that are worth it
-_CHECKED_JPEGS = ((67, 45), (16, 33))
-_SUBSAMPLINGS = ("4:4:4", "4:2:2", "4:2:0")
+_WHOLE = 1
 Opener = Callable[[BytesIO], ImageFile]
 _GREY_BITS = {"L": 8, "L;2": 2, "L;4": 4}
 
@@ -184,42 +179,58 @@ def decode_for_resize(
     ``resized`` returns the size to which the caller will resize an image. A JPEG with even sides of at least four times
     that size is decoded at reduced scale, to at least twice that size: faster, with differences of 1 or 2.
     """
+    if not to_pillow and mode == "RGB" and (found := _without_pillow(body, limits, resized)) is not None:
+        return found
     image = open_image(body, limits)
     with undecodable(f"{image.format} image"):
         stored = image.size
-        if resized is not None:
-            _reduce(image, resized)
+        if resized is not None and (scale := _scale(stored, orientation_of(image), resized)) != _WHOLE:
+            image.draft(None, (stored[0] // scale, stored[1] // scale))
         is_reduced = image.size != stored
-        pixels = None if to_pillow or is_reduced or mode == "L" else decode_jpeg(image, body)
-        if pixels is None:
-            _allow(image, limits.cpu_seconds)
-            image.load()
+        _allow(image, limits.cpu_seconds)
+        image.load()
         orientation = orientation_of(image)
-    if pixels is not None and orientation == UPRIGHT:
-        return Opened(pixels, pixels.size)
-    converted = pixels.image if pixels is not None else to_rgb(image) if mode == "RGB" else to_grey(image)
-    del image, pixels  # before the turned copy is made: half the memory of a large image
+    converted = to_rgb(image) if mode == "RGB" else to_grey(image)
+    del image  # before the turned copy is made: half the memory of a large image
     upright = turn_upright(converted, orientation)
     if not is_reduced:
         return Opened(upright, upright.size)
     return Opened(upright, (stored[1], stored[0]) if swaps_sides(orientation) else stored)
 
 
-def _reduce(image: ImageFile, resized: Resized) -> None:
-    """Decode a JPEG at the smallest scale of at least twice its later size.
+def _without_pillow(body: bytes, limits: ImageLimits, resized: Resized | None) -> Opened | None:
+    """Decode a colour JPEG of one scan; None for other files, and for one to decode at reduced scale."""
+    head = read_head(body) if sniff_format(body) == "JPEG" else None
+    if head is None or (resized is not None and _scale(head.size, head.orientation, resized) != _WHOLE):
+        return None
+    limits.check_size(*head.size)
+    limits.check_memory(JPEG_BYTES_PER_PIXEL * head.size[0] * head.size[1])
+    with undecodable("JPEG image"):
+        pixels = decode_jpeg(body, head.size)
+        if pixels is None:
+            return None
+        if head.orientation == UPRIGHT:
+            return Opened(pixels, pixels.size)
+        image = pixels.image
+    del pixels  # before the turned copy is made: half the memory of a large image
+    upright = turn_upright(image, head.orientation)
+    return Opened(upright, upright.size)
+
+
+def _scale(size: Size, orientation: int, resized: Resized) -> int:
+    """Return the largest of libjpeg's scales that leaves a picture of at least twice its later size.
 
     Its sides must be multiples of the scale: otherwise partial cells at two edges would move and resize the whole
     picture.
     """
-    turned = swaps_sides(orientation_of(image))
-    width, height = resized((image.height, image.width) if turned else image.size)
+    turned = swaps_sides(orientation)
+    width, height = resized((size[1], size[0]) if turned else size)
     least = (2 * height, 2 * width) if turned else (2 * width, 2 * height)
     for scale in _SCALES:
-        reduced = image.width // scale, image.height // scale
-        is_whole = not (image.width % scale or image.height % scale)
-        if is_whole and reduced[0] >= least[0] and reduced[1] >= least[1]:
-            image.draft(None, reduced)
-            return
+        is_whole = not (size[0] % scale or size[1] % scale)
+        if is_whole and size[0] // scale >= least[0] and size[1] // scale >= least[1]:
+            return scale
+    return _WHOLE
 
 
 def _allow(image: ImageFile, cpu_seconds: float) -> None:
@@ -304,34 +315,3 @@ class OriginalImages:
 
     def _one(self, index: int) -> AbstractContextManager[object]:
         return self._one_of_batch(index, len(self._bodies))
-
-
-def decode_jpeg(image: ImageFile, body: bytes) -> Rgbx | None:
-    """Decode the file whose header is ``image``; None if simplejpeg cannot decode it, or it is damaged.
-
-    The header is unchanged since Pillow opened it. The interpreter lock is released.
-    """
-    if not (isinstance(image, JpegImageFile) and image.mode == "RGB" and has_one_scan(image, body)):
-        return None
-    pixels = np.empty((image.height, image.width, 4), np.uint8)
-    try:
-        found = simplejpeg.decode_jpeg(body, "RGBX", buffer=pixels)
-    except ValueError:
-        return None  # Pillow raises the error, or tolerates it
-    return Rgbx(pixels) if found.shape == pixels.shape else None
-
-
-def jpeg_agrees() -> bool:
-    """Return whether simplejpeg is installed and gives the same pixels as this Pillow."""
-    return simplejpeg is not None and all(
-        _jpeg_agrees(size, subsampling) for size in _CHECKED_JPEGS for subsampling in _SUBSAMPLINGS
-    )
-
-
-def _jpeg_agrees(size: tuple[int, int], subsampling: str) -> bool:
-    noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
-    file = BytesIO()
-    fromarray(noise).save(file, "JPEG", quality=80, subsampling=subsampling)
-    image = JpegImageFile(BytesIO(file.getvalue()))
-    found = decode_jpeg(image, file.getvalue())
-    return found is not None and found.image.tobytes() == image.convert("RGB").tobytes()

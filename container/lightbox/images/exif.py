@@ -34,9 +34,14 @@ def orientation_of(image: Image) -> int:
     if isinstance(image, TiffImageFile):
         value = image.tag_v2.get(Base.Orientation)
         return value if isinstance(value, int) and value in _TURN else UPRIGHT
-    exif, xmp = _exif_of(image), image.info.get("xmp")
+    xmp = image.info.get("xmp")
+    return orientation_in(_exif_of(image), xmp if isinstance(xmp, bytes) else None)
+
+
+def orientation_in(exif: bytes | None, xmp: bytes | None) -> int:
+    """Return the orientation as ``orientation_of`` does, from the two blocks that may hold it."""
     found = _in_exif(exif) if exif else None
-    if found is None and isinstance(xmp, bytes) and (match := _IN_XMP.search(xmp)):
+    if found is None and xmp and (match := _IN_XMP.search(xmp)):
         found = int(match[1])
     return found if found in _TURN else UPRIGHT
 

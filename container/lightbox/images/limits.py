@@ -37,6 +37,8 @@ BOUNDED_DECODERS = {"bmp_rle"}
 
 _BMP_WITH_COUNT = 40
 """Size of the smallest BMP header with the number of colours."""
+JPEG_BYTES_PER_PIXEL = 8
+"""Memory for a JPEG of one scan: the decoded image and its copy."""
 _START_OF_SCAN = b"\xff\xda"
 _TIFF_BYTE_TYPES = frozenset({1, 2, 7})
 _BYTES_PER_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
@@ -140,17 +142,12 @@ def check_decoding(image: ImageFile, body: bytes, limits: ImageLimits) -> None:
     limits.check_memory(_peak_memory(image, several_scans=scans > 1))
 
 
-def has_one_scan(image: JpegImageFile, body: bytes) -> bool:
-    """Return whether libjpeg reads exactly one scan; ``image`` was just opened, ``image.fp`` is after its head."""
+def _scans(image: JpegImageFile, body: bytes) -> int:
+    """Return a lower bound of the scans that libjpeg will read; ``image.fp`` is after the head of the first."""
     head = _START_OF_SCAN + struct.pack(">HB", 6 + 2 * image.layers, image.layers)
     # A single scan of all components ends a non-progressive file. Most are such, and need no search.
     interleaved = image.fp is not None and body.startswith(head, image.fp.tell() - 8 - 2 * image.layers)
-    return interleaved and "progressive" not in image.info
-
-
-def _scans(image: JpegImageFile, body: bytes) -> int:
-    """Return a lower bound of the scans that libjpeg will read."""
-    return 1 if has_one_scan(image, body) else body.count(_START_OF_SCAN)
+    return 1 if interleaved and "progressive" not in image.info else body.count(_START_OF_SCAN)
 
 
 def _at_least(pillow_limit: int | None, ours: int) -> int | None:

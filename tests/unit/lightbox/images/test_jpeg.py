@@ -18,8 +18,9 @@ from lightbox.codecs.image import ImageCodec
 from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import ImageUndecodable, TooLarge
 from lightbox.harness.memory import PeakGrowth
-from lightbox.images import decode
-from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb
+from lightbox.images import jpeg
+from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb, open_image
+from lightbox.images.exif import orientation_of
 from lightbox.images.preparation import Filter, PixelValues, Preparation, Scaling
 from lightbox.images.resize import Resizer, Rgbx, load_native
 from lightbox.model.spec import Array
@@ -136,10 +137,10 @@ def test_tensors_are_the_same(dtype: type, by: Filter, size: tuple[int, int]) ->
 
 
 def test_without_simplejpeg_or_with_other_pixels_pillow_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert decode.jpeg_agrees()
+    assert jpeg.jpeg_agrees()
     with monkeypatch.context() as patch:
-        patch.setattr(decode, "simplejpeg", None)
-        assert not decode.jpeg_agrees()
+        patch.setattr(jpeg, "simplejpeg", None)
+        assert not jpeg.jpeg_agrees()
         assert ImageCodec(codec_options(load_settings({})))._decode.keywords == {"to_pillow": True}
     with monkeypatch.context() as patch:
         other = simplejpeg.decode_jpeg
@@ -148,8 +149,8 @@ def test_without_simplejpeg_or_with_other_pixels_pillow_decodes(monkeypatch: pyt
             def decode_jpeg(self, *args: object, **options: object) -> object:
                 return other(*args, fastupsample=True, fastdct=True, **options)
 
-        patch.setattr(decode, "simplejpeg", Other())
-        assert not decode.jpeg_agrees()
+        patch.setattr(jpeg, "simplejpeg", Other())
+        assert not jpeg.jpeg_agrees()
 
 
 @pytest.mark.extended
@@ -176,3 +177,36 @@ def test_the_copy_for_pillow_has_its_own_memory() -> None:
     image = found.image
     found.pixels[:] = 0
     assert image.getpixel((0, 0)) != (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("segments", "is_read"),
+    [
+        ([(0xFE, b"a comment"), (0xE5, b"an application's own")], True),
+        ([(0xE1, exif(1)), (0xE1, b"http://ns.adobe.com/xap/1.0/\0<x/>")], True),
+        ([(0xED, b"Photoshop 3.0\0")], False),
+        ([(0xE0, b"JFIF\0")], False),
+        ([(0xFE, b"")] * 500, False),
+    ],
+    ids=["others", "metadata", "photoshop", "short", "many"],
+)
+def test_the_header_is_read_without_pillow_unless_it_is_unusual(
+    segments: list[tuple[int, bytes]], is_read: bool
+) -> None:
+    plain = saved(Image.effect_noise((50, 30), 30).convert("RGB"), "JPEG")
+    body = with_segments(plain, b"".join(jpeg_segment(*segment) for segment in segments))
+    assert (jpeg.read_head(body) is not None) == is_read
+    for length in range(len(body)):
+        jpeg.read_head(body[:length])
+
+
+@pytest.mark.parametrize(("exif_says", "xmp_says"), [(6, 3), (None, 3), (9, 3), (None, None)])
+def test_the_orientation_is_pillows(exif_says: int | None, xmp_says: int | None) -> None:
+    found = [jpeg_segment(0xE1, exif(exif_says))] if exif_says else []
+    if xmp_says:
+        text = b'http://ns.adobe.com/xap/1.0/\0<x tiff:Orientation="%d"/>' % xmp_says
+        found.insert(0, jpeg_segment(0xE1, text))
+    body = with_segments(saved(Image.effect_noise((50, 30), 30).convert("RGB"), "JPEG"), b"".join(found))
+    head = jpeg.read_head(body)
+    assert head is not None
+    assert head.orientation == orientation_of(open_image(body))

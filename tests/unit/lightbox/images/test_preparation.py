@@ -50,7 +50,7 @@ def test_boxes_come_back(picture: Size, target: Size, fit: Fit) -> None:
     """The corners of the resized picture map to the corners of the original. Larger boxes are clipped."""
     placed = Placed(picture, Fitting(fit).place(picture, target), origin=(7, 3))
     (width, height), left, top = placed.placement
-    boxes = np.array([[left, top, left + width, top + height], [-1e6, -1e6, 1e6, 1e6]], np.float32)
+    boxes = np.array([[left, top, left + width, top + height], [-1e9, -1e9, 1e9, 1e9]], np.float32)
     whole = [7, 3, 7 + picture[0], 3 + picture[1]]
     np.testing.assert_allclose(placed.in_picture(boxes), [whole, whole], rtol=1e-4, atol=0.01)
 
