@@ -40,7 +40,7 @@ class Files(ABC):
 
     @abstractmethod
     def names(self, below: str = "") -> Iterator[str]:
-        """Yield the names below a folder, recursively and in a stable order, without hidden ones.
+        """Yield the names below a folder, recursively and in a stable order, without hidden ones; none below a file.
 
         Links to folders are not followed. Folders that cannot be read raise OSError at the end.
         """
@@ -109,7 +109,7 @@ class Folder(Files):
             names += [name for name in folders if Path(folder, name).is_symlink()]
             yield from (str(inside / name) for name in sorted(names) if not name.startswith("."))
         for error in failed:
-            if root.exists():
+            if root.is_dir():
                 raise error
 
     @override

@@ -134,7 +134,7 @@ class Source:
             if kind is None:
                 self.others += 1
             elif path in escaped:
-                self.problems.append(f"{path}: is there again; the first has a row")
+                self.problems.append(f"{path}: is there again; one has a row")
             elif kind not in IMAGE_ENDINGS:
                 yield from self._inside(name, kind)
             else:
@@ -168,14 +168,15 @@ class Source:
             self.problems.append(f"{as_text(name)}: cannot be read after {read_before} pictures: {error}")
 
     def _in_shard(self, name: str) -> Iterator[Item]:
-        members = set[str]()
+        # In S3 objects may be below the name of a shard: those have a row, not the members with their paths.
+        members = set() if self._only else {as_text(other) for other in self._files.names(name)}
         with self._files.open(name) as file, tarfile.open(fileobj=file, mode="r|*", tarinfo=_Whole) as shard:
             for member in shard:
                 if not _is_picture(member):
                     continue
                 path = as_text(f"{name}/{member.name}")
                 if path in members:
-                    self.problems.append(f"{path}: is there again; the first has a row")
+                    self.problems.append(f"{path}: is there again; one has a row")
                     continue
                 members.add(path)
                 content = shard.extractfile(member) if member.isfile() else None

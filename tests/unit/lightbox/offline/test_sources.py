@@ -174,7 +174,7 @@ def test_links_and_a_name_that_is_there_twice_are_reported(tmp_path: Path) -> No
     source = Source(str(tmp_path / "s.tar"))
     link = "a link in a shard; pack it with tar --dereference --hard-dereference"
     assert read(source) == {"s.tar/a.jpg": b"a", "s.tar/b.jpg": link, "s.tar/c.jpg": link}
-    assert source.problems == ["s.tar/a.jpg: is there again; the first has a row"]
+    assert source.problems == ["s.tar/a.jpg: is there again; one has a row"]
 
 
 def test_what_no_folder_gives_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +278,7 @@ def test_two_names_that_are_one_as_text_have_one_row(tmp_path: Path, ending: str
         write_shard(tmp_path / f"{name}{ending}", {"a.jpg": name.encode("utf-8", "surrogateescape")})
     source = Source(str(tmp_path))
     assert [path[:4] for path in read(source)] == ["\\xfe", "\\xff"]
-    assert source.problems == [f"\\xff{ending}: is there again; the first has a row"]
+    assert source.problems == [f"\\xff{ending}: is there again; one has a row"]
 
 
 def test_what_is_no_source_is_a_sentence(tmp_path: Path) -> None:

@@ -58,6 +58,22 @@ def test_an_object_that_is_too_large_is_not_read(bucket: Any) -> None:
     assert found["most.jpg"] == bytes(9)
 
 
+def test_an_object_with_the_path_of_a_member_of_a_shard_is_there_once(bucket: Any, tmp_path: Path) -> None:
+    shard = write_shard(tmp_path / "s.tar", {"m.jpg": b"member", "n.jpg": b"n"}).read_bytes()
+    for name, content in {"s.tar": shard, "s.tar/m.jpg": b"object", "s.tar/o.jpg": b"o"}.items():
+        bucket.put_object(Bucket=BUCKET, Key=f"in/{name}", Body=content)
+    source = Source(PLACE)
+    assert sorted(map(sources.read, source.items())) == [
+        ("s.tar/m.jpg", b"object"),
+        ("s.tar/n.jpg", b"n"),
+        ("s.tar/o.jpg", b"o"),
+    ]
+    assert source.problems == ["s.tar/m.jpg: is there again; one has a row"]
+    alone = Source(f"{PLACE}/s.tar")
+    assert dict(map(sources.read, alone.items())) == {"s.tar/m.jpg": b"member", "s.tar/n.jpg": b"n"}
+    assert alone.problems == []
+
+
 @pytest.mark.parametrize(("name", "total"), [("l.manifest", 2), ("s.tar", None)])
 def test_a_list_is_counted_and_a_shard_is_not(bucket: Any, tmp_path: Path, name: str, total: int | None) -> None:
     write_list(tmp_path / "l.manifest", [f"{PLACE}/a.jpg", f"{PLACE}/b.jpg"])
