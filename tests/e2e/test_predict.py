@@ -283,7 +283,7 @@ def test_an_object_that_is_denied_has_a_row_and_the_rest_is_answered(
     assert main(["predict", place, "--to", f"{tmp_path}/out.jsonl", "--model", str(sample_models / "digits")]) == 1
     s3.delete_bucket_policy(Bucket=BUCKET)
     rows = {row["path"]: (row["code"], row["error"]) for row in results(tmp_path / "out.jsonl")}
-    assert rows.pop("no.png") == ("unreadable", "403: Forbidden")
+    assert rows.pop("no.png") == ("denied", "403: Forbidden")
     assert rows == dict.fromkeys(PICTURES, (None, None))
     said = "lightbox predict: no.tar: cannot be read after 0 pictures: 403: Forbidden\n"
     assert said in capsys.readouterr().err

@@ -35,8 +35,8 @@ from lightbox.machine.shared_files import held
 from lightbox.model.archives import unpack
 from lightbox.offline.endpoint import EndpointGone
 from lightbox.offline.model import Model, load
-from lightbox.offline.rows import Row, rows
-from lightbox.offline.sources import Item, contents
+from lightbox.offline.rows import Row, in_order, rows
+from lightbox.offline.sources import Item, read
 from lightbox.offline.targets import arrow_table
 
 BATCH, READERS = 64, 8
@@ -136,7 +136,7 @@ def _about(given: tuple[ray.ObjectRef[Any], str]) -> tuple[str, int, str]:
 
 
 def _answer(given: tuple[ray.ObjectRef[Any], str], batch: list[Item]) -> list[Row]:
-    return list(rows(_loaded(*given), contents(batch, READERS)))
+    return list(rows(_loaded(*given), in_order(read, batch, READERS)))
 
 
 @cache

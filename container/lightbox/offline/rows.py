@@ -16,13 +16,14 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import orjson
 
 from lightbox.core.errors import LightboxError
+from lightbox.offline.files import Denied
 
 T = TypeVar("T")
 R = TypeVar("R")
 UNREACHED_AT_MOST = 10
-"""A run ends after so many pictures in a row that S3 denies or an endpoint does not respond to."""
-UNREADABLE = "unreadable"
-"""The code of a picture that cannot be read. All other codes are an endpoint's."""
+"""A run ends after its first so many pictures that S3 denies, or so many in a row without an endpoint's response."""
+UNREADABLE, DENIED = "unreadable", "denied"
+"""The codes of a picture that cannot be read, and of one that S3 denies. All other codes are an endpoint's."""
 
 
 class Row(NamedTuple):
@@ -83,7 +84,8 @@ def rows(by: Answerer, pictures: Iterable[tuple[str, Any]]) -> Iterator[Row]:
         if isinstance(content, LightboxError):
             yield Row(path, None, content.code, content.message, model, version, by.engine)
         elif isinstance(content, Exception):
-            yield Row(path, None, UNREADABLE, reason(content), model, version, by.engine)
+            code = DENIED if isinstance(content, Denied) else UNREADABLE
+            yield Row(path, None, code, reason(content), model, version, by.engine)
         else:
             yield Row(path, json_text(content), None, None, model, version, by.engine)
 

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from lightbox.client.pictures import counted
 from lightbox.offline.endpoint import EndpointGone
 from lightbox.offline.files import READERS
-from lightbox.offline.rows import Answerer, rows
-from lightbox.offline.sources import Source, SourceError, contents
+from lightbox.offline.rows import DENIED, UNREACHED_AT_MOST, Answerer, Row, in_order, rows
+from lightbox.offline.sources import Source, SourceError, read
 from lightbox.offline.targets import Target
 
 T = TypeVar("T")
@@ -35,6 +35,7 @@ class Run:
         self._source, self._target, self._by, self._stopping = source, target, by, stopping
         self._before = len(target.done)
         self._written = 0
+        self._denied = 0
         self._failed: Counter[str] = Counter()
         self._first: dict[str, str] = {}
         """The first picture of each error."""
@@ -53,6 +54,7 @@ class Run:
                 if row.error is not None:
                     self._failed[row.error] += 1
                     self._first.setdefault(row.error, row.path)
+                    self._end_if_denied(row)
                 self._show_progress()
         except (EndpointGone, SourceError) as problem:
             if not self._source.found:
@@ -87,10 +89,17 @@ class Run:
     def _pictures(self) -> Iterator[tuple[str, Any]]:
         done = self._target.done
         items = (item for item in self._until_stopped(self._source.items()) if item[0] not in done)
-        return items if self._by.reads else self._until_stopped(contents(items, READERS))
+        return items if self._by.reads else self._until_stopped(in_order(read, items, READERS))
 
     def _until_stopped(self, items: Iterable[T]) -> Iterator[T]:
         return takewhile(lambda _: not self._stopping.is_set(), items)
+
+    def _end_if_denied(self, last: Row) -> None:
+        """Raise SourceError if S3 denies the first pictures, as many as have a row: each start goes further."""
+        self._denied += last.code == DENIED
+        if self._denied == self._written >= max(UNREACHED_AT_MOST, self._before):
+            pictures = f"the first {self._denied:,} pictures (--again repeats them)"
+            raise SourceError(f"S3 denies {pictures}; the last: {last.path}: {last.error}")
 
     def _show_progress(self) -> None:
         now = time.monotonic()

@@ -11,7 +11,7 @@ import sys
 import tarfile
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -23,8 +23,8 @@ from typing_extensions import override
 
 from lightbox.client.pictures import IMAGE_ENDINGS, counted
 from lightbox.core.errors import LightboxError
-from lightbox.offline.files import S3_SCHEME, AwsError, Denied, Files, at, refuse, split
-from lightbox.offline.rows import UNREACHED_AT_MOST, in_order, reason
+from lightbox.offline.files import S3_SCHEME, AwsError, Files, at, refuse, split
+from lightbox.offline.rows import reason
 
 SHARD, TABLE, LISTS = ".tar", ".parquet", (".jsonl", ".manifest")
 ROWS, NAMES = 64, 1000
@@ -240,22 +240,6 @@ _DAMAGED = (tarfile.TruncatedHeaderError, tarfile.InvalidHeaderError, tarfile.Em
 def as_text(name: str) -> str:
     """Return a file name as valid text, with other bytes escaped."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
-
-
-def contents(items: Iterable[Item], threads: int) -> Iterator[tuple[str, bytes | Exception]]:
-    """Yield what ``read`` returns for each picture, in order.
-
-    Raises SourceError if S3 denies UNREACHED_AT_MOST pictures in a row, and leaves these out.
-    """
-    denied: list[tuple[str, bytes | Exception]] = []
-    for path, content in in_order(read, items, threads):
-        denied.append((path, content))
-        if not isinstance(content, Denied):
-            yield from denied
-            denied = []
-        elif len(denied) >= UNREACHED_AT_MOST:
-            raise SourceError(f"S3 denies {len(denied)} pictures in a row; the last: {path}: {content}")
-    yield from denied
 
 
 def read(item: Item) -> tuple[str, bytes | Exception]:

@@ -189,29 +189,31 @@ class Sizes:
         return ((path, content if isinstance(content, Exception) else len(content)) for path, content in pictures)
 
 
-def test_a_run_ends_where_s3_denies_all_and_goes_on_from_there(
+def test_a_run_ends_where_s3_denies_all_and_each_start_goes_further(
     moto_s3: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [f"{number:02}.jpg" for number in range(UNREACHED_AT_MOST + 20)]
+    names = [f"{number:03}.jpg" for number in range(9 * UNREACHED_AT_MOST)]
 
-    def run() -> tuple[int, list[str], str]:
-        """Return the exit code, the paths that have a row, and what is printed."""
-        with Target(f"{tmp_path}/rows.jsonl/", Sizes()) as target:
+    def run(again: bool = False) -> tuple[int, int, str]:
+        """Return the exit code, how many paths have a row, and what is printed."""
+        with Target(f"{tmp_path}/rows.jsonl/", Sizes(), again=again) as target:
             code = Run(Source(PLACE), target, Sizes(), threading.Event()).run()
         with Target(f"{tmp_path}/rows.jsonl/", Sizes()) as target:
-            return code, sorted(target.done), capsys.readouterr().err
+            return code, len(target.done), capsys.readouterr().err
 
     denying = Bucket(names)
     with serving(partial(Server, denying)) as url:  # type: ignore[arg-type]
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
-        denying.denied = {names[3], *names[12:]}
-        code, done, said = run()
-        assert (code, done) == (1, names[:12])
-        assert f"S3 denies {UNREACHED_AT_MOST} pictures in a row; the last: " in said and "goes on from here" in said
-        denying.denied = set(names[-UNREACHED_AT_MOST + 1 :])
-        code, done, said = run()
-    assert (code, done) == (1, names)
-    assert (
-        f"{UNREACHED_AT_MOST - 1} with an error: {names[-UNREACHED_AT_MOST + 1]} and others: AccessDenied: No ..."
-        in said
-    )
+        denying.denied = set(names[:-1])
+        for count in (1, 2, 4, 8):
+            code, done, said = run()
+            assert (code, done) == (1, count * UNREACHED_AT_MOST)
+        last = f"{names[8 * UNREACHED_AT_MOST - 1]}: AccessDenied: No ..."
+        stopped = f"S3 denies the first {4 * UNREACHED_AT_MOST} pictures (--again repeats them); the last: {last}"
+        assert f"stopped: {stopped}. The same command goes on from here." in said
+        assert run()[:2] == (1, len(names))
+        assert run()[:2] == (0, len(names))
+        denying.denied = set(names[5:])
+        code, done, said = run(again=True)
+    assert (code, done) == (1, len(names)), "it can read one: the others are denied for reasons of their own"
+    assert f"{len(names) - 6} with an error: {names[5]} and others: AccessDenied: No ..." in said
