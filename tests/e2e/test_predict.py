@@ -14,8 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from support.s3_server import BUCKET, client
 from support.stack import Stack, running
 
 PROTOCOLS = ("http", "boto3", "open-inference")
+INTERRUPTED = "lightbox predict: stopped: interrupted. The same command goes on from here.\n"
 
 
 def command(source: object, *more: str) -> list[str]:
@@ -137,6 +139,14 @@ def has_taken(process: subprocess.Popen[str], number: signal.Signals) -> bool:
     return not any(mask >> (number - 1) & 1 for mask in pending)
 
 
+def opened(pipe: Path) -> IO[bytes]:
+    """Return a pipe once a process reads it, which is held up as long as the pipe is open."""
+    for _ in poll():
+        with suppress(OSError):
+            return os.fdopen(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb")
+    raise AssertionError(f"no process reads {pipe}")
+
+
 @pytest.fixture(scope="module")
 def held(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("held")
@@ -164,8 +174,7 @@ def test_a_run_that_was_ended_goes_on_where_it_was(
         _, said = ended.communicate(timeout=PATIENCE)
     finally:
         ended.kill()
-    interrupted = "lightbox predict: stopped: interrupted. The same command goes on from here.\n"
-    expected = {signal.SIGKILL: (-number, ""), signal.SIGTERM: (130, interrupted)}
+    expected = {signal.SIGKILL: (-number, ""), signal.SIGTERM: (130, INTERRUPTED)}
     assert (ended.returncode, said) == expected[number]
     before = results(out)
     assert 10 <= len(before) < total
@@ -176,6 +185,32 @@ def test_a_run_that_was_ended_goes_on_where_it_was(
     again = results(out)
     assert again[: len(before)] == before
     assert sorted(row["path"] for row in again) == sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("held_up", "numbers"),
+    [
+        ("out.jsonl.parts/part-00000.jsonl", [signal.SIGINT]),
+        ("out.jsonl.parts/part-00000.jsonl", [signal.SIGTERM]),
+        ("photos/s.tar", [signal.SIGINT, signal.SIGTERM]),
+    ],
+)
+def test_a_signal_at_the_start_and_a_second_one_end_a_run_at_once(
+    sample_models: Path, tmp_path: Path, held_up: str, numbers: list[signal.Signals]
+) -> None:
+    write_folder(tmp_path / "photos", {"a.png": b""})
+    (tmp_path / "out.jsonl.parts").mkdir()
+    os.mkfifo(tmp_path / held_up)
+    by = ("--to", f"{tmp_path}/out.jsonl", "--model", str(sample_models / "digits"))
+    ended = subprocess.Popen(command(tmp_path / "photos", *by), stderr=subprocess.PIPE, text=True)
+    try:
+        with opened(tmp_path / held_up):
+            for number in numbers:
+                ended.send_signal(number)
+            _, said = ended.communicate(timeout=PATIENCE)
+    finally:
+        ended.kill()
+    assert (ended.returncode, said) == (130, INTERRUPTED)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from lightbox.offline.endpoint import Endpoint, EndpointGone
 from lightbox.offline.files import S3_SCHEME, AwsError
 from lightbox.offline.model import load, most_bytes
 from lightbox.offline.rows import Answerer
-from lightbox.offline.run import Run
+from lightbox.offline.run import Run, handled, say_stopped
 from lightbox.offline.sources import Source, SourceError
 from lightbox.offline.targets import PART_ROWS, Target, TargetError
 
@@ -99,14 +99,19 @@ def command(source: str, to: str, column: str | None, part_rows: int, again: boo
     """
     stopping = threading.Event()
     try:
-        answerer = make_answerer(stopping, **by)
-        with Target(to, answerer, part_rows, again) as target:
+        with (
+            handled(signal.default_int_handler),
+            Target(to, answerer := make_answerer(stopping, **by), part_rows, again) as target,
+        ):
             place = source.rstrip("/") if source.startswith(S3_SCHEME) else os.path.realpath(source).rstrip("/")
             most = sys.maxsize if isinstance(answerer, Endpoint) else most_bytes()  # an endpoint has its own limit
             found = Source(source, column, lambda name: target.is_part(f"{place}/{name}"), most)
             run = Run(found, target, answerer, stopping)
-            with run.stopped_by(signal.SIGINT, signal.SIGTERM):
+            with handled(run.stop):
                 return run.run()
+    except KeyboardInterrupt:
+        say_stopped("interrupted")
+        return 130
     except (TargetError, SourceError, EndpointGone, Misconfigured, StartError, AwsError) as problem:
         raise NothingDone(str(problem)) from None
 

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 from types import FrameType
@@ -22,6 +22,7 @@ from lightbox.offline.targets import Target
 
 T = TypeVar("T")
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHOWN = 5
 """Kinds of errors, and problems with files, that are printed."""
 PROGRESS_SECONDS = 30.0
@@ -70,21 +71,11 @@ class Run:
             return 130
         return 1 if self._failed or stopped or self._source.problems else 0
 
-    @contextmanager
-    def stopped_by(self, *numbers: signal.Signals) -> Iterator[None]:
-        """Have signals end the run after the pictures in progress; a second one ends it at once."""
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            self._stopping.set()
-            for one in numbers:
-                signal.signal(one, signal.default_int_handler)
-
-        before = {number: signal.signal(number, stop) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def stop(self, *_: object) -> None:
+        """Handle a signal: the run ends after the pictures in progress, and at once after a second signal."""
+        self._stopping.set()
+        for number in SIGNALS:
+            signal.signal(number, signal.default_int_handler)
 
     def _pictures(self) -> Iterator[tuple[str, Any]]:
         done = self._target.done
@@ -137,7 +128,7 @@ class Run:
         if len(self._source.problems) > SHOWN:
             _say(f"{len(self._source.problems) - SHOWN} more of these")
         if stopped:
-            _say(f"stopped: {stopped}. The same command goes on from here.")
+            say_stopped(stopped)
 
 
 def duration(seconds: float) -> str:
@@ -146,6 +137,22 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
+
+
+@contextmanager
+def handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Handle SIGNALS with a function."""
+    before = {number: signal.signal(number, handler) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def say_stopped(why: str) -> None:
+    """Print why a run has stopped."""
+    _say(f"stopped: {why}. The same command goes on from here.")
 
 
 def _say(sentence: str) -> None:
