@@ -36,7 +36,7 @@ def summarise(rounds: Sequence[Sample], cpu: Mapping[str, float]) -> dict[str, A
         | {
             "p50": rounded(median(median(sample.latencies) * 1000 for sample in rounds if sample.latencies)),
             "average": rounded(fmean(latencies)),
-            "throughput": rounded(median(sample.answers / sample.seconds for sample in rounds)),
+            "throughput": rounded(median(sample.rate for sample in rounds)),
             "bytes_sent": round(sum(sample.bytes_sent for sample in rounds) / answers),
             "bytes_received": round(sum(sample.bytes_received for sample in rounds) / answers),
             "client_cpu_ms": rounded(sum(sample.cpu_seconds for sample in rounds) * 1000 / answers),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -21,13 +21,14 @@ from pathlib import Path
 
 from benchmark.servers import Stack
 from real_server.program import RECORD
-from soak.client import Fate, Outcome, Request, any_body
+from soak.client import Request, any_body
 from soak.good import ATTRIBUTES
 from soak.killer import IN_A_LOAD
 from soak.run import Act, Caller, Traffic, any_of
 from soak.stack import KINDS, Settings
 
 OWNERS = 3
+_NUMBERS = count()
 _USES = 6
 """Most invocations between a load and an unload."""
 ARCHIVE, FOLDER, TORN = "packed.tar.gz", "half", "torn"
@@ -61,36 +62,31 @@ def changing_models(models: Path, model_server: Settings) -> Traffic:
     return Traffic(stack, kinds, lambda server: acts)
 
 
-def own(models: Path, prepare: Prepare, caller: Caller, removes: bool = False) -> Iterator[None]:
-    """Load, use and unload a model, repeatedly; use a new name after an unknown result.
+def own(models: Path, prepare: Prepare, caller: Caller, removes: bool = False) -> None:
+    """Load, use and unload a model of a new name, repeatedly, until a result is unknown.
 
     With ``removes`` the client removes the model's folder before it unloads the model. In between the model answers, or
     is already unloaded: the next load of any model unloads it.
     """
-    for times in count():
-        name = f"own-{caller.number}-{times}"
-        load = prepare(models, name)
-        unload = Request("unload", f"/models/{name}", method="DELETE")
-        is_gone: bool | None = True
-        while is_gone is not None:
-            if is_gone and caller.random.random() < 0.3:
-                caller.send(_invocation(caller, name, 404))
-                yield
-            is_loaded = _settled(*caller.send(load if is_gone else replace(load, expected=(200, 409))))
-            yield
-            if not is_loaded:
-                is_gone = is_loaded
-                continue
-            for _ in range(caller.random.randrange(_USES)):
-                caller.send(_invocation(caller, name))
-                yield
-            if removes:
-                shutil.rmtree(models / name)
-                caller.send(_invocation(caller, name, 200, 404))
-                caller.send(replace(unload, expected=(200, 404)))
-                break
-            is_gone = _settled(*caller.send(unload))
-            yield
+    name = f"own-{next(_NUMBERS)}"
+    load = prepare(models, name)
+    unload = Request("unload", f"/models/{name}", method="DELETE")
+    is_gone: bool | None = True
+    while is_gone is not None:
+        if is_gone and caller.random.random() < 0.3:
+            caller.send(_invocation(caller, name, 404))
+        is_loaded = caller.change(load if is_gone else replace(load, expected=(200, 409)))
+        if not is_loaded:
+            is_gone = is_loaded
+            continue
+        for _ in range(caller.random.randrange(_USES)):
+            caller.send(_invocation(caller, name))
+        if removes:
+            shutil.rmtree(models / name)
+            caller.send(_invocation(caller, name, 200, 404))
+            caller.send(replace(unload, expected=(200, 404)))
+            return
+        is_gone = caller.change(unload)
 
 
 def _invocation(caller: Caller, name: str, *expected: int) -> Request:
@@ -117,11 +113,6 @@ def _first_use(target: str, models: Path, name: str) -> Request:
 
 def _load(name: str, url: str) -> Request:
     return Request("load", "/models", body=json.dumps({"model_name": name, "url": url}).encode())
-
-
-def _settled(outcome: Outcome, right: bool) -> bool | None:
-    """Return whether a change was made; None if the connection ended, because it can still complete at any time."""
-    return right if outcome.fate is Fate.ANSWERED else None
 
 
 def _names_the_file(body: bytes) -> bool:

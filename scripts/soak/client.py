@@ -61,7 +61,7 @@ def any_body(body: bytes) -> bool:
 class Request:
     """A request, POST by default, and its expected response.
 
-    ``check`` validates the bodies of responses with status ``expected``.
+    ``check`` validates the bodies of responses with status ``expected``. A gRPC call times out after ``seconds``.
     """
 
     name: str
@@ -71,6 +71,7 @@ class Request:
     method: str = "POST"
     expected: tuple[int, ...] = (200,)
     check: Check = any_body
+    seconds: float = ANSWER_SECONDS
 
 
 @dataclass
@@ -109,15 +110,12 @@ class Client:
         self._channel: Any = None
         self._streams: dict[str, ClientConnection] = {}
 
-    def send(self, request: Request, seconds: float = ANSWER_SECONDS) -> Outcome:
-        """Send a request and read the whole response; a broken connection is an outcome, not an error.
-
-        A gRPC call times out after ``seconds``.
-        """
+    def send(self, request: Request) -> Outcome:
+        """Send a request and read the whole response; a broken connection is an outcome, not an error."""
         outcome = Outcome(request, started=time.monotonic())
         try:
             if request.path == INFER:
-                self._call(outcome, seconds)
+                self._call(outcome)
             elif request.path.startswith(STREAM):
                 self._frame(outcome)
             else:
@@ -160,11 +158,12 @@ class Client:
         is_refusal = answer.status == 503 or (answer.status == 424 and b'"OriginalStatusCode"' in body)
         outcome.answer(answer.status, body, is_refusal and answer.getheader("Retry-After") is not None)
 
-    def _call(self, outcome: Outcome, seconds: float) -> None:
+    def _call(self, outcome: Outcome) -> None:
+        request = outcome.request
         outcome.reused, outcome.held_by = self._channel is not None, (*NGINX, FRONT)
         self._channel = self._channel or grpc.insecure_channel(self.address.front, options=_OPTIONS)
         try:
-            body = self._channel.unary_unary(INFER)(outcome.request.body, timeout=seconds)
+            body = self._channel.unary_unary(INFER)(request.body, timeout=request.seconds)
             outcome.answer(200, body, refused=False)
         except grpc.RpcError as error:
             detail = f"{error.code().name}: {error.details()}"

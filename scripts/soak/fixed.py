@@ -8,24 +8,25 @@ from __future__ import annotations
 import json
 import socket
 import struct
-import time
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
-from benchmark.servers import Running, Stack
+from benchmark.clients.http import SESSION
+from benchmark.servers import REPOSITORY, Running, Stack
 from soak.client import INFER, Check, Fate, Request, any_body
-from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, image_call, learn
+from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, image_call, invocation, learn
 from soak.run import Act, Caller, Traffic, any_of
 from soak.stack import KINDS, Settings
 
 GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
-SESSION = "X-Amzn-SageMaker-Session-Id"
 ASKS = 10
 """Average number of a session's requests before it is closed."""
-CORPUS = Path(__file__).resolve().parents[2] / "tests" / "corpus" / "invalid"
+CORPUS = REPOSITORY / "tests" / "corpus" / "invalid"
 BAD = (400, 413, 414, 415, 431)
 BODY_LIMIT_MB = 8
 """The served stack's LIGHTBOX_MAX_BODY_MB, so that a body beyond it need not be large."""
@@ -53,31 +54,29 @@ def _acts(server: Running) -> list[Act]:
     digit = next(request for request in known if request.name == DIGIT)
     return [
         *[partial(any_of, known)] * GOOD_CLIENTS,
-        *[partial(in_sessions, digit)] * SESSION_CLIENTS,
+        *[partial(in_session, digit)] * SESSION_CLIENTS,
         *[partial(hostile, digit.body)] * HOSTILE_CLIENTS,
     ]
 
 
-def in_sessions(digit: Request, caller: Caller) -> Iterator[None]:
-    """Open a session, send an image, send requests about it, close the session, and start again.
+def in_session(digit: Request, caller: Caller) -> None:
+    """Open a session, send an image, send requests about it, and close the session.
 
     Sessions survive killed workers: every request is answered. After an interrupted request the session goes on, unless
     its state is unknown: then the client starts another one.
     """
-    opening = _about(digit, "opened", "NEW_SESSION", asks="NEW_SESSION", check=_opened)
-    while True:
-        outcome, is_open = caller.send(opening)
-        yield
-        session = str(json.loads(outcome.body)["session"]) if is_open else ""
-        while is_open and not caller.send(_about(digit, "image", session, digit.body, check=digit.check))[1]:
-            yield
-        while is_open:
-            yield
-            if caller.random.random() < 1 / ASKS:
-                outcome, closed = caller.send(_about(digit, "closed", session, asks="CLOSE"))
-                is_open = outcome.fate is Fate.ANSWERED and not closed
-            else:
-                caller.send(_about(digit, "asked", session, check=digit.check))
+    outcome, is_open = caller.send(_about(digit, "opened", "NEW_SESSION", asks="NEW_SESSION", check=_opened))
+    if not is_open:
+        return
+    session = str(json.loads(outcome.body)["session"])
+    while not caller.send(_about(digit, "image", session, digit.body, check=digit.check))[1]:
+        pass
+    closed: bool | None = False
+    while closed is False:
+        if caller.random.random() < 1 / ASKS:
+            closed = caller.change(_about(digit, "closed", session, asks="CLOSE"))
+        else:
+            caller.send(_about(digit, "asked", session, check=digit.check))
 
 
 def _about(
@@ -92,13 +91,11 @@ def _opened(body: bytes) -> bool:
     return b'"session"' in body
 
 
-def hostile(image: bytes, caller: Caller) -> Iterator[None]:
-    """Run random attacks: send requests that must be refused, or disconnect before the response."""
+def hostile(image: bytes, caller: Caller) -> None:
+    """Run a random attack: send a request that must be refused, or disconnect before the response."""
     caller.client.keep = False
-    tricks = [*[_ask] * 8, *[_leave] * 7, _abandon]
-    while True:
-        caller.random.choice(tricks)(image, caller)
-        yield
+    caller.random.choice([*[_ask] * 8, *[_leave] * 7, _abandon])(image, caller)
+    caller.think()
 
 
 def _ask(image: bytes, caller: Caller) -> None:
@@ -112,10 +109,10 @@ def _ask(image: bytes, caller: Caller) -> None:
         damaged[caller.random.randrange(len(damaged))] = caller.random.randrange(256)
     request = caller.random.choice(
         [
-            *[_post("bad image", IMAGE, some_file)] * 2,
-            _post(DAMAGED, "image/png", bytes(damaged)),
-            _post("broken JSON", JSON, caller.random.choice(BROKEN_JSON)),
-            _post("oversized body", IMAGE, bytes((BODY_LIMIT_MB << 20) + 1)),
+            *[invocation("bad image", "digits", some_file, IMAGE)] * 2,
+            invocation(DAMAGED, "digits", bytes(damaged), "image/png"),
+            invocation("broken JSON", "digits", caller.random.choice(BROKEN_JSON)),
+            invocation("oversized body", "digits", bytes((BODY_LIMIT_MB << 20) + 1), IMAGE),
             Request("oversized headers", "/invocations", {"X-Large": "x" * 300_000}),
             image_call("bad image, KServe gRPC", "digits", some_file),
             Request("no message, gRPC", INFER, body=some_file),
@@ -129,12 +126,12 @@ def _ask(image: bytes, caller: Caller) -> None:
 
 
 def _leave(image: bytes, caller: Caller) -> None:
-    """Send raw bytes for 1 to 4 s, partly one byte at a time, and disconnect regardless of the response."""
+    """Send raw bytes for some seconds, partly one byte at a time, and disconnect regardless of the response."""
     head = (
         f"POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
         f"{ATTRIBUTES}: tfs-model-name=digits\r\nContent-Length: {len(image)}\r\n\r\n"
     ).encode()
-    tricks: list[tuple[bytes, Iterable[bytes | int], float]] = [
+    tricks: list[tuple[bytes, Iterable[bytes | int], float]] = [  # the beginning, the rest, and the pause in it
         (caller.random.choice(NO_HTTP), [16], 0),
         *[(head + image, (), 0)] * 2,  # hangs up
         (head + image[: len(image) // 2], (), 0),
@@ -143,32 +140,24 @@ def _leave(image: bytes, caller: Caller) -> None:
         (head + image, [16] * 40, 0.05),  # reads slowly
     ]
     begin, rest, pause = caller.random.choice(tricks)
-    end = time.monotonic() + caller.random.uniform(1, 4)
-
-    def goes_on() -> bool:
-        time.sleep(pause)
-        return time.monotonic() < end
-
-    speak(caller.client.address.port, begin, rest, goes_on, reset=not pause)
+    most = caller.random.randrange(5, 40)
+    speak(caller.client.address.port, begin, islice(rest, most), pause, caller.stop, reset=not pause)
     caller.ledger.left()
 
 
 def _abandon(image: bytes, caller: Caller) -> None:
     """Cancel a running gRPC call."""
-    caller.client.send(image_call("", "digits", image), seconds=caller.random.uniform(0, 0.01))
+    caller.client.send(replace(image_call("", "digits", image), seconds=caller.random.uniform(0, 0.01)))
     caller.ledger.left()
 
 
-def _post(name: str, content_type: str, body: bytes) -> Request:
-    return Request(name, "/invocations", {"Content-Type": content_type, ATTRIBUTES: "tfs-model-name=digits"}, body)
-
-
 def speak(
-    port: int, begin: bytes, rest: Iterable[bytes | int], goes_on: Callable[[], bool], reset: bool = False
+    port: int, begin: bytes, rest: Iterable[bytes | int], pause: float, stop: threading.Event, reset: bool = False
 ) -> None:
-    """Send ``begin``; then, while it ``goes_on``, send each text of the rest or read that many bytes; then disconnect.
+    """Send ``begin``; then, until ``stop``, send each text of the rest or read that many bytes; then disconnect.
 
-    With ``reset`` it resets at once, before the response. A connection closed by the server ends it without an error.
+    It pauses for some seconds before each. With ``reset`` it resets at once, before the response. A connection closed
+    by the server ends it without an error.
     """
     with suppress(OSError), socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
@@ -176,7 +165,7 @@ def speak(
         connection.connect(("127.0.0.1", port))
         connection.sendall(begin)
         for step in rest:
-            if not goes_on():
+            if stop.wait(pause):
                 break
             if isinstance(step, bytes):
                 connection.sendall(step)

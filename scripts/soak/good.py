@@ -6,21 +6,20 @@ import gzip
 import io
 import json
 import re
+from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import requests as http
 from PIL import Image
-from tritonclient.http import InferenceServerClient, InferInput
+from urllib3 import encode_multipart_formdata
 
+from benchmark.clients.infer import InferClient
 from benchmark.photos import photo
-from benchmark.servers import Address
+from benchmark.servers import REPOSITORY, Address
 from lightbox.features.open_inference.grpc_messages import ModelInferResponse, message_class
 from soak.client import INFER, STREAM, Check, Client, Request
 
-SAMPLES = Path(__file__).resolve().parents[2] / "docs" / "samples"
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 TOLERANCE = 1e-4
 """Allows for another order of additions, as batches of other sizes have it."""
@@ -31,35 +30,31 @@ _ID, _NUMBER = re.compile(r'"id":"[^"]*"'), re.compile(r"-?\d+(?:\.\d+)?(?:[eE][
 
 def requests() -> list[Request]:
     """Return the good requests, with few that load the model server heavily."""
-    seven, picture, found = (SAMPLES / "digit-7.png").read_bytes(), photo(320, 240), []
+    seven, picture, found = (REPOSITORY / "docs" / "samples" / "digit-7.png").read_bytes(), photo(320, 240), []
     pixels = np.asarray(Image.open(io.BytesIO(seven)).convert("RGB"), np.float32)[None] / np.float32(255)
-    npy = io.BytesIO()
+    instances, npy = json.dumps({"instances": pixels.tolist()}).encode(), io.BytesIO()
     np.save(npy, pixels)
     for wire in ("local", "grpc", "rest"):
         found += [
-            _invocation(f"mobilenet image, {wire}", "mobilenet_v2", wire, picture, "image/jpeg"),
-            _invocation(f"digit JSON, {wire}", "digits", wire, json.dumps({"instances": pixels.tolist()}).encode()),
-            _invocation(f"digit npy, {wire}", "digits", wire, npy.getvalue(), "application/x-npy"),
-            _invocation(f"rows CSV, {wire}", "rows", wire, b"1,2,3,4\n5,6,7,8.5\n", "text/csv"),
-            _invocation(f"digit image, {wire}", "digits", wire, seven, IMAGE),
+            invocation(f"mobilenet image, {wire}", "mobilenet_v2", picture, "image/jpeg", wire),
+            invocation(f"digit JSON, {wire}", "digits", instances, JSON, wire),
+            invocation(f"digit npy, {wire}", "digits", npy.getvalue(), "application/x-npy", wire),
+            invocation(f"rows CSV, {wire}", "rows", b"1,2,3,4\n5,6,7,8.5\n", "text/csv", wire),
+            invocation(f"digit image, {wire}", "digits", seven, IMAGE, wire),
         ]
-    form = http.Request("POST", "http://x", files=[("image", ("a.png", seven, "image/png"))] * 3).prepare()
-    body = form.body if isinstance(form.body, bytes) else b""
-    packed = _invocation("rows JSON, gzip", "rows", "rest", gzip.compress(b'{"inputs": [[1,2,3,4]]}'))
+    form, form_type = encode_multipart_formdata([("image", ("a.png", seven, "image/png"))] * 3)
+    packed = invocation("rows JSON, gzip", "rows", gzip.compress(b'{"inputs": [[1,2,3,4]]}'), wire="rest")
     document = {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}
-    rows = InferInput("x", [2, 4], "FP32")
-    rows.set_data_from_numpy(np.arange(8, dtype="<f4").reshape(2, 4))
-    binary, length = InferenceServerClient.generate_request_body([rows])
-    headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(length)}
+    binary = InferClient("rows", "FP32", (2, 4), np.arange(8, dtype="<f4").tobytes(), "x").over_rest()
     return [
         *found,
         Request("digit on boto3's route", "/endpoints/any/invocations", found[-1].headers, seven),
-        _invocation("digit without Content-Type", "digits", "grpc", seven, ""),
-        _invocation("digits as a form", "digits", "grpc", body, form.headers["Content-Type"]),
-        _invocation("rows JSON lines", "rows", "grpc", b"[1,2,3,4]\n[5,6,7,8]\n", "application/jsonlines"),
+        invocation("digit without Content-Type", "digits", seven, ""),
+        invocation("digits as a form", "digits", form, form_type),
+        invocation("rows JSON lines", "rows", b"[1,2,3,4]\n[5,6,7,8]\n", "application/jsonlines"),
         replace(packed, headers={**packed.headers, "Content-Encoding": "gzip"}),
         Request("KServe JSON", "/v2/models/rows/infer", {"Content-Type": JSON}, json.dumps(document).encode()),
-        Request("KServe binary", "/v2/models/rows/infer", headers, bytes(binary)),
+        Request("KServe binary", binary.path, {"Content-Type": binary.content_type, **binary.headers}, binary.body),
         image_call("KServe gRPC digit", "digits", seven),
         image_call("KServe gRPC photo", "mobilenet_v2", picture),
         _call("KServe gRPC rows", "rows", "x", "FP32", [2, 4], fp32_contents=range(8)),
@@ -86,13 +81,13 @@ def learn(address: Address) -> list[Request]:
 
     Raises RuntimeError if a request does not return 200.
     """
-    client, known = Client(address, keep=True), []
-    for request in requests():
-        outcome = client.send(request)
-        if outcome.status != 200:
-            raise RuntimeError(f"{request.name}: {outcome.fate}, {outcome.status} {outcome.body[:300]!r}")
-        known.append(replace(request, check=_same_as(outcome.body, request)))
-    client.close()
+    known = []
+    with closing(Client(address, keep=True)) as client:
+        for request in requests():
+            outcome = client.send(request)
+            if outcome.status != 200:
+                raise RuntimeError(f"{request.name}: {outcome.fate}, {outcome.status} {outcome.body[:300]!r}")
+            known.append(replace(request, check=_same_as(outcome.body, request)))
     return known
 
 
@@ -123,6 +118,7 @@ def _content(body: bytes, request: Request) -> tuple[str, list[float]]:
     return _NUMBER.sub("", text), [float(number) for number in _NUMBER.findall(text)]
 
 
-def _invocation(name: str, model: str, wire: str, body: bytes, content_type: str = JSON) -> Request:
+def invocation(name: str, model: str, body: bytes, content_type: str = JSON, wire: str = "grpc") -> Request:
+    """Return an invocation of a model."""
     headers = {ATTRIBUTES: f"tfs-model-name={model},tfs-transport={wire}"}
     return Request(name, "/invocations", headers | ({"Content-Type": content_type} if content_type else {}), body)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import psutil
 
@@ -29,70 +29,55 @@ LOOK_SECONDS, TOLD_SECONDS = 0.005, 0.02
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
 
 
-class NotRecovered(Exception):
-    """A killed process was not replaced, or requests kept failing; the message says which."""
+def kill_until(stop: threading.Event, server: Running, kinds: Sequence[str], ledger: Ledger, pause: float) -> None:
+    """Kill processes of some kinds of a stack until ``stop`` is set, with about ``pause`` seconds between.
 
-
-class Killer:
-    """Kills processes of some kinds of a stack until ``stop`` is set, with ``pause`` seconds between."""
-
-    def __init__(self, server: Running, kinds: Sequence[str], ledger: Ledger, pause: float) -> None:
-        self._server = server
-        self._all_kinds = kinds
-        self._ledger = ledger
-        self._pause = pause
-        self._random = random.Random(0)  # noqa: S311 - not a secret
-        self.stop = threading.Event()
-
-    def run(self) -> None:
-        """Kill until stopped; raise NotRecovered, psutil.Error or OSError."""
-        for kind in self._kinds():
-            if self.stop.wait(self._pause * self._random.uniform(0.5, 1.5)):
+    All kinds come in random order, repeatedly, so that no kind exceeds the supervisor's restart limit. Raises
+    ServerFailed if a killed process is not replaced or requests keep failing, psutil.Error and OSError.
+    """
+    random = Random(0)  # noqa: S311 - not a secret
+    while kinds:
+        for kind in random.sample(kinds, len(kinds)):
+            if stop.wait(pause * random.uniform(0.5, 1.5)):
                 return
-            self._kill_one(kind)
+            before = by_kind(server.pid)
+            victim = _in_a_load(server, stop) if kind == IN_A_LOAD else random.choice(before[kind])
+            if victim is None:
+                return
+            kill = ledger.kill(kind, victim, random.choice(SIGNALS))
+            say.progress(f"{kind} {victim.pid} killed with {kill.signal}")
+            kill.back_after = _recovery(server, ledger, kill, victim, before)
+            say.progress(f"all well after {kill.back_after:.1f} s")
 
-    def _kinds(self) -> Iterator[str]:
-        """Yield all kinds in random order, repeatedly, so that no kind exceeds the supervisor's restart limit."""
-        while self._all_kinds:
-            yield from self._random.sample(self._all_kinds, len(self._all_kinds))
 
-    def _kill_one(self, kind: str) -> None:
-        before = by_kind(self._server.pid)
-        victim = self._in_a_load() if kind == IN_A_LOAD else self._random.choice(before[kind])
-        if victim is None:
-            return
-        number = self._random.choice(SIGNALS)
-        kill = self._ledger.kill(kind, victim, number)
-        kill.back_after = self._wait(kill, victim, before)
-        say.progress(f"{kind} {victim.pid} killed with {number.name}: all well after {kill.back_after:.1f} s")
+def _in_a_load(server: Running, stop: threading.Event) -> psutil.Process | None:
+    """Wait for a model load and return its worker; None when stopped."""
+    assert server.temporary is not None, "a stack has a folder of its own"
+    run_dir = next(server.temporary.glob("lightbox-*"))
+    while not stop.wait(LOOK_SECONDS):
+        pending = find_pending(run_dir, 0)
+        if pending and pending.change == "load" and (worker := holder(run_dir / FILE.format(0))):
+            time.sleep(TOLD_SECONDS)
+            return psutil.Process(worker)
+    return None
 
-    def _in_a_load(self) -> psutil.Process | None:
-        """Wait for a model load and return its worker; None when stopped."""
-        assert self._server.temporary is not None, "a stack has a folder of its own"
-        run_dir = next(self._server.temporary.glob("lightbox-*"))
-        while not self.stop.wait(LOOK_SECONDS):
-            pending = find_pending(run_dir, 0)
-            if pending and pending.change == "load" and (worker := holder(run_dir / FILE.format(0))):
-                time.sleep(TOLD_SECONDS)
-                return psutil.Process(worker)
-        return None
 
-    def _wait(self, kill: Kill, victim: psutil.Process, before: dict[str, list[psutil.Process]]) -> float:
-        replaced: float | None = None
-        while time.monotonic() - kill.at < BACK_SECONDS:
-            if replaced is None and self._whole(victim, before):
-                replaced = time.monotonic()
-            failed, right = self._ledger.failing_since(kill.at)
-            calm = time.monotonic() - failed >= CALM_SECONDS and right >= RIGHT_ANSWERS
-            if replaced is not None and calm:
-                return max(replaced, failed) - kill.at
-            time.sleep(0.05)
-        raise NotRecovered(f"{kill.kind} was killed with {kill.signal}, and after {BACK_SECONDS:g} s not all was well")
+def _recovery(
+    server: Running, ledger: Ledger, kill: Kill, victim: psutil.Process, before: dict[str, list[psutil.Process]]
+) -> float:
+    """Wait until all is well; return the seconds from the kill."""
 
-    def _whole(self, victim: psutil.Process, before: dict[str, list[psutil.Process]]) -> bool:
-        now = by_kind(self._server.pid)
-        is_gone = all(victim not in processes for processes in now.values())
-        return is_gone and all(len(now[kind]) >= len(processes) for kind, processes in before.items())
+    def is_replaced() -> bool:
+        now = by_kind(server.pid)
+        return not victim.is_running() and all(len(now[kind]) >= len(before[kind]) for kind in before)
+
+    def is_calm() -> bool:
+        return time.monotonic() - ledger.failed_at >= CALM_SECONDS and ledger.right_since >= RIGHT_ANSWERS
+
+    server.server.wait_until(is_replaced, BACK_SECONDS, pause=0.05)
+    replaced = time.monotonic()
+    server.server.wait_until(is_calm, BACK_SECONDS)
+    return max(replaced, ledger.failed_at) - kill.at
 
 
 def holder(lock: Path) -> int | None:

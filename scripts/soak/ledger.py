@@ -20,30 +20,35 @@ reuses one may meet its end."""
 
 @dataclass
 class Kill:
-    """One process killed between ``at`` and ``sent``; ``back_after`` is the recovery time in seconds, None before."""
+    """One process killed between ``at`` and ``sent``; ``back_after`` is the recovery time, infinite before it."""
 
     kind: str
     signal: str
     at: float
     sent: float = math.inf
-    back_after: float | None = None
+    back_after: float = math.inf
 
 
 class Ledger:
-    """A thread-safe record; docs/reliability.md says what each count is."""
+    """A thread-safe record; docs/reliability.md says what each count is.
+
+    ``failed_at`` is the start of the last good request that failed, or the time of a later kill; ``right_since`` counts
+    the good requests that began after it and have succeeded since.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter(lost=0)
         self.kills: list[Kill] = []
         self.lost: list[str] = []
-        self._good: list[tuple[float, bool]] = []
+        self.failed_at, self.right_since = 0.0, 0
 
     def kill(self, kind: str, victim: psutil.Process, number: signal.Signals) -> Kill:
         """Record the kill, then send the signal to the process."""
         kill = Kill(kind, number.name, time.monotonic())
         with self._lock:
             self.kills.append(kill)
+            self.failed_at, self.right_since = kill.at, 0
         victim.send_signal(number)
         kill.sent = time.monotonic()
         return kill
@@ -55,8 +60,11 @@ class Ledger:
         except ValueError:
             is_right = False
         with self._lock:
-            if outcome.request.expected == (200,) or outcome.fate is not Fate.ANSWERED:
-                self._good.append((outcome.started, is_right))
+            is_good = outcome.request.expected == (200,) or outcome.fate is not Fate.ANSWERED
+            if is_good and outcome.started > self.failed_at:
+                self.right_since += 1
+                if not is_right:
+                    self.failed_at, self.right_since = outcome.started, 0
             self._count(outcome, is_right or outcome.refused)
         return is_right
 
@@ -65,13 +73,6 @@ class Ledger:
         with self._lock:
             self.counts["requests"] += 1
             self.counts["left by their own client"] += 1
-
-    def failing_since(self, moment: float) -> tuple[float, int]:
-        """Return the start of the last failed request after ``moment``, and the number of good answers since."""
-        with self._lock:
-            later = [(started, right) for started, right in self._good[-5000:] if started >= moment]
-        last = max((started for started, right in later if not right), default=moment)
-        return last, sum(right for started, right in later if started > last)
 
     def _count(self, outcome: Outcome, is_justified: bool) -> None:
         self.counts["requests"] += 1

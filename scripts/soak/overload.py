@@ -60,7 +60,7 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
     ):
         caller(Load(40, clients=4))
         rest, before = caller(Load(REST_REQUESTS)), caller(closed)
-        offered = TIMES_PEAK * rate(before)
+        offered = TIMES_PEAK * before.rate
         with noting_memory(server.pid) as memory:
             loaded = caller(Load(int(offered * seconds), rate=offered, most_seconds=2 * seconds))
         recovery = _recovery(caller, rest)
@@ -69,7 +69,7 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
             slow = caller(Load(REST_REQUESTS))
         # The refusals by the model server's own limit.
         busy = server.server.log.count("the model server is busy")
-    share, p99 = rate(loaded) / mean((rate(before), rate(after))), percentile(loaded.latencies, 99)
+    share, p99 = loaded.rate / mean((before.rate, after.rate)), percentile(loaded.latencies, 99)
     unexpected, growth = loaded.errors - len(loaded.refused), _growth(memory)
     slowdown = inf if slow.errors else percentile(slow.latencies, 50) / median(rest.latencies)
     bounds = (
@@ -107,11 +107,6 @@ def _growth(memory: Sequence[Sizes]) -> float:
     return median(sizes[-quarter:]) / median(sizes[:quarter])
 
 
-def rate(sample: Sample) -> float:
-    """Return the responses per second."""
-    return sample.answers / sample.seconds
-
-
 def _recovery(caller: Callable[[Load], Sample], rest: Sample) -> float:
     """Return the seconds until the start of the first round in which all requests are answered as at rest."""
     limit = RECOVERED_WITHIN * percentile(rest.latencies, 99)
@@ -133,7 +128,7 @@ def _slow_clients(port: int) -> Iterator[None]:
     kinds: tuple[tuple[bytes, bytes | int], ...] = ((head, b"X"), (head + b"\r\n", b"X"), (rows.encode(), 512))
     with ThreadPoolExecutor(SLOW_EACH * len(kinds)) as pool:
         for begin, step in kinds * SLOW_EACH:
-            pool.submit(speak, port, begin, repeat(step), lambda: not stop.wait(DRIP_SECONDS))
+            pool.submit(speak, port, begin, repeat(step), DRIP_SECONDS, stop)
         try:
             time.sleep(SLOW_SETTLE_SECONDS)  # the server accepts the slow connections before the measurement
             yield
@@ -148,7 +143,7 @@ def _phase_table(phases: Mapping[str, Sample]) -> list[str]:
         p50, p99 = percentiles(sample.latencies, (50, 99))
         refused = _ms(percentile(sample.refused, 99)) if sample.refused else ""
         part = sample.cpu_seconds / sample.seconds / available_cores()
-        rows.append((name, f"{rate(sample):.1f}", _ms(p50), _ms(p99), str(len(sample.refused)), refused, f"{part:.1%}"))
+        rows.append((name, f"{sample.rate:.1f}", _ms(p50), _ms(p99), str(len(sample.refused)), refused, f"{part:.1%}"))
     header = ("phase", "answers/s", "p50", "p99", "503", "p99 of a 503", "client's part of the cores")
     return padded_table(header, rows)
 

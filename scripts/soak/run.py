@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
 from math import inf
 from pathlib import Path
+from random import Random
 from statistics import median
 
 import psutil
@@ -21,8 +21,8 @@ from benchmark.resources import Sizes, noting_memory
 from benchmark.servers import Running, Stack
 from lightbox.harness.tables import padded_table
 from lightbox.telemetry import say
-from soak.client import Client, Outcome, Request
-from soak.killer import BACK_SECONDS, Killer
+from soak.client import Client, Fate, Outcome, Request
+from soak.killer import BACK_SECONDS, kill_until
 from soak.ledger import Kill, Ledger
 from soak.stack import by_kind
 
@@ -34,30 +34,45 @@ LEAST = {"200": 101, "4xx": 21}
 PING = Request("ping", "/ping", method="GET")
 
 
-class Caller:
-    """One of the callers of a stack, with connections of its own."""
+class Stopped(Exception):
+    """The load is over."""
 
-    def __init__(self, client: Client, ledger: Ledger, number: int) -> None:
-        self.client = client
-        self.ledger = ledger
-        self.number = number
-        self.random = random.Random(number)  # noqa: S311 - not a secret
+
+@dataclass
+class Caller:
+    """One of the callers of a stack, with connections of its own. It waits after each request, and raises Stopped."""
+
+    client: Client
+    ledger: Ledger
+    random: Random
+    stop: threading.Event
+    think_seconds: float
 
     def send(self, request: Request) -> tuple[Outcome, bool]:
         """Send a request and record it; return the outcome and whether the response is as expected."""
         outcome = self.client.send(request)
-        return outcome, self.ledger.note(outcome)
+        is_right = self.ledger.note(outcome)
+        self.think()
+        return outcome, is_right
+
+    def change(self, request: Request) -> bool | None:
+        """Send a change; return whether it was made, None if it can still complete: the connection ended."""
+        outcome, is_right = self.send(request)
+        return is_right if outcome.fate is Fate.ANSWERED else None
+
+    def think(self) -> None:
+        """Wait between two requests."""
+        if self.stop.wait(self.random.uniform(0, self.think_seconds)):
+            raise Stopped
 
 
-Act = Callable[[Caller], Iterator[None]]
-"""What a caller does, forever: it yields after each request."""
+Act = Callable[[Caller], object]
+"""What a caller does, repeatedly."""
 
 
-def any_of(known: Sequence[Request], caller: Caller) -> Iterator[None]:
-    """Send one request after another, drawn at random from ``known``."""
-    while True:
-        caller.send(caller.random.choice(known))
-        yield
+def any_of(known: Sequence[Request], caller: Caller) -> None:
+    """Send a request drawn at random from ``known``."""
+    caller.send(caller.random.choice(known))
 
 
 @dataclass(frozen=True)
@@ -90,8 +105,7 @@ def soak(traffic: Traffic, folder: Path, seconds: float, pause: float = 0, kills
             failures = _load(server, traffic, acts, ledger, seconds, pause, kills)
         if not ledger.note(outcome := Client(server.address).send(PING)):
             failures.append(f"/ping after the load: {outcome.fate}, status {outcome.status}")
-        now = by_kind(server.pid)
-        ended = [process for kind, processes in before.items() for process in processes if process not in now[kind]]
+        ended = [process for processes in before.values() for process in processes if not process.is_running()]
         if ended and not traffic.kinds:
             failures.append(f"ended under load: {ended}")
         say.progress("SIGTERM")
@@ -111,24 +125,23 @@ def _load(
     server: Running, traffic: Traffic, acts: Sequence[Act], ledger: Ledger, seconds: float, pause: float, kills: int
 ) -> list[str]:
     """Run the callers and the killer until all goals are met; return what failed, the soak's own errors included."""
-    stop, failures = threading.Event(), []
-    killer = Killer(server, traffic.kinds, ledger, pause)
+    stop, stop_kills, failures = threading.Event(), threading.Event(), []
 
     def drive(number: int, act: Act) -> None:
-        with closing(Client(server.address, keep=number % 2 == 0)) as client:
-            caller = Caller(client, ledger, number)
-            for _ in act(caller):
-                if stop.wait(caller.random.uniform(0, traffic.think_seconds)):
-                    break
+        random = Random(number)  # noqa: S311 - not a secret
+        with closing(Client(server.address, keep=number % 2 == 0)) as client, suppress(Stopped):
+            caller = Caller(client, ledger, random, stop, traffic.think_seconds)
+            while True:
+                act(caller)
 
     def all_is_seen() -> bool:
-        killed = Counter(kill.kind for kill in list(ledger.kills) if kill.back_after is not None)
+        killed = Counter(kill.kind for kill in list(ledger.kills) if kill.back_after < inf)
         counted = all(ledger.counts[name] >= least for name, least in LEAST.items()) or not traffic.kinds
         return time.monotonic() >= end and counted and all(killed[kind] >= kills for kind in traffic.kinds)
 
     with ThreadPoolExecutor(len(acts) + 1) as pool:
         end = time.monotonic() + seconds
-        killing = pool.submit(killer.run)
+        killing = pool.submit(kill_until, stop_kills, server, traffic.kinds, ledger, pause)
         working = [killing, *(pool.submit(drive, *numbered) for numbered in enumerate(acts))]
         try:
             for second in count(1):
@@ -140,10 +153,10 @@ def _load(
                     break
                 if second % STATUS_SECONDS == 0:
                     say.progress(", ".join(f"{name} {number}" for name, number in ledger.counts.most_common()))
-            killer.stop.set()
+            stop_kills.set()
             wait([killing])  # clients continue until recovery from the last kill
         finally:
-            killer.stop.set()
+            stop_kills.set()
             stop.set()
     return failures + [repr(problem) for work in working if (problem := work.exception())]
 
@@ -160,9 +173,9 @@ def _stop_problems(server: Running) -> list[str]:
 def _recovery_table(kills: Sequence[Kill]) -> list[str]:
     """Return the lines of a table of recovery times by kind."""
     rows = []
-    for kind, times in Counter(kill.kind for kill in kills).items():
-        known = [kill.back_after for kill in kills if kill.kind == kind and kill.back_after is not None]
-        rows.append((kind, str(times), *((f"{median(known):.1f} s", f"{max(known):.1f} s") if known else ("", ""))))
+    for kind in dict.fromkeys(kill.kind for kill in kills):
+        times = [kill.back_after for kill in kills if kill.kind == kind]
+        rows.append((kind, str(len(times)), f"{median(times):.1f} s", f"{max(times):.1f} s"))
     return padded_table(("killed", "times", "median recovery", "worst"), rows)
 
 

@@ -59,6 +59,11 @@ class Sample:
     stages: dict[str, list[float]] = field(default_factory=dict)
     cpu_seconds: float = 0.0
 
+    @property
+    def rate(self) -> float:
+        """Answers per second."""
+        return self.answers / self.seconds
+
     def note(self, sent: int, received: int, server_timing: str = "") -> None:
         """Record the bytes of one exchange and the stages in its response."""
         self.bytes_sent += sent
