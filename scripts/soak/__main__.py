@@ -10,16 +10,14 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-import tempfile
 from pathlib import Path
 
 from benchmark.servers import REPOSITORY
 from soak.changing import changing_models
-from soak.fixed import fixed_models
+from soak.fixed import fixed_models, heaviest_requests
 from soak.overload import overload
 from soak.run import soak
 from soak.stack import make_models, model_servers
-from soak.weight import weigh
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,9 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.what == "overload":
         reports = [overload(fixed, folder, options.seconds, options.peak_seconds, options.deadline)]
     elif options.what == "weight":
-        reports = [weigh(fixed, folder, options.seconds)]
+        reports = [soak(heaviest_requests(fixed, folder), folder, options.seconds)]
     else:
-        with tempfile.TemporaryDirectory() as programs, model_servers(Path(programs)) as (of_fixed, of_changing):
+        with model_servers() as (of_fixed, of_changing):
             reports = [
                 soak(traffic, folder, seconds, options.kill_pause, options.kills)
                 for traffic, seconds in (

@@ -1,10 +1,11 @@
-"""The traffic of a stack with fixed models: all interfaces, sessions, and hostile clients.
+"""The traffic of a stack with fixed models: all interfaces, sessions, and hostile clients; or the heaviest requests.
 
 Hostile clients send bad images, truncated bodies and too much data; they send and read slowly, and hang up.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import struct
@@ -16,9 +17,10 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from benchmark.clients.http import SESSION
+from benchmark.clients.http import SESSION, HttpClient
+from benchmark.models import link
 from benchmark.servers import REPOSITORY, Running, Stack
-from soak.client import INFER, Check, Fate, Request, any_body
+from soak.client import INFER, Fate, Request
 from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, image_call, invocation, learn
 from soak.run import Act, Caller, Traffic, any_of
 from soak.stack import KINDS, Settings
@@ -33,8 +35,23 @@ BODY_LIMIT_MB = 8
 PATIENCE = 30.0
 NO_HTTP = (b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"POST /invocations HTTP/1.1\r\nContent-Length: -1\r\n\r\n")
 BROKEN_JSON = (b"[" * 100_000, b'{"instances": [1, ', b"\xff\xfe\x00", b"1e400", b'{"inputs": {}}')
-DAMAGED = "damaged image"
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+LARGE = ("oversized body", "oversized headers")
+"""Their refusal can arrive during the upload; the client's kernel then discards it."""
+CANCELLED, DAMAGED = "cancelled call", "damaged image"
+MAY_SUCCEED = {CANCELLED: (200, 504, *BAD), DAMAGED: (200, *BAD)}
+CONTAINER = 1 << 30
+REQUEST_MEMORY_MB = CONTAINER >> 22
+"""What Lightbox takes for requests by default in a container of that size: a quarter."""
+HEAVY_CLIENTS = 40
+PLAIN, UNPACKED = 8 << 20, 99 << 20
+UNITS = {
+    "csv": ("/invocations", "text/csv", b"", b"1\n", b"1"),
+    "lines": ("/invocations", "application/jsonlines", b"", b"[]\n", b"[]"),
+    "json": ("/invocations", "application/json", b"[", b"[],", b"[]]"),
+    "digits": ("/invocations", "application/json", b"[", b"[1,2,3,4],", b"[1,2,3,4]]"),
+    "v2": ("/v2/models/rows/infer", "application/json", b'{"inputs":[', b'{"name":""},', b'{"name":""}]}'),
+}
+"""Many small values: path, media type, beginning, what is repeated, and end."""
 
 
 def fixed_models(models: Path, model_server: Settings) -> Traffic:
@@ -47,6 +64,31 @@ def fixed_models(models: Path, model_server: Settings) -> Traffic:
         ("LIGHTBOX_STREAMS", "true"),
     )
     return Traffic(Stack("fixed models", models, settings, front=True), KINDS, _acts)
+
+
+def heaviest_requests(models: Path, folder: Path) -> Traffic:
+    """Return memory-heavy requests, plain and compressed, from the maximum number of clients.
+
+    They must fit into a container of 1 GiB.
+    The processes run without a limit, so that the full demand is visible: the proportional set sizes (PSS, which counts
+    a shared page once) of all processes together are compared with 1 GiB, several times per second.
+    """
+    settings = (
+        ("LIGHTBOX_MODEL_SERVER", "embedded"),
+        ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "rows"),
+        ("LIGHTBOX_REQUEST_MEMORY_MB", str(REQUEST_MEMORY_MB)),
+    )
+    # Only the model of rows: the rest of the container's memory is for the sidecar.
+    link(folder / "models" / "rows", (models / "rows").absolute())
+    stack = Stack("dear requests", folder / "models", settings)
+    expected, found = (200, 400, 413, 503, 504), []
+    for name, (path, content_type, head, unit, tail) in UNITS.items():
+        plain, unpacked = (head + unit * (size // len(unit)) + tail for size in (PLAIN, UNPACKED))
+        request = Request(name, path, {"Content-Type": content_type}, plain, expected=expected)
+        headers = {**request.headers, "Content-Encoding": "gzip"}
+        found += [request, replace(request, name=f"{name} packed", headers=headers, body=gzip.compress(unpacked, 1))]
+    acts = [partial(any_of, found)] * HEAVY_CLIENTS
+    return Traffic(stack, (), lambda server: acts, think_seconds=0.0, look_seconds=0.2, most_memory=CONTAINER)
 
 
 def _acts(server: Running) -> list[Act]:
@@ -65,44 +107,37 @@ def in_session(digit: Request, caller: Caller) -> None:
     Sessions survive killed workers: every request is answered. After an interrupted request the session goes on, unless
     its state is unknown: then the client starts another one.
     """
-    outcome, is_open = caller.send(_about(digit, "opened", "NEW_SESSION", asks="NEW_SESSION", check=_opened))
+    outcome, is_open = caller.send(_about(digit, "opened", "NEW_SESSION", asks="NEW_SESSION"))
     if not is_open:
         return
     session = str(json.loads(outcome.body)["session"])
-    while not caller.send(_about(digit, "image", session, digit.body, check=digit.check))[1]:
+    while not caller.send(_about(digit, "image", session, digit.body))[1]:
         pass
     closed: bool | None = False
     while closed is False:
         if caller.random.random() < 1 / ASKS:
             closed = caller.change(_about(digit, "closed", session, asks="CLOSE"))
         else:
-            caller.send(_about(digit, "asked", session, check=digit.check))
+            caller.send(_about(digit, "asked", session))
 
 
-def _about(
-    digit: Request, name: str, session: str, body: bytes = b"", asks: str = "", check: Check = any_body
-) -> Request:
-    content_type, body = (JSON, json.dumps({"requestType": asks}).encode()) if asks else (IMAGE, body)
-    headers = {**digit.headers, SESSION: session, "Content-Type": content_type}
-    return Request(f"session, {name}", "/invocations", headers, body, check=check)
-
-
-def _opened(body: bytes) -> bool:
-    return b'"session"' in body
+def _about(digit: Request, name: str, session: str, body: bytes = b"", asks: str = "") -> Request:
+    request = replace(digit, name=f"session, {name}", headers={**digit.headers, SESSION: session}, body=body)
+    if not asks:
+        return request
+    headers, body = {**request.headers, "Content-Type": JSON}, json.dumps({"requestType": asks}).encode()
+    return Request(request.name, request.path, headers, body)
 
 
 def hostile(image: bytes, caller: Caller) -> None:
     """Run a random attack: send a request that must be refused, or disconnect before the response."""
     caller.client.keep = False
-    caller.random.choice([*[_ask] * 8, *[_leave] * 7, _abandon])(image, caller)
+    caller.random.choice((_ask, _leave))(image, caller)
     caller.think()
 
 
 def _ask(image: bytes, caller: Caller) -> None:
-    """Send a request that must be refused.
-
-    With a large body the refusal can arrive during the upload; the client's kernel then discards it.
-    """
+    """Send a request that must be refused, or a gRPC call that is cancelled."""
     some_file = caller.random.choice(sorted(path for path in CORPUS.iterdir() if path.suffix != ".json")).read_bytes()
     damaged = bytearray(image)
     for _ in range(caller.random.randrange(1, 30)):
@@ -112,14 +147,15 @@ def _ask(image: bytes, caller: Caller) -> None:
             *[invocation("bad image", "digits", some_file, IMAGE)] * 2,
             invocation(DAMAGED, "digits", bytes(damaged), "image/png"),
             invocation("broken JSON", "digits", caller.random.choice(BROKEN_JSON)),
-            invocation("oversized body", "digits", bytes((BODY_LIMIT_MB << 20) + 1), IMAGE),
-            Request("oversized headers", "/invocations", {"X-Large": "x" * 300_000}),
+            invocation(LARGE[0], "digits", bytes((BODY_LIMIT_MB << 20) + 1), IMAGE),
+            Request(LARGE[1], "/invocations", {"X-Large": "x" * 300_000}),
             image_call("bad image, KServe gRPC", "digits", some_file),
             Request("no message, gRPC", INFER, body=some_file),
+            replace(image_call(CANCELLED, "digits", image), seconds=caller.random.uniform(0, 0.01)),
         ]
     )
-    outcome = caller.client.send(replace(request, expected=(200, *BAD) if request.name == DAMAGED else BAD))
-    if request.name.startswith("oversized") and outcome.fate in (Fate.UNSENT, Fate.CUT):
+    outcome = caller.client.send(replace(request, expected=MAY_SUCCEED.get(request.name, BAD)))
+    if request.name in (CANCELLED, *LARGE) and outcome.fate is not Fate.ANSWERED:
         caller.ledger.left()
     else:
         caller.ledger.note(outcome)
@@ -127,37 +163,27 @@ def _ask(image: bytes, caller: Caller) -> None:
 
 def _leave(image: bytes, caller: Caller) -> None:
     """Send raw bytes for some seconds, partly one byte at a time, and disconnect regardless of the response."""
-    head = (
-        f"POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
-        f"{ATTRIBUTES}: tfs-model-name=digits\r\nContent-Length: {len(image)}\r\n\r\n"
-    ).encode()
+    address = caller.client.address
+    request = HttpClient(image, "image/png", headers={ATTRIBUTES: "tfs-model-name=digits"}).request(address)
+    head = request.removesuffix(image)
     tricks: list[tuple[bytes, Iterable[bytes | int], float]] = [  # the beginning, the rest, and the pause in it
         (caller.random.choice(NO_HTTP), [16], 0),
-        *[(head + image, (), 0)] * 2,  # hangs up
+        *[(request, (), 0)] * 2,  # hangs up
         (head + image[: len(image) // 2], (), 0),
         (b"", map(int.to_bytes, head), 0.2),
         (head, map(int.to_bytes, image), 0.1),
-        (head + image, [16] * 40, 0.05),  # reads slowly
+        (request, [16] * 40, 0.05),  # reads slowly
     ]
     begin, rest, pause = caller.random.choice(tricks)
-    most = caller.random.randrange(5, 40)
-    speak(caller.client.address.port, begin, islice(rest, most), pause, caller.stop, reset=not pause)
+    speak(address.port, begin, islice(rest, caller.random.randrange(5, 40)), pause, caller.stop)
     caller.ledger.left()
 
 
-def _abandon(image: bytes, caller: Caller) -> None:
-    """Cancel a running gRPC call."""
-    caller.client.send(replace(image_call("", "digits", image), seconds=caller.random.uniform(0, 0.01)))
-    caller.ledger.left()
-
-
-def speak(
-    port: int, begin: bytes, rest: Iterable[bytes | int], pause: float, stop: threading.Event, reset: bool = False
-) -> None:
+def speak(port: int, begin: bytes, rest: Iterable[bytes | int], pause: float, stop: threading.Event) -> None:
     """Send ``begin``; then, until ``stop``, send each text of the rest or read that many bytes; then disconnect.
 
-    It pauses for some seconds before each. With ``reset`` it resets at once, before the response. A connection closed
-    by the server ends it without an error.
+    It pauses for some seconds before each; without a pause it resets the connection, before the response. A connection
+    closed by the server ends it without an error.
     """
     with suppress(OSError), socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
@@ -171,5 +197,5 @@ def speak(
                 connection.sendall(step)
             elif not connection.recv(step):
                 break
-        if reset:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        if not pause:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -8,6 +8,7 @@ import json
 import re
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from benchmark.clients.infer import InferClient
 from benchmark.photos import photo
 from benchmark.servers import REPOSITORY, Address
 from lightbox.features.open_inference.grpc_messages import ModelInferResponse, message_class
-from soak.client import INFER, STREAM, Check, Client, Request
+from soak.client import INFER, STREAM, Client, Request
 
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 TOLERANCE = 1e-4
@@ -87,18 +88,14 @@ def learn(address: Address) -> list[Request]:
             outcome = client.send(request)
             if outcome.status != 200:
                 raise RuntimeError(f"{request.name}: {outcome.fate}, {outcome.status} {outcome.body[:300]!r}")
-            known.append(replace(request, check=_same_as(outcome.body, request)))
+            check = partial(_is_same, _content(outcome.body, request), request)
+            known.append(replace(request, check=check) if request.method == "POST" else request)
     return known
 
 
-def _same_as(first: bytes, request: Request) -> Check:
-    wanted, numbers = _content(first, request)
-
-    def check(body: bytes) -> bool:
-        text, found = _content(body, request)
-        return text == wanted and len(found) == len(numbers) and np.allclose(found, numbers, TOLERANCE, 1e-6)
-
-    return check
+def _is_same(recorded: tuple[str, list[float]], request: Request, body: bytes) -> bool:
+    (wanted, numbers), (text, found) = recorded, _content(body, request)
+    return text == wanted and len(found) == len(numbers) and np.allclose(found, numbers, TOLERANCE, 1e-6)
 
 
 def _content(body: bytes, request: Request) -> tuple[str, list[float]]:
@@ -112,8 +109,6 @@ def _content(body: bytes, request: Request) -> tuple[str, list[float]]:
         return " ".join(output.name for output in answer.outputs), np.frombuffer(raw, "<f4").tolist()
     if "Inference-Header-Content-Length" in request.headers:
         return "", np.frombuffer(body.rpartition(b"}")[2], "<f4").tolist()
-    if request.method == "GET":
-        return "", []
     text = _ID.sub("", "".join(body.decode().split()))
     return _NUMBER.sub("", text), [float(number) for number in _NUMBER.findall(text)]
 

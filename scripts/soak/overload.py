@@ -19,7 +19,7 @@ from benchmark import photos
 from benchmark.clients import Load, Sample, client_process
 from benchmark.clients.http import HttpClient
 from benchmark.resources import Sizes, noting_memory
-from benchmark.servers import Stack
+from benchmark.servers import Address, Stack
 from lightbox.harness.percentiles import percentile, percentiles
 from lightbox.harness.tables import padded_table
 from lightbox.machine.cores import available_cores
@@ -65,7 +65,7 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
             loaded = caller(Load(int(offered * seconds), rate=offered, most_seconds=2 * seconds))
         recovery = _recovery(caller, rest)
         after = caller(closed)
-        with _slow_clients(server.address.port):
+        with _slow_clients(server.address):
             slow = caller(Load(REST_REQUESTS))
         # The refusals by the model server's own limit.
         busy = server.server.log.count("the model server is busy")
@@ -119,16 +119,15 @@ def _recovery(caller: Callable[[Load], Sample], rest: Sample) -> float:
 
 
 @contextmanager
-def _slow_clients(port: int) -> Iterator[None]:
+def _slow_clients(address: Address) -> Iterator[None]:
     """Run many clients in the ``with`` block that send headers or bodies one byte at a time, or read slowly."""
     stop = threading.Event()
-    post = "POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: {}\r\nContent-Length: {}\r\n"
-    head = post.format("image/png", 1000).encode()
-    rows = post.format("application/json", 11) + f"{ATTRIBUTES}: tfs-model-name=large\r\n\r\n[[1,2,3,4]]"
-    kinds: tuple[tuple[bytes, bytes | int], ...] = ((head, b"X"), (head + b"\r\n", b"X"), (rows.encode(), 512))
+    head = HttpClient(body := bytes(1000), "image/png").request(address).removesuffix(body)
+    large = HttpClient(b"[[1,2,3,4]]", "application/json", headers={ATTRIBUTES: "tfs-model-name=large"})
+    kinds = ((head.removesuffix(b"\r\n"), b"X"), (head, b"X"), (large.request(address), 512))
     with ThreadPoolExecutor(SLOW_EACH * len(kinds)) as pool:
         for begin, step in kinds * SLOW_EACH:
-            pool.submit(speak, port, begin, repeat(step), DRIP_SECONDS, stop)
+            pool.submit(speak, address.port, begin, repeat(step), DRIP_SECONDS, stop)
         try:
             time.sleep(SLOW_SETTLE_SECONDS)  # the server accepts the slow connections before the measurement
             yield

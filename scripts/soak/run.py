@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -26,21 +26,18 @@ from soak.killer import BACK_SECONDS, kill_until
 from soak.ledger import Kill, Ledger
 from soak.stack import by_kind
 
-THINK_SECONDS = 0.3
-"""Most time between two requests of one client: the run is about faults, not about the highest load."""
 STATUS_SECONDS = 10
 LEAST = {"200": 101, "4xx": 21}
 """Minimum counts of a run under faults: with fewer requests, good and refused, it proves nothing."""
 PING = Request("ping", "/ping", method="GET")
 
 
-class Stopped(Exception):
-    """The load is over."""
-
-
 @dataclass
 class Caller:
-    """One of the callers of a stack, with connections of its own. It waits after each request, and raises Stopped."""
+    """One of the callers of a stack, with connections of its own.
+
+    It waits after each request, and raises CancelledError when the load is over.
+    """
 
     client: Client
     ledger: Ledger
@@ -63,7 +60,7 @@ class Caller:
     def think(self) -> None:
         """Wait between two requests."""
         if self.stop.wait(self.random.uniform(0, self.think_seconds)):
-            raise Stopped
+            raise CancelledError
 
 
 Act = Callable[[Caller], object]
@@ -80,14 +77,15 @@ class Traffic:
     """The stack of a run, the kinds of processes to kill, and the callers of the stack.
 
     ``acts`` returns what each caller of an idle, serving stack does, or raises RuntimeError if its answers are wrong.
-    Callers wait at most ``think_seconds`` between two requests. Without kills, no process may end. Memory is sampled
-    every ``look_seconds``; all processes together may take ``most_memory`` bytes.
+    Callers wait at most ``think_seconds`` between two requests: most runs are about faults, not about the highest load.
+    Without kills, no process may end. Memory is sampled every ``look_seconds``; all processes together may take
+    ``most_memory`` bytes.
     """
 
     stack: Stack
     kinds: Sequence[str]
     acts: Callable[[Running], Sequence[Act]]
-    think_seconds: float = THINK_SECONDS
+    think_seconds: float = 0.3
     look_seconds: float = 1.0
     most_memory: float = inf
 
@@ -129,7 +127,7 @@ def _load(
 
     def drive(number: int, act: Act) -> None:
         random = Random(number)  # noqa: S311 - not a secret
-        with closing(Client(server.address, keep=number % 2 == 0)) as client, suppress(Stopped):
+        with closing(Client(server.address, keep=number % 2 == 0)) as client, suppress(CancelledError):
             caller = Caller(client, ledger, random, stop, traffic.think_seconds)
             while True:
                 act(caller)
@@ -153,10 +151,9 @@ def _load(
                     break
                 if second % STATUS_SECONDS == 0:
                     say.progress(", ".join(f"{name} {number}" for name, number in ledger.counts.most_common()))
-            stop_kills.set()
-            wait([killing])  # clients continue until recovery from the last kill
         finally:
             stop_kills.set()
+            wait([killing])  # clients continue until recovery from the last kill
             stop.set()
     return failures + [repr(problem) for work in working if (problem := work.exception())]
 

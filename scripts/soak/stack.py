@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -17,7 +19,6 @@ from benchmark.models import link, save_function
 from benchmark.resources import family
 from real_server.program import NAME, program
 
-SAMPLES = ("mobilenet_v2", "digits")
 LARGE_ANSWER = 1 << 18
 """Numbers in a row of the model ``large``: an answer of about 3 MB."""
 VARIABLE = "LIGHTBOX_MODEL_SERVER"
@@ -36,39 +37,34 @@ KINDS = (
 
 
 @contextmanager
-def model_servers(folder: Path) -> Iterator[tuple[Settings, Settings]]:
+def model_servers() -> Iterator[tuple[Settings, Settings]]:
     """Yield the model server of fixed models and that of changing models.
 
     Both are the real one on PATH if LIGHTBOX_MODEL_SERVER names it. Otherwise the first is the embedded server, and the
     second is the embedded server emulating the real one, including its blocking. Raises NoServer.
     """
     is_real = os.environ.get(VARIABLE) == NAME
-    with program("binary" if is_real else "embedded", "", folder) as path:
+    with TemporaryDirectory() as folder, program("binary" if is_real else "embedded", "", Path(folder)) as path:
         in_its_place = (VARIABLE, NAME), ("PATH", f"{path.parent}{os.pathsep}{os.environ['PATH']}")
         yield in_its_place if is_real else ((VARIABLE, "embedded"),), in_its_place
 
 
 def by_kind(supervisor: int) -> dict[str, list[psutil.Process]]:
-    """Return the living processes of a stack that must outlive any load, by kind."""
+    """Return the living processes of a stack that must outlive any load, by kind.
+
+    Others come and go, such as an nginx worker that is shutting down.
+    """
     found: dict[str, list[psutil.Process]] = {kind: [] for kind in KINDS}
     for role, process in family(supervisor):
         with suppress(psutil.NoSuchProcess):
-            kind = _kind(role, process, process.ppid() == supervisor)
+            kind = role if process.ppid() == supervisor else "other"
+            if role == "nginx":
+                kind = re.sub("nginx: (master|worker) process(?! is ).*", r"nginx \1", " ".join(process.cmdline()))
+            elif role == "gunicorn":
+                kind = "gunicorn master" if kind == role else "gunicorn worker"
             if kind in found and process.status() != psutil.STATUS_ZOMBIE:
                 found[kind].append(process)
     return found
-
-
-def _kind(role: str, process: psutil.Process, is_child: bool) -> str | None:
-    """Return the kind of a process, None for those that come and go, such as an nginx worker that is shutting down."""
-    if role == "nginx":
-        title = " ".join(process.cmdline()).strip()
-        if title == "nginx: worker process":
-            return "nginx worker"
-        return "nginx master" if title.startswith("nginx: master process") else None
-    if role == "gunicorn":
-        return "gunicorn master" if is_child else "gunicorn worker"
-    return role if is_child else None
 
 
 def make_models(samples: Path, folder: Path) -> Path:
@@ -78,7 +74,7 @@ def make_models(samples: Path, folder: Path) -> Path:
     runs the clients, does not import TensorFlow.
     """
     root = folder / "soak_models"
-    for name in SAMPLES:
+    for name in ("mobilenet_v2", "digits"):
         link(root / name, (samples / name).absolute())
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
         for name, numbers in (("rows", 1), ("large", LARGE_ANSWER)):

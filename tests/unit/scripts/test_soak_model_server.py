@@ -18,10 +18,10 @@ NAME = "tensorflow_model_server"
 
 
 def test_the_embedded_server_takes_the_real_ones_place_where_models_come_and_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    with model_servers(tmp_path) as (fixed, changing):
+    with model_servers() as (fixed, changing):
         assert fixed == ((VARIABLE, "embedded"),)
         assert dict(changing)[VARIABLE] == NAME
         program = Path(dict(changing)["PATH"].partition(os.pathsep)[0], NAME)
@@ -33,13 +33,12 @@ def test_the_real_server_is_taken_where_the_environment_names_it(
 ) -> None:
     monkeypatch.setenv(VARIABLE, NAME)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NoServer), model_servers(tmp_path):
+    with pytest.raises(NoServer), model_servers():
         pass
-    own, real = tmp_path / "own", tmp_path / NAME
-    own.mkdir()
+    real = tmp_path / NAME
     real.write_text("#!/bin/sh\necho real\n")
     real.chmod(0o755)
-    with model_servers(own) as (fixed, changing):
+    with model_servers() as (fixed, changing):
         assert fixed == changing
         program = Path(dict(fixed)["PATH"].partition(os.pathsep)[0], NAME)
         assert subprocess.check_output([program], text=True) == "real\n"
