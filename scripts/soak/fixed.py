@@ -35,10 +35,10 @@ BODY_LIMIT_MB = 8
 PATIENCE = 30.0
 NO_HTTP = (b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"POST /invocations HTTP/1.1\r\nContent-Length: -1\r\n\r\n")
 BROKEN_JSON = (b"[" * 100_000, b'{"instances": [1, ', b"\xff\xfe\x00", b"1e400", b'{"inputs": {}}')
-LARGE = ("oversized body", "oversized headers")
-"""Their refusal can arrive during the upload; the client's kernel then discards it."""
-CANCELLED, DAMAGED = "cancelled call", "damaged image"
+LARGE, CANCELLED, DAMAGED = ("oversized body", "oversized headers"), "cancelled call", "damaged image"
 MAY_SUCCEED = {CANCELLED: (200, 504, *BAD), DAMAGED: (200, *BAD)}
+LEFT = dict.fromkeys(LARGE, (Fate.UNSENT, Fate.CUT)) | {CANCELLED: (Fate.NOT_CONNECTED, Fate.CUT, Fate.SILENT)}
+"""A large body's refusal can arrive during the upload; the client's kernel then discards it."""
 CONTAINER = 1 << 30
 REQUEST_MEMORY_MB = CONTAINER >> 22
 """What Lightbox takes for requests by default in a container of that size: a quarter."""
@@ -155,7 +155,7 @@ def _ask(image: bytes, caller: Caller) -> None:
         ]
     )
     outcome = caller.client.send(replace(request, expected=MAY_SUCCEED.get(request.name, BAD)))
-    if request.name in (CANCELLED, *LARGE) and outcome.fate is not Fate.ANSWERED:
+    if outcome.fate in LEFT.get(request.name, ()):
         caller.ledger.left()
     else:
         caller.ledger.note(outcome)
