@@ -52,7 +52,7 @@ def make(engine: Engine, stage: str, tag: str) -> None:
 def check(engine: Engine, tag: str, stage: str, models: Path) -> str:
     """Check an image against its stage's declarations, run it in its documented way, and return its log.
 
-    Raises CheckFailed, ServerFailed and requests.RequestException.
+    Raises CheckFailed, ProgramFailed, ServerFailed and requests.RequestException.
     """
     found = structure.problems(engine, tag, stage)
     size = sizes.without_the_model_server(sizes.layers(engine, tag))

@@ -91,11 +91,7 @@ def _private_engine() -> Iterator[tuple[Engine, Path]]:
                 daemon.wait_until(lambda: engine.can("version", seconds=20))
             except ServerFailed as problem:
                 raise NoEngine(f"the private engine did not start: {problem}") from None
-            try:
-                yield engine, folder
-            finally:
-                if containers := engine.run("ps", "--all", "--quiet").split():
-                    engine.run("rm", "--force", *containers)
+            yield engine, folder
     finally:
         attempt("ip", "link", "delete", bridge)
         # Still mounted: the network namespaces of containers that used this machine's network.

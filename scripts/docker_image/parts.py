@@ -10,20 +10,17 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from cyclonedx.contrib.license.exceptions import InvalidSpdxLicenseException
-from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.license import DisjunctiveLicense
 from cyclonedx.output.json import JsonV1Dot6
+from cyclonedx.spdx import fixup_id
 from packageurl import PackageURL
 
 from docker_image.docker import REPOSITORY, Engine, argument
 from lightbox.harness.tables import table
 
 ASKED_INSIDE = Path(__file__).with_name("ask_inside.py")
-LICENCE = "Apache-2.0"
-"""Of this project's own files."""
 WORDS = {
     r"apache( software)?( license)?(,? (version )?2(\.0)?)?": "Apache-2.0",
     r"(3-clause )?bsd license": "BSD-3-Clause",
@@ -97,8 +94,7 @@ def licences_of(each: Component) -> list[str]:
 
 def bill_of_materials(image: str, version: str, found: Iterable[Component]) -> str:
     """Return the document for an image."""
-    own = LicenseFactory().make_with_id(LICENCE)
-    root = Component(name=image, version=version, type=ComponentType.CONTAINER, licenses=[own])
+    root = Component(name=image, version=version, type=ComponentType.CONTAINER, licenses=[_licence("Apache-2.0")])
     bom = Bom(components=found)
     bom.metadata.component = root
     bom.register_dependency(root, bom.components)
@@ -111,7 +107,5 @@ def _licence(words: str) -> DisjunctiveLicense:
     Several licences of one part form a list; CycloneDX allows no expression in such a list.
     """
     known = next((spdx for pattern, spdx in WORDS.items() if re.fullmatch(pattern, words, re.IGNORECASE)), words)
-    try:
-        return LicenseFactory().make_with_id(known)
-    except InvalidSpdxLicenseException:
-        return LicenseFactory().make_with_name(words)
+    identifier = fixup_id(known)
+    return DisjunctiveLicense(id=identifier) if identifier else DisjunctiveLicense(name=words)
