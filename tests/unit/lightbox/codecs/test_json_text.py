@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lightbox.codecs import json_text
+from lightbox.harness.memory import PeakGrowth
 from lightbox.transports.predict_messages import Array
 
 FLOATS = hnp.arrays(
@@ -40,3 +42,19 @@ def test_what_json_cannot_hold_is_a_type_error() -> None:
             json_text.to_json(value)
     with pytest.raises(TypeError):
         json_text.array_text(np.array([1j]))
+
+
+@pytest.mark.parametrize(
+    "shape", [(0, 3), (3, 0), (70_000,), (20_000, 2), (1, 40_000, 1), (3, 20_000, 2), (20_000, 1, 1)]
+)
+def test_many_rows_are_written_as_few(shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    assert json_text.array_text(array) == orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def test_the_memory_is_that_of_the_text() -> None:
+    """orjson by itself takes 100 bytes for each row."""
+    array = np.ones((1 << 20, 1), np.float32)
+    growth = PeakGrowth()
+    text = json_text.array_text(array)
+    assert growth.mb() < 4 * len(text) / 1e6
