@@ -201,7 +201,8 @@ def test_a_signal_at_the_start_and_a_second_one_end_a_run_at_once(
     write_folder(tmp_path / "photos", {"a.png": b""})
     (tmp_path / "out.jsonl.parts").mkdir()
     os.mkfifo(tmp_path / held_up)
-    by = ("--to", f"{tmp_path}/out.jsonl", "--model", str(sample_models / "digits"))
+    quiet = ("--options", '{"engine": "openvino"}')  # TensorFlow, which auto may choose, writes to stderr
+    by = ("--to", f"{tmp_path}/out.jsonl", "--model", str(sample_models / "digits"), *quiet)
     ended = subprocess.Popen(command(tmp_path / "photos", *by), stderr=subprocess.PIPE, text=True)
     try:
         with opened(tmp_path / held_up):
