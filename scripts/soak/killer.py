@@ -76,7 +76,7 @@ def _recovery(
 
     server.server.wait_until(is_replaced, BACK_SECONDS, pause=0.05)
     replaced = time.monotonic()
-    server.server.wait_until(is_calm, BACK_SECONDS)
+    server.server.wait_until(is_calm, kill.at + BACK_SECONDS - replaced)
     return max(replaced, ledger.failed_at) - kill.at
 
 

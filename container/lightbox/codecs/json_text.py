@@ -51,7 +51,7 @@ def array_text(array: np.ndarray[Any, Any]) -> bytes:
     """Return the JSON of an array of numbers or bools, as ``to_json`` but with one copy less."""
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     try:
-        text = _text_of(plain)
+        text = _dumped(plain)
     except orjson.JSONEncodeError as error:
         raise TypeError(str(error)) from error
     if array.dtype.kind == "f":
@@ -59,15 +59,15 @@ def array_text(array: np.ndarray[Any, Any]) -> bytes:
     return text if array.ndim else text[1:-1]
 
 
-def _text_of(array: np.ndarray[Any, Any]) -> bytes:
+def _dumped(array: np.ndarray[Any, Any]) -> bytes:
     """Write some rows at a time: orjson takes 100 bytes for each row of the last dimension until it has ended."""
     rows = math.prod(array.shape[:-1])
     if rows <= _ROWS_AT_ONCE:
         return orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
     if len(array) == 1:
-        return b"[" + _text_of(array[0]) + b"]"
+        return b"[" + _dumped(array[0]) + b"]"
     step = max(1, _ROWS_AT_ONCE * len(array) // rows)
-    return b"[" + b",".join(_text_of(array[at : at + step])[1:-1] for at in range(0, len(array), step)) + b"]"
+    return b"[" + b",".join(_dumped(array[at : at + step])[1:-1] for at in range(0, len(array), step)) + b"]"
 
 
 def _name_nonfinite(text: bytes, array: np.ndarray[Any, Any]) -> bytes:

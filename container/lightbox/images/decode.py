@@ -42,8 +42,7 @@ from lightbox.images import foreign
 from lightbox.images.avif import Avif
 from lightbox.images.color import to_grey, to_rgb
 from lightbox.images.exif import UPRIGHT, orientation_of, swaps_sides, turn_upright
-from lightbox.images.jpeg import decode as decode_jpeg
-from lightbox.images.jpeg import read_head
+from lightbox.images.jpeg import decode_jpeg, read_head
 from lightbox.images.limits import (
     JPEG_BYTES_PER_PIXEL,
     MAX_PIXELS_SETTING,
@@ -200,7 +199,7 @@ def decode_for_resize(
 
 def _without_pillow(body: bytes, limits: ImageLimits, resized: Resized | None) -> Opened | None:
     """Decode a colour JPEG of one scan; None for other files, and for one to decode at reduced scale."""
-    head = read_head(body) if sniff_format(body) == "JPEG" else None
+    head = read_head(body)
     if head is None or (resized is not None and _scale(head.size, head.orientation, resized) != _WHOLE):
         return None
     limits.check_size(*head.size)

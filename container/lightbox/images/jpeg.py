@@ -27,6 +27,7 @@ _SUBSAMPLINGS = ("4:4:4", "4:2:2", "4:2:0")
 
 _SEGMENT, _FRAME = struct.Struct(">HH"), struct.Struct(">HBHHB")
 _BASELINE, _EXTENDED = 0xFFC0, 0xFFC1
+_START = b"\xff\xd8\xff"
 _SCAN_OF_THREE = b"\xff\xda\0\x0c\x03"
 """The head of a scan of all three components: libjpeg reads no further one."""
 _FRAME_OF_THREE = (17, 8, 3)
@@ -52,6 +53,8 @@ class Head(NamedTuple):
 
 def read_head(body: bytes) -> Head | None:
     """Return the header of a JPEG of three components and one scan; None for other files, and unusual ones."""
+    if not body.startswith(_START):
+        return None
     at, size, exif, xmp = 2, None, b"", b""
     for _ in range(_MOST_SEGMENTS):
         if body.startswith(_SCAN_OF_THREE, at):
@@ -74,7 +77,7 @@ def read_head(body: bytes) -> Head | None:
     return None
 
 
-def decode(body: bytes, size: Size) -> Rgbx | None:
+def decode_jpeg(body: bytes, size: Size) -> Rgbx | None:
     """Return the stored pixels of a file with this header; None if simplejpeg finds damage.
 
     The interpreter lock is released.
@@ -98,7 +101,7 @@ def _agrees(size: Size, subsampling: str) -> bool:
     noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
     file = BytesIO()
     fromarray(noise).save(file, "JPEG", quality=80, subsampling=subsampling)
-    found = decode(file.getvalue(), size)
+    found = decode_jpeg(file.getvalue(), size)
     return (
         found is not None and found.image.tobytes() == JpegImageFile(BytesIO(file.getvalue())).convert("RGB").tobytes()
     )

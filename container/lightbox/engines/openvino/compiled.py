@@ -92,7 +92,7 @@ class Compiled:
             for info in self.signature.inputs.values()
         }
         # OpenVINO calls the tensors of a SavedModel as its signature does, and those of a file by their own names.
-        is_file = Path(place).is_file()
+        self._is_file = is_file = Path(place).is_file()
         self._inputs = {info.name if is_file else alias: info.name for alias, info in self.signature.inputs.items()}
         self._row = {name: (1, *sizes[1:]) for name, (_, sizes) in self._declared.items()}
         self._one_row: _Model | None = None
@@ -141,11 +141,20 @@ class Compiled:
             return self._one_row
         with self._lock:
             if self._any_rows is None:
-                # The graph of a SavedModel may be too large to be kept; a file needs none.
-                is_file = Path(self._place).is_file()
-                graph = meta_graph_pb2.MetaGraphDef() if is_file else read_meta_graph(self._place, self._tags)
-                self._any_rows = self._compiled(graph)
+                self._any_rows = self._compiled_again()
             return self._any_rows
+
+    def _compiled_again(self) -> _Model:
+        """Read the model again, as its graph may be too large to be kept, and compile it for any number of rows.
+
+        Raises StatusError INTERNAL: if the model's folder is gone, the call is not to blame.
+        """
+        try:
+            graph = meta_graph_pb2.MetaGraphDef() if self._is_file else read_meta_graph(self._place, self._tags)
+            return self._compiled(graph)
+        except (OSError, StatusError) as error:
+            why = error.message if isinstance(error, StatusError) else error
+            raise StatusError(Code.INTERNAL, f"for more than one row, the model cannot be compiled: {why}") from None
 
     def takes(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> bool:
         """Return whether the signature has exactly these inputs, and has these outputs."""

@@ -58,6 +58,16 @@ def test_one_row_and_a_batch_have_models_of_their_own(tmp_path: Path) -> None:
             )
 
 
+def test_a_model_that_is_gone_still_answers_single_rows(tmp_path: Path) -> None:
+    write_dense_as(tmp_path / "model.onnx")
+    runner, given = opened(tmp_path), np.ones((2, 4), np.float32)
+    (tmp_path / "model.onnx").unlink()
+    with pytest.raises(StatusError) as raised:
+        answer(runner, x=given)
+    assert raised.value.code == Code.INTERNAL
+    np.testing.assert_allclose(answer(runner, x=given[:1]), dense(given[:1]), rtol=1e-5)
+
+
 def test_a_graph_that_takes_no_single_row(tmp_path: Path) -> None:
     write_pairs(tmp_path / "model.onnx")
     given = np.arange(16, dtype=np.float32).reshape(4, 4)
