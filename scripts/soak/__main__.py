@@ -14,10 +14,11 @@ from pathlib import Path
 
 from benchmark.servers import REPOSITORY
 from soak.changing import changing_models
-from soak.fixed import fixed_models, heaviest_requests
+from soak.fixed import fixed_models
 from soak.overload import overload
 from soak.run import soak
 from soak.stack import make_models, model_servers
+from soak.weight import heaviest_requests
 
 
 def main(arguments: list[str] | None = None) -> int:

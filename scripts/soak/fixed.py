@@ -1,11 +1,10 @@
-"""The traffic of a stack with fixed models: all interfaces, sessions, and hostile clients; or the heaviest requests.
+"""The traffic of a stack with fixed models: all interfaces, sessions, and hostile clients.
 
 Hostile clients send bad images, truncated bodies and too much data; they send and read slowly, and hang up.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import socket
 import struct
@@ -18,7 +17,6 @@ from itertools import islice
 from pathlib import Path
 
 from benchmark.clients.http import SESSION, HttpClient
-from benchmark.models import link
 from benchmark.servers import REPOSITORY, Running, Stack
 from soak.client import INFER, Fate, Request
 from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, image_call, invocation, learn
@@ -39,19 +37,6 @@ LARGE, CANCELLED, DAMAGED = ("oversized body", "oversized headers"), "cancelled 
 MAY_SUCCEED = {CANCELLED: (200, 504, *BAD), DAMAGED: (200, *BAD)}
 LEFT = dict.fromkeys(LARGE, (Fate.UNSENT, Fate.CUT)) | {CANCELLED: (Fate.NOT_CONNECTED, Fate.CUT, Fate.SILENT)}
 """A large body's refusal can arrive during the upload; the client's kernel then discards it."""
-CONTAINER = 1 << 30
-REQUEST_MEMORY_MB = CONTAINER >> 22
-"""What Lightbox takes for requests by default in a container of that size: a quarter."""
-HEAVY_CLIENTS = 40
-PLAIN, UNPACKED = 8 << 20, 99 << 20
-UNITS = {
-    "csv": ("/invocations", "text/csv", b"", b"1\n", b"1"),
-    "lines": ("/invocations", "application/jsonlines", b"", b"[]\n", b"[]"),
-    "json": ("/invocations", "application/json", b"[", b"[],", b"[]]"),
-    "digits": ("/invocations", "application/json", b"[", b"[1,2,3,4],", b"[1,2,3,4]]"),
-    "v2": ("/v2/models/rows/infer", "application/json", b'{"inputs":[', b'{"name":""},', b'{"name":""}]}'),
-}
-"""Many small values: path, media type, beginning, what is repeated, and end."""
 
 
 def fixed_models(models: Path, model_server: Settings) -> Traffic:
@@ -64,31 +49,6 @@ def fixed_models(models: Path, model_server: Settings) -> Traffic:
         ("LIGHTBOX_STREAMS", "true"),
     )
     return Traffic(Stack("fixed models", models, settings, front=True), KINDS, _acts)
-
-
-def heaviest_requests(models: Path, folder: Path) -> Traffic:
-    """Return memory-heavy requests, plain and compressed, from the maximum number of clients.
-
-    They must fit into a container of 1 GiB.
-    The processes run without a limit, so that the full demand is visible: the proportional set sizes (PSS, which counts
-    a shared page once) of all processes together are compared with 1 GiB, several times per second.
-    """
-    settings = (
-        ("LIGHTBOX_MODEL_SERVER", "embedded"),
-        ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "rows"),
-        ("LIGHTBOX_REQUEST_MEMORY_MB", str(REQUEST_MEMORY_MB)),
-    )
-    # Only the model of rows: the rest of the container's memory is for the sidecar.
-    link(folder / "models" / "rows", (models / "rows").absolute())
-    stack = Stack("dear requests", folder / "models", settings)
-    expected, found = (200, 400, 413, 503, 504), []
-    for name, (path, content_type, head, unit, tail) in UNITS.items():
-        plain, unpacked = (head + unit * (size // len(unit)) + tail for size in (PLAIN, UNPACKED))
-        request = Request(name, path, {"Content-Type": content_type}, plain, expected=expected)
-        headers = {**request.headers, "Content-Encoding": "gzip"}
-        found += [request, replace(request, name=f"{name} packed", headers=headers, body=gzip.compress(unpacked, 1))]
-    acts = [partial(any_of, found)] * HEAVY_CLIENTS
-    return Traffic(stack, (), lambda server: acts, think_seconds=0.0, look_seconds=0.2, most_memory=CONTAINER)
 
 
 def _acts(server: Running) -> list[Act]:
