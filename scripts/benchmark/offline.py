@@ -1,4 +1,4 @@
-"""Measures the time per picture of each offline method: ``python -m benchmark.offline [PICTURES]``
+"""Measures the time per picture of each offline method: ``python -m benchmark.offline [PICTURES [WORD]]``
 
 EfficientNet-Lite0 (`make models`) classifies copies of a 1024x768 JPEG by each method in turn, in rounds. The CPU time
 is of the whole machine, which must be idle. A run with a fifth of the pictures gives the startup time to subtract.
@@ -42,6 +42,12 @@ answer = tf.saved_model.load(sys.argv[2] + "/1").signatures["serving_default"]
 for file in files:
     image = tf.keras.utils.load_img(file, target_size=(224, 224), interpolation="bicubic")
     answer(tf.constant(numpy.asarray(image)[None]))"""
+ACTORS = """import sys, lightbox, ray
+ray.init(sys.argv[3], log_to_driver=False)
+pictures = ray.data.read_binary_files(sys.argv[1], include_paths=True, ray_remote_args={"num_cpus": 0.1})
+given = {"compute": ray.data.ActorPoolStrategy(size=int(sys.argv[4])), "num_cpus": 0.75, "batch_size": 64}
+given |= {"fn_constructor_kwargs": {"model": lightbox.ray.ship(sys.argv[2])}}
+print(pictures.map_batches(lightbox.ray.Predict, **given).count())"""
 PREDICT = ["-m", "lightbox", "predict", "FOLDER", "--to", "FOLDER.parquet"]
 ONE_CORE, ALL_CORES = "the bound, one core", "the bound, all cores"
 DATALOADER = "PyTorch's DataLoader with ONNX Runtime"
@@ -57,6 +63,12 @@ def ways(model: Path, cluster: str, url: str, torch: str | None) -> dict[str, li
         "lightbox.load, predict_many": [here, "-c", LOAD, "FOLDER", str(model), cores],
         "lightbox predict --model": [here, *PREDICT, *by_model],
         "lightbox predict --ray": [str(RAY / "python"), *PREDICT, *by_model, "--ray", cluster],
+        **{
+            f"ray.data with lightbox.ray.Predict, actors: {actors}": [
+                *(str(RAY / "python"), "-c", ACTORS, "FOLDER", str(model), cluster, str(actors))
+            ]
+            for actors in (1, 2)
+        },
         "lightbox predict --url, 8 at a time": [here, *PREDICT, "--url", url, "--concurrency", "8"],
         "Keras's load_img and a SavedModel, a loop": [here, "-c", KERAS, "FOLDER", str(model)],
     }
@@ -106,15 +118,16 @@ def measured(way: list[str], folder: Path) -> tuple[float, float]:
     return time.perf_counter() - began, busy() - cpu
 
 
-def main(pictures: int, torch: str | None, model: Path) -> None:
-    """Print the table."""
+def main(pictures: int, torch: str | None, model: Path, named: str = "") -> None:
+    """Print the table: of all methods, or of the bound and those whose names contain a word."""
     with tempfile.TemporaryDirectory() as name, around(Path(name), model) as addresses:
         folders = {count: Path(name, str(count)) for count in (pictures // 5, pictures)}
         for count, folder in folders.items():
             folder.mkdir()
             for number in range(count):
                 (folder / f"{number:06}.jpg").write_bytes(photos.photo())
-        commands = ways(model, *addresses, torch)
+        found = ways(model, *addresses, torch)
+        commands = {way: command for way, command in found.items() if named in way or way in (ONE_CORE, ALL_CORES)}
         rows: dict[str, list[tuple[float, float]]] = {way: [] for way in commands}
         for number in range(ROUNDS):
             for way, command in commands.items():
@@ -131,4 +144,4 @@ def main(pictures: int, torch: str | None, model: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000, os.environ.get("TORCH_PYTHON"), MODEL)
+    main(int((sys.argv[1:] or ["1000"])[0]), os.environ.get("TORCH_PYTHON"), MODEL, *sys.argv[2:3])
