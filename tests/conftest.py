@@ -26,6 +26,8 @@ from support.models import GOLDEN, copy_golden
 from support.page_models import page_models
 from support.stack import Stack, free_port, running
 
+pytest_plugins = ["support.isolation"]
+
 TESTS = Path(__file__).parent
 SHORT_PATH = 24
 """Bytes that leave room, in the 108 of a unix socket's path, for pytest's folders and Lightbox's."""

@@ -14,6 +14,7 @@ from lightbox.harness.ports import free_ports
 from lightbox.model_server import main
 from lightbox.model_server.flags import FLAGS, OWN_FLAGS, parse, usage
 from lightbox.tfs_wire import RELEASE
+from support.isolation import own_environ
 from support.model_server import COMMAND, GOLDEN, MODELS, ModelServer, config_text
 from support.patience import PATIENCE
 
@@ -24,7 +25,8 @@ EMPTY_TEXT = "Both server_options.model_base_path and server_options.model_confi
 
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *flags], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    command = [*COMMAND, *flags]
+    return subprocess.run(command, env=own_environ(), capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 
 from support import stack as support_stack
 from support.environments import environment
+from support.isolation import own_environ
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, SERVE, Stack
 
@@ -62,7 +63,7 @@ def printed(section: str, folder: Path, address: str, python: str = sys.executab
     ``python`` runs Python snippets; its folder comes first on the shell's PATH. ``within`` prefixes each command.
     """
     (folder / "docs").symlink_to(REPOSITORY / "docs")
-    environ = dict(os.environ)
+    environ = own_environ()
     environ["PATH"] = os.pathsep.join([str(Path(python).parent), environ["PATH"]])
     output = ""
     for number, (language, text) in enumerate(snippets()[section]):

@@ -20,9 +20,9 @@ from lightbox.harness.ports import free_ports
 from lightbox.harness.server import ServerProcess
 from lightbox.processes.commands import CONTAINER_DIR
 from support.fakes import png
+from support.isolation import own_environ
 from support.onnx_models import write_classifier
 from support.patience import PATIENCE
-from support.stack import clean_environ
 
 GREEN = png(np.full((40, 30, 3), (0, 255, 0)))
 
@@ -33,7 +33,7 @@ class Served(ServerProcess):
     def __init__(self, folder: Path, *words: str) -> None:
         self.port = free_ports(3)
         ports = ("--port", str(self.port), "--safe-port-range", f"{self.port + 1}-{self.port + 2}")
-        environ = clean_environ() | {"PYTHONPATH": str(CONTAINER_DIR), "TMPDIR": str(folder)}
+        environ = own_environ() | {"PYTHONPATH": str(CONTAINER_DIR), "TMPDIR": str(folder)}
         command = [sys.executable, "-P", "-m", "lightbox", "serve", *words, *ports, "--model-server", "embedded"]
         super().__init__(command, environ, folder)
         self.url = f"http://127.0.0.1:{self.port}"

@@ -17,6 +17,7 @@ from PIL import Image
 
 import lightbox
 from lightbox.offline import Model, Row
+from support.isolation import own_environ
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack
 
@@ -38,7 +39,7 @@ def folder(tmp_path: Path, sample_models: Path) -> Path:
 
 
 def run(program: list[str], folder: Path) -> str:
-    environ = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    environ = {**own_environ(), "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     done = subprocess.run(
         program, cwd=folder, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
     )

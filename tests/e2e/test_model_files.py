@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +14,12 @@ import requests
 from onnx import helper
 
 from support import photos
+from support.isolation import own_environ
 from support.model_files import FILES, dense, write_dense_as, write_means
 from support.models import copy_golden
 from support.onnx_models import write
 from support.patience import PATIENCE
-from support.stack import REPOSITORY, Stack, clean_environ, running
+from support.stack import REPOSITORY, Stack, running
 
 X = [[0.5, -1.0, 2.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
 PLATFORMS = {"model.onnx": "onnx", "model.xml": "openvino_ir", "model.tflite": "litert"}
@@ -144,7 +146,7 @@ def test_multi_model_mode_loads_them(tmp_path: Path, tmp_path_factory: pytest.Te
 def refused(models: Path, **environ: str) -> str:
     done = subprocess.run(
         [REPOSITORY / "serve.sh", "serve"],
-        env=clean_environ() | {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded"} | environ,
+        env=own_environ() | {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded"} | environ,
         capture_output=True,
         text=True,
         check=False,
@@ -172,6 +174,6 @@ def test_the_real_model_server_is_refused_with_the_setting(tmp_path: Path, file:
     binary.write_text("#!/bin/sh\nexit 1\n")
     binary.chmod(0o755)
     write_dense_as(tmp_path / "m" / "1" / file)
-    path = f"{tmp_path}:{clean_environ()['PATH']}"
+    path = f"{tmp_path}:{os.environ['PATH']}"
     said = refused(tmp_path / "m", PATH=path, LIGHTBOX_MODEL_SERVER="auto")
     assert "which tensorflow_model_server does not open; set LIGHTBOX_MODEL_SERVER=embedded" in said

@@ -25,6 +25,7 @@ import lightbox
 from lightbox.cli import main
 from support.fakes import png
 from support.held import Door, export_held_image
+from support.isolation import own_environ
 from support.patience import PATIENCE, poll
 from support.picture_sources import write_folder, write_list, write_shard, write_table
 from support.s3_server import BUCKET, client
@@ -46,7 +47,7 @@ def predict(source: object, *more: str, code: int = 0, environ: dict[str, str] |
     """Run the command and return its output."""
     done = subprocess.run(
         command(source, *more),
-        env={**os.environ, **(environ or {})},
+        env=own_environ() | (environ or {}),
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -164,7 +165,7 @@ def test_a_run_that_was_ended_goes_on_where_it_was(
     folder = pictures(tmp_path / "photos", total, first_held=24)
     out, parts = tmp_path / "out.jsonl", tmp_path / "out.jsonl.parts"
     by = by_endpoint(held, "--to", str(out), "--part-rows", "2")
-    ended = subprocess.Popen(command(folder, *by), stderr=subprocess.PIPE, text=True)
+    ended = subprocess.Popen(command(folder, *by), env=own_environ(), stderr=subprocess.PIPE, text=True)
     try:
         door.wait_for()  # eight are in progress
         assert any(len(list(parts.glob("part-*"))) >= 5 for _ in poll())
@@ -203,7 +204,7 @@ def test_a_signal_at_the_start_and_a_second_one_end_a_run_at_once(
     os.mkfifo(tmp_path / held_up)
     quiet = ("--options", '{"engine": "openvino"}')  # TensorFlow, which auto may choose, writes to stderr
     by = ("--to", f"{tmp_path}/out.jsonl", "--model", str(sample_models / "digits"), *quiet)
-    ended = subprocess.Popen(command(tmp_path / "photos", *by), stderr=subprocess.PIPE, text=True)
+    ended = subprocess.Popen(command(tmp_path / "photos", *by), env=own_environ(), stderr=subprocess.PIPE, text=True)
     try:
         with opened(tmp_path / held_up):
             for number in numbers:
@@ -231,7 +232,7 @@ def test_what_a_full_endpoint_refuses_is_answered_later(
 ) -> None:
     folder, logged = pictures(tmp_path / "photos", 12), len(narrow.log)
     by = by_endpoint(narrow, "--protocol", protocol, "--to", str(tmp_path / "out.jsonl"), "--attempts", "100")
-    predicting = subprocess.Popen(command(folder, *by), stderr=subprocess.PIPE, text=True)
+    predicting = subprocess.Popen(command(folder, *by), env=own_environ(), stderr=subprocess.PIPE, text=True)
     try:
         door.wait_for()
         assert any("error=queue_full" in narrow.log[logged:] for _ in poll())
@@ -338,7 +339,9 @@ def test_killed_at_random_it_goes_on(sample_models: Path, tmp_path: Path, name: 
     kills = 0
     while True:
         there = len(list(parts.glob("part-*")))
-        running = subprocess.Popen(command(source, "--to", to, *by), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        running = subprocess.Popen(
+            command(source, "--to", to, *by), env=own_environ(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
         for _ in poll(pause=0.001):
             if running.poll() is not None or len(list(parts.glob("part-*"))) > there + 3:
                 break
@@ -367,7 +370,13 @@ mount -o remount,size=10m disk
 cut -d, -f1 disk/out.csv | sort | uniq -c | awk '{{print $1}}' | sort | uniq -c"""
     namespaces = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
     done = subprocess.run(
-        [*namespaces, "sh", "-euc", script], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+        [*namespaces, "sh", "-euc", script],
+        cwd=tmp_path,
+        env=own_environ(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     full = "Error: disk/out.csv: cannot be written: No space left on device. The same command goes on from here\n"

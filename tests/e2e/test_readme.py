@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from PIL import Image
 
 from support import photos
+from support.isolation import own_environ
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(command: list[str], folder: Path) -> str:
     done = subprocess.run(
-        command, cwd=folder, env=dict(os.environ), capture_output=True, text=True, timeout=PATIENCE, check=False
+        command, cwd=folder, env=own_environ(), capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -69,7 +69,9 @@ def test_invoke_asks_and_shows_where_the_time_went(stack: Stack, folder: Path) -
     assert "predictions" in said
     for stage in ("decode", "predict", "total"):
         assert stage in said
-    done = subprocess.run([*command, "--model", "none"], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, "--model", "none"], cwd=folder, env=own_environ(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     assert "there is no model named 'none'" in done.stderr
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from support.isolation import own_environ
 from support.log_lines import without_times
 from support.models import copy_golden
 from support.patience import PATIENCE
-from support.stack import SERVE, clean_environ, free_port
+from support.stack import SERVE, free_port
 
 pytestmark = pytest.mark.extended
 
@@ -24,9 +25,8 @@ def refuse(tmp_path: Path, **environ: str) -> str:
     """Start with an environment, expect a refusal, and return its output."""
     tmp = tmp_path / "tmp"
     tmp.mkdir(exist_ok=True)
-    base = clean_environ() | {
+    base = own_environ() | {
         "TMPDIR": str(tmp),
-        "SAGEMAKER_BIND_TO_PORT": str(free_port()),
         "LIGHTBOX_MODEL_SERVER": "embedded",
     }
     done = subprocess.run(
@@ -80,7 +80,9 @@ def test_no_folder_to_write_to(tmp_path: Path, models: Path) -> None:
 
 
 def test_unknown_commands_show_the_usage(tmp_path: Path) -> None:
-    done = subprocess.run([SERVE, "dance"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(
+        [SERVE, "dance"], cwd=tmp_path, env=own_environ(), capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 2
     assert done.stderr.startswith("Usage: lightbox")
     assert "No such command 'dance'." in done.stderr
@@ -96,7 +98,7 @@ def test_check_gives_the_sentence_with_which_a_start_gives_up(tmp_path: Path, mo
         "SAGEMAKER_BIND_TO_PORT": str(free_port()),
     }
     checked = subprocess.run(
-        [SERVE, "check"], env=clean_environ() | environ, capture_output=True, text=True, timeout=PATIENCE, check=False
+        [SERVE, "check"], env=own_environ() | environ, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert checked.returncode == 1
     sentence = checked.stderr.splitlines()[-1]
@@ -113,7 +115,7 @@ def test_a_temporary_folder_that_is_full(tmp_path: Path, models: Path, command: 
     environ = {"TMPDIR": str(tmp), "LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded"}
     done = subprocess.run(
         ["unshare", *user, "--mount", "sh", "-ec", script, str(SERVE), command],
-        env=clean_environ() | environ | {"SAGEMAKER_BIND_TO_PORT": str(free_port())},
+        env=own_environ() | environ,
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -19,9 +19,10 @@ import requests
 from lightbox.tfs_wire.messages import prediction_log_pb2
 from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image
+from support.isolation import own_environ
 from support.models import export_constant, write_warm_up
 from support.patience import PATIENCE, poll
-from support.stack import SERVE, Stack, clean_environ, running
+from support.stack import SERVE, Stack, running
 
 pytestmark = pytest.mark.extended
 
@@ -263,7 +264,12 @@ def test_a_user_who_may_not_run_python_gets_an_error(tmp_path: Path) -> None:
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").symlink_to("/nowhere/python")
     done = subprocess.run(
-        [tmp_path / "serve.sh", "serve"], capture_output=True, text=True, timeout=PATIENCE, check=False
+        [tmp_path / "serve.sh", "serve"],
+        env=own_environ(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
@@ -274,7 +280,7 @@ def test_a_python_without_the_packages_says_what_to_do(tmp_path: Path) -> None:
     shutil.copy(SERVE, tmp_path / "serve.sh")
     (tmp_path / "container").symlink_to(SERVE.parent / "container")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], timeout=PATIENCE, check=True)
-    environ = clean_environ() | {"PATH": f"{tmp_path}/bare/bin:/usr/bin:/bin"}
+    environ = own_environ() | {"PATH": f"{tmp_path}/bare/bin:/usr/bin:/bin"}
     done = subprocess.run(
         [tmp_path / "serve.sh", "check"], env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
     )

@@ -17,6 +17,7 @@ import requests
 from benchmark import bound, offline, photos, resources, results
 from benchmark.servers import LeastStack
 from support.environments import environment
+from support.isolation import own_environ
 from support.stack import REPOSITORY
 
 pytestmark = pytest.mark.timeout(3600)
@@ -26,7 +27,9 @@ def test_a_quick_scenario_gives_figures_and_pages(tmp_path: Path) -> None:
     out = tmp_path / "out"
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
     command = [sys.executable, "-m", "benchmark", "--quick", "wire", "--out", str(out)]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=own_environ() | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     document = results.read(out / "results.json")
     inside, from_caller, *_ = document["scenarios"][0]["experiments"]

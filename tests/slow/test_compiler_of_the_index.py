@@ -12,7 +12,8 @@ from PIL import Image
 
 from lightbox.images.resize import NativeResize
 from lightbox.images.resize_library import INSTRUCTIONS
-from support.stack import REPOSITORY, clean_environ
+from support.isolation import clean_environ
+from support.stack import REPOSITORY
 
 TOOLS = ("bash", "dirname", "env", "id", "mkdir", "mv", "rm", "uname")
 """What the script needs. There is no cc among them, no apt-get and no sudo."""

@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from support.isolation import own_environ
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack
 
@@ -33,7 +34,8 @@ def execute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Any
     """Return a function that runs the notebook with few calls and returns it."""
     for name in ("ENDPOINT_NAME", "ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("CALLS", "2")
+    for name, value in (own_environ() | {"CALLS": "2"}).items():
+        monkeypatch.setenv(name, value)
     # The kernel's connection files and sockets.
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
 

@@ -18,6 +18,7 @@ import requests
 
 from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image
+from support.isolation import own_environ
 from support.patience import PATIENCE, poll
 from support.stack import REPOSITORY, Stack, running
 
@@ -126,7 +127,7 @@ def test_twice_the_load_that_can_be_served(sample_models: Path, tmp_path: Path) 
     command += [f"--folder={tmp_path}", f"--deadline={PATIENCE:.0f}"]
     done = subprocess.run(
         command,
-        env=os.environ | {"PYTHONPATH": paths},
+        env=own_environ() | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
         check=False,

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import requests
 
+from support.isolation import own_environ
 from support.patience import PATIENCE
-from support.stack import REPOSITORY, clean_environ, free_port, running
+from support.stack import REPOSITORY, free_port, running
 
 PAGE = (REPOSITORY / "docs" / "clients.md").read_text()
 SECTION = PAGE.partition("## perf_analyzer\n")[2].partition("\n## ")[0]
@@ -45,7 +46,7 @@ def test_every_line_of_the_page_runs_to_its_end(sample_models: Path, tmp_path: P
         "--input",
         "bytes",
     ]
-    subprocess.run(export, check=True, capture_output=True)
+    subprocess.run(export, env=own_environ(), check=True, capture_output=True)
     grpc = free_port()
     environ = {"LIGHTBOX_KSERVE_GRPC_PORT": str(grpc), "LIGHTBOX_TFS_API": "true"}
     environ |= {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "digits"}
@@ -73,7 +74,7 @@ def test_every_line_of_the_page_runs_to_its_end(sample_models: Path, tmp_path: P
 
 def run(lines: str) -> str:
     """Return the output of shell lines."""
-    environ: Any = clean_environ()
+    environ: Any = own_environ()
     command = ["bash", "-eo", "pipefail", "-c", lines]
     done = subprocess.run(command, cwd=REPOSITORY, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -14,8 +14,9 @@ from PIL import Image
 
 from lightbox.model_zoo import digits
 from support.environments import environment
+from support.isolation import own_environ
 from support.patience import PATIENCE
-from support.stack import REPOSITORY, clean_environ, running
+from support.stack import REPOSITORY, running
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -33,7 +34,7 @@ def test_the_digits_keep_their_classes(sample_models: Path, tmp_path: Path) -> N
         (photos / str(label) / f"{number}.png").write_bytes(bodies[-1])
     environment(".venv-quantize")
     command = ["make", "--silent", "quantize", f"MODEL={model}", f"IMAGES={photos}"]
-    done = subprocess.run(command, cwd=REPOSITORY, env=clean_environ(), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=REPOSITORY, env=own_environ(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
     assert lines["agreement"].endswith("% of 180 images")

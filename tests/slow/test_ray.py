@@ -23,8 +23,9 @@ from PIL import Image
 
 from support import s3_server
 from support.environments import environment
+from support.isolation import own_environ
 from support.patience import PATIENCE, poll
-from support.stack import REPOSITORY, clean_environ, free_port
+from support.stack import REPOSITORY, free_port
 
 PYTHON = str(REPOSITORY / ".venv-ray" / "bin" / "python")
 PICTURES, BROKEN, PART = 5_000, 10, 250
@@ -41,7 +42,7 @@ pytestmark = pytest.mark.timeout(3600)
 def environ() -> Iterator[dict[str, str]]:
     environment(".venv-ray")
     with s3_server.serving() as of_s3:
-        yield clean_environ() | OF_RAY | of_s3 | {"PYTHONPATH": str(REPOSITORY / "container")}
+        yield own_environ() | OF_RAY | of_s3 | {"PYTHONPATH": str(REPOSITORY / "container")}
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,9 @@ from selenium.webdriver.common.by import By
 
 from support.browser import Page
 from support.http_server import serving
+from support.isolation import clean_environ
 from support.patience import poll
-from support.stack import REPOSITORY, clean_environ
+from support.stack import REPOSITORY
 
 SHADOW = """
 const all = (root) => [...root.querySelectorAll("*")];

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.isolation import own_environ
 from support.stack import REPOSITORY
 
 pytestmark = pytest.mark.timeout(3600)
@@ -31,7 +32,7 @@ def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_pat
     ]
     done = subprocess.run(
         command,
-        env=os.environ | {"PYTHONPATH": paths},
+        env=own_environ() | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
         check=False,

@@ -13,9 +13,10 @@ import psutil
 import pytest
 
 from lightbox.settings_loading import load_settings
+from support.isolation import own_environ
 from support.log_lines import without_times
 from support.patience import poll
-from support.stack import SERVE, clean_environ
+from support.stack import SERVE
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -37,7 +38,7 @@ def start(tmp: Path, models: Path, *arguments: str, **environ: str) -> subproces
     settings = {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded", "TMPDIR": str(tmp)}
     return subprocess.Popen(
         [SERVE, "tune", *arguments],
-        env=clean_environ() | settings | environ,
+        env=own_environ() | settings | environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -14,7 +14,8 @@ import pytest
 
 from lightbox.core.settings_types import ScalingName
 from lightbox.model.options import ModelOptions
-from support.stack import REPOSITORY, Stack, clean_environ, free_port, running
+from support.isolation import own_environ
+from support.stack import REPOSITORY, Stack, free_port, running
 
 PAGE = (REPOSITORY / "docs" / "tutorial.md").read_text()
 STEPS = {
@@ -35,7 +36,7 @@ def block(step: int, language: str, containing: str = "") -> str:
 def run(command: str, folder: Path, port: int) -> str:
     """Run shell lines as a reader does, except for the port."""
     path = f"{folder}/.venv/bin:{os.environ['PATH']}"  # the effect of the page's "source"
-    environ = clean_environ() | {"SAGEMAKER_BIND_TO_PORT": str(port), "TF_CPP_MIN_LOG_LEVEL": "2", "PATH": path}
+    environ = own_environ() | {"SAGEMAKER_BIND_TO_PORT": str(port), "TF_CPP_MIN_LOG_LEVEL": "2", "PATH": path}
     done = subprocess.run(
         ["bash", "-ec", command.replace("localhost:8080", f"localhost:{port}")],
         cwd=folder,

@@ -6,7 +6,8 @@ import fcntl
 import subprocess
 from pathlib import Path
 
-from support.stack import REPOSITORY, clean_environ
+from support.isolation import clean_environ
+from support.stack import REPOSITORY
 
 
 def environment(name: str) -> Path:

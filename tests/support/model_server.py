@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lightbox.harness.ports import free_ports
+from support.isolation import own_environ
 from support.patience import PATIENCE, poll
 
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden"
@@ -37,7 +37,7 @@ class ModelServer:
         self._out, self._err = folder / "stdout.log", folder / "stderr.log"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                [*COMMAND, *own, *flags], stdout=out, stderr=err, env={**os.environ, **(env or {})}
+                [*COMMAND, *own, *flags], stdout=out, stderr=err, env=own_environ() | dict(env or {})
             )
 
     def __enter__(self) -> ModelServer:

@@ -21,6 +21,7 @@ from lightbox.harness import stack as harness_stack
 from lightbox.harness.http_client import status_of
 from lightbox.harness.ports import free_ports
 from lightbox.harness.server import PAUSE_SECONDS
+from support.isolation import clean_environ, own_environ
 from support.patience import PATIENCE
 
 REPOSITORY = Path(__file__).parents[2]
@@ -33,7 +34,7 @@ BOUNDS = frozenset(
     }
 )
 """What sets how long a request may take. A test that sets none of them has no bound that a slow machine would meet."""
-SERVE, clean_environ = REPOSITORY / "serve.sh", harness_stack.clean_environ
+SERVE = REPOSITORY / "serve.sh"
 
 
 def typed(line: str, folder: Path) -> dict[str, str]:
@@ -53,13 +54,12 @@ class Stack(harness_stack.Stack):
         own = {
             "LIGHTBOX_MODEL_DIR": str(model_dir),
             "LIGHTBOX_MODEL_SERVER": "embedded",
-            "TMPDIR": str(tmp),
             "TF_CPP_MIN_LOG_LEVEL": "2",
             "LIGHTBOX_DRAIN_SECONDS": "3600",
         }
         if not BOUNDS.intersection(environ or {}):
             own["LIGHTBOX_REQUEST_TIMEOUT_SECONDS"] = str(round(PATIENCE))
-        super().__init__(own | dict(environ or {}), clean_environ(), tmp, command=[SERVE])
+        super().__init__(own | dict(environ or {}), own_environ(tmp), tmp, command=[SERVE])
         self.tmp = tmp
         self.environ = self.settings
 

@@ -22,8 +22,9 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
 from lightbox.model_server.local_server import LocalServer
 from lightbox.tfs_wire import tensor_proto
+from support.isolation import clean_environ
 from support.patience import PATIENCE
-from support.stack import REPOSITORY, clean_environ
+from support.stack import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
 MOST_HOPS, MOST_FILES = 14, 20

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lightbox.harness.stack import clean_environ
+from support.isolation import clean_environ
 
 
 @pytest.fixture(autouse=True)

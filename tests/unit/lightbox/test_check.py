@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from lightbox import cli
 from lightbox.harness.ports import free_ports
 from lightbox.settings_loading import load_settings, parts
 from support.certificates import Authority, write_pair
+from support.isolation import own_environ
 from support.keys import key_line
 from support.log_lines import without_times
 from support.models import copy_golden
@@ -160,14 +160,14 @@ def test_a_shell_reads_the_settings_that_check_prints(
     (models / "code" / "class names $HOME 'x'.txt").write_text("red\ngreen\nblue\n")
     low = free_ports(4)
     own = {name: value.replace("LOW", str(low)).replace("HIGH", str(low + 3)) for name, value in environ.items()}
-    own |= {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_SERVER": "embedded"}
-    own |= {"LIGHTBOX_MODEL_DIR": str(models)}
+    base = own_environ(tmp_path)
+    own = {name: base[name] for name in ("SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE")} | own
+    own |= {"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_MODEL_DIR": str(models)}
 
     def printed(script: str, environ: dict[str, str]) -> str:
-        bare = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
         command = ["bash", "-ec", script, str(SERVE)]
         done = subprocess.run(
-            command, env=bare | environ, capture_output=True, text=True, timeout=PATIENCE, check=False
+            command, env=base | environ, capture_output=True, text=True, timeout=PATIENCE, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -17,9 +17,9 @@ from lightbox.cli.options import SettingOption
 from lightbox.cli.starting import interruptible
 from lightbox.core.settings import variable_names
 from lightbox.harness.ports import free_ports
-from lightbox.harness.stack import clean_environ
 from lightbox.processes.supervisor import STOP_SIGNALS
 from lightbox.settings_loading import parts
+from support.isolation import clean_environ
 from support.model_files import write_dense_as
 from support.models import copy_golden
 from support.real_binary import real_binary

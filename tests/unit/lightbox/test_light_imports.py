@@ -11,8 +11,9 @@ from lightbox.features import FEATURES
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
+from support.isolation import clean_environ
 from support.patience import PATIENCE
-from support.stack import REPOSITORY, clean_environ
+from support.stack import REPOSITORY
 
 PREDICTS = """
 import sys

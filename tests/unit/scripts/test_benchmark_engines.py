@@ -11,7 +11,8 @@ import pytest
 from benchmark import models, targets
 from benchmark.declarations import BOUND
 from benchmark.scenarios import common, load
-from support.stack import REPOSITORY, clean_environ
+from support.isolation import clean_environ
+from support.stack import REPOSITORY
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,9 @@ import pytest
 
 from lightbox.engines import AUTO, ENGINES
 from lightbox.engines.engine import engines, named
+from support.isolation import clean_environ
 from support.models import GOLDEN
-from support.stack import REPOSITORY, clean_environ
+from support.stack import REPOSITORY
 
 FOLDER = REPOSITORY / "container" / "lightbox" / "engines"
 SERVER = REPOSITORY / "container" / "lightbox" / "model_server"
