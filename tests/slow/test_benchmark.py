@@ -62,6 +62,8 @@ def test_each_offline_method_has_a_row(
     sample_models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     environment(".venv-ray")
+    for name, value in own_environ().items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(offline, "ROUNDS", 1)
     monkeypatch.setattr(offline, "busy", time.perf_counter)  # a few pictures may take no tick of the machine's
     offline.main(5, None, sample_models / "efficientnet_lite0")
