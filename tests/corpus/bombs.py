@@ -124,21 +124,21 @@ def jpeg_resolution_of_a_million_fractions() -> Bomb:
 
 
 def gif_65535_squared() -> Bomb:
-    return writers.gif((65_535, 65_535), [writers.gif_frame((0, 0, 1, 1), [0])]), TOO_LARGE
+    return writers.gif((65_535, 65_535), [writers.gif_frame((0, 0, 1, 1))]), TOO_LARGE
 
 
 def gif_frame_far_outside() -> Bomb:
-    return writers.gif((1, 1), [writers.gif_frame((65_000, 65_000, 65_000, 65_000), [0])]), TOO_LARGE
+    return writers.gif((1, 1), [writers.gif_frame((65_000, 65_000, 65_000, 65_000))]), TOO_LARGE
 
 
 def gif_frame_of_130_megapixels_disposed() -> Bomb:
     control = b"\x21\xf9\x04" + bytes([0b1000, 0, 0, 0]) + b"\0"
-    return writers.gif((1, 1), [control + writers.gif_frame((0, 0, 13_000, 10_000), [0])]), TOO_LARGE
+    return writers.gif((1, 1), [control + writers.gif_frame((0, 0, 13_000, 10_000))]), TOO_LARGE
 
 
 def gif_comment_in_single_bytes() -> Bomb:
     comment = b"\x21\xfe" + b"\1a" * 8_000_000 + b"\0"
-    return writers.gif((1, 1), [writers.gif_frame((0, 0, 1, 1), [0])], before=comment), SLOW
+    return writers.gif((1, 1), [writers.gif_frame((0, 0, 1, 1))], before=comment), SLOW
 
 
 def webp_canvas_of_16_million_squared() -> Bomb:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from corpus import invalid, make_corpus
-from corpus.picture import Case
 from lightbox.core.errors import LightboxError
 from lightbox.images.decode import decode_rgb, is_image, open_image
 
-CORPUS = Path(make_corpus.__file__).parent
+CORPUS = Path(__file__).parents[3] / "corpus"
 
 
 def files(folder: str) -> list[Path]:
-    return sorted(path.with_suffix("") for path in (CORPUS / folder).glob("*.json"))
+    return sorted(path for path in (CORPUS / folder).iterdir() if path.suffix != ".json")
 
 
 def expectation(path: Path) -> dict[str, Any]:
@@ -73,10 +70,3 @@ def test_too_large_is_known_from_the_header() -> None:
     for path in large:
         with pytest.raises(LightboxError, match=r"\(LIGHTBOX_MAX_IMAGE_PIXELS\)|in one direction"):
             open_image(path.read_bytes())
-
-
-@pytest.mark.parametrize(("folder", "cases"), [("valid", make_corpus.valid_cases()), ("invalid", invalid.cases())])
-def test_the_committed_files_are_those_that_make_corpus_writes(folder: str, cases: Iterator[Case]) -> None:
-    made = {case.name: case.expect for case in cases}
-    assert made == {path.name: expectation(path) for path in files(folder)}
-    assert {path.name for path in (CORPUS / folder).iterdir()} == made.keys() | {f"{name}.json" for name in made}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from corpus.make_corpus import HERE
 from lightbox.core.errors import ImageUndecodable
 from lightbox.images.decode import decode_rgb
 from lightbox.images.foreign import describe, file_format
@@ -53,7 +54,7 @@ def test_what_is_no_file_of_another_format(body: bytes, words: str) -> None:
 
 def test_an_avif_may_not_hold_more_than_its_header_says() -> None:
     """libavif would decode such a file and scale it down."""
-    body = (HERE / "valid/avif-lossy.avif").read_bytes()
+    body = (Path(__file__).parents[3] / "corpus/valid/avif-lossy.avif").read_bytes()
     size = body.index(b"ispe") + 8
     with pytest.raises(ImageUndecodable, match="AVIF image cannot be decoded"):
         decode_rgb(body[:size] + (16).to_bytes(4, "big") * 2 + body[size + 8 :])

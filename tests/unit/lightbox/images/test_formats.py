@@ -6,15 +6,17 @@ import subprocess
 import sys
 import textwrap
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from corpus import writers
-from corpus.valid_jpeg import jpeg
 from corpus.writers import jpeg_segment, tiff_directory
 from lightbox.core.errors import ImageUndecodable
 from lightbox.images.decode import ImageLimits, decode_rgb, is_image, open_image, sniff_format
+
+JPEG = (Path(__file__).parents[3] / "corpus/valid/jpeg-444.jpg").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -61,8 +63,7 @@ def test_a_jpegs_resolution_is_not_read_from_its_exif() -> None:
     """On opening, Pillow reads it from the EXIF without a size limit, and fails on broken EXIF."""
     resolution = tiff_directory({0x011A: ("L", (300,)), 0x0128: ("H", (2,))}, ">", 8)
     segment = jpeg_segment(0xE1, b"Exif\0\0MM\0*\0\0\0\x08" + resolution)
-    plain = jpeg()
-    without_jfif = plain[:2] + segment + plain[20:]
+    without_jfif = JPEG[:2] + segment + JPEG[20:]
     assert Image.open(BytesIO(without_jfif)).info["dpi"] == (300, 300)
     assert "dpi" not in open_image(without_jfif).info
 
@@ -74,7 +75,7 @@ def test_only_the_plugins_of_the_allowed_formats_are_loaded() -> None:
         from lightbox.core.errors import ImageUndecodable
         from lightbox.images.decode import decode_rgb
         before = set(sys.modules)
-        decode_rgb({jpeg()!r})
+        decode_rgb({JPEG!r})
         for body in (b"%!PS-Adobe-3.0 EPSF-3.0", b"\\x89PNG\\r\\n\\x1a\\n garbage"):
             try:
                 decode_rgb(body)

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corpus import make_corpus
 from lightbox.core.errors import ImageUndecodable, TooLarge
 from lightbox.images.decode import ImageLimits, decode_for_resize, open_image
 from lightbox.images.resize import for_pillow
 
-CORPUS = Path(make_corpus.__file__).parent
-SEEDS = [path.read_bytes() for path in sorted((CORPUS / "valid").glob("*")) if path.suffix != ".json"]
+VALID = Path(__file__).parents[3] / "corpus" / "valid"
+SEEDS = [path.read_bytes() for path in sorted(VALID.iterdir()) if path.suffix != ".json"]
 MAGIC = [
     b"\xff\xd8\xff",
     b"\x89PNG\r\n\x1a\n",
