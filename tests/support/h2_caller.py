@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -41,34 +40,19 @@ class Response:
 
 
 class H2Caller:
-    """One connection, to a port of 127.0.0.1 or to a unix socket's path; over TLS with a ``tls`` context.
+    """One connection to a port of 127.0.0.1.
 
     ``settings`` are sent with the preface. With ``grants``, received data reopens the windows; without it ``grant``
     does. It reads only in ``hear``, ``wait`` and ``answer``, and when the server stops reading.
     """
 
-    def __init__(
-        self,
-        address: int | str,
-        tls: ssl.SSLContext | None = None,
-        settings: Mapping[SettingCodes, int] | None = None,
-        grants: bool = True,
-    ) -> None:
+    def __init__(self, port: int, settings: Mapping[SettingCodes, int] | None = None, grants: bool = True) -> None:
         """Connect, and send the preface. Raises OSError."""
-        if isinstance(address, int):
-            self._socket = socket.create_connection(("127.0.0.1", address), PATIENCE)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        else:
-            self._socket = socket.socket(socket.AF_UNIX)
-            self._socket.connect(address)
-        if tls is not None:
-            tls.set_alpn_protocols(["h2"])
-            self._socket = tls.wrap_socket(self._socket, server_hostname="localhost")
+        self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._grants = grants
         self._rest, self._going = b"", bytearray()
         self._streams: dict[int, Response] = {}
-        self.goaways: list[tuple[int, int]] = []
-        """The error code and the last stream of each GOAWAY."""
         self.pongs: list[bytes] = []
         self.closed = False
         """Whether the server has closed the connection."""
@@ -142,11 +126,6 @@ class H2Caller:
         self._h2.increment_flow_control_window(size, stream)
         self._flush()
 
-    def send_raw(self, data: bytes) -> None:
-        """Send raw bytes, or the ``serialize()`` of hyperframe's frames, without h2's knowledge."""
-        self._going += data
-        self._flush()
-
     def hear(self, seconds: float = 0) -> None:
         """Process received data, and wait for more for at most this many seconds."""
         self._read(seconds)
@@ -176,7 +155,7 @@ class H2Caller:
             self._socket.settimeout(seconds)
             try:
                 data = self._socket.recv(_AT_ONCE)
-            except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):
+            except (BlockingIOError, TimeoutError):
                 return
             except OSError:
                 data = b""
@@ -192,8 +171,6 @@ class H2Caller:
                 break
             start += len(whole)
             if isinstance(frame, GoAwayFrame):  # h2 would accept no more data, not even late responses
-                frame.parse_body(whole[_HEAD:])
-                self.goaways.append((frame.error_code, frame.last_stream_id))
                 continue
             for event in self._h2.receive_data(whole):
                 self._note_event(event)
@@ -222,7 +199,7 @@ class H2Caller:
             self._socket.settimeout(_PAUSE_SECONDS)
             try:
                 del self._going[: self._socket.send(self._going)]
-            except (TimeoutError, ssl.SSLWantWriteError):
+            except TimeoutError:
                 self._read()  # the server may stop reading because its output is not read
                 self._going += self._h2.data_to_send()
             except OSError:  # data from before the close is still unread
