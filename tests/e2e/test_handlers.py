@@ -243,15 +243,6 @@ def test_the_example_names_the_digits(sample_models: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.extended
-def test_a_start_without_what_code_requires_is_refused_with_one_sentence(tmp_path: Path) -> None:
-    root = model_dir(tmp_path / "models", "no_such_package_at_all", "code/requirements.txt")
-    with Stack(root, tmp_path, {"PIP_NO_INDEX": "1"}) as stack:
-        assert stack.wait() == 1
-        sentence = f"{root}/code/requirements.txt cannot be installed, pip ended with exit code 1"
-        assert sentence in "\n".join(stack.log.splitlines()[-4:]), "the sentence comes last"
-
-
-@pytest.mark.extended
 def test_a_failing_import_leaves_its_traceback_in_the_log(tmp_path: Path) -> None:
     root = model_dir(tmp_path / "models", "def load():\n    return 1 / 0\nload()\n")
     with Stack(root, tmp_path) as stack:

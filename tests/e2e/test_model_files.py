@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,14 +165,3 @@ def test_a_cut_file_is_a_sentence_before_anything_is_served(tmp_path: Path, file
     said = refused(tmp_path)
     assert str(own.parent) in said
     assert "cannot be read" in said or "no engine reads the model" in said
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_the_real_model_server_is_refused_with_the_setting(tmp_path: Path, file: str) -> None:
-    binary = tmp_path / "tensorflow_model_server"
-    binary.write_text("#!/bin/sh\nexit 1\n")
-    binary.chmod(0o755)
-    write_dense_as(tmp_path / "m" / "1" / file)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    said = refused(tmp_path / "m", PATH=path, LIGHTBOX_MODEL_SERVER="auto")
-    assert "which tensorflow_model_server does not open; set LIGHTBOX_MODEL_SERVER=embedded" in said

@@ -1,11 +1,12 @@
 """Invalid starts end at once, with an error that names the setting or the path, and leave nothing behind.
 
 ``serve`` and ``check`` refuse before they start any process, so they run in the test's own process.
-tests/e2e/test_refused_starts.py tests some refusals end to end.
+tests/e2e/test_refused_starts.py has what only processes show.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import signal
@@ -22,7 +23,7 @@ from lightbox.processes.supervisor import STOP_SIGNALS
 from support.certificates import write_pair
 from support.finders import write_finder
 from support.log_lines import without_times
-from support.model_files import write_means
+from support.model_files import FILES, write_dense_as, write_means
 from support.models import copy_golden
 from support.s3 import serving, universal
 from support.stack import free_port
@@ -90,12 +91,19 @@ def test_wrong_settings_do_not_hide_wrong_models(refuse: Refuse, models: Path) -
     said = refuse(
         LIGHTBOX_MODEL_DIR=str(models),
         LIGHTBOX_SCALING="loud",
+        LIGHTBOX_SCALLING="tf",
         SAGEMAKER_TFS_DEFAULT_MODEL_NAME="nobody",
         SAGEMAKER_TFS_INSTANCE_COUNT="3",
         SAGEMAKER_SAFE_PORT_RANGE=f"{low}-{low + 1}",
     )
     lines = [line.split(":")[0] for line in said.splitlines() if line.startswith(("LIGHTBOX_", "SAGEMAKER_"))]
-    assert lines == ["LIGHTBOX_SCALING", "SAGEMAKER_TFS_INSTANCE_COUNT", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"]
+    assert lines == [
+        "LIGHTBOX_SCALLING",
+        "LIGHTBOX_SCALING",
+        "SAGEMAKER_TFS_INSTANCE_COUNT",
+        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME",
+    ]
+    assert "did you mean LIGHTBOX_SCALING?" in said
 
 
 def test_every_wrong_model_is_named(refuse: Refuse, models: Path) -> None:
@@ -246,7 +254,17 @@ def test_a_model_server_that_is_not_there(refuse: Refuse, models: Path) -> None:
     assert "LIGHTBOX_MODEL_SERVER" in said
 
 
-@pytest.mark.parametrize("folder", ["/proc", "/etc/hostname"])
+@pytest.mark.parametrize("file", FILES)
+def test_a_real_model_server_opens_only_saved_models(refuse: Refuse, tmp_path: Path, file: str) -> None:
+    (binary := tmp_path / "tensorflow_model_server").write_text("#!/bin/sh\nexit 1\n")
+    binary.chmod(0o755)
+    write_dense_as(tmp_path / "models" / "m" / "1" / file)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    said = refuse(LIGHTBOX_MODEL_DIR=str(tmp_path / "models"), PATH=path, LIGHTBOX_MODEL_SERVER="auto")
+    assert "which tensorflow_model_server does not open; set LIGHTBOX_MODEL_SERVER=embedded" in said
+
+
+@pytest.mark.parametrize("folder", ["/proc", "/proc/nowhere", "/etc/hostname"])
 def test_no_folder_to_write_to(refuse: Refuse, models: Path, folder: str) -> None:
     said = refuse(LIGHTBOX_MODEL_DIR=str(models), TMPDIR=folder)
     assert f"TMPDIR: Lightbox needs a writable folder, and {folder} is not one" in said
