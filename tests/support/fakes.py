@@ -22,6 +22,7 @@ from lightbox.model.plan import ModelServerAddress, ServingPlan
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.settings_loading import load_settings
 from lightbox.transports.base import Transport
+from lightbox.transports.fake import FakeTransport
 from lightbox.user_code.registry import UserCode
 from lightbox.worker import make_pipeline, operations, refused_headers
 from support.patience import PATIENCE
@@ -48,6 +49,13 @@ def mean_model(name: str = "mean", version: int = 1, side: int | None = 4) -> Si
 def channel_means(inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Compute the output of ``mean_model``."""
     return {"mean": inputs["image"].astype("f4").mean(axis=(1, 2))}
+
+
+def mean_server() -> FakeTransport:
+    """Return a fake model server of ``mean_model``."""
+    fake = FakeTransport()
+    fake.serve(mean_model(), channel_means)
+    return fake
 
 
 def fake_app(

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from lightbox.transports.fake import FakeTransport
+from support.fakes import mean_server
 from support.isolation import clean_environ
 
 
@@ -46,6 +48,12 @@ def pass_once(monkeypatch: pytest.MonkeyPatch) -> PassOnce:
         monkeypatch.setattr(asyncio, "wait", wait)
 
     return once
+
+
+@pytest.fixture
+def transport() -> FakeTransport:
+    """A server of ``mean_model``."""
+    return mean_server()
 
 
 AsIfStarted = Callable[[Mapping[str, str]], None]

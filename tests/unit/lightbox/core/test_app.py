@@ -32,13 +32,6 @@ ID = {"X-Request-Id": "mine"}
 
 
 @pytest.fixture
-def transport() -> FakeTransport:
-    fake = FakeTransport()
-    fake.serve(mean_model(), channel_means)
-    return fake
-
-
-@pytest.fixture
 def client(transport: FakeTransport) -> FlaskClient:
     return fake_app(transport, {"mean": ModelOptions(), "other": ModelOptions()}).test_client()
 

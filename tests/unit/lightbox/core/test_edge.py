@@ -32,7 +32,7 @@ from lightbox.sagemaker.invocations import Invocations
 from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.fake import FakeTransport
 from support.error_shape import assert_error
-from support.fakes import channel_means, fake_app, mean_model
+from support.fakes import fake_app, mean_server
 from support.patience import PATIENCE, poll
 
 
@@ -231,8 +231,7 @@ FAILURES = [
 def test_every_route_gives_every_error_in_one_form(
     verb: str, path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transport = FakeTransport()
-    transport.serve(mean_model(), channel_means)
+    transport = mean_server()
     app = fake_app(transport, {"mean": ModelOptions()})
     known = set(app.view_functions)
     app.testing = False
@@ -265,8 +264,7 @@ def test_a_full_disk_is_reported_with_the_folder_and_its_free_bytes(number: int)
 
 
 def test_every_route_of_the_app_is_walked() -> None:
-    transport = FakeTransport()
-    transport.serve(mean_model(), channel_means)
+    transport = mean_server()
     rules = {rule.rule for rule in fake_app(transport, {"mean": ModelOptions()}).url_map.iter_rules()}
     filled = {
         re.sub(r"<(?:int:)?version>", "1", rule.rstrip("/").replace("<model>", "mean").replace("<name>", "any"))

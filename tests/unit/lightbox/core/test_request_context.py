@@ -14,8 +14,7 @@ from lightbox.core.edge import server_timing
 from lightbox.core.request_context import OTHER, QUEUE, STAGES, TOTAL, RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.telemetry.logs import FinishedRequest, request_line
-from lightbox.transports.fake import FakeTransport
-from support.fakes import channel_means, fake_app, mean_model, png
+from support.fakes import fake_app, mean_server, png
 from support.patience import PATIENCE
 
 PAGE = Path(__file__).parents[4] / "docs" / "observability.md"
@@ -82,8 +81,7 @@ def test_the_wait_for_a_thread_is_a_stage_and_a_part_of_the_total() -> None:
 @pytest.mark.parametrize("environ", [{}, {"SAGEMAKER_MULTI_MODEL": "false"}])
 @pytest.mark.parametrize("body", [IMAGE, b"no image"])
 def test_the_stages_of_every_route_add_up(environ: dict[str, str], body: bytes) -> None:
-    transport = FakeTransport()
-    transport.serve(mean_model(), channel_means)
+    transport = mean_server()
     app = fake_app(transport, {"mean": ModelOptions()}, environ)
     client = app.test_client()
     asked = 0

@@ -9,8 +9,7 @@ from flask.testing import FlaskClient
 
 from lightbox.core.errors import BadRequest
 from lightbox.model.options import ModelOptions
-from lightbox.transports.fake import FakeTransport
-from support.fakes import channel_means, fake_app, mean_model
+from support.fakes import fake_app, mean_server
 
 MOST = 200
 ATTRIBUTES, TARGET = "X-Amzn-SageMaker-Custom-Attributes", "X-Amzn-SageMaker-Target-Model"
@@ -20,9 +19,7 @@ UNICODE = "猫" * 2000
 
 @pytest.fixture
 def client() -> FlaskClient:
-    transport = FakeTransport()
-    transport.serve(mean_model(), channel_means)
-    return fake_app(transport, {"mean": ModelOptions()}).test_client()
+    return fake_app(mean_server(), {"mean": ModelOptions()}).test_client()
 
 
 def echoed(body: str, text: str) -> int:

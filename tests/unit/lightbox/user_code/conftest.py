@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 
 from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
-from support.fakes import channel_means, fake_app, mean_model
+from support.fakes import fake_app
 
 WriteCode = Callable[[str], Path]
 WithCode = Callable[[str], FlaskClient]
@@ -28,14 +28,6 @@ def write_code(tmp_path: Path) -> WriteCode:
         return file
 
     return write
-
-
-@pytest.fixture
-def transport() -> FakeTransport:
-    """A server of ``mean_model``."""
-    fake = FakeTransport()
-    fake.serve(mean_model(), channel_means)
-    return fake
 
 
 @pytest.fixture

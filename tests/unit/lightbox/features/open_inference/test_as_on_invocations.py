@@ -15,7 +15,7 @@ from flask.testing import FlaskClient
 
 from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
-from support.fakes import channel_means, fake_app, mean_model, png, signature
+from support.fakes import fake_app, mean_server, png, signature
 from support.infer_requests import LENGTH, images, infer, prefixed
 from support.patience import PATIENCE
 
@@ -26,8 +26,7 @@ MEANS = [200, 0, 0, 0, 0, 100]
 
 @pytest.fixture
 def transport() -> FakeTransport:
-    fake = FakeTransport()
-    fake.serve(mean_model(), channel_means)
+    fake = mean_server()
     for dtype in ("float32", "string"):
         fake.serve(signature(dtype, {"x": (dtype, (None, 2))}, {"y": (dtype, (None, 2))}), lambda i: {"y": i["x"]})
     return fake

@@ -27,8 +27,7 @@ from lightbox.core.pipeline import Pipeline
 from lightbox.features.open_inference import grpc_messages
 from lightbox.features.open_inference.grpc_incoming import PREFIX, Account, Bounds, Incoming, seconds_left
 from lightbox.processes.commands import child_environ
-from lightbox.transports.fake import FakeTransport
-from support.fakes import channel_means, mean_model
+from support.fakes import mean_server
 from support.grpc_front import (
     BOUNDS,
     MAX_BYTES,
@@ -54,9 +53,7 @@ CHECK = {**infer(), ":path": f"/{grpc_messages.HEALTH_SERVICE}/Check"}
 
 @pytest.fixture
 def pipeline() -> Pipeline:
-    fake = FakeTransport()
-    fake.serve(mean_model(), channel_means)
-    return make_pipeline(fake, ["mean"])
+    return make_pipeline(mean_server(), ["mean"])
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from lightbox.features.open_inference.tensors import split_prefixed
 from lightbox.images.limits import ImageLimits
 from lightbox.tfs_wire.protobuf import varint
 from lightbox.transports.fake import FakeTransport
-from support.fakes import channel_means, mean_model, signature
+from support.fakes import mean_model, mean_server, signature
 from support.grpc_front import BLUE, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
 from support.infer_requests import prefixed
 
@@ -37,8 +37,7 @@ DTYPES = [*TYPED, "float16"]
 
 @pytest.fixture
 def transport() -> FakeTransport:
-    fake = FakeTransport()
-    fake.serve(mean_model(), channel_means)
+    fake = mean_server()
     for dtype in DTYPES:
         spec = signature(dtype, {"x": (dtype, (None, 2))}, {"y": (dtype, (None, 2)), "z": (dtype, (None, 2))})
         fake.serve(spec, lambda inputs: {"y": inputs["x"], "z": inputs["x"]})

@@ -10,8 +10,7 @@ import pytest
 
 from lightbox.core.pipeline import Pipeline
 from lightbox.features.open_inference import grpc_messages
-from lightbox.transports.fake import FakeTransport
-from support.fakes import channel_means, mean_model
+from support.fakes import mean_server
 from support.grpc_front import Caller, make_pipeline, serving
 from support.patience import PATIENCE
 
@@ -20,9 +19,7 @@ REFLECTION_REQUEST = grpc_messages.message_class("grpc.reflection.v1.ServerRefle
 
 @pytest.fixture
 def pipeline() -> Pipeline:
-    fake = FakeTransport()
-    fake.serve(mean_model(), channel_means)
-    return make_pipeline(fake, ["mean"])
+    return make_pipeline(mean_server(), ["mean"])
 
 
 def asked_of(caller: Caller, version: str) -> Any:

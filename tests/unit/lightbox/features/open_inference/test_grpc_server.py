@@ -24,13 +24,6 @@ from ...conftest import PassOnce
 
 
 @pytest.fixture
-def transport() -> FakeTransport:
-    fake = FakeTransport()
-    fake.serve(mean_model(), channel_means)
-    return fake
-
-
-@pytest.fixture
 def pipeline(transport: FakeTransport) -> Pipeline:
     return make_pipeline(transport, ["mean"])
 

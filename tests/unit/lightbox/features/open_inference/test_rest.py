@@ -14,7 +14,7 @@ from lightbox.features.open_inference.requests import MAX_NAMED
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
-from support.fakes import channel_means, fake_app, mean_model, png, signature
+from support.fakes import fake_app, mean_server, png, signature
 from support.infer_requests import LENGTH, images, infer, prefixed
 
 RED = png(np.full((4, 4, 3), (200, 0, 0)))
@@ -26,8 +26,7 @@ DTYPES = ["bool", *(f"{k}int{b}" for k in ("", "u") for b in (8, 16, 32, 64)), "
 
 @pytest.fixture
 def transport() -> FakeTransport:
-    fake = FakeTransport()
-    fake.serve(mean_model(), channel_means)
+    fake = mean_server()
     for dtype in (*DTYPES, "string"):
         fake.serve(
             signature(dtype, {"x": (dtype, (None, 2))}, {"y": (dtype, (None, 2)), "z": (dtype, (None, 2))}),

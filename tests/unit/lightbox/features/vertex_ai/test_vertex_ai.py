@@ -15,7 +15,7 @@ from lightbox.model.options import ModelOptions
 from lightbox.processes.nginx import render
 from lightbox.settings_loading import SettingsError, load_settings
 from lightbox.transports.fake import FakeTransport
-from support.fakes import channel_means, fake_app, mean_model
+from support.fakes import fake_app, mean_server
 
 HEALTH, PREDICT = "AIP_HEALTH_ROUTE", "AIP_PREDICT_ROUTE"
 OTHERS = {"/", "/v1"}
@@ -24,8 +24,7 @@ OTHERS = {"/", "/v1"}
 
 def routes_of(**environ: str) -> tuple[set[str], set[str]]:
     """Return the paths that the feature adds to the supervisor and to a worker."""
-    transport = FakeTransport()
-    transport.serve(mean_model(), channel_means)
+    transport = mean_server()
     app = fake_app(transport, {"mean": ModelOptions()}, environ)
     added = {rule.rule for rule in app.url_map.iter_rules() if rule.endpoint.startswith("Vertex AI.")}
     settings = load_settings(environ)
@@ -54,8 +53,7 @@ def test_routes_that_are_there_need_no_other_name(health: str, predict: str) -> 
 
 
 def test_without_nginx_workers_answer_the_probes() -> None:
-    transport = FakeTransport()
-    transport.serve(mean_model(), channel_means)
+    transport = mean_server()
     environ = {"LIGHTBOX_NGINX": "false", HEALTH: "/v2_health_live/v1.0"}
     client = fake_app(transport, {"mean": ModelOptions()}, environ).test_client()
     answers = {path: client.get(path) for path in ("/ping", environ[HEALTH], "/v2/health/live")}
