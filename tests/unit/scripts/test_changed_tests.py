@@ -1,0 +1,77 @@
+"""make quick: which unit tests a change runs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from changed_tests import changed, chosen
+
+FILES = {
+    "container/lightbox/images/decode.py": "",
+    "container/lightbox/images/exif.py": "",
+    "container/lightbox/empty/deep.py": "",
+    "tests/unit/lightbox/test_cli.py": "",
+    "tests/unit/lightbox/images/test_decode.py": "from support import fakes, photos\n",
+    "tests/unit/lightbox/images/test_resize.py": "from support.photos import path_of\n",
+    "tests/unit/scripts/test_audit.py": "",
+    "tests/unit/test_docs.py": "",
+}
+IMAGES = ["tests/unit/lightbox/images/test_decode.py", "tests/unit/lightbox/images/test_resize.py"]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "tests"),
+    [
+        ("container/lightbox/images/decode.py", IMAGES[:1]),
+        ("container/lightbox/images/exif.py", IMAGES),
+        ("container/lightbox/empty/deep.py", ["tests/unit/lightbox/test_cli.py"]),
+        ("scripts/audit.py", ["tests/unit/scripts/test_audit.py"]),
+        ("tests/unit/lightbox/images/test_resize.py", IMAGES[1:]),
+        ("tests/unit/lightbox/images/conftest.py", ["tests/unit/lightbox/images"]),
+        ("tests/unit/lightbox/test_deleted.py", []),
+        ("tests/support/photos.py", IMAGES),
+        ("tests/support/fakes.py", IMAGES[:1]),
+        ("tests/e2e/test_errors.py", []),
+        ("docs/errors.md", ["tests/unit/test_docs.py"]),
+        ("Makefile", ["tests/unit/test_docs.py"]),
+    ],
+)
+def test_what_a_changed_file_runs(repository: Path, file: str, tests: list[str]) -> None:
+    assert chosen([Path(file)], repository) == ([Path(test) for test in tests], [] if tests else [Path(file)])
+
+
+def test_what_changed(repository: Path) -> None:
+    def git(*words: str) -> None:
+        author = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+        subprocess.run(["git", *author, *words], cwd=repository, check=True, capture_output=True)
+
+    def commit(name: str) -> Path:
+        (repository / name).write_text(name)
+        git("add", "--all")
+        git("commit", "--message", name)
+        return Path(name)
+
+    git("init", "--initial-branch", "main")
+    commit("first")
+    last = commit("last")
+    assert changed(repository) == [last], "on main without origin: the last commit"
+    git("switch", "--create", "own")
+    committed = commit("committed")
+    (repository / "new").touch()
+    (repository / "last").unlink()
+    assert changed(repository) == [committed, last, Path("new")]
+    git("stash", "--include-untracked")
+    git("switch", "main")
+    git("update-ref", "refs/remotes/origin/main", "HEAD~1")
+    assert changed(repository) == [last]
