@@ -62,6 +62,12 @@ SHARED_STACKS = ("stack", "page_stack", "golden_stack", "keyed")
 """Fixtures of the session whose tests run in one process, as each process would start a stack of its own."""
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out, before its imports, a module that ``make test`` has nothing of."""
+    left_out = config.option.markexpr == "not extended" and collection_path.suffix == ".py"
+    return (left_out and "\npytestmark = pytest.mark.extended\n" in collection_path.read_text()) or None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark what is not part of ``make test``: all of two folders, beside what is marked where it stands."""
     if {"slow", "image"}.intersection(item.path.relative_to(TESTS).parts[:1]):

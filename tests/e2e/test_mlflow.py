@@ -57,6 +57,7 @@ def test_a_flavor_that_is_not_served_is_reported(saved: Stack) -> None:
     assert sorted(model["name"] for model in index) == ["dense", "half", "old"]
 
 
+@pytest.mark.extended
 def test_multi_model_mode_loads_such_a_folder(tmp_path: Path) -> None:
     models = tmp_path / "models"
     save_tensorflow(models / "half", "half_plus_two")

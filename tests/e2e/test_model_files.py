@@ -23,6 +23,8 @@ from support.stack import REPOSITORY, Stack, running
 X = [[0.5, -1.0, 2.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
 PLATFORMS = {"model.onnx": "onnx", "model.xml": "openvino_ir", "model.tflite": "litert"}
 PHOTO = photos.path_of("images", "china.jpg")
+ONE_IN_TEST = [FILES[0], *(pytest.param(file, marks=pytest.mark.extended) for file in FILES[1:])]
+"""For tests that start a stack for each file: make test has one."""
 
 
 def name_of(file: str) -> str:
@@ -99,7 +101,7 @@ def test_strings_and_several_inputs(file_stack: Stack) -> None:
     assert found == [{"sum": 3.0, "same": "grün"}, {"sum": 0.75, "same": ""}]
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", ONE_IN_TEST)
 def test_a_file_alone_is_served_by_its_name(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, file: str
 ) -> None:
@@ -131,7 +133,7 @@ def test_a_new_version_of_another_format_takes_over(tmp_path: Path, tmp_path_fac
         assert metadata()["versions"] == ["2"]
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", ONE_IN_TEST)
 def test_multi_model_mode_loads_them(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, file: str) -> None:
     write_dense_as(tmp_path / "net" / "1" / file)
     with running(tmp_path, tmp_path_factory.mktemp("run"), SAGEMAKER_MULTI_MODEL="true") as stack:

@@ -30,7 +30,7 @@ CORPUS = sorted(
     for path in (REPOSITORY / "tests" / "corpus" / kind).iterdir()
     if path.suffix != ".json"
 )
-ENGINES = ("tensorflow", "openvino", "auto")
+ENGINES = ("auto", *(pytest.param(engine, marks=pytest.mark.extended) for engine in ("tensorflow", "openvino")))
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -139,6 +139,7 @@ def test_pictures_come_as_they_are_at_hand(model: Model, tmp_path: Path) -> None
     np.testing.assert_array_equal(probabilities[0], np.array(answers[0], np.float32))
 
 
+@pytest.mark.extended
 def test_classes_and_boxes_of_onnx_runtime(tmp_path: Path) -> None:
     """Labels, top-k, a letterbox and boxes, as lightbox.json requests them."""
     made = {

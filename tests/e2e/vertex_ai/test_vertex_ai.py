@@ -44,7 +44,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["open", "keyed"])
+@pytest.fixture(scope="module", params=[pytest.param("open", marks=pytest.mark.extended), "keyed"])
 def vertex(request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("vertex")
     environ = {

@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from support.stack import REPOSITORY
 
 SCRIPT = REPOSITORY / "scripts" / "check_machine.sh"
@@ -32,6 +34,7 @@ def test_another_python_is_refused_in_a_sentence(tmp_path: Path) -> None:
     assert "python3.99 is missing: install Python 3.11, 3.12 or 3.13" in check("python3.99")[1]
 
 
+@pytest.mark.extended
 def test_a_virtual_environment_of_another_python_is_made_anew(tmp_path: Path) -> None:
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)

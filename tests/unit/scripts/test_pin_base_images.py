@@ -109,6 +109,7 @@ def images(root: Path) -> dict[str, str | None]:
     return {f"{match['name']}:{match['tag']}": match["digest"] for match in found}
 
 
+@pytest.mark.extended
 def test_every_image_with_a_tag_is_pinned_and_keeps_its_tag(registry: Registry, root: Path) -> None:
     before = images(root)
     assert {name.partition(":")[0] for name in before} >= {"python", "tensorflow/serving", "busybox", "grafana/grafana"}
@@ -122,6 +123,7 @@ def test_every_image_with_a_tag_is_pinned_and_keeps_its_tag(registry: Registry, 
     assert main(["--check"], {}, root) == 0
 
 
+@pytest.mark.extended
 def test_nothing_but_the_digests_changes_and_a_second_time_nothing(registry: Registry, root: Path) -> None:
     main([], {"REGISTRY": registry.host}, root)
     once = {name: (root / name).read_text() for name in FILES}
@@ -133,6 +135,7 @@ def test_nothing_but_the_digests_changes_and_a_second_time_nothing(registry: Reg
     assert {name: (root / name).read_text() for name in FILES} == once
 
 
+@pytest.mark.extended
 def test_an_image_that_names_its_host_is_asked_for_there(registry: Registry, root: Path) -> None:
     file = root / "Dockerfile"
     registry.only = ["team/python"]
@@ -144,6 +147,7 @@ def test_an_image_that_names_its_host_is_asked_for_there(registry: Registry, roo
     assert "sha256" not in (root / FILES[1]).read_text()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("fault", ["has it not", "asks for a password", "is not named"])
 def test_without_a_digest_that_can_be_believed_nothing_is_written(
     registry: Registry, root: Path, capsys: pytest.CaptureFixture[str], fault: str

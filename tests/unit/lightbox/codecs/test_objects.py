@@ -251,7 +251,7 @@ corner, side = st.integers(0, 40), st.integers(0, 24)
 boxes = st.tuples(corner, corner, side, side, st.integers(0, 2), st.integers(0, 16))
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(boxes, max_size=40),
     st.sampled_from([0.0, 0.25, 0.5, 0.7, 1.0]),
@@ -274,9 +274,9 @@ def test_suppression_is_the_textbooks(
     ]
 
 
-def test_suppression_in_thousands_of_random_crowds() -> None:
+def test_suppression_in_random_crowds() -> None:
     random = np.random.default_rng(43)
-    for case in range(2000):
+    for case in range(300):
         count = int(random.integers(1, 60))
         corners = random.integers(0, 300, (count, 2)) / 2
         sizes = random.integers(0, 200, (count, 2)) / 2

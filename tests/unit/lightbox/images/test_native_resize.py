@@ -72,7 +72,7 @@ def test_the_bits_are_pillows(
     np.testing.assert_array_equal(out, part)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), sides, sides, sides, sides, st.sampled_from(["RGB", "L"]))
 def test_the_bits_are_those_of_tensorflows_arithmetic_in_numpy(
     library: Path, data: st.DataObject, width: int, height: int, to_width: int, to_height: int, mode: str
@@ -194,12 +194,12 @@ def by_steps(image: Image.Image, by: Filter, placement: Placement, size: tuple[i
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
 @pytest.mark.parametrize("by", [Filter.BICUBIC, Filter.BILINEAR, Filter.LANCZOS, Filter.BOX, Filter.NEAREST])
 @pytest.mark.parametrize("fit", list(Fit))
-@pytest.mark.parametrize("size", [(224, 224), (640, 480), (33, 90)], ids=str)
+@pytest.mark.parametrize("size", [(56, 56), (160, 120), (9, 23)], ids=str)
 @pytest.mark.parametrize("first", [False, True], ids=["NHWC", "NCHW"])
 def test_every_fit_scaling_and_layout_is_the_same_as_pillow_step_by_step(
     library: Path, mode: str, dtype: Any, by: Filter, fit: Fit, size: tuple[int, int], first: bool
 ) -> None:
-    image = noise(641, 480, mode)
+    image = noise(161, 120, mode)
     fitting = Fitting(fit, crop_pct=0.9)
     pixels = by_steps(image, by, fitting.place(image.size, size), size, 114)
     scalings = list(Scaling) if mode == "RGB" else [Scaling.NONE, Scaling.UNIT, Scaling.TF]

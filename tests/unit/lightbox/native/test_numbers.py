@@ -19,7 +19,7 @@ from lightbox.codecs.json_text import array_text
 from lightbox.native.numbers import NativeNumbers
 
 MOST = 254
-MANY = settings(max_examples=1000)
+MANY = settings(max_examples=200)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def test_zeros_and_an_exponent_that_makes_up_for_them(native: NativeNumbers, exp
 
 
 @pytest.mark.extended
-@settings(max_examples=3000)
+@settings(max_examples=500)
 @given(st.text('[], \n\t-+0.1e9"tf', max_size=14).map(lambda inner: f"[{inner}]"))
 @example("[ [ 1 ,\r\n2 ] , [ 3 , 4 ] ]")
 @example("[[1, 2] 3, [4, 5]]")

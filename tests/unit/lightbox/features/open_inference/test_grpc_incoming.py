@@ -196,17 +196,17 @@ def test_the_sum_of_a_streams_messages_is_not_bounded(serve: Serve) -> None:
 
 def test_an_answer_that_is_not_read_counts_and_makes_room_for_others(serve: Serve, watcher: Watcher) -> None:
     request = grpc_messages.message_class("inference.ModelInferRequest")
-    wide = framed(request(**images(*[RED] * 20_000)).SerializeToString())
+    wide = framed(request(**images(*[RED] * 2_000)).SerializeToString())
     closed = {SettingCodes.INITIAL_WINDOW_SIZE: 0}
     with (
-        serve(together=3 * MB, message=4 * MB) as call,
+        serve(together=MB // 2, message=MB) as call,
         H2Caller(call.port, settings=closed, grants=False) as client,
     ):
-        for _ in range(20):  # each response has 240 kB
+        for _ in range(20):  # each response has 24 kB, and the request 200
             client.send(client.open(infer("ModelStreamInfer")), wide)
             assert watcher.requests.get(timeout=PATIENCE).route
-            assert call.account.held <= 3 * MB
-        assert floats(call("ModelInfer", images(RED + bytes(MB // 2)))) == [200, 0, 0]
+            assert call.account.held <= MB // 2
+        assert floats(call("ModelInfer", images(RED + bytes(MB // 8)))) == [200, 0, 0]
         client.close()
         assert any(call.account.held == 0 for _ in poll())
 
