@@ -18,9 +18,16 @@ for stop in (signal.SIGTERM, signal.SIGINT):
     signal.signal(stop, stop_early)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
 
+for standard in (0, 1, 2):
+    try:
+        os.fstat(standard)
+    except OSError:  # closed: else a socket would get its number, and the log
+        os.open(os.devnull, os.O_RDWR)
+
 gc.disable()  # imported objects stay: scanning them would take a tenth of a start
 try:
     from lightbox.cli import main
+    from lightbox.telemetry import output, relay
 except ModuleNotFoundError as error:
     how = "run 'make setup' in a checkout, or 'pip install lightbox-serve'"
     sys.exit(f"lightbox: {sys.executable} has no module {error.name!r}: {how}")
@@ -33,7 +40,18 @@ def run() -> int:
     if sys.argv[1:2] not in (["serve"], ["check"]):  # these clean up what they have begun
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    return main(sys.argv[1:])
+    if sys.argv[1:2] in (["serve"], ["model-server"]):
+        relay.relay_stderr()
+    sys.stdout, sys.stderr = output.results(), output.log_to(2)
+    try:
+        try:
+            return main(sys.argv[1:])
+        finally:
+            sys.stdout.flush()
+    except output.OutputLost as error:
+        if not error.reader_ended:
+            print(f"lightbox: {error}", file=sys.stderr)
+        return error.code
 
 
 if __name__ == "__main__":

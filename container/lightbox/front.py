@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lightbox.feature import Front
 from lightbox.features import enabled
 from lightbox.settings_loading import load_settings
+from lightbox.telemetry import output
 
 if TYPE_CHECKING:
     from lightbox.core.services import Services
@@ -32,4 +33,5 @@ def run(module: str, plan_file: Path, arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    sys.stdout, sys.stderr = output.log_to(1), output.log_to(2)
     run(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

@@ -19,6 +19,7 @@ import logging
 import os
 import queue
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -28,6 +29,7 @@ from typing_extensions import override
 
 from lightbox.features import enabled
 from lightbox.settings_loading import load_settings
+from lightbox.telemetry import output
 from lightbox.telemetry.logs import RecordHandler, TextFormatter, worker_descriptor
 
 secure_scheme_headers: dict[str, str] = {}
@@ -71,8 +73,9 @@ _held = threading.local()
 
 
 def on_starting(server: Any) -> None:
-    """Import the app, and the features' modules, for all workers; make forks lose no stop."""
+    """Import the app, and the features' modules, for all workers; make forks lose no stop, and logs never fail."""
     keep_stops_through_forks()
+    sys.stdout, sys.stderr = output.log_to(1), output.log_to(2)
     gc.disable()  # nearly all objects stay: scanning them would take a tenth of the time
     import lightbox.worker  # noqa: F401
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,13 @@ def typed(line: str, folder: Path) -> dict[str, str]:
 class Stack(harness_stack.Stack):
     """One running ``serve.sh serve``; its log is in ``log_path``, its temporary files under ``tmp``."""
 
-    def __init__(self, model_dir: Path, tmp: Path, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        model_dir: Path,
+        tmp: Path,
+        environ: Mapping[str, str] | None = None,
+        command: Sequence[str | Path] = (SERVE,),
+    ) -> None:
         own = {
             "LIGHTBOX_MODEL_DIR": str(model_dir),
             "LIGHTBOX_MODEL_SERVER": "embedded",
@@ -59,7 +65,7 @@ class Stack(harness_stack.Stack):
         }
         if not BOUNDS.intersection(environ or {}):
             own["LIGHTBOX_REQUEST_TIMEOUT_SECONDS"] = str(round(PATIENCE))
-        super().__init__(own | dict(environ or {}), own_environ(tmp), tmp, command=[SERVE])
+        super().__init__(own | dict(environ or {}), own_environ(tmp), tmp, command=command)
         self.tmp = tmp
         self.environ = self.settings
 

@@ -14,6 +14,7 @@ from lightbox.processes.additions import Measured
 from lightbox.telemetry.metrics import (
     BLOCKED_RELOADS,
     IN_PROGRESS,
+    LOG_LINES_DROPPED,
     METRICS_FOLDER,
     MODEL_ENGINE,
     MODEL_VERSIONS,
@@ -24,6 +25,7 @@ from lightbox.telemetry.metrics import (
     VERSION_NOT_SERVED,
     Metric,
 )
+from lightbox.telemetry.relay import dropped_lines
 from lightbox.telemetry.saturation import Saturation
 from lightbox.transports.model_status import ModelStatus
 
@@ -52,7 +54,7 @@ class ProcessFacts:
     blocked_reloads: Mapping[str, int] = field(default_factory=dict)
     """By process, as in ``restarts``."""
     measured: Mapping[Metric, Measured] = field(default_factory=dict)
-    """The metrics of the features."""
+    """Metrics of the log and of the features."""
 
 
 def exposition(folder: Path, facts: ProcessFacts) -> bytes:
@@ -162,7 +164,7 @@ class MetricsPage:
             saturation.value,
             saturation.in_progress,
             dict(self.blocked_reloads),
-            self._measure(),
+            {LOG_LINES_DROPPED: dropped_lines(), **self._measure()},
         )
         return await asyncio.to_thread(exposition, self._folder, facts)
 

@@ -171,7 +171,7 @@ class Supervisor:
                 asyncio.get_running_loop().call_later(RENEWAL_SECONDS, self._child(spec.name).send, spec.renew)
 
     def _worker_child(self, name: str, command: Sequence[str], run_dir: RunDir) -> Child:
-        log = os.dup(2)  # the workers' log lines are complete: they bypass this process
+        log = os.dup(2)  # the relay's: the workers' log lines are complete
         return Child(
             name,
             command,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import re
-import stat
+import select
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,12 +25,16 @@ from lightbox.machine.environment import variable
 from lightbox.machine.shared_files import shared_numbers
 
 DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
-"""Environment variable with the descriptor of the supervisor's own stderr, for lines without a prefix."""
+"""Environment variable with the descriptor of the supervisor's relay (relay.py), for lines without a prefix."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 UNMATCHED = "unmatched"
 """The route of requests that match no rule."""
 _PATH_LIMIT = 200
+MOST_BYTES = 128 << 10
+"""A longer record is written in pieces."""
+WAIT_SECONDS = 1.0
+"""How long a process waits for the relay of its lines (relay.py), before it drops lines until the relay takes one."""
 
 
 class _Form:
@@ -81,51 +84,60 @@ def json_line(fields: Mapping[str, Any]) -> str:
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-class _Turn:
-    """The lock of the writing thread; a forked process gets its own."""
-
-    lock = threading.Lock()
-
-    @classmethod
-    def renew(cls) -> None:
-        cls.lock = threading.Lock()
+class _Unwritten:
+    lines = 0
+    """Lines that this process could not write since it wrote the last one."""
 
 
-os.register_at_fork(after_in_child=_Turn.renew)
+def dropped(count: int) -> str:
+    """Return the line about dropped lines, without its end."""
+    return line("lightbox", f"{count} log lines were dropped, because they could not be written")
 
 
-@contextmanager
-def _turn(descriptor: int) -> Iterator[None]:
-    """Serialize writers of this process to a pipe.
+def write(data: bytes, descriptor: int) -> None:
+    """Write whole lines, in one piece up to MOST_BYTES. Never raises, and waits at most WAIT_SECONDS for a relay.
 
-    The kernel may split writes beyond a page, such as a traceback. Each process has its own lock, though all share the
-    pipe. Writes to files are never split.
+    Lines that cannot be written are dropped, and counted in a later line.
     """
-    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-        yield
-        return
-    with _Turn.lock:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX)
+    unwritten, _Unwritten.lines = _Unwritten.lines, 0
+    notice = f"{dropped(unwritten)}\n".encode() if unwritten else b""
+    try:
+        if notice:  # the relay was late: it takes lines now, or this one is dropped as well
+            os.write(descriptor, notice)
+            unwritten = 0
+        while data:
+            data = data[_write_soon(data[:MOST_BYTES], descriptor) :]
+    except OSError:
+        _Unwritten.lines += unwritten + data.count(b"\n")
+
+
+def _write_soon(data: bytes, descriptor: int) -> int:
+    """Write to a descriptor, wait if it is a full one that does not block; return the number of bytes written."""
+    deadline = None
+    while True:
         try:
-            yield
-        finally:
-            fcntl.lockf(descriptor, fcntl.LOCK_UN)
+            return os.write(descriptor, data)
+        except BlockingIOError:
+            deadline = deadline or time.monotonic() + WAIT_SECONDS
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise
+            writable = select.poll()
+            writable.register(descriptor, select.POLLOUT)
+            writable.poll(left * 1000)
 
 
 def log(text: str, process: str = "lightbox") -> None:
     """Log a process's output, one line for each of its lines; no other line comes in between."""
-    with _turn(2):
-        for part in text.split("\n"):
-            # Not print: with PYTHONUNBUFFERED it writes the newline separately, after a worker's line perhaps.
-            sys.stderr.write(f"{line(process, part)}\n")
-            sys.stderr.flush()
+    with suppress(OSError):
+        # Not print, which writes the end of a line separately.
+        sys.stderr.write("".join(f"{line(process, part)}\n" for part in text.split("\n")))
+        sys.stderr.flush()
 
 
 def write_line(text: str, descriptor: int) -> None:
-    """Write a record of one or more lines as a whole, so that records of several processes do not mix; a closed reader
-    is ignored."""
-    with suppress(OSError), _turn(descriptor):
-        os.write(descriptor, f"{text}\n".encode("utf-8", "replace"))
+    """Write a record of one or more lines as a whole, so that records of several processes do not mix."""
+    write(f"{text}\n".encode("utf-8", "replace"), descriptor)
 
 
 def worker_descriptor() -> int:

@@ -82,6 +82,9 @@ BLOCKED_RELOADS = Metric(
     "Loads and unloads that needed a restart of a model server.",
     ("process",),
 )
+LOG_LINES_DROPPED = Metric(
+    "counter", "lightbox_log_lines_dropped", "Log lines that stderr did not take: it was full, closed or failed."
+)
 MODEL_VERSIONS = Metric(
     "gauge",
     "lightbox_model_versions",

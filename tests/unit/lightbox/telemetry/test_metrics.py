@@ -16,7 +16,7 @@ from lightbox.model.engine_report import FOLDER, all_engines, engines_of
 from lightbox.model.layout import LONGEST_NAME
 from lightbox.processes.metrics_page import ProcessFacts, exposition
 from lightbox.telemetry import metrics
-from lightbox.telemetry.metrics import MOST_MODELS, PARTS, claim_slot, read_counts
+from lightbox.telemetry.metrics import LOG_LINES_DROPPED, MOST_MODELS, PARTS, claim_slot, read_counts
 from support.metrics import COUNTERS, GAUGES, HISTOGRAMS, series_names
 
 CONTAINER = Path(metrics.__file__).parents[2]
@@ -133,7 +133,7 @@ def test_every_name_is_shown_and_explained(tmp_path: Path) -> None:
         not_served=[("cats", "2", "expected an image")],
         engines=[("cats", "1", "serving_default", "openvino")],
         blocked_reloads={"model_server": 1},
-        measured={metric: 1 for feature in FEATURES for metric in feature.metrics},
+        measured={metric: 1 for feature in FEATURES for metric in feature.metrics} | {LOG_LINES_DROPPED: 1},
     )
     text = exposition(tmp_path, facts).decode()
     assert set(samples(tmp_path, facts)) == series_names()

@@ -1,0 +1,110 @@
+"""Readers of the log that end, sleep or fail: requests are answered, and a stop ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import requests
+
+from support.fakes import png
+from support.models import export_constant
+from support.patience import PATIENCE
+from support.stack import SERVE, Stack, free_port
+
+pytestmark = pytest.mark.extended
+
+TALKS = """
+import logging, os, sys
+
+def postprocess(outputs, request):
+    for _ in range(25):
+        print("x" * 50_000)
+        print("y" * 1000, file=sys.stderr)
+        logging.warning("z" * 5000)
+        os.write(1, b"w" * 1000 + b"\\n")
+    return {"said": "enough"}
+"""
+"""Each request logs more than a megabyte: a few of them fill everything between it and the reader."""
+REQUESTS = 8
+SETTINGS = {"LIGHTBOX_STREAMS": "true", "SAGEMAKER_GUNICORN_WORKERS": "2"}
+LEAST_PROCESSES = 8
+PICTURE = png(np.zeros((8, 8, 3), np.uint8))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("models")
+    export_constant(folder / "constant", 1, 0.5)
+    (folder / "constant" / "code").mkdir()
+    (folder / "constant" / "code" / "inference.py").write_text(TALKS)
+    return folder
+
+
+def fifo(path: Path) -> int:
+    """Make the smallest FIFO; return the descriptor of its reader."""
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+    return reader
+
+
+def wait_for(text: bytes, reader: int) -> None:
+    seen = b""
+    while text not in seen:
+        assert select.select([reader], [], [], PATIENCE)[0], seen[-1000:]
+        more = os.read(reader, 1 << 16)
+        assert more, seen[-1000:]
+        seen += more
+
+
+@pytest.mark.parametrize(
+    ("output", "reader_ends"),
+    [
+        ("fifo", "at the start"),
+        ("fifo", "when ready"),
+        ("fifo", "at the stop"),
+        ("fifo", "never, and sleeps"),
+        ("paused terminal", ""),
+        ("/dev/full", ""),
+        ("closed", ""),
+    ],
+)
+def test_no_log_holds_a_request_or_a_stop(models: Path, tmp_path: Path, output: str, reader_ends: str) -> None:
+    path = tmp_path / "log"
+    if output == "fifo":
+        reader = fifo(path)
+    elif output == "paused terminal":
+        terminal, window = os.openpty()
+        path = Path(os.ttyname(window))
+        os.write(terminal, b"\x13")
+    elif output == "/dev/full":
+        path = Path(output)
+    redirections = ">&- 2>&-" if output == "closed" else f">{path} 2>&1"
+    settings = SETTINGS | {"LIGHTBOX_KSERVE_GRPC_PORT": str(free_port())}
+    with Stack(models, tmp_path, settings, ["sh", "-c", f'exec "$0" "$@" {redirections}', SERVE]) as stack:
+        if reader_ends == "at the start":
+            stack.wait_until(lambda: Path(f"/proc/{stack.process.pid}/fd/2").readlink() == path)
+            os.close(reader)
+        stack.wait_ready()
+        if reader_ends == "when ready":
+            os.close(reader)
+        for _ in range(1 if reader_ends == "at the stop" else REQUESTS):
+            assert stack.invoke(PICTURE).json() == {"said": "enough"}
+        page = requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text
+        (dropped,) = [line for line in page.splitlines() if line.startswith("lightbox_log_lines_dropped_total ")]
+        assert (float(dropped.split()[1]) > 0) == (output != "closed" and reader_ends != "at the stop")
+        processes = psutil.Process(stack.process.pid).children(recursive=True)
+        assert len(processes) >= LEAST_PROCESSES
+        stack.process.send_signal(signal.SIGTERM)
+        if reader_ends == "at the stop":
+            wait_for(b"stopping: accepted requests finish first", reader)
+            os.close(reader)
+        assert stack.wait() == 0
+        assert psutil.wait_procs(processes, PATIENCE)[1] == []
