@@ -28,6 +28,7 @@ from gunicorn.glogging import Logger
 from typing_extensions import override
 
 from lightbox.features import enabled
+from lightbox.processes.heartbeats import forget
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry import output
 from lightbox.telemetry.logs import RecordHandler, TextFormatter, worker_descriptor
@@ -112,6 +113,11 @@ def post_worker_init(worker: Any) -> None:
     _loaded.set()
     if any(number in STOPS for number in _left(worker.left_signals)):
         worker.alive = False
+
+
+def child_exit(server: Any, worker: Any) -> None:
+    """Forget the heartbeats of a worker that has ended."""
+    forget(server.cfg.worker_tmp_dir, worker.pid)
 
 
 def _left(signals: queue.SimpleQueue[int]) -> Iterator[int]:

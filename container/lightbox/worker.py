@@ -25,7 +25,7 @@ from lightbox.feature import Feature
 from lightbox.features import FEATURES, enabled
 from lightbox.images.limits import ImageLimits
 from lightbox.model.catalogue import Catalogue
-from lightbox.model.plan import AnsweringVersions, ModelServerAddress, PlannedModels, ServingPlan
+from lightbox.model.plan import Answering, AnsweringVersions, ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
 from lightbox.telemetry.metrics import METRICS_FOLDER, RequestTable, VersionCounts, WorkerMetrics
@@ -171,4 +171,5 @@ def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
         return RestTransport(server.rest_url, connections=settings.threads, **patience)
 
     several = {name.value: [to(server, name) for server in plan.model_servers] for name in plan.wires.names}
-    return {name: all_[0] if len(all_) == 1 else BalancedTransport(all_) for name, all_ in several.items()}
+    answering = Answering(plan.model_servers)
+    return {name: BalancedTransport(all_, answering) for name, all_ in several.items()}

@@ -101,7 +101,7 @@ def test_a_model_server_that_takes_no_loads_is_started_again(blocking_stack: Sta
     said = r"model server 0 has not done the \w+ of the model 'other' in \d+ s and accepts no other: it is restarted"
     assert len(re.findall(said, blocking_stack.log)) == 1
     page = requests.get(f"{blocking_stack.url}/metrics", timeout=PATIENCE).text
-    assert 'lightbox_blocked_reloads_total{process="model_server"} 1.0' in page
+    assert 'lightbox_hangs_total{process="model_server"} 1.0' in page
 
 
 def block(stack: Stack, missing: Path) -> None:

@@ -16,9 +16,8 @@ import psutil
 import pytest
 import requests
 
-from lightbox.tfs_wire.messages import prediction_log_pb2
 from support.fakes import png
-from support.held import MANY_HELD, Door, export_held_image
+from support.held import MANY_HELD, Door, export_held_image, held_call
 from support.isolation import own_environ
 from support.models import export_constant, write_warm_up
 from support.patience import PATIENCE, poll
@@ -177,12 +176,7 @@ def holding(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """Run a stack whose model server also waits at the door on each start, in its warm-up."""
     folder = tmp_path_factory.mktemp("held")
     export_held_image(folder / "held", module_door)
-    record = prediction_log_pb2.PredictionLog()
-    image = record.predict_log.request.inputs["image"]
-    image.dtype, image.tensor_content = 4, bytes([100] * 8 * 8 * 3)
-    for size in (1, 8, 8, 3):
-        image.tensor_shape.dim.add(size=size)
-    write_warm_up(folder / "held" / "1", record)
+    write_warm_up(folder / "held" / "1", held_call())
     with running(folder, tmp_path_factory.mktemp("holding"), SAGEMAKER_GUNICORN_WORKERS="2", **MANY_HELD) as stack:
         yield stack
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lightbox.tfs_wire.messages import prediction_log_pb2
 from support.models import copy_made
 from support.patience import PATIENCE, poll
 
@@ -83,6 +84,16 @@ def export_held_image(folder: Path, door: Door, version: int = 1) -> None:
     it seeks, and a pipe cannot.)
     """
     _copy("held_image", _held_image, folder / str(version), door)
+
+
+def held_call() -> prediction_log_pb2.PredictionLog:
+    """Return a record of a warm-up that blocks a held model's load at the door."""
+    record = prediction_log_pb2.PredictionLog()
+    image = record.predict_log.request.inputs["image"]
+    image.dtype, image.tensor_content = 4, bytes([100] * 8 * 8 * 3)
+    for size in (1, 8, 8, 3):
+        image.tensor_shape.dim.add(size=size)
+    return record
 
 
 def export_endless(folder: Path, door: Door, version: int = 1) -> None:

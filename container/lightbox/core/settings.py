@@ -196,6 +196,10 @@ class Settings(BaseModel):
     drain_seconds: float = setting("Time", "LIGHTBOX_DRAIN_SECONDS", default=30.0, ge=0, le=3600, unit="s")
     """Time that accepted requests have to finish after SIGTERM."""
 
+    hang_seconds: float = setting("Time", "LIGHTBOX_HANG_SECONDS", default=20.0, ge=1, le=86400, unit="s")
+    """Time after which a process that neither answers nor works is [killed and started
+    again](reliability.md#processes-that-hang). One that starts also has the time of a load."""
+
     max_body_mb: int = setting("Limits", "LIGHTBOX_MAX_BODY_MB", default=100, ge=1, le=2048, unit="MiB")
     """Maximum size of a request body or gRPC message, also decompressed. Larger ones get 413 or RESOURCE_EXHAUSTED."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from typing_extensions import override
 
-from lightbox.core.errors import BadRequest, LightboxError, MethodNotAllowed, ModelNotFound
+from lightbox.core.errors import BadRequest, LightboxError, MethodNotAllowed, ModelNotFound, ModelServerUnreachable
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings_types import TransportName
 from lightbox.machine.shared_files import replace_file
@@ -36,9 +36,33 @@ class ModelServerAddress(BaseModel):
         return f"unix:{self.grpc_socket}"
 
     @property
+    def silent_mark(self) -> Path:
+        """A file that exists while the server is known not to answer."""
+        return Path(f"{self.grpc_socket}.silent")
+
+    @property
     def rest_url(self) -> str:
         """Base address of the REST API."""
         return f"http://127.0.0.1:{self.rest_port}"
+
+
+class Answering:
+    """Knows which of the model servers may be called: all but those that the supervisor marks as not answering."""
+
+    def __init__(self, servers: Sequence[ModelServerAddress] = ()) -> None:
+        self._marks = [server.silent_mark for server in servers]
+
+    def servers(self) -> list[int]:
+        """Return the numbers of the servers that may be called; raise ModelServerUnreachable if none of them may."""
+        found = [number for number, mark in enumerate(self._marks) if not mark.exists()]
+        if self._marks and not found:
+            raise ModelServerUnreachable("no model server answers; try again")
+        return found
+
+    def check_all(self) -> None:
+        """Raise ModelServerUnreachable unless all servers may be called."""
+        if len(self.servers()) < len(self._marks):
+            raise ModelServerUnreachable("a model server does not answer; try again")
 
 
 class Wires(BaseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -78,6 +79,9 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
             ),
         }
         self._handlers = {f"/{name}": _handler(kind, call) for name, (kind, call) in methods.items()}
+        # grpc knows an attribute for a pool of its own: a probe is answered while calls take all threads.
+        answer: Any = self._handlers[f"/{MODEL_SERVICE}/GetModelStatus"].unary_unary
+        answer.experimental_thread_pool = ThreadPoolExecutor(1, "status")
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         """Return the handler of a method, or None for UNIMPLEMENTED."""

@@ -58,6 +58,16 @@ class Child:
         """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def process(self) -> int | None:
+        """The id of the process, None if it is not running."""
+        return self._process.pid if self.running and self._process is not None else None
+
+    @property
+    def groups(self) -> frozenset[int]:
+        """The process groups of this run, and of earlier ones whose workers may still finish."""
+        return frozenset(self._groups)
+
     async def run(self) -> int:
         """Start the process, forward its output until it ends, return its exit code. Does not start after ``stop``."""
         if self._stopped:

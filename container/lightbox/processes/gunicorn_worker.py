@@ -21,6 +21,7 @@ from typing_extensions import override
 from lightbox.core.edge import Edge, choose_request_id
 from lightbox.core.error_bodies import error_response, http_bytes
 from lightbox.core.errors import BadRequest, LightboxError
+from lightbox.processes.heartbeats import beat
 
 _OURS = (InvalidResponseHeader, InvalidResponseHeaderName)
 _STATUSES = {LimitRequestHeaders: 431, LimitRequestLine: 414}
@@ -63,6 +64,8 @@ class LingeringWorker(JsonWorker):
     def notify(self) -> None:
         """Send the heartbeat; at a stop, end as soon as only requests are left that were answered with 504."""
         super().notify()
+        if self.cfg.worker_tmp_dir:
+            beat(self.cfg.worker_tmp_dir, self.pid)
         late = self._overdue()
         if late and not self.alive and self.nr_conns - self._idle_connections() <= late:
             self.log.warning("stopping with %d requests that were answered with 504 and are still in progress", late)

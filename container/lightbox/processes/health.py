@@ -77,6 +77,7 @@ class ServerWatch:
         self._model = model
         self._status = status
         self._available_until = 0.0
+        self.answered_at = 0.0
         self.problem = "the model server is starting"
         self.on_loss: Callable[[], object] = lambda: None
 
@@ -99,13 +100,16 @@ class ServerWatch:
 
     async def _ask(self) -> None:
         try:
-            async with asyncio.timeout(STALE_SECONDS):
+            async with asyncio.timeout(STALE_SECONDS) as limit:
                 versions = await self._status.versions(self._model or "none")
         except TimeoutError:
+            if not limit.expired():  # the server has refused the call: it is busy
+                self.answered_at = time.monotonic()
             return
         except OSError:
             self.lost("the model server does not answer yet")
             return
+        self.answered_at = time.monotonic()
         states = [version.state for version in versions.values()]
         if self._model is None or "AVAILABLE" in states:
             self._available_until = time.monotonic() + STALE_SECONDS

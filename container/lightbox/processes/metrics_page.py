@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lightbox.model.engine_report import all_engines
 from lightbox.processes.additions import Measured
 from lightbox.telemetry.metrics import (
-    BLOCKED_RELOADS,
+    HANGS,
     IN_PROGRESS,
     LOG_LINES_DROPPED,
     METRICS_FOLDER,
@@ -51,7 +51,7 @@ class ProcessFacts:
     """``not_served`` and ``engines`` have the labels of their metrics."""
     saturation: float = 0.0
     in_progress: int = 0
-    blocked_reloads: Mapping[str, int] = field(default_factory=dict)
+    hangs: Mapping[str, int] = field(default_factory=dict)
     """By process, as in ``restarts``."""
     measured: Mapping[Metric, Measured] = field(default_factory=dict)
     """Metrics of the log and of the features."""
@@ -105,7 +105,7 @@ class _Facts:
         yield GaugeMetricFamily(READY.name, READY.help, value=float(self._facts.ready))
         yield GaugeMetricFamily(IN_PROGRESS.name, IN_PROGRESS.help, value=self._facts.in_progress)
         yield GaugeMetricFamily(SATURATION.name, SATURATION.help, value=self._facts.saturation)
-        for metric, counts in ((RESTARTS, self._facts.restarts), (BLOCKED_RELOADS, self._facts.blocked_reloads)):
+        for metric, counts in ((RESTARTS, self._facts.restarts), (HANGS, self._facts.hangs)):
             family: Any = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
             for process, count in counts.items():
                 family.add_metric([process], count)
@@ -145,7 +145,7 @@ class MetricsPage:
         self._statuses = statuses
         self._models = models
         self.restarts: Counter[str] = Counter()
-        self.blocked_reloads: Counter[str] = Counter()
+        self.hangs: Counter[str] = Counter()
         self._refused = refused
         self._not_served = not_served
         self._measure = measure
@@ -163,7 +163,7 @@ class MetricsPage:
             engines,
             saturation.value,
             saturation.in_progress,
-            dict(self.blocked_reloads),
+            dict(self.hangs),
             {LOG_LINES_DROPPED: dropped_lines(), **self._measure()},
         )
         return await asyncio.to_thread(exposition, self._folder, facts)

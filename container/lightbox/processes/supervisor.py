@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from lightbox.processes.additions import Additions
 from lightbox.processes.body_memory import BodyAccount
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child, describe_exit
 from lightbox.processes.code_setup import CodeSetup
+from lightbox.processes.hang_watch import HangWatch, Watched, runs
 from lightbox.processes.health import Health, ServerWatch
+from lightbox.processes.heartbeats import last_beat
 from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.model_server_log import ModelServerLog
 from lightbox.processes.nginx import (
@@ -122,6 +125,8 @@ class Supervisor:
             own = environ | commands.gpu_environ(len(self._watches), self._gpus)
             self._children.append(Child(name, program + flags, own, edit=said.edit))
             self._watches[name] = watch
+        watched = [self._watched(child) for child in self._children]
+        self._hangs = HangWatch(watched, settings.hang_seconds, self._count_hang)
 
     def _listen(self) -> list[socket.socket]:
         """Return nginx's sockets: those for callers and those of features."""
@@ -129,11 +134,38 @@ class Supervisor:
         listeners += [listen_for_callers(one.variable, on_all_interfaces(one.number)) for one in self._added.ports]
         return listeners + [listen(address) for part in self._added.nginx for address in part.listens]
 
+    def _watched(self, child: Child) -> Watched:
+        """Return how a child is probed. nginx and gunicorn's master cannot be asked: they must only run."""
+        if (watch := self._watches.get(child.name)) is not None:
+            mark = self._plan.model_servers[list(self._watches).index(child.name)].silent_mark
+            note = partial(self._note_silence, child.name, watch, mark)
+            return Watched(child, lambda _: watch.answered_at, self._settings.load_seconds, on_silence=note)
+        if (front := self._health.fronts.get(child.name)) is not None:
+            seconds = self._settings.load_seconds  # it imports the users' code
+            return Watched(child, lambda _: front.answered_at, seconds, on_silence=front.note_silence)
+        workers = runs if child.name == "nginx" else partial(last_beat, str(self._start.run_dir.path))
+        return Watched(child, runs, workers=workers)
+
+    @staticmethod
+    def _note_silence(name: str, watch: ServerWatch, mark: Path, is_silent: bool) -> None:
+        """Let the workers refuse requests at once while a model server is known not to answer."""
+        if is_silent:
+            watch.lost("the model server does not answer")
+        with suppress(OSError):  # a full disk
+            if is_silent and not mark.exists():
+                mark.touch()
+                log(f"{name} does not answer: requests get 503 until it does")
+            elif not is_silent:
+                mark.unlink(missing_ok=True)
+
+    def _count_hang(self, name: str) -> None:
+        if self._health.metrics:
+            self._health.metrics.hangs[name] += 1
+
     def _end_blocked(self, server: int) -> None:
         """End a model server that accepts no loads and unloads; ``_keep_running`` starts it again."""
         name = list(self._watches)[server]
-        if self._health.metrics:
-            self._health.metrics.blocked_reloads[name] += 1
+        self._count_hang(name)
         self._child(name).kill()
 
     def _nginx_child(self, nginx_conf: Path, environ: dict[str, str]) -> Child:
@@ -213,6 +245,7 @@ class Supervisor:
                 self._health.follow(),
                 self._serve(),
                 self._reloads.follow(),
+                self._hangs.follow(self._stopping),
                 self._tls.follow(),
                 *self._added.tasks(),
             ]

@@ -76,10 +76,10 @@ SATURATION = Metric(
     "Requests in progress and waiting, divided by workers x threads, from 0 to 1.",
 )
 RESTARTS = Metric("counter", "lightbox_child_restarts", "Restarts of a process that ended.", ("process",))
-BLOCKED_RELOADS = Metric(
+HANGS = Metric(
     "counter",
-    "lightbox_blocked_reloads",
-    "Loads and unloads that needed a restart of a model server.",
+    "lightbox_hangs",
+    "Processes killed because they did not answer, or model servers because they accepted no loads and unloads.",
     ("process",),
 )
 LOG_LINES_DROPPED = Metric(

@@ -1,4 +1,4 @@
-"""Several model servers: calls go round-robin, and skip a server that cannot be reached."""
+"""All model servers: calls go round-robin, and skip a server that cannot be reached or does not answer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from lightbox.core.errors import LightboxError, ModelNotFound, ModelServerUnreachable
 from lightbox.core.request_context import RequestContext
+from lightbox.model.plan import Answering
 from lightbox.model.spec import Array, ModelCall, SignatureSpec
 from lightbox.transports.base import Transport
 
@@ -20,14 +21,15 @@ Result = TypeVar("Result")
 
 
 class BalancedTransport(Transport):
-    """Distributes calls over transports of one kind, one for each server.
+    """Distributes calls over transports of one kind, one for each server; ``answering`` knows which may be called.
 
     A call that no server has received goes to the next one; other calls are never repeated.
     """
 
-    def __init__(self, transports: Sequence[Transport]) -> None:
+    def __init__(self, transports: Sequence[Transport], answering: Answering) -> None:
         self.name = transports[0].name
         self._transports = list(transports)
+        self._answering = answering
         self._turn = itertools.count()
         self._away_until = [0.0] * len(self._transports)
 
@@ -44,7 +46,7 @@ class BalancedTransport(Transport):
 
         A new version reaches the servers one after another: one may describe it before another has it.
         """
-        failure: LightboxError = ModelServerUnreachable("no model server can be reached")
+        failure: LightboxError | None = None
         for index in self._order():
             try:
                 result = call(self._transports[index])
@@ -57,11 +59,11 @@ class BalancedTransport(Transport):
             else:
                 self._away_until[index] = 0.0
                 return result
-        raise failure
+        raise failure or ModelServerUnreachable("no model server can be reached")
 
     def _order(self) -> list[int]:
         """Return the servers in turn, unreachable ones last."""
-        count = len(self._transports)
-        first = next(self._turn) % count
+        servers = self._answering.servers()
+        first = next(self._turn) % len(servers)
         now = time.monotonic()
-        return sorted(((first + step) % count for step in range(count)), key=lambda i: self._away_until[i] > now)
+        return sorted(servers[first:] + servers[:first], key=lambda server: self._away_until[server] > now)

@@ -13,6 +13,7 @@ from google.protobuf import text_format
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
 from lightbox.core.request_context import RequestContext
+from lightbox.model.plan import Answering
 from lightbox.tfs_wire.messages import model_management_pb2
 from lightbox.transports import pending_reload
 from lightbox.transports.model_status import ServerState, status_method, versions_after_error
@@ -21,8 +22,9 @@ from lightbox.transports.model_status import ServerState, status_method, version
 class ModelManagement:
     """Calls all model servers over their channels. Safe to use from several threads."""
 
-    def __init__(self, channels: Sequence[grpc.Channel], run_dir: Path) -> None:
+    def __init__(self, channels: Sequence[grpc.Channel], run_dir: Path, answering: Answering) -> None:
         self._run_dir = run_dir
+        self._answering = answering
         self._reloads = [
             channel.unary_unary(
                 "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
@@ -41,6 +43,7 @@ class ModelManagement:
         unreachable server. Raises Unavailable, DeadlineExceeded, and ModelFailed for a refused configuration. After
         DeadlineExceeded the reload stays pending: the server gets no other one until it answers.
         """
+        self._answering.check_all()
         request = model_management_pb2.ReloadConfigRequest()
         text_format.Parse(config, request.config)
         joins = any(entry.name == model for entry in request.config.model_config_list.config)
@@ -52,7 +55,8 @@ class ModelManagement:
         return [_error_message(response) for response in [answer() for answer in answers]]
 
     def states(self, model: str, context: RequestContext) -> list[ServerState]:
-        """Return each server's versions of a model. Raises DeadlineExceeded."""
+        """Return each server's versions of a model. Raises Unavailable and DeadlineExceeded."""
+        self._answering.check_all()
         left = max(context.remaining(), 0.001)
         return [_states_of(call) for call in [method.future(model, timeout=left) for method in self._statuses]]
 

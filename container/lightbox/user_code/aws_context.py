@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lightbox.model.plan import ModelServerAddress
+from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.model.spec import Method
 from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.user_code.aws import JSON, Context, PortlessContext
@@ -27,6 +27,7 @@ class AwsContexts:
         ``respond`` makes the argument of ``output_handler`` from the model's JSON and the REST address.
         """
         self._servers = list(zip(servers, channels, strict=True))
+        self._answering = Answering(servers)
         self._turn = itertools.count()
         self._timeout = timeout
         self._respond = respond
@@ -41,8 +42,12 @@ class AwsContexts:
         accept: str,
         size: int,
     ) -> Context:
-        """Return the context for a body of ``size`` bytes for a model; a header is "" if absent."""
-        server, channel = self._servers[next(self._turn) % len(self._servers)]
+        """Return the context for a body of ``size`` bytes for a model; a header is "" if absent.
+
+        Raises ModelServerUnreachable while no model server answers.
+        """
+        numbers = self._answering.servers()
+        server, channel = self._servers[numbers[next(self._turn) % len(numbers)]]
         of_version = "" if version is None else f"/versions/{version}"
         path = f"/v1/models/{model}{of_version}:{method.value}"
         # A model that was loaded later may have the first AWS handler; its server keeps its ports.

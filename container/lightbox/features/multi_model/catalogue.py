@@ -18,7 +18,7 @@ from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModels, not_loaded
 from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.layout import LONGEST_NAME
-from lightbox.model.plan import ServingPlan
+from lightbox.model.plan import Answering, ServingPlan
 from lightbox.processes.code_trial import try_code
 from lightbox.transports.grpc import open_channel
 from lightbox.transports.model_management import ModelManagement
@@ -49,7 +49,8 @@ class LoadableModels(Catalogue):
                 try_code(model, run_dir)
 
         state = LoadedModels(run_dir)
-        management = ModelManagement([open_channel(server.grpc_target) for server in plan.model_servers], run_dir)
+        channels = [open_channel(server.grpc_target) for server in plan.model_servers]
+        management = ModelManagement(channels, run_dir, Answering(plan.model_servers))
         return cls(
             ModelLoader(settings, max_models, run_dir, state, management, check_code, plan.shared_code_dirs), state
         )

@@ -46,16 +46,18 @@ class TfsApi(Feature):
         from lightbox.features.tfs_api.rest import TfsRest, tfs_blueprint
 
         settings = services.settings
-        forward = RestForward([server.rest_url for server in services.plan.model_servers], settings.threads)
+        forward = RestForward(services.plan.model_servers, settings.threads)
         yield tfs_blueprint(TfsRest(services.pipeline, forward, settings.deadline_seconds, settings.max_body_mb))
 
     @override
     def grpc(self, services: Services) -> GrpcServices:
         from lightbox.features.tfs_api.grpc_services import HEALTH, METHODS, TfsGrpc
+        from lightbox.model.plan import Answering
         from lightbox.transports.grpc import open_channel
 
         channels = [open_channel(address.grpc_target) for address in services.plan.model_servers]
-        tfs = TfsGrpc(services.pipeline, channels, services.settings.deadline_seconds)
+        answering = Answering(services.plan.model_servers)
+        tfs = TfsGrpc(services.pipeline, channels, answering, services.settings.deadline_seconds)
         works = {
             service: {method: tfs.work(f"/{service}/{method}") for method in methods}
             for service, methods in METHODS.items()

@@ -13,6 +13,7 @@ from urllib3.util import parse_url
 
 from lightbox.core.errors import DeadlineExceeded, ModelServerUnreachable, Unavailable
 from lightbox.core.request_context import RequestContext
+from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS
 from lightbox.transports.predict_messages import time_left
 
@@ -29,10 +30,11 @@ class Reply:
 
 
 class RestForward:
-    """Sends requests to the REST API of model servers in turn; ``urls`` are their base addresses."""
+    """Sends requests to the REST API of model servers in turn."""
 
-    def __init__(self, urls: Sequence[str], connections: int) -> None:
-        addresses = [parse_url(url) for url in urls]
+    def __init__(self, servers: Sequence[ModelServerAddress], connections: int) -> None:
+        addresses = [parse_url(server.rest_url) for server in servers]
+        self._answering = Answering(servers)
         self._pools = [
             HTTPConnectionPool(address.host or "", address.port, maxsize=connections, retries=False)
             for address in addresses
@@ -48,8 +50,9 @@ class RestForward:
         def attempt() -> Reply | None:
             first = next(self._turn)
             missing = None
-            for target, step in itertools.product(targets, range(len(self._pools))):
-                pool = self._pools[(first + step) % len(self._pools)]
+            servers = self._answering.servers()
+            for target, step in itertools.product(targets, range(len(servers))):
+                pool = self._pools[servers[(first + step) % len(servers)]]
                 reply = _send(pool, method, target, body, context)
                 if reply is not None and reply.status != 404:
                     return reply

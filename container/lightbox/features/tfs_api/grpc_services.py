@@ -17,6 +17,7 @@ from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerUnreachable
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
+from lightbox.model.plan import Answering
 from lightbox.tfs_wire.messages import model_pb2
 from lightbox.tfs_wire.predict_request import read_predict_head
 from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
@@ -60,8 +61,11 @@ class ModelServerError(LightboxError):
 class TfsGrpc:
     """Sends calls to model servers in turn, each over one of ``channels``, with ``deadline_seconds``."""
 
-    def __init__(self, pipeline: Pipeline, channels: Sequence[grpc.Channel], deadline_seconds: float) -> None:
+    def __init__(
+        self, pipeline: Pipeline, channels: Sequence[grpc.Channel], answering: Answering, deadline_seconds: float
+    ) -> None:
         self._pipeline = pipeline
+        self._answering = answering
         self._deadline_seconds = deadline_seconds
         self._turn = itertools.count()
         routes = [f"/{service}/{method}" for service, methods in METHODS.items() for method in methods]
@@ -119,8 +123,9 @@ class TfsGrpc:
         def attempt() -> bytes | None:
             first = next(self._turn)
             missing: LightboxError | None = None
-            for message, step in itertools.product(messages, range(len(methods))):
-                method = methods[(first + step) % len(methods)]
+            servers = self._answering.servers()
+            for message, step in itertools.product(messages, range(len(servers))):
+                method = methods[servers[(first + step) % len(servers)]]
                 try:
                     found: bytes = method(message, timeout=time_left(context), metadata=outgoing_metadata(context))
                 except grpc.RpcError as error:

@@ -21,7 +21,7 @@ from lightbox.offline.targets import FORMS, Target, TargetError
 from support.s3_server import BUCKET, client
 
 COUNT = 7
-EXTENDED = pytest.mark.extended
+SLOW = pytest.mark.extended
 MOST_EVENTS = 2000
 """An upper bound for the audit events of one run."""
 
@@ -112,7 +112,8 @@ def killed_at(event: int, run: Callable[[], None]) -> bool:
 
 
 @pytest.mark.parametrize(
-    "ending", [".jsonl", ".parquet/", *(pytest.param(e, marks=EXTENDED) for e in (".csv", ".parquet", ".csv/", ".jsonl/"))]
+    "ending",
+    [".jsonl", ".parquet/", *(pytest.param(e, marks=SLOW) for e in (".csv", ".parquet", ".csv/", ".jsonl/"))],
 )
 def test_killed_anywhere_it_goes_on_and_each_picture_has_one_row(tmp_path: Path, ending: str) -> None:
     """Kill a first run and a second run, finish, then repeat with more pictures as the source grows."""
@@ -214,7 +215,7 @@ def test_what_is_no_target_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Mon
         Target(f"{tmp_path}/out.parquet", By())
 
 
-@pytest.mark.parametrize("form", [pytest.param(".jsonl", marks=EXTENDED), ".parquet/"])
+@pytest.mark.parametrize("form", [pytest.param(".jsonl", marks=SLOW), ".parquet/"])
 def test_in_s3_too(moto_s3: dict[str, str], form: str) -> None:
     to = f"s3://{BUCKET}/{form[1:4]}/rows{form}"
     for event in range(1, MOST_EVENTS, 11):

@@ -132,7 +132,7 @@ def test_every_name_is_shown_and_explained(tmp_path: Path) -> None:
         {("cats", "0", "AVAILABLE"): 1},
         not_served=[("cats", "2", "expected an image")],
         engines=[("cats", "1", "serving_default", "openvino")],
-        blocked_reloads={"model_server": 1},
+        hangs={"model_server": 1},
         measured={metric: 1 for feature in FEATURES for metric in feature.metrics} | {LOG_LINES_DROPPED: 1},
     )
     text = exposition(tmp_path, facts).decode()

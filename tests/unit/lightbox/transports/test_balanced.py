@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from lightbox.core.errors import ModelFailed, ModelNotFound, ModelServerUnreachable
 from lightbox.core.request_context import RequestContext
+from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.model.spec import Array, ModelCall
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.fake import FakeTransport
@@ -33,20 +36,42 @@ def server(*versions: int) -> FakeTransport:
     return fake
 
 
+def balanced_over(*servers: FakeTransport, folder: Path = Path("/nowhere")) -> BalancedTransport:
+    """Return a transport to these servers, whose sockets are in a folder."""
+    addresses = [ModelServerAddress(grpc_socket=folder / f"{number}.sock") for number in range(len(servers))]
+    return BalancedTransport(servers, Answering(addresses))
+
+
 def predict(balanced: BalancedTransport, version: int = 2) -> dict[str, Array]:
     return balanced.predict(ModelCall(mean_model(version=version), INPUTS), RequestContext(PATIENCE))
 
 
 def test_requests_go_round() -> None:
     servers = [server(2), server(2)]
-    balanced = BalancedTransport(servers)
+    balanced = balanced_over(*servers)
     for _ in range(4):
         predict(balanced)
     assert [len(fake.calls) for fake in servers] == [2, 2]
 
 
+def test_a_server_that_does_not_answer_is_left_out_until_it_does(tmp_path: Path) -> None:
+    servers = [server(2), server(2)]
+    balanced = balanced_over(*servers, folder=tmp_path)
+    mark = ModelServerAddress(grpc_socket=tmp_path / "0.sock").silent_mark
+    mark.touch()
+    for _ in range(4):
+        predict(balanced)
+    assert [len(fake.calls) for fake in servers] == [0, 4]
+    ModelServerAddress(grpc_socket=tmp_path / "1.sock").silent_mark.touch()
+    with pytest.raises(ModelServerUnreachable, match="no model server answers; try again"):
+        predict(balanced)
+    mark.unlink()
+    predict(balanced)
+    assert [len(fake.calls) for fake in servers] == [1, 4]
+
+
 def test_a_version_that_one_server_does_not_have_yet() -> None:
-    balanced = BalancedTransport([server(1), server(1, 2)])
+    balanced = balanced_over(server(1), server(1, 2))
     for _ in range(2):
         assert predict(balanced)["mean"].shape == (1, 3)
     for _ in range(2):
@@ -56,7 +81,7 @@ def test_a_version_that_one_server_does_not_have_yet() -> None:
 def test_a_version_that_none_has() -> None:
     servers = [server(1), server(1)]
     with pytest.raises(ModelNotFound):
-        predict(BalancedTransport(servers))
+        predict(balanced_over(*servers))
     assert [len(fake.calls) for fake in servers] == [1, 1]
 
 
@@ -64,13 +89,13 @@ def test_a_version_that_none_has() -> None:
 def test_a_server_that_is_away_beside_one_without_the_version(away_first: bool) -> None:
     servers = [Away(), server(1)] if away_first else [server(1), Away()]
     with pytest.raises(ModelNotFound):
-        predict(BalancedTransport(servers))
+        predict(balanced_over(*servers))
     assert [len(fake.calls) for fake in servers] == [1, 1]
 
 
 def test_all_away() -> None:
     with pytest.raises(ModelServerUnreachable, match="away"):
-        predict(BalancedTransport([Away(), Away()]))
+        predict(balanced_over(Away(), Away()))
 
 
 def test_what_has_run_is_not_repeated() -> None:
@@ -80,5 +105,5 @@ def test_what_has_run_is_not_repeated() -> None:
     failing, other = FakeTransport(), server(1)
     failing.serve(OLD, fail)
     with pytest.raises(ModelFailed):
-        predict(BalancedTransport([failing, other]), version=1)
+        predict(balanced_over(failing, other), version=1)
     assert not other.calls

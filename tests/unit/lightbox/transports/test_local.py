@@ -18,6 +18,7 @@ import pytest
 
 from lightbox.core.errors import DeadlineExceeded, ModelFailed, ModelServerUnreachable, Unavailable
 from lightbox.core.request_context import RequestContext
+from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_server.local_server import LocalServer, Predict
 from lightbox.tfs_wire import tensor_proto
@@ -319,7 +320,9 @@ def test_of_two_servers_the_one_that_is_there_answers(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(GrpcTransport, "send", away)
     transports = [LocalTransport(tmp_path / name, "127.0.0.1:1") for name in "ab"]
-    balanced = BalancedTransport(transports)
+    balanced = BalancedTransport(
+        transports, Answering([ModelServerAddress(grpc_socket=tmp_path / name) for name in "ab"])
+    )
     for name in "aba":  # each server goes away once
         with serving(tmp_path / name):
             for _ in range(4):

@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from lightbox.core.request_context import RequestContext
+from lightbox.model.plan import Answering
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import Load, ModelStatus, ServerState, VersionStatus
 from support.model_service import ScriptedServer, States, serving
@@ -39,7 +40,8 @@ def test_waiting_and_other_callers_get_the_same_states(tmp_path: Path, said: Sta
     server.say(said)
     with serving(server, tmp_path / "socket") as target:
         with grpc.insecure_channel(target) as channel:
-            assert ModelManagement([channel], tmp_path).states("m", RequestContext(PATIENCE)) == [versions]
+            management = ModelManagement([channel], tmp_path, Answering())
+            assert management.states("m", RequestContext(PATIENCE)) == [versions]
         assert asyncio.run(versions_in_time(target)) == versions
 
 
