@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from lightbox.tfs_wire.messages import meta_graph_pb2
+from lightbox.tfs_wire.status import Code, StatusError, invalid
+
+log = logging.getLogger("model_server")
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -29,3 +34,25 @@ class Runner(Protocol):
 
     def close(self) -> None:
         """Free the model; no call may be in progress."""
+
+
+_VALUES = re.compile(r"indices|index|out of (bounds|range)|division", re.IGNORECASE)
+_MEMORY = re.compile(r"alloc|memory", re.IGNORECASE)
+
+
+def unfit(feeds: Mapping[str, Array]) -> StatusError:
+    """Return the error of a call whose inputs have sizes that a model with open sizes does not take."""
+    sizes = " and ".join(f"{name} {list(array.shape)}" for name, array in sorted(feeds.items()))
+    hint = "; the option image_size resizes images" if any(array.ndim == 4 for array in feeds.values()) else ""
+    return invalid(f"expected inputs of sizes that the model takes, got {sizes}{hint}")
+
+
+def failure(runtime: str, error: Exception, feeds: Mapping[str, Array], has_open_sizes: bool) -> StatusError:
+    """Return the error of a call that a runtime fails: the caller's, unless memory is short."""
+    text = f"{runtime}: {' '.join(str(error).split())}"
+    if _MEMORY.search(text):
+        return StatusError(Code.INTERNAL, text)
+    if not has_open_sizes or _VALUES.search(text):
+        return invalid(text)
+    log.info("inputs of sizes that a model does not take: %s", text)
+    return unfit(feeds)

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.engines.base import Array
+from lightbox.engines.base import Array, failure
 from lightbox.engines.engine import Engine, Opened, OpenOptions
 from lightbox.engines.samples import batches
 from lightbox.formats import ONNX, ModelFile, model_file
 from lightbox.formats.signature import SIGNATURE, signature_def
 from lightbox.tfs_wire.status import Code, StatusError, invalid
+
+_REFUSALS = {"InvalidArgument", "Fail", "RuntimeException"}
+"""The runtime's errors of nodes that do not take their inputs."""
 
 
 class OnnxRuntime(Engine):
@@ -60,6 +63,8 @@ class Session:
             )
         except Exception as error:  # the runtime's errors share no class
             raise invalid(f"{file.path} cannot be read: {_line(error)}") from None
+        inputs = [info.tensor_shape for info in self.signatures[SIGNATURE].inputs.values()]
+        self._has_open_sizes = any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim) for shape in inputs)
         self.outputs = [info.name for info in self.signatures[SIGNATURE].outputs.values()]
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
@@ -68,9 +73,10 @@ class Session:
             given = {name: _strings(array, bytes.decode) for name, array in feeds.items()}
             return [_strings(array, str.encode) for array in self._session.run(list(fetches), given)]
         except Exception as error:
-            is_callers = isinstance(error, ValueError) or type(error).__name__ == "InvalidArgument"
-            code = Code.INVALID_ARGUMENT if is_callers else Code.INTERNAL
-            raise StatusError(code, f"ONNX Runtime: {_line(error)}") from None
+            if isinstance(error, ValueError) or type(error).__name__ in _REFUSALS:
+                is_run = "while running" in str(error)
+                raise failure("ONNX Runtime", error, feeds, has_open_sizes=is_run and self._has_open_sizes) from None
+            raise StatusError(Code.INTERNAL, f"ONNX Runtime: {_line(error)}") from None
 
     def close(self) -> None:
         """Free the file; no call may be in progress."""

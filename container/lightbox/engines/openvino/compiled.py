@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.engines.base import Array
+from lightbox.engines.base import Array, failure
 from lightbox.engines.hardware import INT8, Hardware
-from lightbox.engines.openvino.graph import FILE, read_meta_graph
+from lightbox.engines.openvino.graph import FILE
 from lightbox.engines.openvino.guards import OUT_OF_RANGE, REASONS, add_guards
 from lightbox.engines.openvino.int8 import quantized
 from lightbox.engines.openvino.verdicts import digest
@@ -84,7 +84,6 @@ class Compiled:
         self.signature = meta_graph_pb2.SignatureDef()
         self.signature.CopyFrom(meta_graph.signature_def[name])
         self._place = place
-        self._tags = tuple(meta_graph.meta_info_def.tags)
         self._hardware = hardware
         self._is_guarded = is_guarded
         self._declared = {
@@ -95,18 +94,19 @@ class Compiled:
         self._is_file = is_file = Path(place).is_file()
         self._inputs = {info.name if is_file else alias: info.name for alias, info in self.signature.inputs.items()}
         self._row = {name: (1, *sizes[1:]) for name, (_, sizes) in self._declared.items()}
-        self._one_row: _Model | None = None
-        self._any_rows: _Model | None = None
-        self._lock = threading.Lock()
+        try:
+            model, guards = self._read(meta_graph)
+        except RuntimeError as error:
+            raise StatusError(Code.INTERNAL, _first_line(error)) from None
+        self._any_rows = _Network(model, hardware)
+        self._one_row: _Network | None = None
         if self._has_open_batch():
             with suppress(StatusError):  # a graph may not take one row; other errors come again
-                self._one_row = self._compiled(meta_graph, self._row)
-        first = self._one_row
-        if first is None:
-            first = self._any_rows = self._compiled(meta_graph)
+                self._one_row = self._for_one_row(model)
+        first = (self._one_row or self._any_rows).ready().compiled
         # A compiled model has one name for outputs that are the same tensor.
-        inputs = {alias: port.index for port in _ports(first.compiled.inputs) for alias in port.names}
-        outputs = {alias: port.index for port in _ports(first.compiled.outputs) for alias in port.names}
+        inputs = {alias: port.index for port in _ports(first.inputs) for alias in port.names}
+        outputs = {alias: port.index for port in _ports(first.outputs) for alias in port.names}
         try:
             self._feeds = {name: inputs[alias] for alias, name in self._inputs.items()}
             self._fetches = {
@@ -114,47 +114,34 @@ class Compiled:
             }
         except KeyError as error:
             raise StatusError(Code.INTERNAL, f"OpenVINO has no tensor for {error.args[0]!r}") from None
-        self._guards = [(outputs[name], REASONS[name]) for name in first.guards if is_exact or name == OUT_OF_RANGE]
+        self._guards = [(outputs[name], REASONS[name]) for name in guards if is_exact or name == OUT_OF_RANGE]
 
     def _has_open_batch(self) -> bool:
         """Return whether the number of rows is all that the declared shapes leave open."""
         shapes = [sizes for _, sizes in self._declared.values()]
         return bool(shapes) and all(sizes and sizes[0] < 0 and min(sizes[1:], default=0) >= 0 for sizes in shapes)
 
-    def _compiled(
-        self, meta_graph: meta_graph_pb2.MetaGraphDef, shapes: Mapping[str, tuple[int, ...]] | None = None
-    ) -> _Model:
-        """Compile the model with its guards, for inputs of these shapes if they are given. Raises StatusError."""
-        core = imported().Core()
+    def _read(self, meta_graph: meta_graph_pb2.MetaGraphDef) -> tuple[Any, list[str]]:
+        """Return OpenVINO's model and the names of its guards. Raises RuntimeError as OpenVINO does."""
+        with _readable(self._place, meta_graph, self.name, self._hardware.precision) as readable:
+            model = imported().Core().read_model(readable)
+            return model, add_guards(model) if self._is_guarded else []
+
+    def _for_one_row(self, model: Any) -> _Network:
+        """Return the model for one row, compiled. Raises StatusError."""
+        model = model.clone()
         try:
-            with _readable(self._place, meta_graph, self.name, self._hardware.precision) as readable:
-                model = core.read_model(readable)
-                guards = add_guards(model) if self._is_guarded else []
-                if shapes is not None:
-                    model.reshape({alias: shapes[name] for alias, name in self._inputs.items()})
-                return _Model(core.compile_model(model, "CPU", properties(self._hardware)), guards)
+            model.reshape({alias: self._row[name] for alias, name in self._inputs.items()})
         except RuntimeError as error:
             raise StatusError(Code.INTERNAL, _first_line(error)) from None
+        network = _Network(model, self._hardware)
+        network.ready()
+        return network
 
-    def _model(self, feeds: Mapping[str, Array]) -> _Model:
+    def _network(self, feeds: Mapping[str, Array]) -> _Network:
         if self._one_row is not None and all(array.shape == self._row[name] for name, array in feeds.items()):
             return self._one_row
-        with self._lock:
-            if self._any_rows is None:
-                self._any_rows = self._compiled_again()
-            return self._any_rows
-
-    def _compiled_again(self) -> _Model:
-        """Read the model again, as its graph may be too large to be kept, and compile it for any number of rows.
-
-        Raises StatusError INTERNAL: if the model's folder is gone, the call is not to blame.
-        """
-        try:
-            graph = meta_graph_pb2.MetaGraphDef() if self._is_file else read_meta_graph(self._place, self._tags)
-            return self._compiled(graph)
-        except (OSError, StatusError) as error:
-            why = error.message if isinstance(error, StatusError) else error
-            raise StatusError(Code.INTERNAL, f"for more than one row, the model cannot be compiled: {why}") from None
+        return self._any_rows
 
     def takes(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> bool:
         """Return whether the signature has exactly these inputs, and has these outputs."""
@@ -179,21 +166,46 @@ class Compiled:
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
         """Return the values of ``fetches``; see ``Runner.run``."""
-        model = self._model(feeds)
+        network = self._network(feeds)
         try:
-            request = model.idle.pop()  # the last one used: its memory is still in the caches
+            return self._answer(network, network.ready(), feeds, fetches, options)
+        except RuntimeError as error:
+            if not network.is_dynamic:
+                raise failure("OpenVINO", error, feeds, has_open_sizes=False) from None
+        # Another call's failure may be the cause. A model that no other call uses tells.
+        fresh = network.compile()
+        try:
+            results = self._answer(network, fresh, feeds, fetches, options)
+        except RuntimeError as error:
+            raise failure("OpenVINO", error, feeds, has_open_sizes=True) from None
+        network.replace(None, fresh)
+        return results
+
+    def _answer(
+        self, network: _Network, ready: _Ready, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes
+    ) -> list[Array]:
+        """Run a call. Raises StatusError, and RuntimeError as OpenVINO does; then later calls use another model."""
+        try:
+            request = ready.idle.pop()  # the last one used: its memory is still in the caches
         except IndexError:
-            request = _Request(model.compiled.create_infer_request())
+            request = _Request(ready.compiled.create_infer_request())
+        limit = config_pb2.RunOptions.FromString(options).timeout_in_ms if options else 0
         try:
-            request.run({self._feeds[name]: array for name, array in feeds.items()}, options)
+            is_done = request.run({self._feeds[name]: array for name, array in feeds.items()}, limit)
+        except RuntimeError:
+            network.replace(ready, None)
+            raise
+        if not is_done:
+            network.replace(ready, None)
+            request.cancel()
+            raise StatusError(Code.DEADLINE_EXCEEDED, "Timed out waiting for notification")
+        try:
             for guard, reason in self._guards:
                 if request.output(guard):
                     raise invalid(reason)
             return [request.output(self._fetches[name]) for name in fetches]
-        except RuntimeError as error:
-            raise StatusError(Code.INTERNAL, _first_line(error)) from None
         finally:
-            model.idle.append(request)
+            ready.idle.append(request)
 
 
 class _Request:
@@ -204,7 +216,8 @@ class _Request:
         self._tensor = imported().Tensor
         self._inputs: dict[int, Array] = {}
 
-    def run(self, inputs: Mapping[int, Array], options: bytes) -> None:
+    def run(self, inputs: Mapping[int, Array], milliseconds: int) -> bool:
+        """Return whether the call has ended within a time, 0 for any. Raises RuntimeError as OpenVINO does."""
         for index, array in inputs.items():
             held = self._inputs.get(index)
             if held is None or held.shape != array.shape:
@@ -212,25 +225,62 @@ class _Request:
                 self._request.set_input_tensor(index, tensor)
                 held = self._inputs[index] = tensor.data
             np.copyto(held, array)
-        limit = config_pb2.RunOptions.FromString(options).timeout_in_ms if options else 0
         self._request.start_async()
-        if not limit:
-            self._request.wait()
-        elif not self._request.wait_for(limit):
-            self._request.cancel()
-            raise StatusError(Code.DEADLINE_EXCEEDED, "Timed out waiting for notification")
+        if milliseconds:
+            return bool(self._request.wait_for(milliseconds))
+        self._request.wait()
+        return True
+
+    def cancel(self) -> None:
+        self._request.cancel()
 
     def output(self, index: int) -> Array:
         return np.array(self._request.get_output_tensor(index).data)
 
 
 @dataclass(frozen=True)
-class _Model:
-    """A compiled model, the names of its guards, and its requests that no thread uses."""
+class _Ready:
+    """A compiled model, and its requests that no thread uses."""
 
     compiled: Any
-    guards: Sequence[str]
     idle: list[_Request] = field(default_factory=list)
+
+
+class _Network:
+    """A model, compiled at its first call and again after one that failed or was cancelled.
+
+    If shapes are dynamic, a compiled model keeps some of those of a failed call, whichever request made it, and fails
+    later calls by them. The weights are the compiled model's own: to keep the model takes no memory.
+    """
+
+    def __init__(self, model: Any, hardware: Hardware) -> None:
+        self.is_dynamic = bool(model.is_dynamic())
+        self._model = model
+        self._hardware = hardware
+        self._ready: _Ready | None = None
+        self._lock = threading.Lock()
+
+    def compile(self) -> _Ready:
+        """Return the model, compiled for the caller alone. Raises StatusError."""
+        try:
+            return _Ready(imported().Core().compile_model(self._model, "CPU", properties(self._hardware)))
+        except RuntimeError as error:
+            raise StatusError(Code.INTERNAL, _first_line(error)) from None
+
+    def ready(self) -> _Ready:
+        """Return the compiled model for all calls. Raises StatusError."""
+        ready = self._ready
+        if ready is None:
+            with self._lock:
+                ready = self._ready = self._ready or self.compile()
+        return ready
+
+    def replace(self, held: _Ready | None, by: _Ready | None) -> None:
+        """Replace the compiled model for all calls if it is ``held``, and dynamic."""
+        if self.is_dynamic and self._ready is held:
+            with self._lock:
+                if self._ready is held:
+                    self._ready = by
 
 
 @dataclass(frozen=True)

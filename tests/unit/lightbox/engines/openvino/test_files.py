@@ -58,14 +58,12 @@ def test_one_row_and_a_batch_have_models_of_their_own(tmp_path: Path) -> None:
             )
 
 
-def test_a_model_that_is_gone_still_answers_single_rows(tmp_path: Path) -> None:
+def test_a_model_that_is_gone_still_answers(tmp_path: Path) -> None:
     write_dense_as(tmp_path / "model.onnx")
     runner, given = opened(tmp_path), np.ones((2, 4), np.float32)
     (tmp_path / "model.onnx").unlink()
-    with pytest.raises(StatusError) as raised:
-        answer(runner, x=given)
-    assert raised.value.code == Code.INTERNAL
-    np.testing.assert_allclose(answer(runner, x=given[:1]), dense(given[:1]), rtol=1e-5)
+    for rows in (2, 1):
+        np.testing.assert_allclose(answer(runner, x=given[:rows]), dense(given[:rows]), rtol=1e-5)
 
 
 def test_a_graph_that_takes_no_single_row(tmp_path: Path) -> None:
@@ -73,7 +71,7 @@ def test_a_graph_that_takes_no_single_row(tmp_path: Path) -> None:
     given = np.arange(16, dtype=np.float32).reshape(4, 4)
     runner = opened(tmp_path)
     np.testing.assert_array_equal(answer(runner, x=given), given.reshape(-1, 8))
-    with pytest.raises(StatusError, match="OpenVINO: "):
+    with pytest.raises(StatusError, match=r"expected inputs of sizes that the model takes, got x \[1, 4\]"):
         answer(runner, x=given[:1])
     np.testing.assert_array_equal(answer(runner, x=given[:2]), given[:2].reshape(-1, 8))
 
