@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from lightbox.engines.engine import Engine, Opened, OpenOptions
 from lightbox.engines.samples import batches
 from lightbox.formats import ONNX, ModelFile, model_file
 from lightbox.formats.signature import SIGNATURE, signature_def
+from lightbox.tfs_wire.dtypes import DT_INT32, DT_INT64, numpy_dtype
 from lightbox.tfs_wire.status import Code, StatusError, invalid
 
+_DIVISION = b"\x22\x03Div"
+"""A node's type in an ONNX file."""
 _REFUSALS = {"InvalidArgument", "Fail", "RuntimeException"}
 """The runtime's errors of nodes that do not take their inputs."""
 
@@ -65,10 +69,20 @@ class Session:
             raise invalid(f"{file.path} cannot be read: {_line(error)}") from None
         inputs = [info.tensor_shape for info in self.signatures[SIGNATURE].inputs.values()]
         self._has_open_sizes = any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim) for shape in inputs)
+        self._divided = {
+            info.name: np.iinfo(numpy_dtype(info.dtype)).min
+            for info in self.signatures[SIGNATURE].inputs.values()
+            if info.dtype in (DT_INT32, DT_INT64)
+        }
+        if self._divided and not _divides(file.path):
+            self._divided = {}
         self.outputs = [info.name for info in self.signatures[SIGNATURE].outputs.values()]
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
         """Return the values of ``fetches``; see ``Runner.run``."""
+        for name, least in self._divided.items():
+            if name in feeds and (feeds[name] == least).any():
+                raise invalid(f"expected {name} above {least}, which ONNX Runtime cannot divide by -1")
         try:
             given = {name: _strings(array, bytes.decode) for name, array in feeds.items()}
             return [_strings(array, str.encode) for array in self._session.run(list(fetches), given)]
@@ -81,6 +95,12 @@ class Session:
     def close(self) -> None:
         """Free the file; no call may be in progress."""
         del self._session
+
+
+def _divides(path: Path) -> bool:
+    """Return whether a file has a division; the bytes of one in its weights do no harm."""
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        return content.find(_DIVISION) >= 0
 
 
 def _strings(array: Array, change: Callable[[Any], Any]) -> Array:

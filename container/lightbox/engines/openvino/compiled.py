@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.engines.base import Array, failure
+from lightbox.engines.base import Array, failure, unfit
 from lightbox.engines.hardware import INT8, Hardware
+from lightbox.engines.openvino.bounds import BEYOND, add_bounds
 from lightbox.engines.openvino.graph import FILE
 from lightbox.engines.openvino.guards import OUT_OF_RANGE, REASONS, add_guards
 from lightbox.engines.openvino.int8 import quantized
@@ -30,6 +31,7 @@ from lightbox.tfs_wire.status import Code, StatusError, invalid
 DEFAULT_SIGNATURE = "serving_default"
 
 _CONVERTER = "openvino.tools.ovc"
+_KNOWN_SHAPES = 1024
 _META_GRAPHS_TAG = 2 << 3 | 2
 
 
@@ -92,12 +94,17 @@ class Compiled:
         }
         # OpenVINO calls the tensors of a SavedModel as its signature does, and those of a file by their own names.
         self._is_file = is_file = Path(place).is_file()
-        self._inputs = {info.name if is_file else alias: info.name for alias, info in self.signature.inputs.items()}
+        aliases = {info.name if is_file else alias: info.name for alias, info in self.signature.inputs.items()}
         self._row = {name: (1, *sizes[1:]) for name, (_, sizes) in self._declared.items()}
         try:
             model, guards = self._read(meta_graph)
         except RuntimeError as error:
             raise StatusError(Code.INTERNAL, _first_line(error)) from None
+        inputs = {alias: port.index for port in _ports(model.inputs) for alias in port.names}
+        try:
+            self._feeds = {name: inputs[alias] for alias, name in aliases.items()}
+        except KeyError as error:
+            raise _missing(error) from None
         self._any_rows = _Network(model, hardware)
         self._one_row: _Network | None = None
         if self._has_open_batch():
@@ -105,16 +112,14 @@ class Compiled:
                 self._one_row = self._for_one_row(model)
         first = (self._one_row or self._any_rows).ready().compiled
         # A compiled model has one name for outputs that are the same tensor.
-        inputs = {alias: port.index for port in _ports(first.inputs) for alias in port.names}
         outputs = {alias: port.index for port in _ports(first.outputs) for alias in port.names}
         try:
-            self._feeds = {name: inputs[alias] for alias, name in self._inputs.items()}
             self._fetches = {
                 info.name: outputs[info.name if is_file else alias] for alias, info in self.signature.outputs.items()
             }
         except KeyError as error:
-            raise StatusError(Code.INTERNAL, f"OpenVINO has no tensor for {error.args[0]!r}") from None
-        self._guards = [(outputs[name], REASONS[name]) for name in guards if is_exact or name == OUT_OF_RANGE]
+            raise _missing(error) from None
+        self._guards = [(outputs[name], REASONS[name]) for name in guards if is_exact or name in (BEYOND, OUT_OF_RANGE)]
 
     def _has_open_batch(self) -> bool:
         """Return whether the number of rows is all that the declared shapes leave open."""
@@ -125,13 +130,14 @@ class Compiled:
         """Return OpenVINO's model and the names of its guards. Raises RuntimeError as OpenVINO does."""
         with _readable(self._place, meta_graph, self.name, self._hardware.precision) as readable:
             model = imported().Core().read_model(readable)
-            return model, add_guards(model) if self._is_guarded else []
+            guards = add_guards(model) if self._is_guarded else []
+            return model, [*guards, *add_bounds(model)]
 
     def _for_one_row(self, model: Any) -> _Network:
         """Return the model for one row, compiled. Raises StatusError."""
         model = model.clone()
         try:
-            model.reshape({alias: self._row[name] for alias, name in self._inputs.items()})
+            model.reshape({at: self._row[name] for name, at in self._feeds.items()})
         except RuntimeError as error:
             raise StatusError(Code.INTERNAL, _first_line(error)) from None
         network = _Network(model, self._hardware)
@@ -167,6 +173,8 @@ class Compiled:
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
         """Return the values of ``fetches``; see ``Runner.run``."""
         network = self._network(feeds)
+        if network.is_dynamic and not network.takes({at: feeds[name].shape for name, at in self._feeds.items()}):
+            raise unfit(feeds)
         try:
             return self._answer(network, network.ready(), feeds, fetches, options)
         except RuntimeError as error:
@@ -259,6 +267,22 @@ class _Network:
         self._hardware = hardware
         self._ready: _Ready | None = None
         self._lock = threading.Lock()
+        self._taken: dict[tuple[tuple[int, ...], ...], bool] = {}
+
+    def takes(self, shapes: Mapping[int, tuple[int, ...]]) -> bool:
+        """Return whether the model's operations take inputs of these shapes, found out once for each."""
+        key = tuple(shapes.values())
+        if (known := self._taken.get(key)) is None:
+            with self._lock:
+                known = True
+                try:
+                    self._model.clone().reshape(dict(shapes))
+                except RuntimeError:
+                    known = False
+                if len(self._taken) >= _KNOWN_SHAPES:
+                    self._taken.clear()
+                self._taken[key] = known
+        return known
 
     def compile(self) -> _Ready:
         """Return the model, compiled for the caller alone. Raises StatusError."""
@@ -329,6 +353,10 @@ def _write_single(folder: Path, copy: Path, meta_graph: meta_graph_pb2.MetaGraph
     for part in ("variables", "assets"):
         if (folder / part).exists():
             (copy / part).symlink_to(folder / part)
+
+
+def _missing(error: KeyError) -> StatusError:
+    return StatusError(Code.INTERNAL, f"OpenVINO has no tensor for {error.args[0]!r}")
 
 
 def _first_line(error: RuntimeError) -> str:

@@ -13,11 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from lightbox.engines.openvino.bounds import BEYOND
+
 Node = Any
 """A node of OpenVINO's model, or an output of one."""
 
 OUT_OF_RANGE, TIED, LARGE = "guard: out of range", "guard: tied", "guard: large"
 REASONS: Mapping[str, str] = {
+    BEYOND: "OpenVINO: a position, a length or a step is out of range",
     OUT_OF_RANGE: "OpenVINO: a position is out of range",
     TIED: "OpenVINO: the last of the largest values is equal to the next one",
     LARGE: "OpenVINO: the result of an Exp is large",

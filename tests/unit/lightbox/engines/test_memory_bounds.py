@@ -1,0 +1,113 @@
+"""No call reads or writes beyond a tensor, or ends the process: each case runs in a child."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from lightbox.engines import ENGINES
+from support.onnx_models import write
+from support.stack import clean_environ
+
+RUNTIMES = [name for name in ENGINES if name != "tensorflow"]
+CALLS = """
+import sys
+import numpy as np
+from lightbox.engines.engine import OpenOptions, named
+from lightbox.engines.hardware import Hardware
+from lightbox.tfs_wire.status import StatusError
+
+folder, engine, output = sys.argv[1:]
+runner = named(engine).open(folder, OpenOptions(Hardware(2, 2), ("serve",))).runner
+calls = np.load(folder + "/calls.npz")
+for number in range(len({name.partition(" ")[0] for name in calls})):
+    feeds = {name.partition(" ")[2]: calls[name] for name in calls if name.startswith(f"{number} ")}
+    try:
+        print("answer", runner.run(feeds, [output])[0].shape)
+    except StatusError as error:
+        print(error.code.name)
+"""
+DATA = np.arange(25, dtype=np.float32).reshape(5, 5)
+Feeds = dict[str, np.ndarray[Any, Any]]
+
+
+def outcomes(folder: Path, engine: str, calls: list[Feeds]) -> list[str]:
+    """Return how each call ends."""
+    given = {f"{number} {name}": array for number, call in enumerate(calls) for name, array in call.items()}
+    np.savez(folder / "calls.npz", **given)  # type: ignore[arg-type]
+    command = [sys.executable, "-c", CALLS, str(folder), engine, "y"]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean_environ(), check=False)
+    assert done.returncode == 0, done.stderr
+    return [line.split()[0] for line in done.stdout.splitlines()]
+
+
+def floats(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("engine", RUNTIMES)
+@pytest.mark.parametrize("last", ["MatMul", "Gemm", "Gemm of rows", "by values"])
+def test_a_last_layer_that_does_not_fit(tmp_path: Path, last: str, engine: str) -> None:
+    constants = {"flat": np.array([1, -1]), "weights": floats(192, 5), "rows": floats(5, 192)}
+    layer = {
+        "MatMul": helper.make_node("MatMul", ["numbers", "weights"], ["y"]),
+        "Gemm": helper.make_node("Gemm", ["numbers", "weights"], ["y"]),
+        "Gemm of rows": helper.make_node("Gemm", ["numbers", "rows"], ["y"], transB=1),
+        "by values": helper.make_node("MatMul", ["numbers", "weights"], ["y"]),
+    }[last]
+    nodes = [helper.make_node("Reshape", ["x", "flat"], ["numbers"]), layer]
+    calls = [np.ones((1, 3, side, side), np.float32) for side in (8, 4, 12, 8)]
+    if last == "by values":
+        nodes[:1] = [
+            helper.make_node("Reshape", ["x", "all"], ["row"]),
+            helper.make_node("NonZero", ["row"], ["places"]),
+            helper.make_node("Cast", ["places"], ["numbers"], to=1),
+        ]
+        constants["all"] = np.array([-1])
+    outputs: dict[str, Any] = {"y": ("FLOAT", [1, 5])}
+    write(tmp_path / "model.onnx", nodes, {"x": ("FLOAT", [1, 3, "h", "w"])}, outputs, constants)
+    expected = ["answer", "INVALID_ARGUMENT", "INVALID_ARGUMENT", "answer"]
+    assert outcomes(tmp_path, engine, [{"x": call} for call in calls]) == expected
+
+
+@pytest.mark.parametrize("engine", RUNTIMES)
+@pytest.mark.parametrize("size", [5, "n"])
+@pytest.mark.parametrize("kind", ["GatherND", "ScatterElements"])
+def test_positions_beyond_a_tensor(tmp_path: Path, kind: str, size: int | str, engine: str) -> None:
+    inputs: dict[str, Any] = {"data": ("FLOAT", [size, size]), "at": ("INT64", [1, 2])}
+    names, given = ["data", "at"], {"data": DATA}
+    if kind == "ScatterElements":
+        inputs["more"] = ("FLOAT", [1, 2])
+        names, given = [*names, "more"], given | {"more": np.ones((1, 2), np.float32)}
+    shape: list[int | str] = ["a"] if kind == "GatherND" else [size, size]
+    write(tmp_path / "model.onnx", [helper.make_node(kind, names, ["y"])], inputs, {"y": ("FLOAT", shape)})
+    beyond = (5, 10**8, -6, -(10**8))
+    calls = [given | {"at": np.array([[1, at]])} for at in (4, -5, *beyond, 4)]
+    assert outcomes(tmp_path, engine, calls) == ["answer"] * 2 + ["INVALID_ARGUMENT"] * 4 + ["answer"]
+
+
+@pytest.mark.parametrize("engine", RUNTIMES)
+def test_a_range_without_steps(tmp_path: Path, engine: str) -> None:
+    inputs: dict[str, Any] = {name: ("INT32", []) for name in ("start", "stop", "step")}
+    write(tmp_path / "model.onnx", [helper.make_node("Range", list(inputs), ["y"])], inputs, {"y": ("INT32", ["n"])})
+    calls = [dict(zip(inputs, np.array([0, 5, step], np.int32), strict=True)) for step in (1, 0, 2)]
+    assert outcomes(tmp_path, engine, calls) == ["answer", "INVALID_ARGUMENT", "answer"]
+
+
+@pytest.mark.parametrize("engine", RUNTIMES)
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_the_smallest_integer_divided_by_minus_one(tmp_path: Path, dtype: str, engine: str) -> None:
+    inputs: dict[str, Any] = {name: (dtype.upper(), ["n"]) for name in ("x", "by")}
+    write(tmp_path / "model.onnx", [helper.make_node("Div", ["x", "by"], ["y"])], inputs, {"y": (dtype.upper(), ["n"])})
+    least = np.iinfo(dtype).min
+    pairs = [(7, -1), (least, -1), (7, 0), (least + 1, -1)]
+    calls = [{"x": np.array([x], dtype), "by": np.array([by], dtype)} for x, by in pairs]
+    first, *others, last = outcomes(tmp_path, engine, calls)
+    assert first == last == "answer"
+    assert others in (["answer"] * 2, ["INVALID_ARGUMENT"] * 2)
