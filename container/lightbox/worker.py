@@ -33,6 +33,7 @@ from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport, open_channel
 from lightbox.transports.local import LocalTransport
+from lightbox.transports.model_management import ModelStates
 from lightbox.transports.rest import RestTransport
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.aws_response import rest_response
@@ -136,6 +137,7 @@ def make_pipeline(
     # Not the transports' own channels: a handler may close them.
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
     contexts = AwsContexts(plan.model_servers, channels, settings.call_seconds, rest_response)
+    is_loading = ModelStates([open_channel(server.grpc_target) for server in plan.model_servers]).is_loading
     call = settings.call_seconds if settings.wait_seconds else math.inf
     options = PipelineOptions(
         codec_options(settings),
@@ -143,7 +145,7 @@ def make_pipeline(
         worker_memory(settings),
         plan.shared_code_dirs,
     )
-    return Pipeline(catalogue or PlannedModels(plan), transports, user_code, contexts, options, alone)
+    return Pipeline(catalogue or PlannedModels(plan), transports, user_code, contexts, options, alone, is_loading)
 
 
 def worker_memory(settings: Settings) -> int:

@@ -156,7 +156,7 @@ STATUS_OF_CODE: dict[str, Status] = {
     "unavailable": Status(
         503,
         "UNAVAILABLE",
-        "Lightbox or a model server is starting, stopping or overloaded.",
+        "Lightbox or a model server is starting, stopping or overloaded, or still loads the model or version.",
         "Repeat the request after `Retry-After` seconds.",
     ),
     "deadline_exceeded": Status(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +24,7 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Layout, ModelCall, Prediction, SignatureSpec
 from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.transports.base import Transport
-from lightbox.transports.signatures import RankGuard, Signatures, layout_by, probe, probe_version, traits_by
+from lightbox.transports.signatures import IsLoading, RankGuard, Signatures, layout_by, probe, probe_version, traits_by
 from lightbox.user_code.aws import AwsHandlers, Context
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.described_outputs import DescribedOutputs, HandlerOutputs
@@ -32,6 +33,8 @@ from lightbox.user_code.loader import Function
 from lightbox.user_code.registry import NONE, Handlers, UserCode
 
 R = TypeVar("R")
+_MISSING = re.compile(r"Servable not found for request: (?:Latest|Specific)\(([^()\s,]+)(?:, ([0-9]+))?\)")
+"""tensorflow_model_server's text, which names the version of a label too."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class Pipeline:
     """Answers calls. One instance per worker process, safe to use from several threads.
 
     The first of ``transports`` is the default. Without ``user_code`` no model has handlers; ``contexts`` makes the
-    contexts of AWS handlers. ``alone`` returns whether this process works on a single request.
+    contexts of AWS handlers. ``alone`` returns whether this process works on a single request, ``is_loading``
+    whether a model server still loads a version.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class Pipeline:
         contexts: AwsContexts | None = None,
         options: PipelineOptions | None = None,
         alone: Callable[[], bool] = lambda: True,
+        is_loading: IsLoading = lambda model, version, context: False,
     ) -> None:
         options = options or PipelineOptions()
         self.catalogue = catalogue
@@ -87,7 +92,7 @@ class Pipeline:
             name="", base_path=Path(), options=ModelOptions(), code_dirs=options.shared_code_dirs
         )
         traits = traits_by(self.catalogue)
-        self._signatures = Signatures(self.catalogue.versions, traits, layout_by(self.catalogue))
+        self._signatures = Signatures(self.catalogue.versions, traits, layout_by(self.catalogue), is_loading)
         self.rank_guard = RankGuard(self._signatures, next(iter(transports.values())), traits)
         self._handler_outputs = HandlerOutputs()
         self.codecs = Codecs(options.codecs, alone)
@@ -198,7 +203,7 @@ class Pipeline:
         context: RequestContext,
     ) -> R:
         attempt = partial(self._attempt, handlers, call, model, transport, context)
-        return self._signatures.on_newest(model.name, call.version, attempt)
+        return self._signatures.on_newest(model.name, call.version, attempt, context)
 
     def _attempt(
         self,
@@ -274,7 +279,12 @@ class Pipeline:
         """Return a signature; the default one without a name. Raises as ``run`` does."""
         name, transport = self.catalogue.find(model).name, transport or self._transport()
         get = partial(self._signatures.get, transport, name, version, signature, context)
-        return self._signatures.on_newest(name, version, get)
+        return self._signatures.on_newest(name, version, get, context)
+
+    def check_loading(self, text: str, context: RequestContext) -> None:
+        """Raise Unavailable for a model server's text about a version that it does not find, while it loads it."""
+        if missing := _MISSING.search(text):
+            self._signatures.check_loading(missing[1], int(missing[2]) if missing[2] else None, context)
 
     def outputs(self, signature: SignatureSpec) -> DescribedOutputs:
         """Return the outputs of a request of tensors that names none. Raises as ``run`` does."""

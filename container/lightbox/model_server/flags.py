@@ -132,7 +132,7 @@ OWN_FLAGS = [
     Flag("engine_report_dir", "string", "", "Folder for JSON reports on the engines of loaded versions."),
     Flag("local_socket_path", "string", "", "UNIX socket for the transport local: Predict without gRPC."),
     Flag("rank_guard", "bool", True, "Refuse tensor ranks that would crash the process."),
-    Flag("as_tensorflow_serving", "bool", False, "Wait, block and crash like tensorflow_model_server, for tests."),
+    Flag("as_tensorflow_serving", "bool", False, "Load, wait, block, crash like tensorflow_model_server, for tests."),
     Flag("host", "string", "127.0.0.1", "Address of the TCP ports; 0.0.0.0 for all interfaces."),
 ]
 """Flags that tensorflow_model_server does not have."""

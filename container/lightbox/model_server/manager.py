@@ -45,6 +45,8 @@ class Manager:
     def __init__(self, loader: Loader, policy: LoadPolicy) -> None:
         self.changed = threading.Condition()
         self.step_seconds = 0.0
+        self.first_only = False
+        """Whether a model is settled, and gets no further version, once its newest loadable version is available."""
         self._loader = loader
         self._policy = policy
         self._models: dict[str, dict[int, Servable]] = {}
@@ -138,13 +140,24 @@ class Manager:
                     yield servable
 
     def _to_load(self) -> Iterator[Servable]:
-        for servables in self._models.values():
+        def begun(servables: dict[int, Servable]) -> list[Servable]:
+            return [servable for servable in servables.values() if servable.state != State.START]
+
+        for servables in sorted(self._models.values(), key=lambda servables: len(begun(servables))):
+            if self.first_only and any(servable.state != State.END for servable in begun(servables)):
+                continue
             for _, servable in sorted(servables.items(), reverse=True):
                 if servable.state == State.START and self._may_load():
                     yield servable
 
     def _may_load(self) -> bool:
         return self._loading < max(1, self._policy.load_threads)
+
+    def continue_in_steps(self) -> None:
+        """Load the versions that ``first_only`` has left, and act from now on, as tensorflow_model_server does."""
+        with self.changed:
+            self.first_only, self.step_seconds = False, STEP_SECONDS
+        self._awake.set()
 
     # ---------------------------------------------------- loading and unloading
 
@@ -228,12 +241,14 @@ class Manager:
             return [servable for _, servable in sorted(self._models.get(name, {}).items(), reverse=True)]
 
     def wait_until_settled(self, names: list[str], timeout: float | None = None) -> bool:
-        """Wait until every aspired version of each model is available or has ended with an error."""
+        """Wait until every aspired version of each model is available or has failed; see ``first_only``."""
         with self.changed:
             return self.changed.wait_for(lambda: all(map(self._settled, names)), timeout)
 
     def _settled(self, name: str) -> bool:
         servables = [servable for servable in self._models.get(name, {}).values() if servable.aspired]
+        if self.first_only and any(servable.state == State.AVAILABLE for servable in servables):
+            return True
         settled = [servable.state in _SETTLED and servable.comes_back is None for servable in servables]
         return bool(settled) and all(settled)
 

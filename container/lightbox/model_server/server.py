@@ -24,7 +24,7 @@ from lightbox.model_server.grpc_services import Services
 from lightbox.model_server.health import HealthService
 from lightbox.model_server.loader import Loader
 from lightbox.model_server.local_server import LocalServer
-from lightbox.model_server.manager import STEP_SECONDS, Manager
+from lightbox.model_server.manager import Manager
 from lightbox.model_server.metrics import Metrics
 from lightbox.model_server.rest_api import RestApi
 from lightbox.model_server.rest_server import RestServer
@@ -55,6 +55,7 @@ class Server:
         self._stopped_by = signal.SIGTERM
         self._manager = Manager(self._loader(), configuration.load_policy(options))
         labels_first = options.allow_version_labels_for_unavailable_models
+        self._manager.first_only = options.as_tensorflow_serving
         self._core = ServerCore(self._manager, labels_first, options.as_tensorflow_serving)
         self._calls = Calls(self._core, self._metrics, options.enable_signature_method_name_check)
         self._grpc: grpc.Server | None = None
@@ -85,7 +86,7 @@ class Server:
         if self._stopping.is_set():
             return
         if self._options.as_tensorflow_serving:
-            self._manager.step_seconds = STEP_SECONDS
+            self._manager.continue_in_steps()
         self._start_grpc()
         self._start_rest()
         # Objects alive now stay alive: exclude them from collection; and parse a body of 50,000 small lists without

@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 from lightbox.core.errors import Unavailable
 from lightbox.processes.version_links import Files, VersionLinks
-from lightbox.transports.model_status import Load, ServerState, VersionStatus
+from lightbox.transports.model_status import ON_ITS_WAY, Load, ServerState, VersionStatus
 
 LOOK_SECONDS = 1.0
 LEAVING_SECONDS = 2.0
@@ -169,10 +169,15 @@ class ModelVersions:
         self.links.log(number, f"is not served: {version.problem}. It is tried again when its files change")
 
     def _judge_start(self, servers: Sequence[ServerState]) -> None:
-        """Drop versions that no model server could load at the start, if another version answers."""
+        """Drop versions that no model server could load at the start, if another version answers.
+
+        tensorflow_model_server reports the newest version at once, and loads the others one after another.
+        """
         if self._start_is_judged or None in servers:
             return
-        self._start_is_judged = True
+        self._start_is_judged = not any(
+            (server or {}).get(number, _GONE).state in ON_ITS_WAY for server in servers for number in self.answering()
+        )
         for number in self.answering():
             states = [(server or {}).get(number, _GONE) for server in servers]
             errors = [status.error for status in states if status.state == "END" and status.error]

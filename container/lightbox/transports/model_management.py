@@ -16,13 +16,30 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.plan import Answering
 from lightbox.tfs_wire.messages import model_management_pb2
 from lightbox.transports import pending_reload
-from lightbox.transports.model_status import ServerState, status_method, versions_after_error
+from lightbox.transports.model_status import ServerState, status_method, versions_after_error, will_answer
 
 
-class ModelManagement:
-    """Calls all model servers over their channels. Safe to use from several threads."""
+class ModelStates:
+    """The states of models in all model servers, over their channels. Safe to use from several threads."""
+
+    def __init__(self, channels: Sequence[grpc.Channel]) -> None:
+        self._statuses = [status_method(channel) for channel in channels]
+
+    def states(self, model: str, context: RequestContext) -> list[ServerState]:
+        """Return each server's versions of a model. Raises DeadlineExceeded."""
+        left = max(context.remaining(), 0.001)
+        return [_states_of(call) for call in [method.future(model, timeout=left) for method in self._statuses]]
+
+    def is_loading(self, model: str, version: int | None, context: RequestContext) -> bool:
+        """Return whether a server loads a version, any for None, or has just loaded it. Raises DeadlineExceeded."""
+        return will_answer(self.states(model, context), version)
+
+
+class ModelManagement(ModelStates):
+    """Changes the models of all model servers too."""
 
     def __init__(self, channels: Sequence[grpc.Channel], run_dir: Path, answering: Answering) -> None:
+        super().__init__(channels)
         self._run_dir = run_dir
         self._answering = answering
         self._reloads = [
@@ -33,7 +50,6 @@ class ModelManagement:
             )
             for channel in channels
         ]
-        self._statuses = [status_method(channel) for channel in channels]
 
     def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
         """Request exactly the models of a configuration text; return each server's message, "" for OK.
@@ -57,8 +73,7 @@ class ModelManagement:
     def states(self, model: str, context: RequestContext) -> list[ServerState]:
         """Return each server's versions of a model. Raises Unavailable and DeadlineExceeded."""
         self._answering.check_all()
-        left = max(context.remaining(), 0.001)
-        return [_states_of(call) for call in [method.future(model, timeout=left) for method in self._statuses]]
+        return super().states(model, context)
 
 
 def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> Callable[[], Any]:

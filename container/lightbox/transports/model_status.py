@@ -30,6 +30,17 @@ class VersionStatus(NamedTuple):
 
 ServerState = Mapping[int, VersionStatus] | None
 """One server's versions of a model by number, including ended ones; None for an unreachable server."""
+ON_ITS_WAY = ("START", "LOADING")
+"""The states of a version that is not there yet."""
+
+
+def will_answer(servers: Sequence[ServerState], version: int | None) -> bool:
+    """Return whether a server loads a version, or any version for None, or has loaded it a moment ago."""
+    return any(
+        status.state in (*ON_ITS_WAY, "AVAILABLE") and version in (None, number)
+        for server in servers
+        for number, status in (server or {}).items()
+    )
 
 
 class Load:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -39,6 +39,8 @@ FRESH_SECONDS = 1.0
 MAX_REMEMBERED = 1000
 
 Result = TypeVar("Result")
+IsLoading = Callable[[str, int | None, RequestContext], bool]
+"""Returns whether a model server still loads a version, or any of a model for None. Raises DeadlineExceeded."""
 _Key = tuple[str, int | None, str]
 OPEN_SIDE = 32
 """Height and width of a probe's image if the signature leaves them open."""
@@ -48,7 +50,8 @@ class Signatures:
     """Looks signatures up; safe to use from several threads.
 
     ``versions`` returns the versions of a model that answer requests without one, see Catalogue.versions; ``traits``
-    those of a version's graph; ``layout`` the model's option for an image input of unknown shape.
+    those of a version's graph; ``layout`` the model's option for an image input of unknown shape; ``is_loading``
+    whether a model server still loads a version.
     """
 
     def __init__(
@@ -56,8 +59,10 @@ class Signatures:
         versions: Callable[[str], Sequence[int]] = lambda model: (),
         traits: Callable[[str, int], Traits] = lambda model, version: WORST,
         layout: Callable[[str], str | None] = lambda model: None,
+        is_loading: IsLoading = lambda model, version, context: False,
     ) -> None:
         self._versions = versions
+        self._is_loading = is_loading
         self._traits = traits
         self._layout = layout
         self._lock = threading.Lock()
@@ -106,19 +111,31 @@ class Signatures:
             self._known[key] = (time.monotonic(), spec)
         return spec
 
-    def on_newest(self, model: str, version: int | None, attempt: Callable[[], Result]) -> Result:
-        """Return the result of ``attempt``.
+    def on_newest(
+        self, model: str, version: int | None, attempt: Callable[[], Result], context: RequestContext
+    ) -> Result:
+        """Return the result of ``attempt``. Raises Unavailable instead of ModelNotFound, see ``check_loading``.
 
         The answering version may just have been replaced: unless the request names a version, ModelNotFound refreshes
         the signature and retries once.
         """
         try:
-            return attempt()
-        except ModelNotFound:
-            if version is not None:
-                raise
+            with suppress(ModelNotFound) if version is None else nullcontext():
+                return attempt()
             self.forget(model)
             return attempt()
+        except ModelNotFound:
+            self.check_loading(model, version, context)
+            raise
+
+    def check_loading(self, model: str, version: int | None, context: RequestContext) -> None:
+        """Raise Unavailable for a version, or a model without one for None, that the model servers still load.
+
+        A model server does not find such a version. Raises DeadlineExceeded.
+        """
+        if self._is_loading(model, version, context):
+            which = f"the model {model!r}" if version is None else f"version {version} of the model {model!r}"
+            raise Unavailable(f"{which} is still loading; try again")
 
     def forget(self, model: str) -> None:
         """Drop a model's signatures from the cache."""

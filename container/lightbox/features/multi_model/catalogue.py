@@ -10,7 +10,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from lightbox.core.errors import AlreadyLoaded
+from lightbox.core.errors import AlreadyLoaded, ModelNotFound
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings import Settings
 from lightbox.features.multi_model.loader import ModelLoader
@@ -80,8 +80,10 @@ class LoadableModels(Catalogue):
         if loads:
             return self._load(Source(target, "TargetModel"), context)
         name = self._name_of(target)
-        if name not in self.state.all():
-            raise not_loaded(target)  # names the caller's target
+        try:
+            self.state.get(name)
+        except ModelNotFound:
+            raise not_loaded(target) from None  # names the caller's target
         return name
 
     @override

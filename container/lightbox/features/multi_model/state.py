@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.formats import holds_model
-from lightbox.machine.shared_files import Document, held, locked, release, try_lock
+from lightbox.machine.shared_files import Document, held, hold, locked, release, try_lock
 from lightbox.model.catalogue import PlannedModel
 from lightbox.telemetry.logs import log
 
@@ -50,6 +50,10 @@ def not_loaded(name: str) -> ModelNotFound:
     )
 
 
+def _being_loaded(name: str) -> Unavailable:
+    return Unavailable(f"the model {name!r} is being loaded; try again")
+
+
 class _File(BaseModel):
     loaded: dict[str, LoadedModel] = {}
     leaving: dict[str, LoadedModel] = {}
@@ -67,7 +71,7 @@ class LoadedModels:
         self._loaded: Mapping[str, LoadedModel] = {}
 
     def find(self, name: str | None) -> PlannedModel:
-        """Return a model; there is no default one. Raises BadRequest and ModelNotFound."""
+        """Return a model; there is no default one. Raises BadRequest, Unavailable and ModelNotFound."""
         return self._wanted(name).model
 
     def _wanted(self, name: str | None) -> LoadedModel:
@@ -83,11 +87,23 @@ class LoadedModels:
         self._listeners.append(listener)
 
     def get(self, name: str) -> LoadedModel:
-        """Return a loaded model, or raise ModelNotFound."""
-        found = self.all().get(name)
-        if found is None:
-            raise not_loaded(name)
-        return found
+        """Return a loaded model. Raises Unavailable for one that is being loaded, else ModelNotFound."""
+        if (found := self.all().get(name)) is not None:
+            return found
+        if self._is_being_loaded(name):
+            raise _being_loaded(name)
+        if (found := self.all().get(name)) is not None:  # listed just before its load ended
+            return found
+        raise not_loaded(name)
+
+    def _is_being_loaded(self, name: str) -> bool:
+        try:
+            lock = hold(self._loading_file(name), shared=True, flags=os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        if lock is not None:  # left by a worker that was killed
+            release(lock)
+        return lock is None
 
     def all(self) -> Mapping[str, LoadedModel]:
         """Return the models that are loaded now, by name."""
@@ -174,9 +190,11 @@ class LoadedModels:
 
         Raises Unavailable if it is not free by the request's deadline.
         """
-        lock = hashlib.sha256(name.encode()).hexdigest()  # a name may be as long as a file's
-        busy = Unavailable(f"the model {name!r} is being loaded; try again")
-        return locked(self._run_dir / f"loading-{lock}.lock", context, busy)
+        return locked(self._loading_file(name), context, _being_loaded(name))
+
+    def _loading_file(self, name: str) -> Path:
+        digest = hashlib.sha256(name.encode()).hexdigest()  # a name may be as long as a file's
+        return self._run_dir / f"loading-{digest}.lock"
 
     def changing(self, context: RequestContext) -> AbstractContextManager[object]:
         """Hold the lock for loads and unloads, which run one after another in all workers.

@@ -138,6 +138,7 @@ class TfsGrpc:
                 else:
                     return found
             if missing is not None:
+                self._pipeline.check_loading(missing.message, context)
                 raise missing
             return None
 

@@ -109,6 +109,8 @@ class TfsRest:
         context.transport = "rest"
         with held, context.stage("predict"):
             reply = self.forward.send(request.method, targets, body, context)
+            if reply.status == 404:
+                self.pipeline.check_loading(reply.body.decode(errors="replace"), context)
         if reply.status < 400:
             answered = _VERSION.search(reply.target)
             context.version = int(answered[1]) if answered else None

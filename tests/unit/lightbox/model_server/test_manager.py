@@ -127,6 +127,20 @@ def test_another_path_for_what_is_wanted_changes_nothing(manager: Manager, files
     assert list(files.begun_loads.queue) == ["old"]
 
 
+def test_as_in_tensorflow_serving_the_ports_wait_for_one_version_of_each_model(manager: Manager, files: Files) -> None:
+    files.broken = "a/3"
+    manager.first_only = True
+    for name, newest in (("a", 3), ("b", 2)):
+        manager.aspire(name, {version: f"{name}/{version}" for version in range(1, newest + 1)})
+    assert manager.wait_until_settled(["a", "b"], PATIENCE)
+    assert sorted(files.begun_loads.queue) == ["a/2", "a/3", "b/2"]
+    assert [servable.state for servable in manager.states("a")] == [State.END, State.AVAILABLE, State.START]
+    assert [servable.state for servable in manager.states("b")] == [State.AVAILABLE, State.START]
+    manager.continue_in_steps()
+    assert manager.wait_until_settled(["a", "b"], PATIENCE)
+    assert list(files.begun_loads.queue)[3:] == ["b/1", "a/1"]
+
+
 def test_the_newest_version_is_loaded_first_and_one_at_a_time(manager: Manager, files: Files) -> None:
     files.free.clear()
     manager.aspire("m", {1: "1", 3: "3", 2: "2"})

@@ -98,6 +98,19 @@ def test_a_version_that_failed_its_load_is_not_compared_when_another_one_answers
     assert (world.answering, [3 in world.shown, len(world.logged)]) == (1, [False, 2])
 
 
+def test_a_version_that_fails_its_load_long_after_the_start_is_not_served() -> None:
+    """tensorflow_model_server loads older versions after its ports are open."""
+    world = World(1, 2)
+    loading = {1: VersionStatus("LOADING"), 2: VersionStatus("AVAILABLE")}
+    world.servers[0].states |= loading
+    world.servers[0].loaded[1], world.servers[0].left[1] = UNLOADABLE, SLOW
+    world.look()
+    assert (world.versions.answering(), world.logged) == ([2, 1], [])
+    world.look(SLOW)
+    refusal = (1, "is not served: it cannot be loaded: DATA_LOSS: bad. It is tried again when its files change")
+    assert (world.versions.answering(), world.logged) == ([2], [refusal])
+
+
 def test_a_version_that_changes_between_two_looks_is_not_shown() -> None:
     world = World(1)
     for _ in range(10):

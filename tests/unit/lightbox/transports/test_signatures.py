@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from lightbox.model.plan import AnsweringVersions
 from lightbox.model.saved_model import Traits
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.transports.fake import FakeTransport
+from lightbox.transports.model_status import ServerState, VersionStatus, will_answer
 from lightbox.transports.signatures import Signatures, probe, probe_version
 from support.fakes import signature
 from support.patience import PATIENCE
@@ -69,6 +70,32 @@ def test_the_first_version_that_the_model_server_has_answers() -> None:
         version_for(signatures, transport)
 
 
+@pytest.mark.parametrize(
+    ("version", "states", "error"),
+    [
+        (1, [{1: "START"}], Unavailable),
+        (1, [None, {2: "AVAILABLE"}, {1: "LOADING"}], Unavailable),
+        (1, [{1: "AVAILABLE"}], Unavailable),  # since a moment ago
+        (1, [{1: "END", 2: "LOADING"}], ModelNotFound),
+        (1, [{}, None], ModelNotFound),
+        (None, [{1: "END", 2: "LOADING"}], Unavailable),
+        (None, [{1: "UNLOADING"}], ModelNotFound),
+    ],
+)
+def test_a_version_that_the_model_servers_still_load_is_not_missing(
+    version: int | None, states: Sequence[Mapping[int, str] | None], error: type[LightboxError]
+) -> None:
+    found: list[ServerState] = [
+        None if server is None else {number: VersionStatus(state) for number, state in server.items()}
+        for server in states
+    ]
+    signatures = Signatures(is_loading=lambda model, version, context: will_answer(found, version))
+    with pytest.raises(error):
+        signatures.on_newest(
+            "net", version, lambda: version_for(signatures, FakeTransport(), version), RequestContext(PATIENCE)
+        )
+
+
 def test_a_version_that_goes_while_it_is_asked_is_asked_no_more() -> None:
     signatures = Signatures(lambda model: [2, 1])
     transport = serving((half(1), well), (half(2), well))
@@ -81,7 +108,7 @@ def test_a_version_that_goes_while_it_is_asked_is_asked_no_more() -> None:
             raise ModelNotFound("version 2 is gone")
         return asked[-1]
 
-    assert signatures.on_newest("net", None, attempt) == 1
+    assert signatures.on_newest("net", None, attempt, RequestContext(PATIENCE)) == 1
     assert asked == [2, 1]
 
 

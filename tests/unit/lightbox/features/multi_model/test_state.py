@@ -40,6 +40,17 @@ def test_a_change_is_seen_by_every_reader(tmp_path: Path) -> None:
     assert changes[2:] == ["a"]
 
 
+def test_a_model_that_is_being_loaded_is_not_missing(tmp_path: Path) -> None:
+    loader, reader = LoadedModels(tmp_path), LoadedModels(tmp_path)
+    with loader.loading("a", RequestContext(PATIENCE)):
+        with pytest.raises(Unavailable, match="the model 'a' is being loaded; try again"):
+            reader.find("a")
+        with pytest.raises(ModelNotFound):
+            reader.find("b")
+    with pytest.raises(ModelNotFound):
+        reader.find("a")
+
+
 def test_names_are_updated_apart(tmp_path: Path) -> None:
     """The supervisor removes a model from the list while a worker adds another."""
     states = LoadedModels(tmp_path), LoadedModels(tmp_path)
