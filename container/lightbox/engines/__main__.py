@@ -7,7 +7,8 @@ import sys
 
 from lightbox.engines import AUTO
 from lightbox.engines.choice import Opener
-from lightbox.engines.hardware import PRECISIONS, Hardware, cores
+from lightbox.engines.hardware import PRECISIONS, Hardware
+from lightbox.machine.cores import available_cores
 from lightbox.tfs_wire.status import StatusError
 
 
@@ -21,7 +22,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tags", default="serve", help="comma-separated tags of the graph (serve)")
     parser.add_argument("--cache", default="", help="cache folder of verdicts")
     options = parser.parse_args(arguments)
-    count = cores()
+    count = available_cores()
     hardware = Hardware(count, count, options.precision, options.cache)
     opener = Opener(AUTO, tuple(options.tags.split(",")), b"", hardware)
     return max(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import re
 from dataclasses import dataclass
@@ -20,9 +19,6 @@ _OF_A_KIND = re.compile(
     r"\s*:.*"
 )
 """The lines that identify a kind of processor, on x86-64 and on arm64; the others change over time."""
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-_QUOTA_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-_PERIOD_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
 
 
 @dataclass(frozen=True)
@@ -46,15 +42,3 @@ def processor() -> str:
         first = ""
     kind = [platform.machine(), *filter(_OF_A_KIND.fullmatch, first.splitlines())]
     return hashlib.sha256("\n".join(kind).encode()).hexdigest()[:8]
-
-
-def cores() -> int:
-    """Return the cores for this process: its affinity, or the cgroup's quota if that is lower."""
-    count = len(os.sched_getaffinity(0))
-    for files in ((_QUOTA,), (_QUOTA_V1, _PERIOD_V1)):
-        try:
-            quota, period = (int(text) for file in files for text in file.read_text().split())
-        except (OSError, ValueError):  # "max" means no quota; or another version of cgroups
-            continue
-        return max(1, min(count, -(-quota // period))) if quota > 0 else count
-    return count

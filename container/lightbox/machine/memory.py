@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+from lightbox.machine.cgroups import chain, read_text
+
 MEMINFO = Path("/proc/meminfo")
 PART = 4
 """Share of the memory for the requests of all workers together."""
 LEAST_MB = 64
+_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""Of version 2 and 1: the limit, the used bytes, and the field of memory.stat for page cache that counts as free."""
 
 
 def default_request_memory_mb() -> int:
@@ -20,44 +26,29 @@ def default_request_memory_mb() -> int:
 
 
 def container_bytes() -> int:
-    """Return the bytes allowed by the cgroup (version 2 or 1), at most the machine's; 1 GiB if unknown."""
-    limits = [int(text) for path in CGROUP_LIMITS if (text := _text(path).strip()).isdigit()]
-    lines = (line.split() for line in _text(MEMINFO).splitlines())
-    return min([*limits, *(int(words[1]) * 1024 for words in lines if words[0] == "MemTotal:")], default=1 << 30)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
-CGROUP = Path("/sys/fs/cgroup")
+    """Return the bytes that the cgroups allow, at most the machine's; 1 GiB if unknown."""
+    return min([limit for limit, _ in _limits()] + _of_machine("MemTotal:"), default=1 << 30)
 
 
 def available_bytes() -> int | None:
     """Return the bytes that this container can still use, None if unknown."""
-    return min((value for value in (_machine(), _cgroup()) if value is not None), default=None)
+    free = [limit - used for limit, used in _limits() if used is not None]
+    return min(free + _of_machine("MemAvailable:"), default=None)
 
 
-def _machine() -> int | None:
-    try:
-        lines = MEMINFO.read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+def _limits() -> Iterator[tuple[int, int | None]]:
+    """Yield limit and use of each cgroup with a limit."""
+    for folder in chain("memory"):
+        for limit_file, used_file, cached in _FILES:
+            limit, used = read_text(folder / limit_file), read_text(folder / used_file)
+            if limit.isdigit():
+                stat = dict(line.split(None, 1) for line in read_text(folder / "memory.stat").splitlines())
+                yield int(limit), int(used) - int(stat.get(cached, 0)) if used.isdigit() else None
 
 
-def _cgroup() -> int | None:
-    """Return the cgroup's (version 2) free bytes; page cache counts as free."""
-    try:
-        limit = (CGROUP / "memory.max").read_text().strip()
-        used = int((CGROUP / "memory.current").read_text())
-        fields = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
-    except (OSError, ValueError):
-        return None
-    return None if limit == "max" else int(limit) - used + int(fields.get("inactive_file", 0))
+def _of_machine(field: str) -> list[int]:
+    lines = (line.split() for line in read_text(MEMINFO).splitlines())
+    return [int(words[1]) * 1024 for words in lines if words[0] == field]
 
 
 def find_trim() -> Callable[[], Any]:

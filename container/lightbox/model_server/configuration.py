@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lightbox.engines.choice import CHOICES, Opener, checked_options
-from lightbox.engines.hardware import Hardware, cores
+from lightbox.engines.hardware import Hardware
+from lightbox.machine.cores import available_cores
 from lightbox.model_server import batching_options, model_config
 from lightbox.model_server.batching_options import BatchingOptions
 from lightbox.model_server.flags import Options
@@ -72,8 +73,8 @@ def session_config(options: Options) -> bytes:
     inter = options.tensorflow_inter_op_parallelism or both
     if intra:
         config.intra_op_parallelism_threads = intra
-    elif not config.intra_op_parallelism_threads and cores() < len(os.sched_getaffinity(0)):
-        config.intra_op_parallelism_threads = cores()  # TensorFlow does not see the cgroup's quota
+    elif not config.intra_op_parallelism_threads and available_cores() < len(os.sched_getaffinity(0)):
+        config.intra_op_parallelism_threads = available_cores()  # TensorFlow does not see the cgroup's quota
     if inter:
         config.inter_op_parallelism_threads = inter
     return bytes(config.SerializeToString())
@@ -89,7 +90,7 @@ def engine_options(options: Options) -> dict[str, str]:
 
 def engine(options: Options, tags: tuple[str, ...]) -> Opener:
     """Return the opener of models; with one intra-op thread, as many calls run at once as there are cores."""
-    count = cores()
+    count = available_cores()
     for_one_call = options.tensorflow_intra_op_parallelism or options.tensorflow_session_parallelism or 1
     streams = max(1, count // for_one_call)
     hardware = Hardware(count, streams, cache_folder=options.engine_cache_dir)

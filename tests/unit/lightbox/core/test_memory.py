@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import threading
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from flask.testing import FlaskClient
 
 from lightbox.core.errors import TooLarge, Unavailable
 from lightbox.core.request_context import SMALL, MemoryBudget, Share
-from lightbox.machine import memory as container_memory
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings
@@ -70,17 +68,6 @@ def test_shares_of_many_threads_add_up() -> None:
     for thread in threads:
         thread.join()
     assert budget.held == 0
-
-
-@pytest.mark.parametrize(("limit", "mib"), [("1073741824", 256), ("104857600", 64), ("max", None)])
-def test_a_quarter_of_the_container_is_for_requests(
-    limit: str, mib: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "memory.max").write_text(f"{limit}\n")
-    (tmp_path / "meminfo").write_text("MemFree: 1 kB\nMemTotal:       8388608 kB\n")
-    monkeypatch.setattr(container_memory, "CGROUP_LIMITS", (tmp_path / "memory.max", tmp_path / "none"))
-    monkeypatch.setattr(container_memory, "MEMINFO", tmp_path / "meminfo")
-    assert container_memory.default_request_memory_mb() == (mib or 2048)
 
 
 def test_the_grpc_front_is_a_worker_too() -> None:
