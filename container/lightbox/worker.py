@@ -76,7 +76,8 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     answered_after = settings.nginx_read_timeout if catalogue.is_fixed else settings.nginx_load_read_timeout
     requests = Requests(answered_after, RequestTable(run_dir).claim())
     transports = connect(plan, settings)
-    pipeline = make_pipeline(settings, plan, transports, user_code if has_code else None, catalogue, requests.is_alone)
+    code = user_code if has_code else None
+    pipeline = make_pipeline(settings, plan, transports, code, catalogue, requests.is_alone, run_dir)
     features = enabled(settings)
     return Services(
         settings,
@@ -132,6 +133,7 @@ def make_pipeline(
     user_code: UserCode | None = None,
     catalogue: Catalogue | None = None,
     alone: Callable[[], bool] = lambda: True,
+    run_dir: Path | None = None,
 ) -> Pipeline:
     """Return the pipeline that the settings ask for."""
     # Not the transports' own channels: a handler may close them.
@@ -140,7 +142,7 @@ def make_pipeline(
     is_loading = ModelStates([open_channel(server.grpc_target) for server in plan.model_servers]).is_loading
     call = settings.call_seconds if settings.wait_seconds else math.inf
     options = PipelineOptions(
-        codec_options(settings),
+        codec_options(settings, run_dir),
         Times(settings.deadline_seconds, settings.handler_seconds, call),
         worker_memory(settings),
         plan.shared_code_dirs,
@@ -155,9 +157,10 @@ def worker_memory(settings: Settings) -> int:
     return rest // (settings.workers + sum(feature.workers(settings) for feature in features))
 
 
-def codec_options(settings: Settings) -> CodecOptions:
-    """Return how bodies are read and written."""
-    return CodecOptions(ImageLimits.of(settings.max_image_pixels), settings.workers, settings.max_body_mb)
+def codec_options(settings: Settings, run_dir: Path | None = None) -> CodecOptions:
+    """Return how bodies are read and written; processes with the same ``run_dir`` share memory for pictures."""
+    limits, memory = ImageLimits.of(settings.max_image_pixels), settings.request_memory_mb << 20
+    return CodecOptions(limits, settings.workers, settings.max_body_mb, memory, run_dir)
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
@@ -16,6 +16,7 @@ from typing_extensions import override
 from lightbox.codecs.base import Parsed, Reader
 from lightbox.codecs.media_type import ContentType
 from lightbox.codecs.options import CodecOptions
+from lightbox.codecs.picture_memory import COUNTED, PictureMemory, busy
 from lightbox.core.errors import (
     DeadlineExceeded,
     ImageUndecodable,
@@ -34,7 +35,7 @@ from lightbox.images.decode import (
 )
 from lightbox.images.jpeg import jpeg_agrees
 from lightbox.images.limits import MAX_PIXELS_SETTING
-from lightbox.images.picture import Crop, Mode, Opened, Opener, Picture, Resized, as_png, cut, rows_of
+from lightbox.images.picture import Crop, Mode, Opened, Opener, Picture, Resized, Room, ToFit, as_png, cut, rows_of
 from lightbox.images.preparation import (
     Filter,
     Fit,
@@ -60,6 +61,9 @@ from lightbox.model.spec import (
     image_input,
 )
 
+GRAPH_BYTES_PER_PIXEL = 4
+"""Memory for a picture that the model's graph decodes."""
+
 
 def decoding_at_once(cores: int, workers: int) -> int:
     """Return how many images each worker may decode at once: twice its share of the cores, at least 2.
@@ -70,25 +74,38 @@ def decoding_at_once(cores: int, workers: int) -> int:
 
 
 class DecodeSlots:
-    """Admits ``at_once`` threads; the others wait in the stage "wait", each until its request's deadline."""
+    """Admits ``at_once`` threads; the others wait in the stage "wait", each until its request's deadline.
 
-    def __init__(self, at_once: int) -> None:
+    A slot ends with the memory of its pictures.
+    """
+
+    def __init__(self, at_once: int, memory: PictureMemory | None = None) -> None:
         self._turns = Turns(at_once)
+        self.memory = memory or PictureMemory()
 
     @contextmanager
     def take(self, context: RequestContext) -> Iterator[None]:
-        """Hold a slot. Raises DeadlineExceeded at the request's deadline."""
+        """Hold a slot. Raises DeadlineExceeded at the request's deadline, and Unavailable while memory is short."""
         if not self._turns.acquire(0):
             with context.stage("wait"):
-                found = self._turns.acquire(context.remaining())
+                found = self._turns.acquire(context.remaining() / (2 if self.memory.waiting else 1))
             if not found:
+                if self.memory.waiting:
+                    raise busy()
                 raise DeadlineExceeded(
                     f"the request's {context.allowed_seconds:g} s passed before its image could be decoded"
                 )
         try:
             yield
         finally:
+            context.pictures.close()
             self._turns.release()
+
+    def hold(self, context: RequestContext, pictures: ExitStack, size: int) -> None:
+        """Hold the memory of a picture, instead of what ``pictures`` holds. Raises as PictureMemory."""
+        pictures.close()
+        if size > COUNTED:
+            pictures.enter_context(self.memory.hold(size, context))
 
 
 class ImageCodec:
@@ -101,7 +118,8 @@ class ImageCodec:
         self._alone = alone
         self._limits = options.limits
         cores = available_cores()
-        self._slots = DecodeSlots(decoding_at_once(cores, options.processes))
+        memory = PictureMemory(options.picture_memory, options.run_dir)
+        self._slots = DecodeSlots(decoding_at_once(cores, options.processes), memory)
         native = load_native()
         self._resizer = Resizer(cores, native)
         # Pillow resizes Pillow's own images only: a copy would cost the time that the other decoder saves.
@@ -117,6 +135,7 @@ class ImageCodec:
             self._limits,
             turn=partial(self._slots.take, context),
             one_of_batch=partial(_image_of_batch, context=context),
+            hold=partial(self._slots.hold, context, context.memory.pictures),
         )
 
     def decode(
@@ -183,8 +202,9 @@ class ImageCodec:
             keep(image.size, rows_of(image))
 
     def _open(self, body: bytes, context: RequestContext, mode: Mode = "RGB", resized: Resized | None = None) -> Opened:
+        room = Room(self._slots.memory.size, partial(self._slots.hold, context, context.pictures))
         with context.stage("decode"):
-            found = self._decode(body, self._limits, mode=mode, resized=resized)
+            found = self._decode(body, self._limits, mode=mode, resized=resized, room=room)
         context.images.append((sniff_format(body) or "", found.pixels.width * found.pixels.height))
         return found
 
@@ -192,6 +212,8 @@ class ImageCodec:
         """Check the headers only: the graph decodes."""
         with context.stage("decode"):
             context.images.extend(self._headers(bodies, context))
+        largest = max((pixels for _, pixels in context.images), default=0)
+        self._slots.hold(context, context.memory.pictures, GRAPH_BYTES_PER_PIXEL * largest)
         with context.stage("preprocess"):
             batch = string_tensor(bodies)
             return batch if wanted.batched or len(bodies) != 1 else batch.reshape(())
@@ -328,7 +350,7 @@ class _Plan:
     placement: Placement | None
     """Place of each picture in the input; None if the shape determines it."""
     resized: Resized | None
-    """Filter for pictures that are decoded at reduced scale; None without such decoding."""
+    """The later size of pictures that may be decoded at reduced scale; None without such decoding."""
 
 
 @lru_cache(maxsize=1000)
@@ -345,13 +367,11 @@ def _plan(options: ModelOptions, wanted: ImageInput) -> _Plan:
     size = fixed_size(wanted, options)
     if size is None:
         return _Plan(preparation, None, None, None)
-    is_reduced = options.fast_decode and preparation.by.averages
-    return _Plan(
-        preparation,
-        size,
-        Placement(size) if fitting.fit is Fit.STRETCH else None,
-        (lambda picture: fitting.place(picture, size).size) if is_reduced else None,
-    )
+    resized: Resized | None = None
+    if preparation.by.averages:
+        resized = lambda picture: fitting.place(picture, size).size  # noqa: E731
+        resized = resized if options.fast_decode else ToFit(resized)
+    return _Plan(preparation, size, Placement(size) if fitting.fit is Fit.STRETCH else None, resized)
 
 
 def _empty(count: int, size: Size, wanted: ImageInput) -> tuple[Array, Array]:

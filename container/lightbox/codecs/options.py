@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from lightbox.images.limits import ImageLimits
 
@@ -15,3 +17,7 @@ class CodecOptions:
     processes: int = 1
     """Number of processes that decode images on this machine's cores."""
     max_body_mb: int = 100
+    picture_memory: float = math.inf
+    """Bytes for the pictures that all processes decode at a time."""
+    run_dir: Path | None = None
+    """Folder where these processes meet; None for a single one."""

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -109,6 +109,8 @@ class RequestContext:
         self.memory = Share()
         self.noted: dict[str, str | float] = {}
         self.timings: list[str] = []
+        self.pictures = ExitStack()
+        """The memory of pictures while they are decoded and resized."""
         # Both are shared with copies.
         self._open: list[_Stage] = []
         self._elapsed: list[float] = []
@@ -275,6 +277,7 @@ class MemoryBudget:
         try:
             yield share
         finally:
+            share.pictures.close()
             share.hold(0)
             if share.most >= _LARGE:
                 _trim()
@@ -291,7 +294,8 @@ class MemoryBudget:
 class Share:
     """The bytes that one request holds, and ``most``, the largest number that it has held.
 
-    ``weight`` is the size of the request, or of the tensors that it became.
+    ``weight`` is the size of the request, or of the tensors that it became. ``pictures`` is the memory of pictures that
+    it keeps until its end.
     """
 
     def __init__(self, budget: MemoryBudget | None = None) -> None:
@@ -299,6 +303,7 @@ class Share:
         self._held = 0
         self.most = 0
         self.weight = 0
+        self.pictures = ExitStack()
 
     def weigh(self, size: int) -> None:
         """Raise the request's weight to at least ``size`` bytes."""

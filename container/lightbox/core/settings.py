@@ -211,8 +211,9 @@ class Settings(BaseModel):
         default_text="a quarter of the container's memory",
         unit="MiB",
     )
-    """Maximum [memory of all requests](reliability.md#limits-of-time-and-memory), divided equally among the workers. It
-    also limits the [bodies that nginx holds](security.md#what-is-defended), by default a quarter of the free memory."""
+    """Maximum [memory of all requests](reliability.md#limits-of-time-and-memory), divided equally among the workers. As
+    much again is for pictures in decoding, shared by all workers. It also limits the [bodies that nginx
+    holds](security.md#what-is-defended), by default a quarter of the free memory."""
 
     max_image_pixels: int = setting("Limits", "LIGHTBOX_MAX_IMAGE_PIXELS", default=50_000_000, ge=1, unit="pixels")
     """Maximum width times height of an image. Larger ones get 413. All images of a request may have ten times as many

@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from io import BytesIO
+from typing import TypeGuard
 
 from PIL.BmpImagePlugin import BmpImageFile
 from PIL.GifImagePlugin import GifImageFile
@@ -50,9 +51,10 @@ from lightbox.images.limits import (
     TimeLimitedBytes,
     check_decoding,
     check_header,
+    decoding_bytes,
     undecodable,
 )
-from lightbox.images.picture import Mode, Opened, Resized
+from lightbox.images.picture import WITHOUT_LIMIT, Mode, Opened, Resized, Room, ToFit
 from lightbox.images.preparation import Size
 from lightbox.images.resize import for_pillow
 
@@ -62,6 +64,7 @@ logging.getLogger("PIL").setLevel(logging.CRITICAL)
 
 _SCALES = (8, 4, 2)  # libjpeg's scales that are worth it
 _WHOLE = 1
+KEPT_BYTES_PER_PIXEL = 4
 Opener = Callable[[BytesIO], ImageFile]
 _GREY_BITS = {"L": 8, "L;2": 2, "L;4": 4}
 
@@ -172,20 +175,25 @@ def decode_for_resize(
     mode: Mode = "RGB",
     resized: Resized | None = None,
     to_pillow: bool = False,
+    room: Room = WITHOUT_LIMIT,
 ) -> Opened:
     """Decode to the same pixels as decode_rgb; most JPEGs are stored for the compiled resize.
 
     ``resized`` returns the size to which the caller will resize an image. A JPEG with even sides of at least four times
-    that size is decoded at reduced scale, to at least twice that size: faster, with differences of 1 or 2.
+    that size is decoded at reduced scale, to at least twice that size: faster, with differences of 1 or 2. With ToFit
+    this happens only to a picture that is larger than ``room``. Raises as ``room`` does, before pixels are decoded.
     """
-    if not to_pillow and mode == "RGB" and (found := _without_pillow(body, limits, resized)) is not None:
+    if not to_pillow and mode == "RGB" and (found := _without_pillow(body, limits, resized, room)) is not None:
         return found
     image = open_image(body, limits)
     with undecodable(f"{image.format} image"):
         stored = image.size
-        if resized is not None and (scale := _scale(stored, orientation_of(image), resized)) != _WHOLE:
-            image.draft(None, (stored[0] // scale, stored[1] // scale))
+        if _may_be_reduced(resized, decoding_bytes(image, body, stored), room):
+            scale = _scale(stored, orientation_of(image), resized)
+            if scale != _WHOLE:
+                image.draft(None, (stored[0] // scale, stored[1] // scale))
         is_reduced = image.size != stored
+        room.hold(decoding_bytes(image, body, stored))
         _allow(image, limits.cpu_seconds)
         image.load()
         orientation = orientation_of(image)
@@ -197,13 +205,21 @@ def decode_for_resize(
     return Opened(upright, (stored[1], stored[0]) if swaps_sides(orientation) else stored)
 
 
-def _without_pillow(body: bytes, limits: ImageLimits, resized: Resized | None) -> Opened | None:
+def _may_be_reduced(resized: Resized | None, size: int, room: Room) -> TypeGuard[Resized]:
+    return resized is not None and not (isinstance(resized, ToFit) and size <= room.size)
+
+
+def _without_pillow(body: bytes, limits: ImageLimits, resized: Resized | None, room: Room) -> Opened | None:
     """Decode a colour JPEG of one scan; None for other files, and for one to decode at reduced scale."""
     head = read_head(body)
-    if head is None or (resized is not None and _scale(head.size, head.orientation, resized) != _WHOLE):
+    if head is None:
+        return None
+    size = head.size[0] * head.size[1] * JPEG_BYTES_PER_PIXEL // (2 if head.orientation == UPRIGHT else 1)
+    if _may_be_reduced(resized, size, room) and _scale(head.size, head.orientation, resized) != _WHOLE:
         return None
     limits.check_size(*head.size)
     limits.check_memory(JPEG_BYTES_PER_PIXEL * head.size[0] * head.size[1])
+    room.hold(size)
     with undecodable("JPEG image"):
         pixels = decode_jpeg(body, head.size)
         if pixels is None:
@@ -244,7 +260,10 @@ OneOfBatch = Callable[[int, int], AbstractContextManager[object]]
 
 
 class OriginalImages:
-    """Encoded images, decoded once, on first use. Also raises as ``turn`` and ``one_of_batch``."""
+    """Encoded images, decoded once, on first use. Also raises as ``turn`` and ``one_of_batch``.
+
+    ``hold`` gets the bytes of memory that all of them take.
+    """
 
     def __init__(
         self,
@@ -252,11 +271,13 @@ class OriginalImages:
         limits: ImageLimits,
         turn: Turn,
         one_of_batch: OneOfBatch,
+        hold: Callable[[int], object] = lambda size: None,
     ) -> None:
         self._find_bodies = bodies
         self._limits = limits
         self._turn = turn
         self._one_of_batch = one_of_batch
+        self._hold = hold
 
     @cached_property
     def _bodies(self) -> Sequence[bytes]:
@@ -265,7 +286,7 @@ class OriginalImages:
     @cached_property
     def images(self) -> list[Image]:
         """The images in mode RGB. Raises ImageUndecodable, and TooLarge for one or for all together."""
-        self._check_together()
+        self._admit()
         found = []
         for index, body in enumerate(self._bodies):
             with self._one(index):
@@ -283,6 +304,7 @@ class OriginalImages:
     def _size(self, body: bytes, limits: ImageLimits) -> tuple[int, int]:
         image = open_image(body, limits)
         if image.format != "JPEG":  # other formats may have the orientation after the pixels
+            self._hold(decoding_bytes(image, body, image.size))
             return self._decode(body).size
         width, height = image.size
         return (height, width) if swaps_sides(orientation_of(image)) else (width, height)
@@ -291,17 +313,23 @@ class OriginalImages:
         with self._turn():
             return decode_rgb(body, self._limits)
 
-    def _check_together(self) -> None:
-        """Limit all images together to the pixels of one image, as they are in memory at the same time."""
-        if len(self._bodies) < 2:
-            return
-        headers = self._each_size(lambda body, limits: open_image(body, limits).size)
-        pixels = sum(width * height for width, height in headers)
-        if pixels > self._limits.max_pixels:
+    def _admit(self) -> None:
+        """Hold the memory of all images, and limit them together to the pixels of one: all are kept."""
+        needed: list[int] = []
+
+        def read(body: bytes, limits: ImageLimits) -> Size:
+            header = open_image(body, limits)
+            needed.append(decoding_bytes(header, bytes(body), header.size))
+            return header.size
+
+        sizes = self._each_size(read)
+        pixels = sum(width * height for width, height in sizes)
+        if len(sizes) > 1 and pixels > self._limits.max_pixels:
             raise TooLarge(
-                f"{len(headers)} images are {pixels:,} pixels together; "
+                f"{len(sizes)} images are {pixels:,} pixels together; "
                 f"at most {self._limits.max_pixels:,} are accepted ({MAX_PIXELS_SETTING})"
             )
+        self._hold(KEPT_BYTES_PER_PIXEL * pixels + max(needed, default=0))
 
     def _each_size(self, read: Callable[[bytes, ImageLimits], tuple[int, int]]) -> list[tuple[int, int]]:
         found, pixels = [], 0

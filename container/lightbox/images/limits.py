@@ -38,7 +38,7 @@ BOUNDED_DECODERS = {"bmp_rle"}
 _BMP_WITH_COUNT = 40
 """Size of the smallest BMP header with the number of colours."""
 JPEG_BYTES_PER_PIXEL = 8
-"""Memory for a JPEG of one scan: the decoded image and its copy."""
+"""Memory for a JPEG of one scan: the decoded image and its copy, which only a turned one has."""
 _START_OF_SCAN = b"\xff\xda"
 _TIFF_BYTE_TYPES = frozenset({1, 2, 7})
 _BYTES_PER_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
@@ -139,7 +139,13 @@ def check_decoding(image: ImageFile, body: bytes, limits: ImageLimits) -> None:
             f"The JPEG image has {scans} scans of {image.width} x {image.height} pixels; "
             f"at most {SCANNED_PIXELS // pixels} are decoded at this size."
         )
-    limits.check_memory(_peak_memory(image, several_scans=scans > 1))
+    limits.check_memory(_peak_memory(image, image.size, several_scans=scans > 1))
+
+
+def decoding_bytes(image: ImageFile, body: bytes, stored: tuple[int, int]) -> int:
+    """Return an estimate of the memory for load(); ``stored`` is the size before a reduction to the image's."""
+    several = isinstance(image, JpegImageFile) and _scans(image, body) > 1
+    return _peak_memory(image, stored, several_scans=several)
 
 
 def _scans(image: JpegImageFile, body: bytes) -> int:
@@ -197,7 +203,7 @@ def _tiff_tags(body: bytes) -> Iterator[tuple[int, int, int]]:
     yield from struct.iter_unpack(order + entry, memoryview(body)[first : first + present * size])
 
 
-def _peak_memory(image: ImageFile, *, several_scans: bool) -> int:
+def _peak_memory(image: ImageFile, stored: tuple[int, int], *, several_scans: bool) -> int:
     """Return an estimate in bytes: the larger of decoding, and of the decoded image with its RGB copy."""
     pixels = image.width * image.height
     decoded = pixels * _BYTES_PER_PIXEL.get(image.mode, 4)
@@ -207,7 +213,7 @@ def _peak_memory(image: ImageFile, *, several_scans: bool) -> int:
     elif isinstance(image, Avif):
         working = pixels * _AVIF_WORKING
     elif isinstance(image, JpegImageFile) and several_scans:
-        working = pixels * 2 * image.layers  # all coefficients at once, 16 bits each
+        working = stored[0] * stored[1] * 2 * image.layers  # all coefficients at once, 16 bits each
     elif isinstance(image, TiffImagePlugin.TiffImageFile):
         working = _tiff_block(image.tag_v2)
     return int(decoded + max(working, held + 4 * pixels))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
@@ -20,6 +21,30 @@ Mode = Literal["RGB", "L"]
 Pixels = Image | Rgbx
 Resized = Callable[[Size], Size]
 """Returns the size to which a picture of a size will be resized."""
+
+
+@dataclass(frozen=True)
+class ToFit:
+    """A ``Resized`` for pictures that are decoded at reduced scale only if they do not fit into memory whole."""
+
+    resized: Resized
+
+    def __call__(self, picture: Size) -> Size:
+        """Return the size to which a picture will be resized."""
+        return self.resized(picture)
+
+
+class Room(NamedTuple):
+    """The memory for a picture: its largest ``size`` in bytes, and the function that gets it before pixels are decoded.
+
+    A later call replaces an earlier one's memory. It raises TooLarge and Unavailable.
+    """
+
+    size: float = math.inf
+    hold: Callable[[int], object] = lambda size: None
+
+
+WITHOUT_LIMIT = Room()
 
 
 class Opened(NamedTuple):

@@ -9,6 +9,7 @@ from pathlib import Path
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.formats import model_file
+from lightbox.machine.memory import LEAST_MB, container_bytes
 from lightbox.model.checks import newest_folder, unusable_versions
 from lightbox.model.foreign_files import MLFLOW, describe_foreign_folder
 from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
@@ -23,6 +24,8 @@ from lightbox.processes.startup import check_added_ports, check_port, check_port
 
 _OF_MODELS = {*variable_names("model_dir"), *variable_names("models"), "SAGEMAKER_MULTI_MODEL"}
 """Variables that choose the models."""
+SERVER_MB, LIGHT_SERVER_MB, WORKER_MB = 250, 130, 45
+"""Memory of a model server with and without TensorFlow, and of a worker; the other processes take that of a worker."""
 
 
 def find_problems(settings: Settings, wrong: Collection[str] = (), wants: StartNeeds = NO_NEEDS) -> list[str]:
@@ -71,8 +74,9 @@ def find_warnings(settings: Settings, wants: StartNeeds = NO_NEEDS) -> list[str]
     The default model must follow all settings, else the start fails. A variable applies to all models and may be meant
     for some: requests to the others report it.
     """
+    memory = memory_warning(settings)
     of_http2 = http2_warning() if settings.nginx and (settings.tls_cert or wants.ports) else None
-    passed = tls.warnings(settings) + ([of_http2] if of_http2 else [])
+    passed = tls.warnings(settings) + [warning for warning in (of_http2, memory) if warning]
     if not settings.has_fixed_models:
         return passed
     models, default = plan_models(settings)
@@ -84,6 +88,22 @@ def find_warnings(settings: Settings, wants: StartNeeds = NO_NEEDS) -> list[str]
     passed += [f"{name} has {note}" for name, note in notes if note.startswith("random weights")]
     others = (model for model in models.values() if model.name != default)
     return passed + [problem for model in others for own, problem in _misfits(model, settings) if not own]
+
+
+def memory_warning(settings: Settings) -> str | None:
+    """Return a sentence if the container's memory can hardly hold the processes, the models and one request."""
+    models = plan_models(settings)[0].values() if settings.has_fixed_models else ()
+    folders = [newest_folder(model) for model in models]
+    is_light = bool(folders) and all(model_file(folder) for folder in folders)  # no model needs TensorFlow
+    of_models = sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
+    of_server = (LIGHT_SERVER_MB if is_light else SERVER_MB) * settings.instance_count
+    needed = of_server + WORKER_MB * (settings.workers + 1) + LEAST_MB + (of_models >> 20)
+    if needed <= (limit := container_bytes() >> 20):
+        return None
+    return (
+        f"the container has {limit} MiB of memory, and its processes with the models ({of_models >> 20} MiB of files) "
+        f"and one request take about {needed} MiB: raise its limit, or the kernel ends processes"
+    )
 
 
 def find_scaling_lines(settings: Settings) -> list[ScalingLine]:

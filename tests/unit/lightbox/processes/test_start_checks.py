@@ -11,6 +11,7 @@ from lightbox.core.settings import Settings
 from lightbox.features import wants
 from lightbox.harness.ports import free_ports
 from lightbox.model.layout import WEIGHTS_NOTE
+from lightbox.processes import start_checks
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start_checks import find_lasting_problems, find_problems, find_warnings
 from lightbox.processes.startup import choose_addresses
@@ -145,6 +146,23 @@ def test_data_beside_a_model_is_reported_and_stops_nothing(root: Path) -> None:
     assert find_problems(settings(root)) == []
     (warning,) = find_warnings(settings(root))
     assert f"{root / 'data'} is not a model" in warning
+
+
+def test_a_limit_that_cannot_hold_the_processes_and_a_request_is_reported(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = settings(root, SAGEMAKER_GUNICORN_WORKERS="2")
+    monkeypatch.setattr(start_checks, "container_bytes", lambda: 400 << 20)
+    (warning,) = find_warnings(chosen)
+    assert warning.startswith("the container has 400 MiB of memory, and its processes with the models (0 MiB of files)")
+    weights = root / "half_plus_two" / "2" / "weights"
+    with weights.open("wb") as file:
+        file.truncate(600 << 20)
+    monkeypatch.setattr(start_checks, "container_bytes", lambda: 1 << 30)
+    (warning,) = find_warnings(chosen)
+    assert warning.startswith("the container has 1024 MiB of memory, and its processes with the models (600 MiB")
+    weights.unlink()
+    assert find_warnings(chosen) == []
 
 
 def test_random_weights_are_reported_and_others_are_not(root: Path) -> None:
