@@ -9,7 +9,7 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from benchmark.servers import REPOSITORY, Running, Stack
 from soak.client import INFER, Fate, Request
 from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, image_call, invocation, learn
 from soak.run import Act, Caller, Traffic, any_of
-from soak.stack import KINDS, Settings
+from soak.stack import KINDS, VARIABLE, Settings
 
 GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
 ASKS = 10
@@ -41,18 +41,20 @@ LEFT = dict.fromkeys(LARGE, (Fate.UNSENT, Fate.CUT)) | {CANCELLED: (Fate.NOT_CON
 
 def fixed_models(models: Path, model_server: Settings) -> Traffic:
     """Return the traffic to fixed models."""
+    transports = ("local", "grpc", "rest") if dict(model_server)[VARIABLE] == "embedded" else ("grpc", "rest")
     settings = (
         *model_server,
+        ("LIGHTBOX_TRANSPORT", ",".join(transports)),
         ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),
         ("LIGHTBOX_MAX_BODY_MB", str(BODY_LIMIT_MB)),
         ("LIGHTBOX_SESSIONS", "true"),
         ("LIGHTBOX_STREAMS", "true"),
     )
-    return Traffic(Stack("fixed models", models, settings, front=True), KINDS, _acts)
+    return Traffic(Stack("fixed models", models, settings, front=True), KINDS, partial(_acts, transports))
 
 
-def _acts(server: Running) -> list[Act]:
-    known = learn(server.address)
+def _acts(transports: Sequence[str], server: Running) -> list[Act]:
+    known = learn(server.address, transports)
     digit = next(request for request in known if request.name == DIGIT)
     return [
         *[partial(any_of, known)] * GOOD_CLIENTS,

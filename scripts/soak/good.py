@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import re
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -25,17 +26,17 @@ ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 TOLERANCE = 1e-4
 """Allows for another order of additions, as batches of other sizes have it."""
 JSON, IMAGE = "application/json", "application/x-image"
-DIGIT = "digit image, local"
+DIGIT = "digit image, grpc"
 _ID, _NUMBER = re.compile(r'"id":"[^"]*"'), re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
-def requests() -> list[Request]:
-    """Return the good requests, with few that load the model server heavily."""
+def requests(transports: Sequence[str]) -> list[Request]:
+    """Return the good requests over all transports of a stack, with few that load the model server heavily."""
     seven, picture, found = (REPOSITORY / "docs" / "samples" / "digit-7.png").read_bytes(), photo(320, 240), []
     pixels = np.asarray(Image.open(io.BytesIO(seven)).convert("RGB"), np.float32)[None] / np.float32(255)
     instances, npy = json.dumps({"instances": pixels.tolist()}).encode(), io.BytesIO()
     np.save(npy, pixels)
-    for wire in ("local", "grpc", "rest"):
+    for wire in transports:
         found += [
             invocation(f"mobilenet image, {wire}", "mobilenet_v2", picture, "image/jpeg", wire),
             invocation(f"digit JSON, {wire}", "digits", instances, JSON, wire),
@@ -77,14 +78,14 @@ def _call(name: str, model: str, tensor: str, datatype: str, shape: list[int], *
     return Request(name, INFER, body=message.SerializeToString())
 
 
-def learn(address: Address) -> list[Request]:
+def learn(address: Address, transports: Sequence[str]) -> list[Request]:
     """Send each good request to an idle server; return all, each with a check against the recorded answer.
 
     Raises RuntimeError if a request does not return 200.
     """
     known = []
     with closing(Client(address, keep=True)) as client:
-        for request in requests():
+        for request in requests(transports):
             outcome = client.send(request)
             if outcome.status != 200:
                 raise RuntimeError(f"{request.name}: {outcome.fate}, {outcome.status} {outcome.body[:300]!r}")
