@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -74,6 +75,24 @@ def test_archives_are_read_by_our_own_reader_alone() -> None:
     """Python's tarfile has security holes in some micro versions (docs/adr/065)."""
     code = [path for path in MODULES if path.relative_to(REPOSITORY).parts[0] in ("code", "container", "scripts")]
     assert [path for path in code if re.search(r"\b(extractall|unpack_archive)\(", path.read_text())] == []
+
+
+def test_a_clone_on_windows_has_scripts_that_run() -> None:
+    """Each tracked file that begins with ``#!`` gets line feeds, also with core.autocrlf."""
+    git = ["git", "-C", str(REPOSITORY)]
+    tracked = subprocess.run([*git, "ls-files", "-z"], capture_output=True, check=True).stdout
+    scripts = [name for name in tracked.split(b"\0") if name and _begins(REPOSITORY / name.decode(), b"#!")]
+    assert b"serve.sh" in scripts
+    asked = subprocess.run(
+        [*git, "check-attr", "-z", "--stdin", "eol", "text"], input=b"\0".join(scripts), capture_output=True, check=True
+    )
+    path, attribute, value = (asked.stdout.split(b"\0")[start::3] for start in range(3))
+    found = dict(zip(zip(path, attribute, strict=False), value, strict=False))
+    assert [name for name in scripts if found[name, b"eol"] != b"lf" or found[name, b"text"] == b"unset"] == []
+
+
+def _begins(path: Path, text: bytes) -> bool:
+    return path.is_file() and path.read_bytes().startswith(text)
 
 
 def test_every_decision_has_a_number_of_its_own() -> None:
