@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -46,7 +47,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
 
     Raises SettingsError with a sentence for every problem, so that all can be fixed at once.
     """
-    environ = os.environ if environ is None else environ
+    environ = _without_service_links(os.environ if environ is None else environ)
     known = known_variables()
     given = {name: value for name, value in environ.items() if name in known and value.strip()}
     for name, platform in _ONLY_BESIDE.items():
@@ -64,6 +65,17 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         usable = _read({name: value for name, value in given.items() if name not in wrong}, [], set())
         raise SettingsError(list(dict.fromkeys(problems)), usable, frozenset(wrong))
     return settings
+
+
+def _without_service_links(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without the variables that Kubernetes sets for each Service of a pod's namespace.
+
+    A Service ``lightbox`` sets LIGHTBOX_PORT, and ``lightbox-kserve-grpc`` a variable with the name of a setting.
+    """
+    links = {name: link for name, value in environ.items() if (link := _SERVICE_LINK.fullmatch(f"{name}={value}"))}
+    # The form of a Service's port is also that of a misspelled setting: Kubernetes never sets it alone.
+    alone = {name for name, link in links.items() if link["port"] and f"{link['service']}_SERVICE_HOST" not in links}
+    return {name: value for name, value in environ.items() if name not in links.keys() - alone}
 
 
 def _read(given: Mapping[str, str], problems: list[str], wrong: set[str]) -> Settings:
@@ -127,7 +139,7 @@ def spelling_hints(environ: Mapping[str, str] | None = None) -> list[str]:
 
     It does not stop a start: SageMaker sets variables of its own, and users set some for other containers.
     """
-    environ = os.environ if environ is None else environ
+    environ = _without_service_links(os.environ if environ is None else environ)
     known = known_variables()
     hints = []
     for name in sorted(environ.keys() - known - _OF_THE_PLATFORM):
@@ -138,6 +150,13 @@ def spelling_hints(environ: Mapping[str, str] | None = None) -> list[str]:
 
 _ONLY_BESIDE = {"PORT": "K_SERVICE"}
 """Variables with names that other programs have too, and the platform's own beside which they are meant for us."""
+
+_SERVICE_LINK = re.compile(
+    r"(?P<service>[A-Z0-9_]+?)_(?:SERVICE_HOST=[0-9a-f.:]+|(?P<port>SERVICE_PORT(?:_[A-Z0-9_]+)?=[0-9]+)"
+    r"|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP))?=(?:tcp|udp|sctp)://[][0-9a-f.:]+:[0-9]+"
+    r"|PORT_[0-9]+_(?:TCP|UDP|SCTP)_(?:PROTO=(?:tcp|udp|sctp)|PORT=[0-9]+|ADDR=[0-9a-f.:]+))"
+)
+"""A variable with its value, as the kubelet and Docker's links set them for a Service."""
 
 _OURS, _AWS = "LIGHTBOX_", "SAGEMAKER_"
 

@@ -152,6 +152,7 @@ def test_containers_have_no_privilege(path: Path) -> None:
 @pytest.mark.parametrize("path", KSERVE, ids=lambda path: path.stem)
 def test_pods_have_no_token_no_unusual_system_call_and_no_disk_without_a_bound(path: Path) -> None:
     assert pod(path)["automountServiceAccountToken"] is False
+    assert pod(path)["enableServiceLinks"] is False
     effective = pod(path).get("securityContext", {}) | container(path)["securityContext"]
     assert effective["seccompProfile"] == {"type": "RuntimeDefault"}
     assert (effective["runAsNonRoot"], effective["runAsUser"]) == (True, 1000)

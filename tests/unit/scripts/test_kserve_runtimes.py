@@ -1,4 +1,4 @@
-"""The serving runtimes and six-line examples under deploy/kserve against kserve's models and Kubernetes' schema."""
+"""The serving runtimes and short examples under deploy/kserve against kserve's models and Kubernetes' schema."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_both_kinds_of_runtime_are_the_same() -> None:
         assert cluster["spec"] == namespaced["spec"]
 
 
-def test_examples_have_six_lines_and_fit_a_runtime() -> None:
+def test_examples_have_seven_lines_and_fit_a_runtime() -> None:
     formats = {
         load(path)["metadata"]["name"]: {entry["name"] for entry in load(path)["spec"]["supportedModelFormats"]}
         for path in RUNTIMES
@@ -94,6 +94,7 @@ def test_examples_have_six_lines_and_fit_a_runtime() -> None:
     assert sorted(path.stem for path in EXAMPLES) == sorted(PROTOCOLS)
     for path in EXAMPLES:
         model = load(path)["spec"]["predictor"]["model"]
-        assert len(path.read_text().splitlines()) == 6
+        assert len(path.read_text().splitlines()) == 7
+        assert load(path)["spec"]["predictor"]["enableServiceLinks"] is False
         assert model["protocolVersion"] == path.stem
         assert model["modelFormat"]["name"] in formats[model["runtime"]]

@@ -170,6 +170,7 @@ def test_ports_are_those_that_lightbox_opens(manifests: Manifests) -> None:
 def test_pods_have_no_privilege_no_token_and_no_disk_without_a_bound(manifests: Manifests) -> None:
     spec = pod(manifests)
     assert spec["automountServiceAccountToken"] is False
+    assert spec["enableServiceLinks"] is False
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["runAsUser"] == spec["securityContext"]["fsGroup"] == 1000
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}

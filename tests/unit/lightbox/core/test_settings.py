@@ -145,6 +145,39 @@ def test_a_misspelled_name_of_ours_gets_the_setting_or_what_took_its_place(given
     assert line.startswith(f"{given}: there is no such setting; did you mean {meant}")
 
 
+def service(name: str, address: str = "10.0.0.1") -> dict[str, str]:
+    """The variables that Kubernetes sets for a Service with a named port."""
+    host, url = (f"[{address}]" if ":" in address else address), name + "_PORT_80_TCP"
+    link = f"tcp://{host}:80"
+    return {
+        f"{name}_SERVICE_HOST": address,
+        f"{name}_SERVICE_PORT": "80",
+        f"{name}_SERVICE_PORT_HTTP": "80",
+        f"{name}_PORT": link,
+        url: link,
+        f"{url}_PROTO": "tcp",
+        f"{url}_PORT": "80",
+        f"{url}_ADDR": address,
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["LIGHTBOX", "LIGHTBOX_MODELS", "LIGHTBOX_KSERVE_GRPC", "AIP_HTTP", "SAGEMAKER_BIND_TO"]
+)
+@pytest.mark.parametrize("address", ["10.0.0.1", "fd00::1"])
+def test_a_service_named_like_a_setting_is_none(name: str, address: str) -> None:
+    assert load_settings(service(name, address)) == load_settings({})
+    assert spelling_hints(service(name, address)) == []
+
+
+@pytest.mark.parametrize(
+    "given", [{"LIGHTBOX_PORT": "8080"}, {"LIGHTBOX_SERVICE_PORT": "8080"}, {"LIGHTBOX_SERVICE_PROT": "80"}]
+)
+def test_a_misspelled_setting_is_no_service(given: dict[str, str]) -> None:
+    beside = service("LIGHTBOX_MODELS")
+    assert [line.partition(":")[0] for line in problems(**beside | given)] == list(given)
+
+
 def test_a_removed_setting_may_be_empty() -> None:
     load_settings(dict.fromkeys(REMOVED, ""))
 
