@@ -46,7 +46,8 @@ def private_folder(folder: Path) -> Path:
 def digest_of(version: Path) -> str:
     """Return the SHA-256 of a version's model files and their names. Raises OSError."""
     file = model_file(version)
-    files = file.parts() if file else [version / SAVED_MODEL_FILES[0], *sorted((version / "variables").glob("*"))]
+    inside = (path for folder in ("assets", "variables") for path in sorted((version / folder).glob("*")))
+    files = file.parts() if file else [version / SAVED_MODEL_FILES[0], *filter(Path.is_file, inside)]
     facts = ((path, path.stat()) for path in files)
     return _digest(tuple((path, status.st_ino, status.st_size, status.st_ctime_ns) for path, status in facts))
 

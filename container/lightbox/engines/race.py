@@ -79,7 +79,7 @@ def _takes_integers(folder: str) -> bool:
 
 
 def known(folder: str, able: Sequence[Engine], hardware: Hardware) -> bool:
-    """Return whether the results of all engines are cached for a model."""
+    """Return whether the times of all engines are cached for a model."""
     places = _cache_files(folder, able, hardware)
     return all(_read_measurement(places.get(engine)) for engine in able)
 
@@ -100,7 +100,8 @@ def _cache_files(folder: str, able: Sequence[Engine], hardware: Hardware) -> Map
 def _read_measurement(place: Path | None) -> _Measurement | None:
     content = disk_cache.read(place) if place else None
     with suppress(TypeError):  # another release may have other fields
-        return _Measurement(**content) if content else None
+        measured = _Measurement(**content) if content else None
+        return measured if measured and not measured.refused else None  # earlier releases cached refusals
     return None
 
 
@@ -109,7 +110,8 @@ def _timing_text(measured: _Measurement) -> str:
 
 
 def _measure(engine: Engine, folder: str, hardware: Hardware, places: Mapping[Engine, Path]) -> _Measurement:
-    """Return a child's result; results are cached, crashes are not."""
+    """Return a child's result. Times are cached, refusals are not: they may depend on more than the model's files, such
+    as memory and permissions."""
     asked = json.dumps([engine.name, folder, asdict(hardware)])
     try:
         output, ended = run([sys.executable, "-P", "-m", "lightbox.engines.race", asked])
@@ -118,11 +120,11 @@ def _measure(engine: Engine, folder: str, hardware: Hardware, places: Mapping[En
     lines = [line.decode() for line in output.splitlines() if line.startswith(b'{"milliseconds"')]
     if not lines:
         return _Measurement(refused=f"its process {ended}")
-    measured = json.loads(lines[-1])
-    if engine in places:
+    measured = _Measurement(**json.loads(lines[-1]))
+    if engine in places and not measured.refused:
         with suppress(OSError):  # a full disk does not stop the server
-            disk_cache.write(places[engine], measured)
-    return _Measurement(**measured)
+            disk_cache.write(places[engine], asdict(measured))
+    return measured
 
 
 def main(asked: str) -> None:

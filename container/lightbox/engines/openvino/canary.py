@@ -105,9 +105,14 @@ def _tensorflow(task: Task) -> Runner | None:
 
 def _judge(task: Task, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, reference: Runner | None) -> Verdict:
     try:
-        compiled = Compiled(task.folder, meta_graph, name, task.hardware)
-    except StatusError as error:
-        return Verdict(TENSORFLOW, error.message)
+        return _compared(task, meta_graph, name, reference)
+    except StatusError as error:  # it may depend on more than the model, such as memory
+        return Verdict(TENSORFLOW, error.message, lasts=False)
+
+
+def _compared(task: Task, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, reference: Runner | None) -> Verdict:
+    """Return a verdict; raise StatusError if OpenVINO refuses the signature."""
+    compiled = Compiled(task.folder, meta_graph, name, task.hardware)
     fetches = [info.name for info in compiled.signature.outputs.values()]
     if reference is None:
         for feeds in samples.batches(compiled.signature, 1):
@@ -125,11 +130,11 @@ def _judge(task: Task, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, refer
 
 
 def _apart(compiled: Compiled, reference: Runner, feeds: Mapping[str, Array], fetches: Sequence[str]) -> str | None:
-    """Return how OpenVINO's result for one input differs from TensorFlow's, None if it does not."""
-    try:
-        got = compiled.run(feeds, fetches)
-    except StatusError as error:
-        return error.message
+    """Return how OpenVINO's result for one input differs from TensorFlow's, None if it does not.
+
+    Raises StatusError if OpenVINO has none.
+    """
+    got = compiled.run(feeds, fetches)
     try:
         expected = reference.run(feeds, fetches)
     except StatusError as error:
