@@ -25,11 +25,10 @@ OPTIONS_FILE = "lightbox.json"
 def own_options(folder: str) -> dict[str, str]:
     """Return ``engine`` and ``precision`` of ``code/lightbox.json``; raise INVALID_ARGUMENT.
 
-    The model's own file has precedence over the one beside all models.
+    The model's own file has precedence over the one beside all models; Lightbox links the one that counts.
     """
-    version = Path(folder)
-    target = version.resolve()  # Lightbox links versions
-    for beside in (version.parent, target, target.parent, target.parent.parent):
+    base_path = Path(folder).absolute().parent
+    for beside in (base_path, base_path.parent):
         path = beside / "code" / OPTIONS_FILE
         try:
             content = json.loads(path.read_bytes())

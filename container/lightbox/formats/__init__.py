@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from glob import escape
 from importlib import import_module
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from lightbox.formats.signature import FileSignature
@@ -38,19 +42,52 @@ class ModelFile(NamedTuple):
         """Return the target of links to the file, as long as its name has the format's suffix.
 
         A blob store links single files and has names without suffixes: files that belong together are together before
-        such a link.
+        such a link. Links to folders stay: one may lead into another process's root, whose paths are not those here.
         """
-        path = self.path.parent.resolve() / self.path.name
+        path = self.path
         while path.is_symlink() and path.readlink().suffix == self.format.suffix:
-            linked = path.parent / path.readlink()
-            path = linked.parent.resolve() / linked.name
+            path = path.parent / path.readlink()
         return path
 
     def parts(self) -> list[Path]:
-        """Return the file and those that belong to it: their names begin with its own, less the suffix."""
+        """Return the file and those that belong to it: the graph names them, or their names begin with its own, less
+        the suffix."""
         path = self.place()
-        beside = (file for file in path.parent.glob(f"{escape(path.stem)}.*") if file.is_file() and file != path)
-        return [path, *sorted(beside)]
+        named = (path.parent / name for name in self._weights_outside())
+        beside = {file for file in (*path.parent.glob(f"{escape(path.stem)}.*"), *named) if file.is_file()}
+        return [path, *sorted(beside - {path})]
+
+    def _weights_outside(self) -> list[str]:
+        """Return the paths of files that the graph names, relative to its own; not those that lead out of its folder,
+        which no engine takes."""
+        if self.format != ONNX:
+            return []
+        from lightbox.formats.onnx import weights_outside
+
+        with suppress(OSError, ValueError):  # the engine says why
+            found = map(Path, weights_outside(self.place()))
+            return [str(path) for path in found if not path.is_absolute() and ".." not in path.parts]
+        return []
+
+    @contextmanager
+    def together(self) -> Iterator[Path]:
+        """Yield a path of the file for engines: they take its weights only from the folder that it is in, by the paths
+        that links lead to. For links to several folders, or into another process's root, it is that of a copy.
+
+        The copy is removed after the block. Raises OSError.
+        """
+        path, outside = self.place(), self._weights_outside()
+        folder = path.parent.resolve()
+        is_here = not outside or (folder / path.name).exists()
+        if is_here and all((path.parent / name).resolve().is_relative_to(folder) for name in outside):
+            yield path
+            return
+        with TemporaryDirectory(prefix="weights-") as copy:
+            for name in (path.name, *outside):
+                to = Path(copy, name)
+                to.parent.mkdir(parents=True, exist_ok=True)
+                copyfile(path.parent / name, to)
+            yield Path(copy, path.name)
 
     def signature(self) -> FileSignature:
         """Return its signature. Raises OSError, and ValueError for a damaged file or another format."""

@@ -33,6 +33,24 @@ def read_signature(path: Path) -> FileSignature:
         return _signature(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))), path.parent)
 
 
+def weights_outside(path: Path) -> list[str]:
+    """Return the files with a graph's weights, by the paths that the graph has, relative to its own.
+
+    Raises OSError, and ValueError for a damaged file.
+    """
+    with path.open("rb") as file:
+        graph = _last(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))), _GRAPH)
+        fields = read_fields(graph or memoryview(b""))
+        tensors = [value for number, kind, value in fields if (number, kind) == (_INITIALIZER, LENGTH_DELIMITED)]
+        return list(dict.fromkeys(place["location"] for place in map(_outside, tensors) if "location" in place))
+
+
+def _outside(tensor: memoryview) -> dict[str, str]:
+    """Return the place of a tensor's values outside its file, empty if they are inside."""
+    entries = [value for number, kind, value in read_fields(tensor) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED)]
+    return {_text(_last(entry, _KEY)): _text(_last(entry, _VALUE)) for entry in entries}
+
+
 def _signature(model: memoryview, folder: Path) -> FileSignature:
     graph = _last(model, _GRAPH)
     if graph is None:
@@ -57,13 +75,9 @@ def _signature(model: memoryview, folder: Path) -> FileSignature:
 
 def _check_outside(tensor: memoryview, folder: Path) -> None:
     """Raise ValueError unless the external file of a tensor's values, if any, is long enough."""
-    entries = [value for number, kind, value in read_fields(tensor) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED)]
-    entries_by_name = {_text(_last(entry, _KEY)): _text(_last(entry, _VALUE)) for entry in entries}
-    if "location" in entries_by_name:
-        check_weights(
-            folder / entries_by_name["location"],
-            int(entries_by_name.get("offset", 0)) + int(entries_by_name.get("length", 0)),
-        )
+    place = _outside(tensor)
+    if "location" in place:
+        check_weights(folder / place["location"], int(place.get("offset", 0)) + int(place.get("length", 0)))
 
 
 class _Stored:

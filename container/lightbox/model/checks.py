@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lightbox.formats import SAVED_MODEL_FILES, ModelFile, holds_model, model_file, model_files
 from lightbox.formats.signature import FileTensor
 from lightbox.model.foreign_files import POINTER, describe_foreign_folder, is_pointer_file
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
+from lightbox.model.options import options_file
 from lightbox.model.saved_model import FILE, ModelFileError, check_whole, read_signatures
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
 from lightbox.tfs_wire.dtypes import numpy_name
@@ -61,8 +62,8 @@ def versions_of(model: ModelOnDisk) -> list[tuple[int, Path]]:
     return sorted((int(folder.name), folder) for folder in folders)
 
 
-def show_versions(model: ModelOnDisk, base_path: Path) -> None:
-    """Make a folder with a link for each version of a model, for the model servers.
+def show_versions(model: ModelOnDisk, base_path: Path, code_dirs: Sequence[Path]) -> None:
+    """Make a folder with a link for each version of a model, and one to its options, for the model servers.
 
     They load each new folder at once and only once, so partial copies must not appear in it. A server that misses a
     folder of its configuration loads no model any more, so it must be a folder that no one else can remove.
@@ -71,6 +72,8 @@ def show_versions(model: ModelOnDisk, base_path: Path) -> None:
     for version, place in dict(versions_of(model)).items():
         if version <= LARGEST_VERSION:
             show_version(place, base_path / str(version))
+    if options := options_file(code_dirs):
+        (base_path / "code").symlink_to(options.parent, target_is_directory=True)
 
 
 def show_version(place: Path, shown: Path) -> None:

@@ -36,7 +36,7 @@ from lightbox.machine.cores import available_cores
 from lightbox.machine.environment import variable
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions
-from lightbox.model.layout import ModelOnDisk
+from lightbox.model.layout import ModelOnDisk, version_numbers
 from lightbox.model.options import load_options
 from lightbox.model.plan import ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.model_server import configuration, flags
@@ -95,8 +95,8 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | 
         options=load_options(folders, settings),
         code_dirs=tuple(folders),
     )
-    show_versions(model, planned.base_path)
-    version = max(int(folder.name) for folder in planned.base_path.iterdir())
+    show_versions(model, planned.base_path, folders)
+    version = max(version_numbers(planned.base_path))
     user_code = UserCode()
     user_code.load([planned])
     handlers = user_code.of(planned)

@@ -87,7 +87,7 @@ def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: It
     folders = code_dirs(model, shared)
     find_code(folders)
     base_path = run_dir.path / "models" / model.name
-    show_versions(model, base_path)
+    show_versions(model, base_path, folders)
     return PlannedModel(
         name=model.name,
         base_path=base_path,

@@ -62,9 +62,8 @@ class Session:
         settings.log_severity_level = 3
         try:
             self.signatures = {SIGNATURE: signature_def(file.signature())}
-            self._session = onnxruntime.InferenceSession(
-                str(file.place()), settings, providers=["CPUExecutionProvider"]
-            )
+            with file.together() as path:
+                self._session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
         except Exception as error:  # the runtime's errors share no class
             raise invalid(f"{file.path} cannot be read: {_line(error)}") from None
         inputs = [info.tensor_shape for info in self.signatures[SIGNATURE].inputs.values()]

@@ -23,6 +23,7 @@ from lightbox.engines.openvino.graph import FILE
 from lightbox.engines.openvino.guards import OUT_OF_RANGE, REASONS, add_guards
 from lightbox.engines.openvino.int8 import quantized
 from lightbox.engines.openvino.verdicts import digest
+from lightbox.formats import as_model_file
 from lightbox.tfs_wire.dtypes import numpy_dtype
 from lightbox.tfs_wire.messages import config_pb2, meta_graph_pb2
 from lightbox.tfs_wire.protobuf import varint
@@ -98,7 +99,7 @@ class Compiled:
         self._row = {name: (1, *sizes[1:]) for name, (_, sizes) in self._declared.items()}
         try:
             model, guards = self._read(meta_graph)
-        except RuntimeError as error:
+        except (OSError, RuntimeError) as error:
             raise StatusError(Code.INTERNAL, _first_line(error)) from None
         inputs = {alias: port.index for port in _ports(model.inputs) for alias in port.names}
         try:
@@ -127,7 +128,7 @@ class Compiled:
         return bool(shapes) and all(sizes and sizes[0] < 0 and min(sizes[1:], default=0) >= 0 for sizes in shapes)
 
     def _read(self, meta_graph: meta_graph_pb2.MetaGraphDef) -> tuple[Any, list[str]]:
-        """Return OpenVINO's model and the names of its guards. Raises RuntimeError as OpenVINO does."""
+        """Return OpenVINO's model and the names of its guards. Raises OSError, and RuntimeError as OpenVINO does."""
         with _readable(self._place, meta_graph, self.name, self._hardware.precision) as readable:
             model = imported().Core().read_model(readable)
             guards = add_guards(model) if self._is_guarded else []
@@ -323,15 +324,16 @@ def _readable(place: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, pr
     """Yield the path from which OpenVINO reads a signature: a file itself, its INT8 model if requested and present, or
     a SavedModel with this signature."""
     folder = Path(place)
-    if folder.is_file():
-        yield folder
+    if file := as_model_file(folder):
+        with file.together() as path:
+            yield path
         return
     made = quantized(place, name, digest(folder)) if precision == INT8 else None
     if made is not None:
         yield made.path
         return
     with tempfile.TemporaryDirectory(prefix="openvino-") as copy:
-        _write_single(folder.resolve(), Path(copy), meta_graph, name)
+        _write_single(folder.absolute(), Path(copy), meta_graph, name)
         yield Path(copy)
 
 
@@ -359,7 +361,7 @@ def _missing(error: KeyError) -> StatusError:
     return StatusError(Code.INTERNAL, f"OpenVINO has no tensor for {error.args[0]!r}")
 
 
-def _first_line(error: RuntimeError) -> str:
+def _first_line(error: Exception) -> str:
     """Return an error's text without the places in OpenVINO's sources."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"OpenVINO: {lines[-1] if lines else error!r}"

@@ -183,7 +183,7 @@ class ModelLoader:
             raise _refusal(source, "; ".join(problems), folder)
         options = load_options(code_dirs, self._settings)
         base_path = own / "versions"
-        show_versions(found, base_path)
+        show_versions(found, base_path, code_dirs)
         model = PlannedModel(name=name, base_path=base_path, options=options, code_dirs=tuple(code_dirs))
         try:
             self._check_code(model)

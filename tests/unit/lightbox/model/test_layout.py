@@ -198,7 +198,7 @@ def test_a_model_file_is_a_model_of_its_name(tmp_path: Path, name: str) -> None:
     (model,) = find_models(tmp_path / name)
     assert model == ModelOnDisk("pets", tmp_path / name, unversioned=True)
     assert versions_of(model) == [(1, tmp_path / name)]
-    show_versions(model, tmp_path / "run" / "pets")
+    show_versions(model, tmp_path / "run" / "pets", ())
     shown = model_file(tmp_path / "run" / "pets" / "1")
     assert shown is not None
     assert (shown.path.suffix, shown.path.read_text()) == (Path(name).suffix, "net")

@@ -1,0 +1,84 @@
+"""Models whose files lie behind links: to several folders, or into another process's root, as KServe's modelcars."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import lightbox
+from lightbox.engines.choice import own_options
+from lightbox.engines.engine import OpenOptions, named
+from lightbox.engines.hardware import Hardware
+from lightbox.model.checks import show_versions, versions_of
+from lightbox.model.layout import find_models
+from lightbox.processes.models_on_disk import code_dirs
+from support.model_files import dense, write_dense_as
+from support.models import copy_golden
+
+ROWS = np.array([[1, 0, 2, 1]], np.float32)
+
+
+def write_outside(file: Path, weights: str) -> None:
+    """Write the model of ``write_dense_as`` with its weights in another file."""
+    write_dense_as(file)
+    model = onnx.load(file)
+    onnx.save(model, file, save_as_external_data=True, location=weights, size_threshold=0)
+
+
+def answered(folder: Path, engine: str) -> bool:
+    runner = named(engine).open(str(folder), OpenOptions(Hardware(1, 1), ("serve",))).runner
+    return np.allclose(runner.run({"x": ROWS}, ["y"])[0], dense(ROWS), rtol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize("linked", [("model.onnx", "w.bin"), ("w.bin",)])
+def test_weights_behind_links_to_several_folders(tmp_path: Path, engine: str, linked: tuple[str, ...]) -> None:
+    write_outside(tmp_path / "1" / "model.onnx", "w.bin")
+    for number, name in enumerate(linked):
+        (blob := tmp_path / "blobs" / str(number) / "abc").parent.mkdir(parents=True)
+        file = tmp_path / "1" / name
+        file.rename(blob)
+        file.symlink_to(blob)
+    assert answered(tmp_path / "1", engine)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A link to ``/mnt`` of a process with its own mounts, which holds a copy of ``tmp_path/models``."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    script = 'mount -t tmpfs none /mnt && cp -r "$0"/. /mnt && echo there && exec sleep infinity'
+    command = ["unshare", *user, "--mount", "sh", "-ec", script, str(tmp_path / "models")]
+    write_outside(tmp_path / "models" / "weights" / "1" / "model.onnx", "w.bin")
+    write_dense_as(tmp_path / "models" / "flat" / "model.xml")
+    write_dense_as(tmp_path / "models" / "lite" / "7" / "model.tflite")
+    (tmp_path / "models" / "linked" / "1").mkdir(parents=True)
+    (tmp_path / "models" / "linked" / "1" / "model.xml").symlink_to("../../flat/model.xml")
+    copy_golden("image_mean", tmp_path / "models" / "saved")
+    (tmp_path / "models" / "saved" / "code").mkdir()
+    (tmp_path / "models" / "saved" / "code" / "lightbox.json").write_text('{"engine": "tensorflow"}')
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "there\n"
+            link = tmp_path / "elsewhere"
+            link.symlink_to(f"/proc/{process.pid}/root/mnt")
+            yield link
+        finally:
+            process.kill()
+
+
+def test_models_in_another_process_s_root(elsewhere: Path) -> None:
+    for name in ("flat", "lite", "linked"):
+        assert lightbox.load(elsewhere / name).engine == "openvino"
+    for engine in ("onnxruntime", "openvino"):
+        assert lightbox.load(elsewhere / "weights", engine=engine).engine == engine
+    (saved,) = find_models(elsewhere / "saved")
+    show_versions(saved, elsewhere.parent / "shown", code_dirs(saved, ()))
+    ((version, _),) = versions_of(saved)
+    assert own_options(str(elsewhere.parent / "shown" / str(version))) == {"engine": "tensorflow"}
