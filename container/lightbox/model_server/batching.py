@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 _Key = tuple[frozenset[tuple[str, str]], frozenset[str]]
 _LARGEST_PADDED_RANK = 6
+_LATE = (Code.DEADLINE_EXCEEDED, Code.RESOURCE_EXHAUSTED, Code.CANCELLED)
+"""Errors of a batch that are no reason to try its calls one by one."""
 
 
 def _seconds(options: bytes) -> float:
@@ -31,7 +34,8 @@ def _seconds(options: bytes) -> float:
 class BatchingSession:
     """Has the interface of the session that it wraps.
 
-    Calls that feed and fetch all tensors of one signature are batched; others (an output filter) run alone.
+    Calls that feed and fetch all tensors of one signature are batched; others (an output filter) run alone. The calls of
+    a failed batch run one by one; if that shows that the model takes no batches, all later calls do.
     """
 
     def __init__(
@@ -48,6 +52,8 @@ class BatchingSession:
         self._scheduler = scheduler
         self._queues: dict[_Key, BatchQueue] = {}
         self._lock = threading.Lock()
+        self._is_alone = False
+        """Whether a batch has failed whose calls alone did not."""
         self._batchable = {
             (
                 frozenset(info.name for info in item.inputs.values()),
@@ -58,7 +64,7 @@ class BatchingSession:
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
         """Run the graph, batched with other calls; see ``Runner.run``."""
-        if (frozenset(feeds), frozenset(fetches)) not in self._batchable:
+        if self._is_alone or (frozenset(feeds), frozenset(fetches)) not in self._batchable:
             return self._session.run(feeds, fetches, options)
         rows = _rows(feeds)
         queue = self._queue(feeds, fetches)
@@ -100,17 +106,28 @@ class BatchingSession:
         return pieces
 
     def _process(self, tasks: list[Task], fetches: list[str]) -> None:
-        error: StatusError | None = None
-        try:
-            self._run_batch(tasks, fetches)
-        except StatusError as found:
-            error = found
-        except Exception as found:  # waiting calls must get the error
-            log.exception("a batch failed")
-            error = StatusError(Code.INTERNAL, str(found))
+        error = _error_of(lambda: self._run_batch(tasks, fetches))
+        # A batch fails where its calls alone need not: one has other shapes, the graph takes one row, or an output has no
+        # row for each. The last is a FAILED_PRECONDITION also of one call.
+        again = (
+            error is not None and error.code not in _LATE and (len(tasks) > 1 or error.code == Code.FAILED_PRECONDITION)
+        )
         for task in tasks:
-            task.error = error
+            task.error = _error_of(partial(self._run_alone, task, fetches)) if again else error
+        if error is not None and again and _are_alike(tasks) and not any(task.error for task in tasks):
+            self._is_alone = True
+            log.warning(
+                "calls are not batched any more: a batch of %d calls failed, and each of them alone did not: %s",
+                len(tasks),
+                error.message,
+            )
+        for task in tasks:
             task.done.set()
+
+    def _run_alone(self, task: Task, fetches: list[str]) -> None:
+        remaining = task.deadline - time.monotonic()
+        options = run_options(max(remaining, 0) if remaining < math.inf else None)
+        task.outputs.update(zip(fetches, self._session.run(task.inputs, fetches, options), strict=True))
 
     def _run_batch(self, tasks: list[Task], fetches: list[str]) -> None:
         now = time.monotonic()
@@ -148,6 +165,22 @@ class BatchingSession:
         for queue in self._queues.values():
             self._scheduler.remove_queue(queue)
         self._session.close()
+
+
+def _error_of(run: Callable[[], None]) -> StatusError | None:
+    try:
+        run()
+    except StatusError as error:
+        return error
+    except Exception as error:  # waiting calls must get it
+        log.exception("a batch failed")
+        return StatusError(Code.INTERNAL, str(error))
+    return None
+
+
+def _are_alike(tasks: Sequence[Task]) -> bool:
+    """Return whether inputs have the same shapes but for their rows."""
+    return len({tuple(sorted((name, array.shape[1:]) for name, array in task.inputs.items())) for task in tasks}) == 1
 
 
 def _rows(feeds: Mapping[str, Array]) -> int:

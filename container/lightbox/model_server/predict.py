@@ -13,6 +13,8 @@ from lightbox.tfs_wire.status import Code, StatusError, invalid
 
 DEFAULT_SIGNATURE = "serving_default"
 NOTHING_LEFT_OUT: Mapping[str, memoryview] = MappingProxyType({})
+_OF_ROWS = (Code.INVALID_ARGUMENT, Code.FAILED_PRECONDITION, Code.INTERNAL, Code.UNKNOWN)
+"""Errors of engines whose reason may be the number of rows."""
 SignatureDef: TypeAlias = meta_graph_pb2.SignatureDef
 
 
@@ -95,7 +97,30 @@ def choose_outputs(signature: SignatureDef, wanted: Sequence[str]) -> dict[str, 
 
 def run(session: Runner, feeds: Mapping[str, Array], fetches: Mapping[str, str], options: bytes) -> dict[str, Array]:
     """Run tensor names to arrays and return the arrays by alias."""
-    return dict(zip(fetches, session.run(feeds, list(fetches.values()), options), strict=True))
+    wanted = list(fetches.values())
+    try:
+        return dict(zip(fetches, session.run(feeds, wanted, options), strict=True))
+    except StatusError as error:
+        rows = {array.shape[0] if array.ndim else 0 for array in feeds.values()}
+        if (
+            rows == {1}
+            or len(rows) != 1
+            or error.code not in _OF_ROWS
+            or not _takes_single_rows(session, feeds, wanted)
+        ):
+            raise
+        text = f"the model answers one row, such as an image, per call, got {rows.pop()}: send a request for each"
+        raise invalid(f"{text}; {error.message}") from None
+
+
+def _takes_single_rows(session: Runner, feeds: Mapping[str, Array], fetches: Sequence[str]) -> bool:
+    """Return whether the first and the last of several rows are answered alone."""
+    try:
+        for row in (slice(0, 1), slice(-1, None)):
+            session.run({name: array[row] for name, array in feeds.items()}, fetches)
+    except StatusError:
+        return False
+    return all(len(array) for array in feeds.values())
 
 
 def predict(

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightbox.engines.base import Array
+from lightbox.engines.base import Array, Runner
 from lightbox.engines.tensorflow.session import TensorFlowSession
+from lightbox.model_server import predict
 from lightbox.model_server.batch_scheduler import BatchScheduler
 from lightbox.model_server.batching import BatchingSession
 from lightbox.model_server.batching_options import BatchingOptions, model_options, read_options
@@ -27,7 +28,7 @@ Open = Callable[[str], TensorFlowSession]
 class Recorder:
     """A session that records its batches and can be paused."""
 
-    def __init__(self, session: TensorFlowSession) -> None:
+    def __init__(self, session: Runner) -> None:
         self.signatures = session.signatures
         self.batches: list[dict[str, Array]] = []
         self.free = threading.Event()
@@ -46,7 +47,7 @@ class Recorder:
 class Batched:
     """A batched signature with one input and one output."""
 
-    def __init__(self, session: TensorFlowSession, signature: str = "serving_default", **options: Any) -> None:
+    def __init__(self, session: Runner, signature: str = "serving_default", **options: Any) -> None:
         self.recorder = Recorder(session)
         found = session.signatures[signature]
         self.feeds = [info.name for info in found.inputs.values()]
@@ -161,13 +162,10 @@ def test_inputs_of_different_lengths(open_model: Open, pad: bool) -> None:
     options: dict[str, Any] = {"max_batch_size": 2, "timeout_seconds": PATIENCE, "pad_variable_length_inputs": pad}
     batched = Batched(open_model("half_plus_two/1"), **options)
     results = batched.together(np.array([[1, 2]], np.float32), np.array([[7, 8, 9]], np.float32))
-    if pad:
-        assert sorted(result[0].tolist() for result in results) == [[[2.5, 3, 2.5]], [[5.5, 6, 6.5]]]  # type: ignore[index]
-        return
-    for error in results:
-        assert isinstance(error, StatusError)
-        assert error.code == Code.FAILED_PRECONDITION
-        assert "from different tasks have different shapes and padding is turned off." in error.message
+    expected = [[[2.5, 3, 2.5]] if pad else [[2.5, 3]], [[5.5, 6, 6.5]]]
+    assert sorted(result[0].tolist() for result in results) == expected  # type: ignore[index]
+    assert len(batched.together(row(1), row(2))) == 2
+    assert len(batched.recorder.batches[-1][batched.feeds[0]]) == 2, "other shapes are no reason to stop batching"
 
 
 def test_strings_are_padded_too(open_model: Open) -> None:
@@ -227,11 +225,37 @@ def test_a_call_may_wait_too_long_in_the_queue(open_model: Open) -> None:
     assert str(second.exception()) == text
 
 
-def test_an_error_of_the_model_reaches_all_of_its_batch_and_nobody_else(open_model: Open) -> None:
+def test_an_error_of_the_model_reaches_the_call_that_it_is_of(open_model: Open) -> None:
     batched = Batched(open_model("special_floats/1"), "float", max_batch_size=2, timeout_seconds=PATIENCE)
     bad, good = np.array([1000], np.int32), np.array([2], np.int32)
-    assert [type(result) for result in batched.together(bad, good)] == [StatusError, StatusError]
+    failed, answered = batched.together(bad, good)
+    assert isinstance(failed, StatusError)
+    assert answered[0].tolist() == [1.0]  # type: ignore[index]
     assert batched.together(good, good)[0][0].tolist() == [1.0]  # type: ignore[index]
+    assert len(batched.recorder.batches[-1][batched.feeds[0]]) == 2, "the model takes batches"
+
+
+def test_a_model_that_takes_one_row_is_not_batched_again(open_model: Open, caplog: pytest.LogCaptureFixture) -> None:
+    class OneRow:
+        """It declares any number of rows, as graphs do that reshape to one."""
+
+        signatures = open_model("half_plus_two/1").signatures
+
+        def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
+            (x,) = feeds.values()
+            if len(x) > 1:
+                raise StatusError(Code.INTERNAL, "cannot be reshaped")
+            return [x / 2 + 2]
+
+        def close(self) -> None: ...
+
+    batched = Batched(OneRow(), max_batch_size=2, timeout_seconds=PATIENCE)
+    assert [answer[0].tolist() for answer in batched.together(row(1), row(4))] == [[2.5], [4.0]]  # type: ignore[index]
+    (line,) = caplog.messages
+    assert "calls are not batched any more: a batch of 2 calls failed" in line
+    assert batched.call(row(1))[0].tolist() == [2.5], "it waits for no second call"
+    with pytest.raises(StatusError, match=r"INVALID_ARGUMENT: the model answers one row, .* got 2: send a request for"):
+        predict.run(batched.session, {batched.feeds[0]: row(1, 4)}, {"y": batched.fetches[0]}, b"")
 
 
 def test_a_wrong_type_does_not_spoil_the_batch_of_others(open_model: Open) -> None:
@@ -259,21 +283,13 @@ def test_inputs_that_cannot_be_joined(open_model: Open, arrays: list[Array], tex
     assert caught.value.message == text
 
 
-@pytest.mark.parametrize(
-    ("signature", "text"),
-    [
-        ("one", "Batched output tensor has 0 dimensions"),
-        (
-            "uneven",
-            "Batched output tensor's 0th dimension does not equal the sum of the 0th dimension sizes"
-            " of the input tensors",
-        ),
-    ],
-)
-def test_outputs_that_cannot_be_split(open_model: Open, signature: str, text: str) -> None:
-    with pytest.raises(StatusError) as caught:
-        Batched(open_model("scalar_out/1"), signature).call(row(1, 2))
-    assert (caught.value.code, caught.value.message) == (Code.FAILED_PRECONDITION, text)
+@pytest.mark.parametrize("signature", ["one", "uneven"])
+def test_outputs_that_cannot_be_split_are_answered_alone(open_model: Open, signature: str) -> None:
+    session = open_model("scalar_out/1")
+    batched = Batched(session, signature)
+    alone = session.run({batched.feeds[0]: row(1, 2)}, batched.fetches)
+    for _ in range(2):
+        assert [array.tolist() for array in batched.call(row(1, 2))] == [array.tolist() for array in alone]
 
 
 def test_calls_that_fetch_only_a_part_run_alone(open_model: Open) -> None:
