@@ -266,7 +266,8 @@ class Pipeline:
 
     def probe_version(self, model: str, version: int, context: RequestContext) -> None:
         """Predict once with a version; raise LightboxError unless it can replace the version that answers now."""
-        probe_version(model, version, self._transport(), self._signatures, context)
+        size = self.catalogue.find(model).options.image_size
+        probe_version(model, version, self._transport(), self._signatures, context, size)
 
     def describe(
         self,

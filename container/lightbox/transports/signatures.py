@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -42,8 +42,9 @@ Result = TypeVar("Result")
 IsLoading = Callable[[str, int | None, RequestContext], bool]
 """Returns whether a model server still loads a version, or any of a model for None. Raises DeadlineExceeded."""
 _Key = tuple[str, int | None, str]
-OPEN_SIDE = 32
-"""Height and width of a probe's image if the signature leaves them open."""
+Sides = tuple[int, int]
+OPEN_SIDES: Sequence[Sides] = tuple((side, side) for side in (32, 224, 64, 256, 299, 384, 512, 640, 1024))
+"""Heights and widths of a probe's image if the signature leaves them open, in order; networks refuse other sizes."""
 
 
 class Signatures:
@@ -244,23 +245,30 @@ def probe(model: str, transport: Transport, signatures: Signatures, context: Req
 
 
 def probe_version(
-    model: str, version: int, transport: Transport, signatures: Signatures, context: RequestContext
+    model: str,
+    version: int,
+    transport: Transport,
+    signatures: Signatures,
+    context: RequestContext,
+    image_size: Sides | None = None,
 ) -> None:
     """Predict once with a version; return if it can replace the answering version.
 
     A working model may refuse made-up inputs. So an error counts only if the answering version has none, and a refused
-    input only if both take the same inputs. Raises LightboxError if the version cannot replace it.
+    input only if both take the same inputs. ``image_size`` is the model's option, width and height; without it an input
+    with open sides gets images of several sizes. Raises LightboxError if the version cannot replace it.
     """
+    sizes = OPEN_SIDES if image_size is None else [image_size[::-1]]
     try:
         signature = None
         signature = signatures.get(transport, model, version, None, context)
-        transport.predict(ModelCall(signature, probe_inputs(signature)), context)
+        _predict_with_any(sizes, signature, transport, context)
     except (Unavailable, DeadlineExceeded, ModelNotFound):
         raise
     except LightboxError as error:
         try:
             answering = signatures.get(transport, model, None, None, context)
-            transport.predict(ModelCall(answering, probe_inputs(answering)), context)
+            _predict_with_any(sizes, answering, transport, context)
         except LightboxError:
             return
         if error.status < 500 and signature is not None and signature.inputs != answering.inputs:
@@ -268,18 +276,38 @@ def probe_version(
         raise
 
 
-def probe_inputs(signature: SignatureSpec) -> dict[str, Array]:
-    """Return zeros of the signature's shapes, one for each open dimension; a small image for a string tensor."""
+def _predict_with_any(
+    sizes: Sequence[Sides], signature: SignatureSpec, transport: Transport, context: RequestContext
+) -> None:
+    """Predict with images of the first size that the model takes; raise the first LightboxError if it takes none."""
     picture = image_input(signature)
-    sides = picture.sides if picture is not None and not picture.encoded else ()
-    return {name: _probe_input(spec, sides) for name, spec in signature.inputs.items()}
+    if picture is None or picture.encoded or None not in (picture.height, picture.width):
+        sizes = sizes[:1]
+    refusal: LightboxError | None = None
+    for sides in sizes:
+        try:
+            transport.predict(ModelCall(signature, probe_inputs(signature, sides)), context)
+            return
+        except (Unavailable, DeadlineExceeded, ModelNotFound, ModelUninitialized):
+            raise
+        except LightboxError as error:
+            refusal = refusal or error
+    if refusal is not None:
+        raise refusal
 
 
-def _probe_input(spec: TensorSpec, sides: Collection[int]) -> Array:
-    shape = tuple(
-        size if size is not None else (OPEN_SIDE if axis in sides else 1)
-        for axis, size in enumerate(spec.shape or (1,))
-    )
+def probe_inputs(signature: SignatureSpec, sides: Sides = OPEN_SIDES[0]) -> dict[str, Array]:
+    """Return zeros of the signature's shapes, one for each open dimension; a small image for a string tensor.
+
+    ``sides`` are the height and width of an image if the signature leaves them open.
+    """
+    picture = image_input(signature)
+    open_sides = {} if picture is None or picture.encoded else dict(zip(picture.sides, sides, strict=True))
+    return {name: _probe_input(spec, open_sides) for name, spec in signature.inputs.items()}
+
+
+def _probe_input(spec: TensorSpec, sides: Mapping[int, int]) -> Array:
+    shape = tuple(size if size is not None else sides.get(axis, 1) for axis, size in enumerate(spec.shape or (1,)))
     if spec.is_string:
         texts = np.empty(shape, object)
         texts[...] = GREY_PNG

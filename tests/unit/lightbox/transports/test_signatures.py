@@ -159,6 +159,31 @@ def test_made_up_inputs_may_not_suit_a_version_with_other_inputs() -> None:
         prove(well, raising(FAILED), half(2, rank=2))
 
 
+@pytest.mark.parametrize(
+    ("takes", "option"),
+    [
+        (lambda height, width: height >= 75 and width >= 75, None),
+        (lambda height, width: height % 64 == width % 64 == 0, None),
+        (lambda height, width: (height, width) == (300, 400), (400, 300)),
+    ],
+)
+def test_a_version_gets_an_image_of_a_size_that_it_takes(
+    takes: Callable[[int, int], bool], option: tuple[int, int] | None
+) -> None:
+    def picky(inputs: Mapping[str, Array]) -> dict[str, Array]:
+        if not takes(*inputs["x"].shape[2:]):
+            raise FAILED
+        return well(inputs)
+
+    pixels = ("float32", (None, 3, None, None))
+    one, two = (signature("net", {"x": pixels}, {"y": pixels}, number) for number in (1, 2))
+    transport = serving((one, well), (two, picky))
+    probe_version("net", 2, transport, Signatures(lambda model: [1]), RequestContext(PATIENCE), option)
+    if option:
+        with pytest.raises(ModelFailed):
+            probe_version("net", 2, transport, Signatures(lambda model: [1]), RequestContext(PATIENCE))
+
+
 def test_a_version_that_the_usual_requests_cannot_ask_may_not_answer() -> None:
     transport = serving((half(1), well))
     for name in ("a", "b"):
