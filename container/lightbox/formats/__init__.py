@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -96,8 +97,8 @@ class ModelFile(NamedTuple):
 
 
 def is_saved_model(folder: Path) -> bool:
-    """Return whether a folder is itself a SavedModel."""
-    return any((folder / name).is_file() for name in SAVED_MODEL_FILES)
+    """Return whether a folder is itself a SavedModel; False if it cannot be read."""
+    return any(os.path.isfile(folder / name) for name in SAVED_MODEL_FILES)
 
 
 def as_model_file(path: Path) -> ModelFile | None:
@@ -106,7 +107,7 @@ def as_model_file(path: Path) -> ModelFile | None:
     An upper-case suffix does not count: OpenVINO and the names of further files depend on it.
     """
     found = next((known for known in FORMATS if known.suffix == path.suffix), None)
-    return ModelFile(path, found) if found is not None and path.is_file() else None
+    return ModelFile(path, found) if found is not None and os.path.isfile(path) else None
 
 
 def model_files(folder: Path) -> list[ModelFile]:
@@ -120,7 +121,7 @@ def model_file(version: Path) -> ModelFile | None:
 
     ``version`` is a folder, or the file itself.
     """
-    if version.is_file():
+    if os.path.isfile(version):
         return as_model_file(version)
     if is_saved_model(version):
         return None

@@ -8,7 +8,7 @@ from pathlib import Path
 from lightbox.formats import SAVED_MODEL_FILES, ModelFile, holds_model, model_file, model_files
 from lightbox.formats.signature import FileTensor
 from lightbox.model.foreign_files import POINTER, describe_foreign_folder, is_pointer_file
-from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
+from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, access_problem, is_version
 from lightbox.model.options import options_file
 from lightbox.model.saved_model import FILE, ModelFileError, check_whole, read_signatures
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
@@ -27,6 +27,8 @@ def unusable_versions(model: ModelOnDisk) -> list[str]:
 
 def version_problem(folder: Path, model: str, version: int) -> str | None:
     """Return why the version in ``folder`` cannot be served, None if it can."""
+    if problem := access_problem(folder):
+        return problem
     if not holds_model(folder):
         if several := [file.path for file in model_files(folder)]:
             names = " and ".join(path.name for path in several)
@@ -50,7 +52,7 @@ def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
     try:
         version, folder = max(versions_of(model), default=(0, model.base_path))
         return signatures_of(folder, model.name, version)
-    except ModelFileError:
+    except (ModelFileError, OSError):
         return {}
 
 

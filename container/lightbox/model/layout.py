@@ -9,11 +9,13 @@
 
 ``<N>`` is a whole number, leading zeros allowed. A version holds a SavedModel or a file of another format, see
 ``lightbox.formats``. ``code/`` holds the user's code, never a model. Folders of digits are versions only if at least
-one of them holds a model: ``data/2024/`` and ``checkpoints/1000/`` beside a model are ignored.
+one of them holds a model: ``data/2024/`` and ``checkpoints/1000/`` beside a model are ignored. So are folders without a
+model, such as ``lost+found/``, and those that other programs make.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +35,10 @@ MAX_DEPTH = 4
 WEIGHTS_NOTE = Path("assets.extra", "weights.txt")
 """File in a version with the origin of its weights. A SavedModel reserves this folder for such files."""
 LONGEST_NOTE = 300
+STRANGERS = frozenset(
+    {"lost+found", "@eaDir", "#recycle", "System Volume Information", "$RECYCLE.BIN", "__MACOSX", "__pycache__"}
+)
+"""Folders of file systems and other programs, whatever they hold; those that begin with a dot are no models either."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _Identity = tuple[int, int]
 """A folder's device and inode."""
@@ -79,13 +85,20 @@ def find_models(root: Path) -> list[ModelOnDisk]:
 
 def models_below(root: Path) -> list[ModelOnDisk]:
     """Return the models below ``root``, whatever their names; raise ModelLayoutError without any."""
+    if problem := access_problem(root):
+        raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: {problem}")
     if root.is_file() and not as_model_file(root):
         raise ModelLayoutError(
             f"LIGHTBOX_MODEL_DIR: the model directory {root} is a file, not a directory{describe_foreign_file([root])}"
         )
     if not root.exists():
         raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: the model directory {root} does not exist")
-    found = list(_walk(root))
+    walk = _Walk()
+    found = list(walk.all(root))
+    if not found and walk.unreadable:
+        raise ModelLayoutError(
+            f"LIGHTBOX_MODEL_DIR: no model was found in {root}: {'; '.join(walk.unreadable.values())}"
+        )
     if not found:
         raise ModelLayoutError(
             f"LIGHTBOX_MODEL_DIR: no model was found in {root}: expected {root}/<N>/saved_model.pb, "
@@ -101,16 +114,38 @@ def _foreign_content(root: Path) -> str:
     folders = (
         folder
         for folder in sorted(root.iterdir())
-        if folder.is_dir() and folder.name != "code" and folder.name[0] != "."
+        if folder.is_dir() and folder.name != "code" and folder.name[0] != "." and not access_problem(folder)
     )
     return describe_foreign_folder(root) or describe_foreign_file(
         file for folder in folders for file in sorted(folder.iterdir())
     )
 
 
-def folders_without_model(root: Path) -> list[Path]:
-    """Return the folders below ``root`` that look like models but hold none that engines open."""
-    return [model.base_path for model, servable in _walk(root) if not servable]
+def folders_without_model(root: Path) -> dict[Path, str]:
+    """Return the folders below ``root`` that hold no model that engines open; "" or why the user may not read one."""
+    walk = _Walk()
+    found = [(model.base_path, servable) for model, servable in walk.all(root)]
+    models = {path for path, servable in found if servable}
+    unserved = dict.fromkeys([path for path, servable in found if not servable], "") | walk.unreadable
+    holding = {above for path in (*models, *unserved) for above in (path, *path.parents)}
+    ignored = dict.fromkeys([path for path in walk.seen if path not in holding | {root}], "") | unserved
+    return {path: why for path, why in sorted(ignored.items()) if ignored.keys().isdisjoint(path.parents)}
+
+
+def access_problem(folder: Path) -> str | None:
+    """Return a sentence if the user may not read a folder or the path to it, None if it can be read or is none."""
+    try:
+        if not os.path.isdir(folder):
+            folder.stat()  # it raises PermissionError where a folder above is the reason
+            return None
+        with os.scandir(folder):
+            pass
+        (folder / ".").stat()  # a folder may be listed without access to its files
+    except PermissionError:
+        return f"{folder} cannot be read by the user {os.geteuid()}, who runs Lightbox: let that user read it"
+    except OSError as error:
+        return None if isinstance(error, FileNotFoundError) else f"{folder} cannot be read: {error.strerror}"
+    return None
 
 
 def choose_default(models: list[ModelOnDisk], wanted: str | None) -> str:
@@ -125,44 +160,57 @@ def choose_default(models: list[ModelOnDisk], wanted: str | None) -> str:
     return wanted
 
 
-def _walk(root: Path) -> Iterator[tuple[ModelOnDisk, bool]]:
-    """Yield the models below a folder, or the model that is a file, and whether each can be served."""
-    if root.is_file():
-        return iter([(ModelOnDisk(root.stem, root, unversioned=True), True)])
-    return _Walk().models(root, MAX_DEPTH, frozenset())
-
-
 @dataclass(frozen=True)
 class _Listing:
-    """The relevant content of a folder."""
+    """The relevant content of a folder. A file ``beside`` folders is a model if these hold none."""
 
     model: bool
     folders: tuple[Path, ...] = ()
     versioned: bool = False
     servable: bool = False
     inside: Path = Path()
+    beside: bool = False
 
 
 class _Walk:
-    """Reads each folder once, whatever the number of links to it; links to a parent folder are skipped."""
+    """Reads each folder once, whatever the number of links to it; links to a parent folder are skipped.
+
+    ``seen`` are the folders that it came to, ``unreadable`` those that the user may not read, each with a sentence.
+    """
 
     def __init__(self) -> None:
         self._listings: dict[_Identity, _Listing] = {}
+        self.seen: list[Path] = []
+        self.unreadable: dict[Path, str] = {}
 
-    def models(self, folder: Path, depth: int, above: frozenset[_Identity]) -> Iterator[tuple[ModelOnDisk, bool]]:
+    def all(self, root: Path) -> Iterator[tuple[ModelOnDisk, bool]]:
+        """Yield the models below a folder, or the model that is a file, and whether each can be served."""
+        if root.is_file():
+            return iter([(ModelOnDisk(root.stem, root, unversioned=True), True)])
+        return self._models(root, MAX_DEPTH, frozenset())
+
+    def _models(self, folder: Path, depth: int, above: frozenset[_Identity]) -> Iterator[tuple[ModelOnDisk, bool]]:
         """Yield the models of a folder with the parents ``above``, and of ``depth`` levels below."""
+        self.seen.append(folder)
+        if _is_stranger(folder.name) and above:
+            return
+        if problem := access_problem(folder):
+            self.unreadable[folder] = problem
+            return
         identity = _identity(folder)
         if identity in above:
             return
         known = self._listings.get(identity)
         listing = self._listings[identity] = known or _listing(folder)
-        if listing.model:
+        found = list[tuple[ModelOnDisk, bool]]()
+        if known is None and depth and not listing.model:
+            for entry in listing.folders:
+                found += self._models(entry, depth - 1, above | {identity})
+        if listing.model or (listing.beside and not any(servable for _, servable in found)):
             yield ModelOnDisk(folder.name, folder, unversioned=True, inside=listing.inside), listing.servable
         elif listing.versioned:
             yield ModelOnDisk(folder.name, folder), listing.servable
-        if known is None and depth:
-            for entry in listing.folders:
-                yield from self.models(entry, depth - 1, above | {identity})
+        yield from found
 
 
 def _identity(folder: Path) -> _Identity:
@@ -176,22 +224,29 @@ def _listing(folder: Path) -> _Listing:
     if (folder / MLFLOW).is_file():
         inside = next((Path(path) for path in MLFLOW_SAVED_MODELS if is_saved_model(folder / path)), Path())
         return _Listing(model=True, servable=holds_model(folder / inside), inside=inside)
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: {folder} cannot be read: {error.strerror}") from None
-    folders = [entry for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+    entries = sorted(folder.iterdir())
+    folders = [entry for entry in entries if os.path.isdir(entry) and not entry.name.startswith("..")]
     versions = [entry for entry in folders if is_version(entry.name)]
     others = tuple(entry for entry in folders if not is_version(entry.name) and entry.name != "code")
-    alone = not versions and not others and holds_model(folder)  # files beside models are not a model
-    return _Listing(alone, others, bool(versions), alone or any(map(holds_model, versions)))
+    alone = not versions and holds_model(folder)
+    servable = alone or any(map(_may_hold_model, versions))
+    return _Listing(alone and not others, others, bool(versions), servable, beside=alone)
+
+
+def _is_stranger(name: str) -> bool:
+    return name.startswith(".") or name in STRANGERS
+
+
+def _may_hold_model(version: Path) -> bool:
+    """Return whether a version holds a model, or cannot be read, which a start reports."""
+    return access_problem(version) is not None or holds_model(version)
 
 
 def is_servable(model: ModelOnDisk) -> bool:
     """Return whether any version of a model holds a file that engines open."""
     if model.unversioned:
         return True
-    return any(is_version(entry.name) and holds_model(entry) for entry in model.base_path.iterdir())
+    return any(is_version(entry.name) and _may_hold_model(entry) for entry in model.base_path.iterdir())
 
 
 def is_version(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from lightbox.model.layout import (
     NAME_EXPECTED,
     ModelLayoutError,
     ModelOnDisk,
+    access_problem,
     choose_default,
     find_models,
     is_model_name,
@@ -98,11 +100,17 @@ def _unpack(archive: Path, folder: Path, variable: str) -> Path:
 
 def shared_code_dirs(settings: Settings) -> tuple[Path, ...]:
     """Return the folders of code for all models; SageMaker has one of its own in multi-model mode."""
-    beside_models = () if settings.model_dir.is_file() else (settings.model_dir / "code",)
+    beside_models = () if os.path.isfile(settings.model_dir) else (settings.model_dir / "code",)
     return beside_models if settings.has_fixed_models else (settings.code_dir, *beside_models)
 
 
 def code_dirs(model: ModelOnDisk, shared: Iterable[Path]) -> list[Path]:
-    """Return the folders of a model's code: its own, if it has one, then those for all models."""
+    """Return the folders of a model's code: its own, if it has one, then those for all models.
+
+    Raises ModelLayoutError for a folder that the user may not read.
+    """
     own = [] if model.base_path.is_file() else [model.base_path / "code"]
-    return list(dict.fromkeys([*own, *shared]))
+    folders = list(dict.fromkeys([*own, *shared]))
+    if problem := next(filter(None, map(access_problem, folders)), None):
+        raise ModelLayoutError(problem)
+    return folders

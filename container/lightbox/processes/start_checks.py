@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from lightbox.formats import model_file
 from lightbox.machine.memory import LEAST_MB, container_bytes
 from lightbox.model.checks import newest_folder, unusable_versions
 from lightbox.model.foreign_files import MLFLOW, describe_foreign_folder
-from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
+from lightbox.model.layout import ModelOnDisk, folders_without_model, is_version, weights_note
 from lightbox.processes import tls
 from lightbox.processes.additions import NO_NEEDS, StartNeeds
 from lightbox.processes.commands import BINARY, model_server_program
@@ -81,8 +82,8 @@ def find_warnings(settings: Settings, wants: StartNeeds = NO_NEEDS) -> list[str]
         return passed
     models, default = plan_models(settings)
     passed += [
-        f"LIGHTBOX_MODEL_DIR: {folder} is not a model that can be served{_missing_model_reason(folder)}"
-        for folder in ([] if settings.models else folders_without_model(settings.model_dir))
+        f"LIGHTBOX_MODEL_DIR: {why or f'{folder} is not a model that can be served{_missing_model_reason(folder)}'}"
+        for folder, why in ({} if settings.models else folders_without_model(settings.model_dir)).items()
     ]
     notes = ((name, weights_note(newest_folder(model))) for name, model in models.items())
     passed += [f"{name} has {note}" for name, note in notes if note.startswith("random weights")]
@@ -115,11 +116,10 @@ def find_scaling_lines(settings: Settings) -> list[ScalingLine]:
 
 
 def _missing_model_reason(folder: Path) -> str:
-    return (
-        describe_foreign_folder(folder)
-        if (folder / MLFLOW).is_file()
-        else ": none of its numbered folders contains a model"
-    )
+    if os.path.isfile(folder / MLFLOW):
+        return describe_foreign_folder(folder)
+    has_numbers = any(is_version(entry.name) for entry in folder.iterdir()) if os.access(folder, os.R_OK) else False
+    return ": none of its numbered folders contains a model" if has_numbers else " and is ignored"
 
 
 def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings) -> list[str]:

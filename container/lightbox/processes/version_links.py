@@ -205,7 +205,7 @@ def _files(folder: Path, status: os.stat_result) -> Files:
     entries = set()
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent, name) for name in chain(folders, files)):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, PermissionError):
                 found = path.stat()
                 entries.add((str(path), found.st_size, found.st_mtime_ns))
     return Files((status.st_dev, status.st_ino), frozenset(entries))

@@ -68,7 +68,7 @@ def refuse_misplaced(code_dirs: Sequence[Path]) -> None:
     """
     for code in code_dirs:
         for folder in _wrong_places(code):
-            if (folder / FILE_NAME).is_file():
+            if os.path.isfile(folder / FILE_NAME):
                 raise UserCodeError(
                     f"{folder / FILE_NAME} is not where it is looked for: move it to {code / FILE_NAME}"
                 )

@@ -107,6 +107,8 @@ class _Walk:
             if (status.st_dev, status.st_ino) in self._seen:
                 continue
             self._seen.add((status.st_dev, status.st_ino))
+            if depth and not os.access(path, os.R_OK | os.X_OK):
+                continue  # it is reported where a model needs it
             with os.scandir(path) as entries:
                 for entry in entries:
                     self._check(entry, depth)

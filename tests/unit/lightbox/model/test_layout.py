@@ -61,7 +61,7 @@ def test_an_onnx_folder_of_mlflow_is_one_model(tmp_path: Path) -> None:
     save_onnx(tmp_path / "net")
     (tmp_path / "net" / "code").mkdir()
     assert find_models(tmp_path) == [ModelOnDisk("net", tmp_path / "net", unversioned=True)]
-    assert folders_without_model(tmp_path) == []
+    assert list(folders_without_model(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_another_flavor_of_mlflow_is_reported(tmp_path: Path, flavor: str, file:
     assert sentence in problem
     saved_model(tmp_path / "other")
     assert [found.name for found in find_models(tmp_path)] == ["other"]
-    assert folders_without_model(tmp_path) == [folder]
+    assert list(folders_without_model(tmp_path)) == [folder]
 
 
 def test_a_folder_of_mlflow_in_place_of_a_version(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_digits_without_a_saved_model_are_no_model_beside_one(tmp_path: Path, da
     (root / data).mkdir(parents=True)
     (root / data / "x.csv").touch()
     assert names(root) == [("net", "net", False)]
-    assert folders_without_model(root) == ([] if data == "net/code/3" else [(root / data).parent])
+    assert list(folders_without_model(root)) == ([] if data == "net/code/3" else [(root / data).parent])
 
 
 def test_digits_alone_are_taken_for_models_that_lack_something(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_version_without_a_saved_model_beside_one_with(tmp_path: Path) -> None
     saved_model(tmp_path / "net" / "1")
     (tmp_path / "net" / "2").mkdir()
     assert [model.name for model in find_models(tmp_path)] == ["net"]
-    assert folders_without_model(tmp_path) == []
+    assert list(folders_without_model(tmp_path)) == []
 
 
 def test_default_is_the_wanted_or_the_first(tmp_path: Path) -> None:
@@ -219,3 +219,24 @@ def test_a_file_is_no_model_directory(tmp_path: Path) -> None:
     (tmp_path / "saved_model.pb").touch()
     with pytest.raises(ModelLayoutError, match=r"is a file, not a directory$"):
         find_models(tmp_path / "saved_model.pb")
+
+
+def test_strangers_beside_models_versions_and_a_lone_file_are_ignored(tmp_path: Path) -> None:
+    saved_model(tmp_path / "many" / "net" / "1")
+    (tmp_path / "lone").mkdir()
+    (tmp_path / "lone" / "model.onnx").touch()
+    strangers = [
+        tmp_path / place / name
+        for place in ("many", "many/net", "lone")
+        for name in ("lost+found", "@eaDir", "System Volume Information", ".Trash-0", "images")
+    ]
+    for folder in strangers:
+        folder.mkdir()
+    saved_model(tmp_path / "many" / "lost+found" / "#12" / "1")
+    saved_model(tmp_path / "lone" / ".Trash-0" / "files" / "old" / "1")
+    assert [model.name for model in find_models(tmp_path / "many")] == ["net"]
+    assert find_models(tmp_path / "lone") == [ModelOnDisk("lone", tmp_path / "lone", unversioned=True)]
+    found = folders_without_model(tmp_path / "many") | folders_without_model(tmp_path / "lone")
+    assert found == dict.fromkeys(strangers, "")
+    saved_model(tmp_path / "lone" / "images" / "1")
+    assert [model.name for model in find_models(tmp_path / "lone")] == ["images"], "a file beside models is none"
