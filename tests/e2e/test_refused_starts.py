@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,32 @@ import pytest
 from lightbox.processes.run_dir import port_is_free
 from support.isolation import own_environ
 from support.log_lines import without_times
+from support.model_files import write_dense_as
 from support.models import copy_golden
 from support.patience import PATIENCE
 from support.stack import SERVE
 
 pytestmark = pytest.mark.extended
+
+
+def refuse(tmp_path: Path, models: Path, command: str, **environ: str) -> str:
+    """Start, or check, models; expect a refusal that leaves nothing, and return what it writes."""
+    (tmp := tmp_path / "tmp").mkdir(exist_ok=True)
+    own = own_environ(tmp) | {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded"}
+    done = subprocess.run(
+        [SERVE, command],
+        cwd=tmp_path,
+        env=own | environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert port_is_free(int(own["SAGEMAKER_BIND_TO_PORT"]))
+    assert not list(tmp.iterdir()), "the run directory was left behind"
+    return without_times(done.stderr)
 
 
 @pytest.fixture
@@ -39,24 +61,55 @@ def test_a_refused_start_leaves_nothing_and_ends_as_check_does(
 ) -> None:
     (models / "code").mkdir()
     (models / "code" / "inference.py").write_text("import os; os._exit(3)")
-    (tmp := tmp_path / "tmp").mkdir()
-    own = own_environ(tmp) | {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded"}
     for command in ("check", "serve"):
-        done = subprocess.run(
-            [SERVE, command],
-            cwd=tmp_path,
-            env=own | environ,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == 1
-        lines = [line.removeprefix("[lightbox] ") for line in without_times(done.stderr).splitlines()]
-        assert any(line.startswith(sentence.format(models=models)) for line in lines), done.stderr
-        assert "Traceback" not in done.stderr
-        assert port_is_free(int(own["SAGEMAKER_BIND_TO_PORT"]))
-        assert not list(tmp.iterdir()), "the run directory was left behind"
+        said = refuse(tmp_path, models, command, **environ)
+        lines = [line.removeprefix("[lightbox] ") for line in said.splitlines()]
+        assert any(line.startswith(sentence.format(models=models)) for line in lines), said
+
+
+HIDE = """
+import importlib.util as util
+real = util.find_spec
+util.find_spec = lambda name, package=None: None if name in {hidden} else real(name, package)
+"""
+"""A sitecustomize.py that makes packages look as if they were not installed."""
+
+
+def onnx(models: Path) -> Path:
+    write_dense_as(models / "net" / "1" / "model.onnx")
+    return models / "net"
+
+
+def on_a_gpu(models: Path) -> Path:
+    """A SavedModel like TensorFlow Serving's own saved_model_half_plus_two_gpu."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    copy_golden("half_plus_two", models / "half")
+    for file in models.glob("half/*/saved_model.pb"):
+        graph = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+        for node in graph.meta_graphs[0].graph_def.node:
+            node.device = "/device:GPU:0"
+        file.write_bytes(graph.SerializeToString())
+    return models / "half"
+
+
+@pytest.mark.parametrize(
+    ("make", "hidden", "engine", "words"),
+    [
+        (onnx, ("openvino", "onnxruntime"), "", "no engine opens the model"),
+        (onnx, ("onnxruntime",), "onnxruntime", "engine onnxruntime: the package onnxruntime is not installed"),
+        (on_a_gpu, (), "", "Cannot assign a device for operation"),
+    ],
+)
+def test_check_refuses_what_a_model_server_refuses(
+    tmp_path: Path, make: Callable[[Path], Path], hidden: tuple[str, ...], engine: str, words: str
+) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(HIDE.format(hidden=hidden))
+    models, environ = make(tmp_path / "models"), {"LIGHTBOX_ENGINE": engine, "PYTHONPATH": str(tmp_path / "site")}
+    served, checked = (refuse(tmp_path, models, command, **environ).splitlines()[-1] for command in ("serve", "check"))
+    assert words in checked
+    assert served.removeprefix("[lightbox] ") == checked
 
 
 @pytest.mark.parametrize("command", ["serve", "check"])

@@ -75,9 +75,10 @@ def command(show_all: bool, settings_alone: bool) -> int:
 
 
 def _try_start(settings: Settings) -> None:
-    """Prepare a start up to its first child. Raises StartError."""
-    with interruptible(), prepared_supervisor(settings, nullcontext()) as supervisor:
-        asyncio.run(supervisor.try_code())
+    """Start all but what callers reach, until the default model answers. Raises StartError."""
+    threads = op_threads.choose(settings, fixed_models(settings))
+    with interruptible(), prepared_supervisor(threads.applied(settings), nullcontext()) as supervisor:
+        asyncio.run(supervisor.try_start())
 
 
 def _setting_lines(settings: Settings, defaults: bool) -> Iterator[str]:

@@ -45,6 +45,15 @@ LOAD_SECONDS = 60.0
 """Seconds that SageMaker waits for a model to be loaded; a request of callers may be allowed less."""
 
 
+MOST_WORKERS, WORKER_MB = 64, 128
+"""Most workers, and the least memory of a worker's requests by default: a photo of 12 megapixels is decoded in less."""
+
+
+def default_workers(request_memory_mb: int) -> int:
+    """Return how many workers share this memory: one for each core, as far as it suffices, at least 1."""
+    return max(1, min(available_cores(), MOST_WORKERS, request_memory_mb // WORKER_MB))
+
+
 class Settings(BaseModel):
     """The effective settings. A validator sees the fields above its own."""
 
@@ -135,13 +144,25 @@ class Settings(BaseModel):
     """Authorities of accepted client certificates, in PEM, or a folder with `ca.crt`. Requests without such a
     certificate are refused, [except for health checks](tls.md#mutual-tls)."""
 
+    request_memory_mb: int = setting(
+        "Limits",
+        "LIGHTBOX_REQUEST_MEMORY_MB",
+        default=default_request_memory_mb,
+        ge=16,
+        default_text="a quarter of the container's memory",
+        unit="MiB",
+    )
+    """Maximum [memory of all requests](reliability.md#limits-of-time-and-memory), divided equally among the workers. As
+    much again is for pictures in decoding, shared by all workers. It also limits the [bodies that nginx
+    holds](security.md#what-is-defended), by default a quarter of the free memory."""
+
     workers: int = setting(
         "Workers and queue",
         "SAGEMAKER_GUNICORN_WORKERS",
-        default=available_cores,
+        default=lambda given: default_workers(given["request_memory_mb"]),
         ge=1,
-        le=64,
-        default_text="the number of cores",
+        le=MOST_WORKERS,
+        default_text="the number of cores, at most 64 and one for each 128 MiB of `LIGHTBOX_REQUEST_MEMORY_MB`",
     )
     """Number of gunicorn worker processes."""
 
@@ -202,18 +223,6 @@ class Settings(BaseModel):
 
     max_body_mb: int = setting("Limits", "LIGHTBOX_MAX_BODY_MB", default=100, ge=1, le=2048, unit="MiB")
     """Maximum size of a request body or gRPC message, also decompressed. Larger ones get 413 or RESOURCE_EXHAUSTED."""
-
-    request_memory_mb: int = setting(
-        "Limits",
-        "LIGHTBOX_REQUEST_MEMORY_MB",
-        default=default_request_memory_mb,
-        ge=16,
-        default_text="a quarter of the container's memory",
-        unit="MiB",
-    )
-    """Maximum [memory of all requests](reliability.md#limits-of-time-and-memory), divided equally among the workers. As
-    much again is for pictures in decoding, shared by all workers. It also limits the [bodies that nginx
-    holds](security.md#what-is-defended), by default a quarter of the free memory."""
 
     max_image_pixels: int = setting("Limits", "LIGHTBOX_MAX_IMAGE_PIXELS", default=50_000_000, ge=1, unit="pixels")
     """Maximum width times height of an image. Larger ones get 413. All images of a request may have ten times as many

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -13,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from lightbox.formats.signature import FileSignature
+from lightbox.machine.access import is_file
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 SAVED_MODEL_PLATFORM = "tensorflow_savedmodel"
@@ -98,7 +98,7 @@ class ModelFile(NamedTuple):
 
 def is_saved_model(folder: Path) -> bool:
     """Return whether a folder is itself a SavedModel; False if it cannot be read."""
-    return any(os.path.isfile(folder / name) for name in SAVED_MODEL_FILES)
+    return any(is_file(folder / name) for name in SAVED_MODEL_FILES)
 
 
 def as_model_file(path: Path) -> ModelFile | None:
@@ -107,7 +107,7 @@ def as_model_file(path: Path) -> ModelFile | None:
     An upper-case suffix does not count: OpenVINO and the names of further files depend on it.
     """
     found = next((known for known in FORMATS if known.suffix == path.suffix), None)
-    return ModelFile(path, found) if found is not None and os.path.isfile(path) else None
+    return ModelFile(path, found) if found is not None and is_file(path) else None
 
 
 def model_files(folder: Path) -> list[ModelFile]:
@@ -121,7 +121,7 @@ def model_file(version: Path) -> ModelFile | None:
 
     ``version`` is a folder, or the file itself.
     """
-    if os.path.isfile(version):
+    if is_file(version):
         return as_model_file(version)
     if is_saved_model(version):
         return None

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from lightbox.formats import SAVED_MODEL_FILES, ModelFile, holds_model, model_file, model_files
 from lightbox.formats.signature import FileTensor
+from lightbox.machine.access import access_problem
 from lightbox.model.foreign_files import POINTER, describe_foreign_folder, is_pointer_file
-from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, access_problem, is_version
+from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
 from lightbox.model.options import options_file
 from lightbox.model.saved_model import FILE, ModelFileError, check_whole, read_signatures
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec

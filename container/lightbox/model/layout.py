@@ -15,7 +15,6 @@ model, such as ``lost+found/``, and those that other programs make.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from lightbox.core.errors import StartError
 from lightbox.formats import FORMATS, as_model_file, holds_model, is_saved_model
+from lightbox.machine.access import access_problem
 from lightbox.model.foreign_files import MLFLOW, MLFLOW_SAVED_MODELS, describe_foreign_file, describe_foreign_folder
 
 LARGEST_VERSION = (1 << 63) - 1
@@ -132,22 +132,6 @@ def folders_without_model(root: Path) -> dict[Path, str]:
     return {path: why for path, why in sorted(ignored.items()) if ignored.keys().isdisjoint(path.parents)}
 
 
-def access_problem(folder: Path) -> str | None:
-    """Return a sentence if the user may not read a folder or the path to it, None if it can be read or is none."""
-    try:
-        if not os.path.isdir(folder):
-            folder.stat()  # it raises PermissionError where a folder above is the reason
-            return None
-        with os.scandir(folder):
-            pass
-        (folder / ".").stat()  # a folder may be listed without access to its files
-    except PermissionError:
-        return f"{folder} cannot be read by the user {os.geteuid()}, who runs Lightbox: let that user read it"
-    except OSError as error:
-        return None if isinstance(error, FileNotFoundError) else f"{folder} cannot be read: {error.strerror}"
-    return None
-
-
 def choose_default(models: list[ModelOnDisk], wanted: str | None) -> str:
     """Return the default model's name: ``wanted``, else the first one. Raises ModelLayoutError if unknown."""
     names = [model.name for model in models]
@@ -225,7 +209,7 @@ def _listing(folder: Path) -> _Listing:
         inside = next((Path(path) for path in MLFLOW_SAVED_MODELS if is_saved_model(folder / path)), Path())
         return _Listing(model=True, servable=holds_model(folder / inside), inside=inside)
     entries = sorted(folder.iterdir())
-    folders = [entry for entry in entries if os.path.isdir(entry) and not entry.name.startswith("..")]
+    folders = [entry for entry in entries if entry.is_dir() and not entry.name.startswith("..")]
     versions = [entry for entry in folders if is_version(entry.name)]
     others = tuple(entry for entry in folders if not is_version(entry.name) and entry.name != "code")
     alone = not versions and holds_model(folder)

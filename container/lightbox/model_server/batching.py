@@ -34,8 +34,8 @@ def _seconds(options: bytes) -> float:
 class BatchingSession:
     """Has the interface of the session that it wraps.
 
-    Calls that feed and fetch all tensors of one signature are batched; others (an output filter) run alone. The calls of
-    a failed batch run one by one; if that shows that the model takes no batches, all later calls do.
+    Calls that feed and fetch all tensors of one signature are batched; others (an output filter) run alone. The calls
+    of a failed batch run one by one; if that shows that the model takes no batches, all later calls do.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class BatchingSession:
 
     def _process(self, tasks: list[Task], fetches: list[str]) -> None:
         error = _error_of(lambda: self._run_batch(tasks, fetches))
-        # A batch fails where its calls alone need not: one has other shapes, the graph takes one row, or an output has no
-        # row for each. The last is a FAILED_PRECONDITION also of one call.
+        # A batch fails where its calls alone need not: one has other shapes, the graph takes one row, or an output has
+        # no row for each. The last is a FAILED_PRECONDITION also of one call.
         again = (
             error is not None and error.code not in _LATE and (len(tasks) > 1 or error.code == Code.FAILED_PRECONDITION)
         )

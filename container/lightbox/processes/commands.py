@@ -33,6 +33,9 @@ WORKER_MEMORY = {
     # The next request needs the freed memory: returned to the kernel, it comes back one page fault at a time.
     "MALLOC_TRIM_THRESHOLD_": str(8 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
+    # Libraries start a thread for each of the machine's cores, in each worker.
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
 }
 """Memory settings of workers, unless the environment has others; docs/benchmarks/hot_path.md has the gain."""
 LOADS_AT_ONCE = 2
@@ -216,6 +219,7 @@ def child_environ() -> dict[str, str]:
     environ = with_sources(environment())
     # glibc gives each thread its own heap, and image buffers fragment each of them.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
+    environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's; engines have threads of their own
     return environ | {"PYTHONUNBUFFERED": "1"}
 
 

@@ -130,7 +130,8 @@ class SidecarWatch:
         self._servers = servers
         self._answer = response
         self._trial: asyncio.Task[str | None] | None = None
-        self._has_failed = False
+        self.has_failed = False
+        """Whether the default model is loaded and does not answer."""
         self._server_is_back_since: float | None = None
         self._is_known = True
         self.problem: str | None = "the model has not been probed yet"
@@ -155,7 +156,7 @@ class SidecarWatch:
     def _look_for_server(self) -> bool:
         found = any(server.available for server in self._servers)
         if not found:
-            self._server_is_back_since, self._has_failed = None, False
+            self._server_is_back_since, self.has_failed = None, False
             self._set_problem("the model has not been probed since its server started")
         return found
 
@@ -165,7 +166,7 @@ class SidecarWatch:
         if self._is_known and self._answer.at > self._server_is_back_since:
             self._set_problem(None)
         elif self._trial is None:
-            if not self._has_failed:
+            if not self.has_failed:
                 self._trial = asyncio.create_task(self._try())
         elif self._trial.done():
             self._set_problem(self._trial.result())
@@ -188,7 +189,7 @@ class SidecarWatch:
             return None
         problem = f"the model {self._model!r} does not answer: {error_text(body)}"
         if status == STATUS_OF_CODE["model_failed"].http:  # this stays so until the model is loaded again
-            self._has_failed = True
+            self.has_failed = True
             log(f"not ready: {problem}")
         return problem
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,12 +10,12 @@ from pathlib import Path
 from lightbox.core.errors import LightboxError, StartError
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings import Settings
+from lightbox.machine.access import access_problem, is_file
 from lightbox.model.archives import ENDINGS, unpack
 from lightbox.model.layout import (
     NAME_EXPECTED,
     ModelLayoutError,
     ModelOnDisk,
-    access_problem,
     choose_default,
     find_models,
     is_model_name,
@@ -100,7 +99,7 @@ def _unpack(archive: Path, folder: Path, variable: str) -> Path:
 
 def shared_code_dirs(settings: Settings) -> tuple[Path, ...]:
     """Return the folders of code for all models; SageMaker has one of its own in multi-model mode."""
-    beside_models = () if os.path.isfile(settings.model_dir) else (settings.model_dir / "code",)
+    beside_models = () if is_file(settings.model_dir) else (settings.model_dir / "code",)
     return beside_models if settings.has_fixed_models else (settings.code_dir, *beside_models)
 
 

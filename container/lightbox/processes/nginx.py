@@ -34,6 +34,8 @@ _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
 _PROBE_LINE = re.compile(r".*@PROBE@.*\n")
 """A line of the template that is repeated for each probe."""
 QUEUE = 4096
+LEAST_PROCESSES = 4
+"""nginx's processes are as many as the cores, and as the workers if those are more than this."""
 RENEWAL_SECONDS = 2.0
 """Seconds after which the old workers of a reloaded nginx accept no more connections."""
 INHERIT_VARIABLE = "NGINX"
@@ -94,7 +96,7 @@ def render(
     """
     values = {
         "USER": _user_directive(),
-        "WORKER_PROCESSES": str(available_cores()),
+        "WORKER_PROCESSES": str(min(available_cores(), max(settings.workers, LEAST_PROCESSES))),
         "DRAIN_MILLISECONDS": str(max(1, int((settings.drain_seconds - settings.last_seconds) * 1000))),
         "RUN_DIR": _quotable(str(run_dir)),
         "ANSWERED": ANSWERED,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.formats import model_file
+from lightbox.machine.access import access_problem, is_file
 from lightbox.machine.memory import LEAST_MB, container_bytes
 from lightbox.model.checks import newest_folder, unusable_versions
 from lightbox.model.foreign_files import MLFLOW, describe_foreign_folder
@@ -116,10 +116,11 @@ def find_scaling_lines(settings: Settings) -> list[ScalingLine]:
 
 
 def _missing_model_reason(folder: Path) -> str:
-    if os.path.isfile(folder / MLFLOW):
+    if is_file(folder / MLFLOW):
         return describe_foreign_folder(folder)
-    has_numbers = any(is_version(entry.name) for entry in folder.iterdir()) if os.access(folder, os.R_OK) else False
-    return ": none of its numbered folders contains a model" if has_numbers else " and is ignored"
+    if access_problem(folder) is None and any(is_version(entry.name) for entry in folder.iterdir()):
+        return ": none of its numbered folders contains a model"
+    return " and is ignored"
 
 
 def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings) -> list[str]:

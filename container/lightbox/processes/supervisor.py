@@ -348,15 +348,35 @@ class Supervisor:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_BACKOFF)
 
-    async def try_code(self) -> None:
-        """Prepare the user's code as ``run`` does, without serving; raise ChildFailed if it cannot be used."""
-        try:
-            await self._prepare_code()
-        finally:
-            self._close_listeners()
-            for child in self._code.children:
-                child.kill()
-            await asyncio.gather(*(status.close() for status in self._statuses))
+    async def try_start(self) -> None:
+        """Start as ``run`` does, but for the processes that callers reach, until the default model has answered.
+
+        Raises ChildFailed, with the sentence that ``run`` ends with.
+        """
+        self._close_listeners()
+        children = [child for child in self._children if child.name in (*self._watches, "gunicorn")]
+        tasks = [asyncio.create_task(self._keep_running(child)) for child in children]
+        followed = [*(server.follow() for server in self._health.servers), self._health.sidecar.follow()]
+        others = [asyncio.create_task(wait) for wait in (self._until_answered(), *followed)]
+        done, _ = await asyncio.wait(tasks + others, return_when=asyncio.FIRST_COMPLETED)
+        self._stopping.set()
+        for child in (*self._code.children, *children):
+            child.kill()
+        await asyncio.wait(tasks, timeout=LAST_OUTPUT_SECONDS)
+        for task in tasks + others:
+            task.cancel()
+        await asyncio.gather(*tasks, *others, return_exceptions=True)
+        await asyncio.gather(*(status.close() for status in self._statuses))
+        if failure := next((error for task in done if (error := task.exception())), None):
+            raise failure
+
+    async def _until_answered(self) -> None:
+        """Return once the default model has answered; raise ChildFailed if it never will."""
+        servers, sidecar = self._health.servers, self._health.sidecar
+        while not any(server.available for server in servers) or sidecar.problem is not None:
+            if sidecar.has_failed:
+                raise ChildFailed(f"not ready: {sidecar.problem}")
+            await asyncio.sleep(0.05)
 
     async def _prepare_code(self) -> None:
         """Prepare the user's code while the model server loads; raise ChildFailed if it cannot be used."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lightbox.core.errors import StartError
+from lightbox.machine.access import is_file
 
 FILE_NAME = "inference.py"
 LIB = "lib"
@@ -68,7 +69,7 @@ def refuse_misplaced(code_dirs: Sequence[Path]) -> None:
     """
     for code in code_dirs:
         for folder in _wrong_places(code):
-            if os.path.isfile(folder / FILE_NAME):
+            if is_file(folder / FILE_NAME):
                 raise UserCodeError(
                     f"{folder / FILE_NAME} is not where it is looked for: move it to {code / FILE_NAME}"
                 )

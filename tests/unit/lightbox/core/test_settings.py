@@ -178,6 +178,15 @@ def test_a_misspelled_setting_is_no_service(given: dict[str, str]) -> None:
     assert [line.partition(":")[0] for line in problems(**beside | given)] == list(given)
 
 
+@pytest.mark.parametrize(("cores", "memory", "workers"), [(96, 512, 4), (96, 65536, 64), (2, 512, 2), (4, 64, 1)])
+def test_workers_are_as_many_as_cores_and_memory_allow(
+    monkeypatch: pytest.MonkeyPatch, cores: int, memory: int, workers: int
+) -> None:
+    monkeypatch.setattr("lightbox.core.settings.available_cores", lambda: cores)
+    assert load_settings({"LIGHTBOX_REQUEST_MEMORY_MB": str(memory)}).workers == workers
+    assert load_settings({"LIGHTBOX_REQUEST_MEMORY_MB": "64", "SAGEMAKER_GUNICORN_WORKERS": "5"}).workers == 5
+
+
 def test_a_removed_setting_may_be_empty() -> None:
     load_settings(dict.fromkeys(REMOVED, ""))
 
