@@ -1,4 +1,4 @@
-"""``lightbox check``: all checks of a start, without starting."""
+"""``lightbox check``: a start without callers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MEANS_MORE_WHEN_SET = {"request_timeout", "request_memory_mb", "intra_op_paralle
     "--settings", "settings_alone", is_flag=True, help="Print only the settings, as lines that a shell can source."
 )
 def command(show_all: bool, settings_alone: bool) -> int:
-    """Run all start-up checks without starting.
+    """Run all start-up checks, and start without a port for callers until the default model answers.
 
     It also prints the settings that differ from their defaults, and the models and ports that a start would serve.
     """
