@@ -23,9 +23,11 @@ def test_a_signal_lets_calls_end(tmp_path: Path, door: Door, number: signal.Sign
         door.wait_for(1)
         server.process.send_signal(number)
         server.until(server.is_stopping)
+        server.process.send_signal(number)  # again: it changes nothing
         door.open()
         assert server.wait_end() == -number
         assert call.result(PATIENCE) == (200, {"predictions": [1]})
+        assert "Exception ignored" not in server.stderr
 
 
 def test_a_signal_cuts_calls_where_the_real_servers_faults_are_asked_for(tmp_path: Path, door: Door) -> None:

@@ -35,7 +35,6 @@ log = logging.getLogger("model_server")
 DRAIN_SECONDS = 30.0
 
 _LOOK_SECONDS = 0.5
-_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class Server:
@@ -52,6 +51,8 @@ class Server:
         self._metrics = Metrics()
         self._metrics_path = configuration.metrics_path(options)
         self._stopping = threading.Event()
+        # The signals that stop the server, with what ends the process in the end; coverage.py has a handler there.
+        self._endings = {signal.SIGTERM: signal.getsignal(signal.SIGTERM), signal.SIGINT: signal.SIG_DFL}
         self._stopped_by = signal.SIGTERM
         self._manager = Manager(self._loader(), configuration.load_policy(options))
         labels_first = options.allow_version_labels_for_unavailable_models
@@ -198,14 +199,15 @@ class Server:
         reader, writer = socket.socketpair()
         writer.setblocking(False)
         signal.set_wakeup_fd(writer.fileno())
-        for number in _ENDING:
+        for number in self._endings:
             signal.signal(number, lambda *_: None)
 
-        def wait_for_one(_: socket.socket) -> None:
+        def wait_for_one() -> None:
             self._stopped_by = signal.Signals(reader.recv(1)[0])
             self._stopping.set()
 
-        threading.Thread(target=wait_for_one, args=(writer,), name="signals", daemon=True).start()
+        self._wakeup = reader, writer  # open for further signals, to the end
+        threading.Thread(target=wait_for_one, name="signals", daemon=True).start()
 
     def wait(self) -> None:
         """Serve until SIGTERM or SIGINT, let calls in progress end, then exit by that signal."""
@@ -218,5 +220,5 @@ class Server:
         if grpc_ended is not None:
             grpc_ended.wait()
         self._manager.stop()
-        signal.signal(self._stopped_by, signal.SIG_DFL)
+        signal.signal(self._stopped_by, self._endings[self._stopped_by])
         os.kill(os.getpid(), self._stopped_by)
