@@ -72,6 +72,12 @@ test: can-test $(READY_DEV) nginx native browser  ## Lint, unit, contract and en
 test-all: can-test $(READY_DEV) nginx native browser  ## What make test leaves out: more of each kind, soak, tune, the notebook, the image
 	@scripts/run_tests.sh test-all
 
+COVERED ?= test
+coverage: can-test $(READY_DEV) nginx native browser  ## Lines and branches that no test of make test reaches, worst file first; COVERED="test test-all" for all tests
+	@$(PY) -m coverage erase
+	@code=0; for target in $(COVERED); do COVERAGE_PROCESS_START="$(abspath pyproject.toml)" scripts/run_tests.sh $$target || code=1; done; \
+	$(PY) -m coverage combine --quiet && $(PY) -m coverage report || code=1; exit $$code
+
 # The audit may wait for an unreachable service, so it runs beside the other checks.
 lint: $(READY_DEV)  ## ruff, mypy --strict, import-linter, an audit of the dependencies
 	@$(PY) scripts/audit.py > $(VENV)/audit.log 2>&1 & audit=$$!; code=0; \
@@ -208,4 +214,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint check quick bench loadgen at-latency other-clients perf-analyzer docs quantize soak overload fuzz image release pin-images manifests reference pictures protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint check quick bench loadgen at-latency other-clients perf-analyzer docs quantize soak overload fuzz image release pin-images manifests reference pictures protos lock clean

@@ -20,6 +20,8 @@ GOLDEN = Path(__file__).parents[1] / "contract" / "golden"
 MODELS = GOLDEN / "models"
 HELD_CALLS = 16
 """So many calls may be at doors while others are answered."""
+END_SECONDS = 10.0
+"""A server whose calls do not end is killed then."""
 COMMAND = (sys.executable, "-P", "-m", "lightbox.model_server")
 
 
@@ -44,8 +46,12 @@ class ModelServer:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.process.kill()
-        self.process.wait()
+        self.process.terminate()  # coverage is written at its end
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
     @property
     def stdout(self) -> str:
