@@ -78,17 +78,17 @@ coverage: can-test $(READY_DEV) nginx native browser  ## Lines and branches that
 	@code=0; for target in $(COVERED); do COVERAGE_PROCESS_START="$(abspath pyproject.toml)" scripts/run_tests.sh $$target || code=1; done; \
 	$(PY) -m coverage combine --quiet && $(PY) -m coverage report || code=1; exit $$code
 
+# Sets code to 1 if one of them fails.
+CHECKS := set -x; $(VENV)/bin/ruff check . || code=1; $(VENV)/bin/ruff format --check . || code=1; \
+  $(VENV)/bin/mypy || code=1; $(VENV)/bin/lint-imports || code=1; { set +x; } 2>/dev/null
+
 # The audit may wait for an unreachable service, so it runs beside the other checks.
 lint: $(READY_DEV)  ## ruff, mypy --strict, import-linter, an audit of the dependencies
-	@$(PY) scripts/audit.py > $(VENV)/audit.log 2>&1 & audit=$$!; code=0; \
-	$(MAKE) --no-print-directory check || code=1; wait $$audit || code=1; cat $(VENV)/audit.log; exit $$code
-
-check: $(READY_DEV)
-	@code=0; set -x; $(VENV)/bin/ruff check . || code=1; $(VENV)/bin/ruff format --check . || code=1; \
-	$(VENV)/bin/mypy || code=1; $(VENV)/bin/lint-imports || code=1; exit $$code
+	@$(PY) scripts/audit.py > $(VENV)/audit.log 2>&1 & audit=$$!; code=0; $(CHECKS); \
+	wait $$audit || code=1; cat $(VENV)/audit.log; exit $$code
 
 quick: can-serve $(READY_DEV) nginx native  ## Lint without the audit, and the unit tests of what changed against main; TESTS=tests/unit for all
-	@code=0; $(MAKE) --no-print-directory check || code=1; $(PY) scripts/changed_tests.py $(TESTS) || code=1; exit $$code
+	@code=0; $(CHECKS); $(PY) scripts/changed_tests.py $(TESTS) || code=1; exit $$code
 
 # The servers that Lightbox is compared with have their own virtual environment.
 $(VENV)-bench/.ready: requirements/bench.lock
@@ -214,4 +214,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint check quick bench loadgen at-latency other-clients perf-analyzer docs quantize soak overload fuzz image release pin-images manifests reference pictures protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen at-latency other-clients perf-analyzer docs quantize soak overload fuzz image release pin-images manifests reference pictures protos lock clean

@@ -50,8 +50,8 @@ def run() -> int:
             sys.stdout.flush()
     except output.OutputLost as error:
         if not error.reader_ended:
-            print(f"lightbox: {error}", file=sys.stderr)
-        return error.code
+            print(f"lightbox: {error.reason}", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":

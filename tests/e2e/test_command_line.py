@@ -71,6 +71,7 @@ def test_a_file_is_enough(file: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("lightbox-*"))
 
 
+@pytest.mark.extended
 def test_models_with_names_and_an_archive(file: Path, tmp_path: Path) -> None:
     for name in ("one", "packed"):
         (tmp_path / name / "1").mkdir(parents=True)
@@ -95,6 +96,7 @@ def test_models_with_names_and_an_archive(file: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("lightbox-*")), "what was unpacked was left behind"
 
 
+@pytest.mark.extended
 def test_a_stop_while_an_archive_is_unpacked_leaves_nothing(file: Path, tmp_path: Path) -> None:
     (tmp_path / "large.bin").write_bytes(os.urandom(1 << 20) * 200)
     with tarfile.open(tmp_path / "packed.tar.gz", "w:gz", compresslevel=1) as tar:
@@ -107,6 +109,7 @@ def test_a_stop_while_an_archive_is_unpacked_leaves_nothing(file: Path, tmp_path
     assert not list(tmp_path.glob("lightbox-*"))
 
 
+@pytest.mark.extended
 def test_no_error_shows_a_caller_where_a_model_lies(file: Path, tmp_path: Path) -> None:
     code = tmp_path / "own" / "code" / "inference.py"
     code.parent.mkdir(parents=True)

@@ -57,6 +57,7 @@ def test_each_snippet_is_run_here() -> None:
     }
 
 
+@pytest.mark.extended
 def test_the_first_lines(folder: Path) -> None:
     snippets = SNIPPETS["Millions of pictures"]
     install, predict = snippets["bash"].splitlines()

@@ -17,14 +17,13 @@ from support.isolation import own_environ
 from support.model_files import FILES, dense, write_dense_as, write_means
 from support.models import copy_golden
 from support.onnx_models import write
+from support.parameters import few_of
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, running
 
 X = [[0.5, -1.0, 2.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
 PLATFORMS = {"model.onnx": "onnx", "model.xml": "openvino_ir", "model.tflite": "litert"}
 PHOTO = photos.path_of("images", "china.jpg")
-ONE_IN_TEST = [FILES[0], *(pytest.param(file, marks=pytest.mark.extended) for file in FILES[1:])]
-"""For tests that start a stack for each file: make test has one."""
 
 
 def name_of(file: str) -> str:
@@ -101,7 +100,7 @@ def test_strings_and_several_inputs(file_stack: Stack) -> None:
     assert found == [{"sum": 3.0, "same": "grün"}, {"sum": 0.75, "same": ""}]
 
 
-@pytest.mark.parametrize("file", ONE_IN_TEST)
+@pytest.mark.parametrize("file", few_of(FILES, "model.onnx"))
 def test_a_file_alone_is_served_by_its_name(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, file: str
 ) -> None:
@@ -133,7 +132,8 @@ def test_a_new_version_of_another_format_takes_over(tmp_path: Path, tmp_path_fac
         assert metadata()["versions"] == ["2"]
 
 
-@pytest.mark.parametrize("file", ONE_IN_TEST)
+@pytest.mark.extended
+@pytest.mark.parametrize("file", FILES)
 def test_multi_model_mode_loads_them(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, file: str) -> None:
     write_dense_as(tmp_path / "net" / "1" / file)
     with running(tmp_path, tmp_path_factory.mktemp("run"), SAGEMAKER_MULTI_MODEL="true") as stack:
@@ -157,7 +157,7 @@ def refused(models: Path, **environ: str) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", few_of(FILES, "model.tflite"))  # whose faults only a load finds
 def test_a_cut_file_is_a_sentence_before_anything_is_served(tmp_path: Path, file: str) -> None:
     """The last bytes of each file are weights: only a load detects the damage."""
     own = tmp_path / "m" / "1" / file

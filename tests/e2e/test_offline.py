@@ -22,6 +22,7 @@ from lightbox.core.errors import LightboxError, StartError
 from lightbox.machine.cores import available_cores
 from lightbox.offline import Model
 from support.onnx_models import write_classifier, write_yolo
+from support.parameters import few_of
 from support.stack import REPOSITORY, Stack, running
 
 CORPUS = sorted(
@@ -30,7 +31,7 @@ CORPUS = sorted(
     for path in (REPOSITORY / "tests" / "corpus" / kind).iterdir()
     if path.suffix != ".json"
 )
-ENGINES = ("auto", *(pytest.param(engine, marks=pytest.mark.extended) for engine in ("tensorflow", "openvino")))
+ENGINES = few_of(["tensorflow", "openvino", "auto"], "auto")
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -208,7 +209,7 @@ def test_user_code_answers_as_at_an_endpoint(sample_models: Path, tmp_path: Path
     for name, source in BOTH_APIS.items():
         shutil.copytree(sample_models / "digits", tmp_path / "models" / name)
         (tmp_path / "models" / name / "code" / "inference.py").write_text(source)
-    models = {name: lightbox.load(tmp_path / "models" / name) for name in BOTH_APIS}
+    models = {name: lightbox.load(tmp_path / "models" / name, engine="tensorflow") for name in BOTH_APIS}
     with running(tmp_path / "models", tmp_path / "run", SAGEMAKER_TFS_DEFAULT_MODEL_NAME="pair") as stack:
         for path in [path for path in CORPUS if path.suffix in (".png", ".jpg")]:
             for name, model in models.items():

@@ -26,6 +26,7 @@ from lightbox.cli import main
 from support.fakes import png
 from support.held import Door, export_held_image
 from support.isolation import own_environ
+from support.parameters import few_of
 from support.patience import PATIENCE, poll
 from support.picture_sources import write_folder, write_list, write_shard, write_table
 from support.s3_server import BUCKET, client
@@ -92,8 +93,7 @@ def test_every_way_gives_the_same(stack: Stack, sample_models: Path, digits: Pat
         assert {row["version"] for row in rows} == {1 if name != "boto3" else rows[0]["version"]}
         found[name] = np.array([scores(row) for row in rows])
     assert found["http"].shape == (5, 10)
-    np.testing.assert_array_equal(found["model"], found["http"])
-    for other in PROTOCOLS[1:]:
+    for other in (*PROTOCOLS[1:], "model"):  # in process, `auto` may choose another engine than the endpoint's
         np.testing.assert_allclose(found[other], found["http"], rtol=1e-5, atol=1e-9)
 
 
@@ -294,7 +294,7 @@ def read_target(to: str, s3: dict[str, str]) -> list[tuple[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("kind", few_of(SOURCES, "folder", "s3 shards"))
 def test_each_source_to_each_target(moto_s3: dict[str, str], sample_models: Path, tmp_path: Path, kind: str) -> None:
     model, word = sample_models / "digits", kind.replace(" ", "-")
     place = write_source(tmp_path / word, kind, moto_s3)
@@ -399,7 +399,7 @@ def test_a_broken_shard_is_a_sentence_and_the_rest_is_answered(sample_models: Pa
     assert len({row["path"] for row in results(tmp_path / "out.jsonl")}) == 2 * len(PICTURES)
 
 
-@pytest.mark.parametrize("source", ["in", "in/../in", "link"])
+@pytest.mark.parametrize("source", few_of(["in", "in/../in", "link"], "link"))
 def test_a_target_in_its_source_is_no_source(sample_models: Path, tmp_path: Path, source: str) -> None:
     write_folder(tmp_path / "in", PICTURES)
     (tmp_path / "link").symlink_to("in")

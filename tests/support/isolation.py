@@ -64,7 +64,11 @@ def is_lightbox(words: Sequence[str]) -> bool:
     names = [Path(word).name for word in words]
     if not names:
         return False
-    if names[0] == "lightbox" or "serve.sh" in names or (names[0] == "make" and TARGETS.intersection(words)):
+    if (
+        names[0] == "lightbox"
+        or "serve.sh" in names
+        or (names[0] == "make" and TARGETS.intersection(words) and "--dry-run" not in words)
+    ):
         return True
     if any(option == "-m" and module in MODULES for option, module in pairwise(words)):
         return True

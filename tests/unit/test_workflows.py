@@ -27,7 +27,7 @@ def load(name: str) -> dict[str, Any]:
     ("schema", "files"), [("github-workflows", sorted(WORKFLOWS.iterdir())), ("dependabot", [DEPENDABOT])]
 )
 def test_github_accepts(schema: str, files: list[Path]) -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *files]
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *map(str, files)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -12,13 +12,13 @@ from typing_extensions import Buffer, override
 from lightbox.telemetry import logs
 
 
-class OutputLost(Exception):
-    """A command's results cannot be written to stdout. ``code`` is its exit code."""
+class OutputLost(SystemExit):
+    """A command's results cannot be written to stdout. ``code`` is its exit code, and ``reason`` a sentence."""
 
     def __init__(self, error: OSError) -> None:
-        super().__init__(f"stdout: {error.strerror}")
         self.reader_ended = error.errno == errno.EPIPE
-        self.code = 141 if self.reader_ended else 1  # 141: as a shell names an end by SIGPIPE
+        super().__init__(141 if self.reader_ended else 1)  # 141: as a shell names an end by SIGPIPE
+        self.reason = f"stdout: {error.strerror}"
 
 
 class _Log(io.FileIO):

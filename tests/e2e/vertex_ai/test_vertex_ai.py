@@ -17,6 +17,7 @@ from support.error_shape import assert_error
 from support.fakes import png
 from support.keys import HEALTH_ROUTE, bearer, key_line
 from support.models import copy_golden
+from support.parameters import few_of
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, free_port
 
@@ -44,7 +45,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=[pytest.param("open", marks=pytest.mark.extended), "keyed"])
+@pytest.fixture(scope="module", params=few_of(["open", "keyed"], "keyed"))
 def vertex(request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("vertex")
     environ = {
@@ -109,6 +110,7 @@ def test_the_images_health_check_knows_the_port(vertex: Stack) -> None:
     assert health_check(SAGEMAKER_BIND_TO_PORT="1", AIP_HTTP_PORT=str(vertex.port)) == 1
 
 
+@pytest.mark.extended
 def test_cloud_runs_port(models: Path, tmp_path: Path) -> None:
     with started(tmp_path, "PORT", K_SERVICE="photos", LIGHTBOX_MODEL_DIR=str(models)) as stack:
         answer = stack.invoke(RED, Content_Type="image/png")

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from lightbox.processes.supervisor import Supervisor
 from lightbox.transports.fake import FakeTransport
 from support.fakes import mean_server
-from support.isolation import clean_environ
+from support.isolation import own_environ
 
 
 @pytest.fixture(autouse=True)
@@ -56,17 +57,34 @@ def transport() -> FakeTransport:
     return mean_server()
 
 
+@pytest.fixture
+def check_starts_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``check`` try the user's code alone: tests/e2e/test_refused_starts.py has the rest of what it starts."""
+
+    async def try_code(self: Supervisor) -> None:
+        self._close_listeners()
+        try:
+            await self._prepare_code()
+        finally:
+            for child in self._code.children:
+                child.kill()
+            await asyncio.gather(*(status.close() for status in self._statuses))
+
+    monkeypatch.setattr(Supervisor, "try_start", try_code)
+
+
 AsIfStarted = Callable[[Mapping[str, str]], None]
 
 
 @pytest.fixture
 def as_if_started(monkeypatch: pytest.MonkeyPatch) -> AsIfStarted:
-    """Set these variables and remove all other Lightbox settings, as if the process had started with them."""
+    """Set these variables over ``own_environ`` and no other settings, as if the process had started with them."""
 
     def be(environ: Mapping[str, str]) -> None:
-        for name in set(os.environ) - set(clean_environ()):
+        own = own_environ()
+        for name in set(os.environ) - set(own):
             monkeypatch.delenv(name)
-        for name, value in environ.items():
+        for name, value in (own | dict(environ)).items():
             monkeypatch.setenv(name, value)
 
     return be

@@ -29,6 +29,7 @@ def models(tmp_path: Path) -> Path:
     return tmp_path / "models"
 
 
+@pytest.mark.usefixtures("check_starts_no_server")
 def test_check_says_what_a_start_would_stumble_over(
     as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path
 ) -> None:
@@ -48,6 +49,7 @@ def test_check_says_what_a_start_would_stumble_over(
     assert said.out.endswith("\n\nverdict: a start would be refused\n")
 
 
+@pytest.mark.usefixtures("check_starts_no_server")
 def test_check_prints_what_is_set_and_means_more_than_its_default(
     as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path
 ) -> None:
@@ -59,6 +61,7 @@ def test_check_prints_what_is_set_and_means_more_than_its_default(
     assert "LIGHTBOX_DRAIN_SECONDS" not in said
 
 
+@pytest.mark.usefixtures("check_starts_no_server")
 def test_check_shows_tls(
     as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
 ) -> None:
@@ -71,6 +74,7 @@ def test_check_shows_tls(
     assert f"listening: port {own['SAGEMAKER_BIND_TO_PORT']} on all interfaces: HTTPS for callers" in said
 
 
+@pytest.mark.usefixtures("check_starts_no_server")
 def test_check_shows_who_may_call(
     as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
 ) -> None:
@@ -87,6 +91,7 @@ def test_check_shows_who_may_call(
         assert f"\n{reply}\n" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("check_starts_no_server")
 def test_check_prints_settings_and_models(
     as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path
 ) -> None:

@@ -26,6 +26,7 @@ from support.real_binary import real_binary
 
 from .conftest import AsIfStarted
 
+pytestmark = pytest.mark.usefixtures("check_starts_no_server")
 Check = Callable[..., tuple[int, str]]
 PAIR = """
 def input_handler(data, context): return data.read()
@@ -285,7 +286,7 @@ def test_check_says_what_would_listen(
         (tmp_path / "models" / "half" / "code" / "inference.py").write_text(code)
     short = {"TMPDIR": str(tmp_path_factory.mktemp("t"))}  # short enough for socket paths
     port = free_ports()
-    short["SAGEMAKER_BIND_TO_PORT"] = str(port)
+    short |= {"SAGEMAKER_BIND_TO_PORT": str(port), "SAGEMAKER_SAFE_PORT_RANGE": ""}
     as_if_started(short | {"LIGHTBOX_MODEL_DIR": str(tmp_path / "models")} | real_binary(tmp_path) | environ)
     assert main(["check"]) == 0
     said = capsys.readouterr().out

@@ -58,6 +58,9 @@ def test_a_table_has_a_row_for_each_declaration(table: str, columns: int, names:
     assert sorted(row[0].split("`")[1] for row in rows) == sorted(names)
 
 
+WORKERS = "the number of cores, at most 64 and one for each 128 MiB of `LIGHTBOX_REQUEST_MEMORY_MB`"
+
+
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
@@ -67,7 +70,7 @@ def test_a_table_has_a_row_for_each_declaration(table: str, columns: int, names:
         ("LIGHTBOX_METRICS` `--metrics", "boolean | `true`"),
         ("LIGHTBOX_LOG_FORMAT` `--log-format", "`text`, `json` | `text`"),
         ("LIGHTBOX_SCALING` `--scaling", "`none`, `unit`, `tf`, `torch`, `caffe` | unset"),
-        ("SAGEMAKER_GUNICORN_WORKERS` `--workers", "integer 1..64 | the number of cores"),
+        ("SAGEMAKER_GUNICORN_WORKERS` `--workers", "integer 1..64 | " + WORKERS),
     ],
 )
 def test_a_setting_has_its_values_and_default(name: str, shown: str) -> None:

@@ -34,7 +34,7 @@ def test_what_never_fits_is_too_large_and_what_others_hold_is_unavailable(tmp_pa
             other.hold(5 * COUNTED, RequestContext(0.1)),
         ):
             pass
-        with other.hold(4 * COUNTED, RequestContext(PATIENCE)):
+        with other.hold(3 * COUNTED, RequestContext(PATIENCE)):
             pass
         with (
             pytest.raises(TooLarge, match="LIGHTBOX_REQUEST_MEMORY_MB"),

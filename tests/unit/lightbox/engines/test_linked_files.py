@@ -12,6 +12,7 @@ import onnx
 import pytest
 
 import lightbox
+from lightbox.engines import ENGINES
 from lightbox.engines.choice import own_options
 from lightbox.engines.engine import OpenOptions, named
 from lightbox.engines.hardware import Hardware
@@ -21,6 +22,7 @@ from lightbox.processes.models_on_disk import code_dirs
 from support.model_files import dense, write_dense_as
 from support.models import copy_golden
 
+RUNTIMES = [name for name in ENGINES if name != "tensorflow"]
 ROWS = np.array([[1, 0, 2, 1]], np.float32)
 
 
@@ -36,7 +38,7 @@ def answered(folder: Path, engine: str) -> bool:
     return np.allclose(runner.run({"x": ROWS}, ["y"])[0], dense(ROWS), rtol=1e-5)
 
 
-@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize("engine", RUNTIMES)
 @pytest.mark.parametrize("linked", [("model.onnx", "w.bin"), ("w.bin",)])
 def test_weights_behind_links_to_several_folders(tmp_path: Path, engine: str, linked: tuple[str, ...]) -> None:
     write_outside(tmp_path / "1" / "model.onnx", "w.bin")
@@ -75,8 +77,8 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
 
 def test_models_in_another_process_s_root(elsewhere: Path) -> None:
     for name in ("flat", "lite", "linked"):
-        assert lightbox.load(elsewhere / name).engine == "openvino"
-    for engine in ("onnxruntime", "openvino"):
+        assert lightbox.load(elsewhere / name).engine in RUNTIMES
+    for engine in RUNTIMES:
         assert lightbox.load(elsewhere / "weights", engine=engine).engine == engine
     (saved,) = find_models(elsewhere / "saved")
     show_versions(saved, elsewhere.parent / "shown", code_dirs(saved, ()))

@@ -12,8 +12,8 @@ import pytest
 from onnx import helper
 
 from lightbox.engines import ENGINES
+from support.isolation import clean_environ
 from support.onnx_models import write
-from support.stack import clean_environ
 
 RUNTIMES = [name for name in ENGINES if name != "tensorflow"]
 CALLS = """

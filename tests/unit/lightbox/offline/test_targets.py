@@ -18,10 +18,11 @@ from botocore.httpsession import URLLib3Session
 from lightbox.offline.files import AwsError, split
 from lightbox.offline.rows import Row
 from lightbox.offline.targets import FORMS, Target, TargetError
+from support.parameters import few_of
 from support.s3_server import BUCKET, client
 
 COUNT = 7
-SLOW = pytest.mark.extended
+ENDINGS = [*FORMS, *(f"{ending}/" for ending in FORMS)]
 MOST_EVENTS = 2000
 """An upper bound for the audit events of one run."""
 
@@ -70,7 +71,7 @@ def same(one: Row, other: Row) -> bool:
     return texts[0] == texts[1] and one._replace(response=None) == other._replace(response=None)
 
 
-@pytest.fixture(params=[*FORMS, *(f"{ending}/" for ending in FORMS)])
+@pytest.fixture(params=ENDINGS)
 def ending(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -111,10 +112,7 @@ def killed_at(event: int, run: Callable[[], None]) -> bool:
     return os.WIFSIGNALED(status)
 
 
-@pytest.mark.parametrize(
-    "ending",
-    [".jsonl", ".parquet/", *(pytest.param(e, marks=SLOW) for e in (".csv", ".parquet", ".csv/", ".jsonl/"))],
-)
+@pytest.mark.parametrize("ending", few_of(ENDINGS, ".jsonl", ".parquet/"))
 def test_killed_anywhere_it_goes_on_and_each_picture_has_one_row(tmp_path: Path, ending: str) -> None:
     """Kill a first run and a second run, finish, then repeat with more pictures as the source grows."""
     for event in range(1, MOST_EVENTS):
@@ -215,7 +213,7 @@ def test_what_is_no_target_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Mon
         Target(f"{tmp_path}/out.parquet", By())
 
 
-@pytest.mark.parametrize("form", [pytest.param(".jsonl", marks=SLOW), ".parquet/"])
+@pytest.mark.parametrize("form", few_of([".jsonl", ".parquet/"], ".parquet/"))
 def test_in_s3_too(moto_s3: dict[str, str], form: str) -> None:
     to = f"s3://{BUCKET}/{form[1:4]}/rows{form}"
     for event in range(1, MOST_EVENTS, 11):
