@@ -22,7 +22,7 @@ for standard in (0, 1, 2):
     try:
         os.fstat(standard)
     except OSError:  # closed: else a socket would get its number, and the log
-        os.open(os.devnull, os.O_RDWR)
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 gc.disable()  # imported objects stay: scanning them would take a tenth of a start
 try:

@@ -139,7 +139,8 @@ def make_pipeline(
     # Not the transports' own channels: a handler may close them.
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
     contexts = AwsContexts(plan.model_servers, channels, settings.call_seconds, rest_response)
-    is_loading = ModelStates([open_channel(server.grpc_target) for server in plan.model_servers]).is_loading
+    own_channels = [open_channel(server.grpc_target) for server in plan.model_servers]
+    is_loading = ModelStates(own_channels, Answering(plan.model_servers)).is_loading
     call = settings.call_seconds if settings.wait_seconds else math.inf
     options = PipelineOptions(
         codec_options(settings, run_dir),

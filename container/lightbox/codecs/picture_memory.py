@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lightbox.core.errors import TooLarge, Unavailable
 from lightbox.core.request_context import SETTING, RequestContext, Turns
-from lightbox.machine.shared_files import shared_numbers
+from lightbox.machine.shared_files import hold, release, shared_numbers
 from lightbox.telemetry.metrics import ROWS, claim_slot
 
 COUNTED = 4 << 20
@@ -41,7 +41,14 @@ class PictureMemory:
             self._row, self._slot = claim_slot(folder)
             self._held = shared_numbers(folder / "held", ROWS, "q")
             self._held[self._row] = 0  # of the process before
+            self._clear_rows_of_ended(folder)
             self._turn = os.open(folder / "turn.lock", os.O_RDWR | os.O_CREAT, 0o600)
+
+    def _clear_rows_of_ended(self, folder: Path) -> None:
+        for row in range(ROWS):
+            if self._held[row] and (slot := hold(folder / f"{row}.lock")) is not None:
+                self._held[row] = 0
+                release(slot)
 
     @contextmanager
     def hold(self, size: int, context: RequestContext) -> Iterator[None]:

@@ -254,7 +254,7 @@ def _allow(image: ImageFile, cpu_seconds: float) -> None:
 
 
 Turn = Callable[[], AbstractContextManager[object]]
-"""Context manager around each decoding, which limits their number."""
+"""Context manager around decoding, which limits how many requests do it at once."""
 OneOfBatch = Callable[[int, int], AbstractContextManager[object]]
 """Context manager around each image, given its index and their number, which names the failing one."""
 
@@ -262,7 +262,7 @@ OneOfBatch = Callable[[int, int], AbstractContextManager[object]]
 class OriginalImages:
     """Encoded images, decoded once, on first use. Also raises as ``turn`` and ``one_of_batch``.
 
-    ``hold`` gets the bytes of memory that all of them take.
+    ``hold`` gets the bytes of memory that all of them take, always within ``turn``: others do the same in that order.
     """
 
     def __init__(
@@ -286,11 +286,12 @@ class OriginalImages:
     @cached_property
     def images(self) -> list[Image]:
         """The images in mode RGB. Raises ImageUndecodable, and TooLarge for one or for all together."""
-        self._admit()
         found = []
-        for index, body in enumerate(self._bodies):
-            with self._one(index):
-                found.append(self._decode(body))
+        with self._turn():
+            self._admit()
+            for index, body in enumerate(self._bodies):
+                with self._one(index):
+                    found.append(decode_rgb(body, self._limits))
         return found
 
     @cached_property
@@ -304,14 +305,14 @@ class OriginalImages:
     def _size(self, body: bytes, limits: ImageLimits) -> tuple[int, int]:
         image = open_image(body, limits)
         if image.format != "JPEG":  # other formats may have the orientation after the pixels
-            self._hold(decoding_bytes(image, body, image.size))
-            return self._decode(body).size
+            with self._turn():
+                self._hold(decoding_bytes(image, body, image.size))
+                try:
+                    return decode_rgb(body, self._limits).size
+                finally:
+                    self._hold(0)
         width, height = image.size
         return (height, width) if swaps_sides(orientation_of(image)) else (width, height)
-
-    def _decode(self, body: bytes) -> Image:
-        with self._turn():
-            return decode_rgb(body, self._limits)
 
     def _admit(self) -> None:
         """Hold the memory of all images, and limit them together to the pixels of one: all are kept."""
@@ -319,7 +320,9 @@ class OriginalImages:
 
         def read(body: bytes, limits: ImageLimits) -> Size:
             header = open_image(body, limits)
-            needed.append(decoding_bytes(header, bytes(body), header.size))
+            needed.append(
+                decoding_bytes(header, bytes(body), header.size) - KEPT_BYTES_PER_PIXEL * header.width * header.height
+            )
             return header.size
 
         sizes = self._each_size(read)

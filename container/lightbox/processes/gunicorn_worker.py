@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+import time
 from typing import Any
 
 from gunicorn.http.errors import (
@@ -27,6 +28,8 @@ _OURS = (InvalidResponseHeader, InvalidResponseHeaderName)
 _STATUSES = {LimitRequestHeaders: 431, LimitRequestLine: 414}
 LINGER_MS = 10
 """Milliseconds that a thread waits for the next request of a connection; enough for a busy client."""
+BEAT_SECONDS = 0.5
+"""Least time between two heartbeats for the supervisor, which looks each second."""
 
 
 class JsonWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
@@ -54,6 +57,8 @@ class JsonWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
 class LingeringWorker(JsonWorker):
     """Keeps a thread on a busy connection for several requests."""
 
+    _beaten = 0.0
+
     def handle(self, conn: Any) -> Any:
         """Answer the requests of a connection until it pauses; return the result of gthread's ``handle``."""
         kept = super().handle(conn)
@@ -64,7 +69,9 @@ class LingeringWorker(JsonWorker):
     def notify(self) -> None:
         """Send the heartbeat; at a stop, end as soon as only requests are left that were answered with 504."""
         super().notify()
-        if self.cfg.worker_tmp_dir:
+        now = time.monotonic()
+        if self.cfg.worker_tmp_dir and now - self._beaten >= BEAT_SECONDS:
+            self._beaten = now
             beat(self.cfg.worker_tmp_dir, self.pid)
         late = self._overdue()
         if late and not self.alive and self.nr_conns - self._idle_connections() <= late:

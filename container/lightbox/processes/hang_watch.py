@@ -55,10 +55,11 @@ def activity(process: int) -> Activity | None:
 
 def has_runnable_thread(process: int) -> bool:
     """Return whether any thread of a process runs, or waits for a processor."""
-    for stat in Path(f"/proc/{process}/task").glob("*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
-            if stat.read_bytes().rpartition(b") ")[2][:1] == b"R":
-                return True
+    with suppress(FileNotFoundError, ProcessLookupError):  # the process has ended meanwhile
+        for stat in Path(f"/proc/{process}/task").glob("*/stat"):
+            with suppress(FileNotFoundError, ProcessLookupError):  # only the thread
+                if stat.read_bytes().rpartition(b") ")[2][:1] == b"R":
+                    return True
     return False
 
 
@@ -82,6 +83,7 @@ class Silence:
         """``answered`` is the last answer so far: one of an earlier process."""
         self.born = born
         self.seconds = -allowance
+        self.has_answered = False
         self._answered = answered
         self._ticks = 0
 
@@ -89,7 +91,7 @@ class Silence:
         """Advance the clock by ``elapsed``, given the time of the last answer and the processor time in ticks."""
         worked, self._ticks = ticks != self._ticks, ticks
         if answered != self._answered and answered:
-            self.seconds = 0.0
+            self.seconds, self.has_answered = 0.0, True
         else:
             elapsed = min(elapsed, MOST_SECONDS)
             self.seconds += BUSY_WEIGHT * elapsed if worked or is_runnable() else elapsed
@@ -160,9 +162,13 @@ class HangWatch:
             silence = self._silences[process] = Silence(used.born, allowance, answered)
         silence.note(answered, used.ticks, elapsed, lambda: has_runnable_thread(process))
         if silence.seconds >= self._seconds:
+            if allowance and not silence.has_answered:
+                seconds, setting = silence.seconds + allowance, "SAGEMAKER_TFS_WAIT_TIME_SECONDS"
+            else:
+                seconds, setting = silence.seconds, "LIGHTBOX_HANG_SECONDS"
             log(
-                f"{name} (process {process}) has not answered for {silence.seconds:.0f} s: it is killed and started "
-                "again (LIGHTBOX_HANG_SECONDS)"
+                f"{name} (process {process}) has not answered for {seconds:.0f} s: it is killed and started again "
+                f"({setting})"
             )
             del self._silences[process]
             self._count(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import select
+import signal
 import socket
 import threading
 
@@ -38,9 +39,13 @@ class LogRelay:
         self._overflow = 0
         self._within_line = False
         self._ending, self._complete = threading.Event(), False
-        threading.Thread(target=self._read, name="log reader", daemon=True).start()
         self._writer = threading.Thread(target=self._write, name="log writer", daemon=True)
-        self._writer.start()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the main thread
+        try:
+            threading.Thread(target=self._read, name="log reader", daemon=True).start()
+            self._writer.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def close(self, seconds: float = LAST_SECONDS) -> None:
         """Wait until the lines are written, for a limited time. Later lines are dropped."""

@@ -1,4 +1,4 @@
-"""The models of the model servers: both calls of ``ModelService``, each sent to all servers at once."""
+"""The models of the model servers: both calls of ``ModelService``, each sent to several servers at once."""
 
 from __future__ import annotations
 
@@ -16,32 +16,46 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.plan import Answering
 from lightbox.tfs_wire.messages import model_management_pb2
 from lightbox.transports import pending_reload
-from lightbox.transports.model_status import ServerState, status_method, versions_after_error, will_answer
+from lightbox.transports.model_status import (
+    STATE_SECONDS,
+    ServerState,
+    status_method,
+    versions_after_error,
+    will_answer,
+)
 
 
 class ModelStates:
-    """The states of models in all model servers, over their channels. Safe to use from several threads."""
+    """The states of models in the model servers, over a channel to each. Safe to use from several threads."""
 
-    def __init__(self, channels: Sequence[grpc.Channel]) -> None:
+    def __init__(self, channels: Sequence[grpc.Channel], answering: Answering) -> None:
+        self._answering = answering
         self._statuses = [status_method(channel) for channel in channels]
 
-    def states(self, model: str, context: RequestContext) -> list[ServerState]:
-        """Return each server's versions of a model. Raises DeadlineExceeded."""
-        left = max(context.remaining(), 0.001)
-        return [_states_of(call) for call in [method.future(model, timeout=left) for method in self._statuses]]
-
     def is_loading(self, model: str, version: int | None, context: RequestContext) -> bool:
-        """Return whether a server loads a version, any for None, or has just loaded it. Raises DeadlineExceeded."""
-        return will_answer(self.states(model, context), version)
+        """Return whether a server loads a version, any for None, or has just loaded it.
+
+        Asks the servers that may be called, for at most STATE_SECONDS. Raises Unavailable.
+        """
+        seconds = min(context.remaining(), STATE_SECONDS)
+        try:
+            return will_answer(self._ask(self._answering.servers(), model, seconds), version)
+        except DeadlineExceeded as error:
+            raise Unavailable("the model server is busy; try again") from error
+
+    def _ask(self, servers: Sequence[int], model: str, seconds: float) -> list[ServerState]:
+        """Return a model's versions in each of ``servers``. Raises DeadlineExceeded."""
+        left = max(seconds, 0.001)
+        calls = [self._statuses[server].future(model, timeout=left) for server in servers]
+        return [_states_of(call) for call in calls]
 
 
 class ModelManagement(ModelStates):
     """Changes the models of all model servers too."""
 
     def __init__(self, channels: Sequence[grpc.Channel], run_dir: Path, answering: Answering) -> None:
-        super().__init__(channels)
+        super().__init__(channels, answering)
         self._run_dir = run_dir
-        self._answering = answering
         self._reloads = [
             channel.unary_unary(
                 "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
@@ -73,7 +87,7 @@ class ModelManagement(ModelStates):
     def states(self, model: str, context: RequestContext) -> list[ServerState]:
         """Return each server's versions of a model. Raises Unavailable and DeadlineExceeded."""
         self._answering.check_all()
-        return super().states(model, context)
+        return self._ask(range(len(self._statuses)), model, context.remaining())
 
 
 def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> Callable[[], Any]:

@@ -37,10 +37,12 @@ from lightbox.transports.base import Transport
 
 FRESH_SECONDS = 1.0
 MAX_REMEMBERED = 1000
+NOT_SERVED = "Servable not found"
+"""Begins a model server's text about a version that it does not have."""
 
 Result = TypeVar("Result")
 IsLoading = Callable[[str, int | None, RequestContext], bool]
-"""Returns whether a model server still loads a version, or any of a model for None. Raises DeadlineExceeded."""
+"""Returns whether a model server still loads a version, or any of a model for None. Raises Unavailable."""
 _Key = tuple[str, int | None, str]
 Sides = tuple[int, int]
 OPEN_SIDES: Sequence[Sides] = tuple((side, side) for side in (32, 224, 64, 256, 299, 384, 512, 640, 1024))
@@ -125,14 +127,15 @@ class Signatures:
                 return attempt()
             self.forget(model)
             return attempt()
-        except ModelNotFound:
-            self.check_loading(model, version, context)
+        except ModelNotFound as error:
+            if NOT_SERVED in error.message:  # else an operation of the graph has not found something
+                self.check_loading(model, version, context)
             raise
 
     def check_loading(self, model: str, version: int | None, context: RequestContext) -> None:
         """Raise Unavailable for a version, or a model without one for None, that the model servers still load.
 
-        A model server does not find such a version. Raises DeadlineExceeded.
+        A model server does not find such a version.
         """
         if self._is_loading(model, version, context):
             which = f"the model {model!r}" if version is None else f"version {version} of the model {model!r}"

@@ -16,7 +16,7 @@ from PIL import Image
 from lightbox.codecs.image import DecodeSlots, ImageCodec
 from lightbox.codecs.options import CodecOptions
 from lightbox.codecs.picture_memory import COUNTED, PictureMemory
-from lightbox.core.errors import TooLarge, Unavailable
+from lightbox.core.errors import DeadlineExceeded, TooLarge, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
@@ -66,11 +66,13 @@ def test_a_large_picture_waits_its_turn_and_small_ones_do_not_pass_it(tmp_path: 
     assert order == ["large", "small"]
 
 
-def test_the_memory_of_a_process_that_ended_is_its_successors(tmp_path: Path) -> None:
-    ended = PictureMemory(SIZE, tmp_path)
+def test_the_memory_of_processes_that_ended_is_their_successors(tmp_path: Path) -> None:
+    ended = [PictureMemory(SIZE, tmp_path) for _ in range(2)]
     with ExitStack() as held:
-        held.enter_context(ended.hold(SIZE, RequestContext(PATIENCE)))
-        os.close(ended._slot)  # as the kernel does
+        for one in ended:
+            held.enter_context(one.hold(SIZE // 2, RequestContext(PATIENCE)))
+        for one in ended:
+            os.close(one._slot)  # as the kernel does
         with PictureMemory(SIZE, tmp_path).hold(SIZE, RequestContext(PATIENCE)):
             pass
         held.pop_all()
@@ -93,6 +95,24 @@ def saved(size: tuple[int, int], kind: str = "JPEG", orientation: int = 1, **opt
     small = np.random.default_rng(0).integers(0, 255, (12, 16, 3), np.uint8)
     Image.fromarray(small).resize(size).save(file, kind, exif=exif, **options)
     return file.getvalue()
+
+
+def test_original_images_take_memory_within_their_slot() -> None:
+    """Others that hold a slot wait for memory."""
+    codec = ImageCodec(CodecOptions(picture_memory=SIZE))
+    bodies = [saved(MEGAPIXEL, "PNG")]
+    with ExitStack() as slots:
+        while codec._slots._turns.acquire(0):
+            slots.callback(codec._slots._turns.release)
+        for name in ("images", "sizes"):
+            with pytest.raises(DeadlineExceeded):
+                getattr(codec.originals(lambda: bodies, RequestContext(0.01)), name)
+            assert sum(codec._slots.memory._held) == 0
+    kept = RequestContext(PATIENCE)
+    assert codec.originals(lambda: bodies, kept).sizes == [MEGAPIXEL]
+    assert sum(codec._slots.memory._held) == 0
+    _ = codec.originals(lambda: bodies, kept).images
+    assert sum(codec._slots.memory._held) == 8 * MEGAPIXEL[0] * MEGAPIXEL[1]
 
 
 PIXELS = signature("net", {"x": ("uint8", (None, 32, 32, 3))}, {})

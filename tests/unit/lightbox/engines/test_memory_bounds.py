@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from lightbox.engines import ENGINES
 from support.isolation import clean_environ
@@ -90,6 +90,36 @@ def test_positions_beyond_a_tensor(tmp_path: Path, kind: str, size: int | str, e
     beyond = (5, 10**8, -6, -(10**8))
     calls = [given | {"at": np.array([[1, at]])} for at in (4, -5, *beyond, 4)]
     assert outcomes(tmp_path, engine, calls) == ["answer"] * 2 + ["INVALID_ARGUMENT"] * 4 + ["answer"]
+
+
+@pytest.mark.parametrize("engine", RUNTIMES)
+@pytest.mark.parametrize("kind", ["Loop", "If"])
+def test_positions_beyond_a_tensor_within_a_body(tmp_path: Path, kind: str, engine: str) -> None:
+    def graph(name: str, inputs: dict[str, Any], nodes: list[Any], outputs: dict[str, Any]) -> Any:
+        described = [
+            [helper.make_tensor_value_info(key, *given) for key, given in side.items()] for side in (inputs, outputs)
+        ]
+        return helper.make_graph(nodes, name, *described)
+
+    rows: Any = (TensorProto.FLOAT, [1, "m"])
+    flag: Any = (TensorProto.BOOL, [])
+    number: Any = (TensorProto.INT64, [])
+    gather = helper.make_node("GatherND", ["data", "at"], ["row"])
+    if kind == "Loop":
+        nodes = [helper.make_node("Identity", ["before"], ["after"]), gather]
+        body = graph("body", {"step": number, "before": flag}, nodes, {"after": flag, "row": rows})
+        node = helper.make_node("Loop", ["count", "yes"], ["y"], body=body)
+    else:
+        other = helper.make_node("Identity", ["data"], ["all"])
+        branches = graph("then", {}, [gather], {"row": rows}), graph("else", {}, [other], {"all": rows})
+        node = helper.make_node("If", ["is_on"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    inputs: dict[str, Any] = {"data": ("FLOAT", ["n", "m"]), "at": ("INT64", [1, 1]), "is_on": ("BOOL", [])}
+    constants = {"count": np.array(2), "yes": np.array(True)}
+    write(tmp_path / "model.onnx", [node], inputs, {"y": ("FLOAT", None)}, constants)
+    calls = [{"data": DATA, "at": np.array([[at]]), "is_on": np.array(True)} for at in (4, 10**8, -(10**8), 4)]
+    first, *beyond, last = outcomes(tmp_path, engine, calls)
+    assert first == last == "answer"
+    assert beyond == ["answer" if engine == "openvino" else "INVALID_ARGUMENT"] * 2
 
 
 @pytest.mark.parametrize("engine", RUNTIMES)

@@ -159,6 +159,18 @@ def test_a_new_process_has_the_time_of_a_load() -> None:
     play(SLEEPS, story)
 
 
+def test_a_process_that_never_answers_names_the_setting_of_its_start(capsys: pytest.CaptureFixture[str]) -> None:
+    def story(world: World, process: int) -> None:
+        stop(process)
+        watch = world.watch(never, allowance=60.0)
+        while not world.counted:
+            watch.look(1.0)
+
+    play(SLEEPS, story)
+    said = capsys.readouterr().err
+    assert "has not answered for 80 s: it is killed and started again (SAGEMAKER_TFS_WAIT_TIME_SECONDS)" in said
+
+
 def test_of_a_master_and_its_workers_only_the_stopped_one_is_killed() -> None:
     def story(world: World, process: int) -> None:
         worker = int(world.lines[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -46,6 +47,7 @@ def test_a_full_pipe_gets_some_lines_and_the_number_of_the_others(
     monkeypatch: pytest.MonkeyPatch, blocking: bool
 ) -> None:
     monkeypatch.setattr(relay, "MOST_WAITING", 100_000)
+    monkeypatch.setattr(logs._Unwritten, "lines", 0)  # of other tests
     pipe = Pipe()
     os.set_blocking(pipe.send, blocking)
     one = LogRelay(pipe.send)
@@ -57,6 +59,17 @@ def test_a_full_pipe_gets_some_lines_and_the_number_of_the_others(
         text += pipe.read_until("\n")
     assert numbers == sorted(set(numbers))
     assert missing_in(text) == one.dropped > 500
+
+
+def test_its_threads_take_no_signal_of_the_main_thread() -> None:
+    pipe = Pipe()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    one = LogRelay(pipe.send)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+    status = Path(f"/proc/self/task/{one._writer.native_id}/status").read_text()
+    blocked = int(re.findall(r"SigBlk:\s+(\w+)", status)[0], 16)
+    assert all(blocked >> (number - 1) & 1 for number in (signal.SIGTERM, signal.SIGINT))
+    one.close()
 
 
 def numbers_in(text: str) -> list[int]:
@@ -185,6 +198,12 @@ def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word(words: str)
 def test_results_on_a_full_disk_are_an_error_and_messages_are_not() -> None:
     assert run("--version", ">/dev/full") == (1, "lightbox: stdout: No space left on device\n")
     assert run("check nowhere", ">/dev/null 2>/dev/full") == (1, "")
+
+
+def test_children_inherit_the_place_of_a_closed_descriptor() -> None:
+    script = "import os, sys, lightbox.__main__; sys.exit(not os.get_inheritable(0))"
+    environ = own_environ() | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run(["sh", "-c", f"{sys.executable} -c '{script}' <&-"], env=environ, timeout=PATIENCE, check=True)
 
 
 @pytest.mark.parametrize("words", ["--version", "serve --help"])

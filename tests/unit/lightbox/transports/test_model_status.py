@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import grpc
 import pytest
 
+from lightbox.core.errors import Unavailable
 from lightbox.core.request_context import RequestContext
-from lightbox.model.plan import Answering
-from lightbox.transports.model_management import ModelManagement
+from lightbox.model.plan import Answering, ModelServerAddress
+from lightbox.transports.model_management import ModelManagement, ModelStates
 from lightbox.transports.model_status import Load, ModelStatus, ServerState, VersionStatus
-from support.model_service import ScriptedServer, States, serving
+from support.model_service import ScriptedServer, States, channel_to, serving
 from support.patience import PATIENCE
 
 ERROR = "DATA_LOSS: Can't parse /m/1/saved_model.pb"
@@ -43,6 +47,28 @@ def test_waiting_and_other_callers_get_the_same_states(tmp_path: Path, said: Sta
             management = ModelManagement([channel], tmp_path, Answering())
             assert management.states("m", RequestContext(PATIENCE)) == [versions]
         assert asyncio.run(versions_in_time(target)) == versions
+
+
+def test_a_server_that_is_known_not_to_answer_is_not_asked(tmp_path: Path) -> None:
+    addresses = [ModelServerAddress(grpc_socket=tmp_path / name) for name in "ab"]
+    with ExitStack() as open_:
+        channels = [open_.enter_context(channel_to(ScriptedServer(), address.grpc_socket)) for address in addresses]
+        channels[1] = open_.enter_context(hung(tmp_path / "hung"))
+        states = ModelStates(channels, Answering(addresses))
+        with pytest.raises(Unavailable, match="busy"):
+            states.is_loading("m", 9, RequestContext(0.1))
+        addresses[1].silent_mark.touch()
+        assert not states.is_loading("m", 9, RequestContext(PATIENCE))
+
+
+@contextmanager
+def hung(path: Path) -> Iterator[grpc.Channel]:
+    """A channel to a server that accepts connections and answers nothing."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        with grpc.insecure_channel(f"unix:{path}") as channel:
+            yield channel
 
 
 LOADING, AVAILABLE = VersionStatus("LOADING"), VersionStatus("AVAILABLE")

@@ -20,6 +20,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.plan import AnsweringVersions
 from lightbox.model.saved_model import Traits
 from lightbox.model.spec import Array, SignatureSpec
+from lightbox.transports.base import from_server
 from lightbox.transports.fake import FakeTransport
 from lightbox.transports.model_status import ServerState, VersionStatus, will_answer
 from lightbox.transports.signatures import Signatures, probe, probe_version
@@ -90,10 +91,17 @@ def test_a_version_that_the_model_servers_still_load_is_not_missing(
         for server in states
     ]
     signatures = Signatures(is_loading=lambda model, version, context: will_answer(found, version))
+
+    def call(text: str) -> None:
+        def attempt() -> None:
+            raise from_server("NOT_FOUND", text, "net", version)
+
+        signatures.on_newest("net", version, attempt, RequestContext(PATIENCE))
+
     with pytest.raises(error):
-        signatures.on_newest(
-            "net", version, lambda: version_for(signatures, FakeTransport(), version), RequestContext(PATIENCE)
-        )
+        call("Servable not found for request: Latest(net)")
+    with pytest.raises(ModelNotFound, match="Resource"):  # of an operation of the graph
+        call("Resource localhost/table does not exist")
 
 
 def test_a_version_that_goes_while_it_is_asked_is_asked_no_more() -> None:
