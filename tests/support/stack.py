@@ -55,7 +55,7 @@ class Stack(harness_stack.Stack):
         model_dir: Path,
         tmp: Path,
         environ: Mapping[str, str] | None = None,
-        command: Sequence[str | Path] = (SERVE,),
+        command: Sequence[str | Path] = (),
     ) -> None:
         own = {
             "LIGHTBOX_MODEL_DIR": str(model_dir),
@@ -65,7 +65,7 @@ class Stack(harness_stack.Stack):
         }
         if not BOUNDS.intersection(environ or {}):
             own["LIGHTBOX_REQUEST_TIMEOUT_SECONDS"] = str(round(PATIENCE))
-        super().__init__(own | dict(environ or {}), own_environ(tmp), tmp, command=command)
+        super().__init__(own | dict(environ or {}), own_environ(tmp), tmp, command=command or [SERVE])
         self.tmp = tmp
         self.environ = self.settings
 
