@@ -10,14 +10,16 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lightbox.processes.run_dir import port_is_free
+from support.held import Door, export_held_image, held_call
 from support.isolation import own_environ
 from support.log_lines import without_times
 from support.model_files import write_dense_as
-from support.models import copy_golden
-from support.patience import PATIENCE
+from support.models import copy_golden, write_warm_up
+from support.patience import PATIENCE, poll
 from support.stack import SERVE
 
 pytestmark = pytest.mark.extended
@@ -110,6 +112,25 @@ def test_check_refuses_what_a_model_server_refuses(
     served, checked = (refuse(tmp_path, models, command, **environ).splitlines()[-1] for command in ("serve", "check"))
     assert words in checked
     assert served.removeprefix("[lightbox] ") == checked
+
+
+def test_a_signal_ends_a_check_and_its_processes(tmp_path: Path) -> None:
+    (tmp := tmp_path / "tmp").mkdir()
+    environ = {"LIGHTBOX_MODEL_DIR": str(tmp_path / "models"), "LIGHTBOX_MODEL_SERVER": "embedded"}
+    with Door(tmp_path / "place") as door:
+        export_held_image(tmp_path / "models" / "held", door)
+        write_warm_up(tmp_path / "models" / "held" / "1", held_call())
+        with subprocess.Popen([SERVE, "check"], env=own_environ(tmp) | environ, stderr=subprocess.DEVNULL) as check:
+            try:
+                door.wait_for()
+                below = psutil.Process(check.pid).children(recursive=True)
+                check.terminate()
+                check.wait(PATIENCE)
+                assert below
+                assert any(not any(process.is_running() for process in below) for _ in poll())
+            finally:
+                check.kill()
+    assert not list(tmp.iterdir()), "the run directory was left behind"
 
 
 @pytest.mark.parametrize("command", ["serve", "check"])

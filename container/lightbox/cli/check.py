@@ -49,12 +49,16 @@ MEANS_MORE_WHEN_SET = {"request_timeout", "request_memory_mb", "intra_op_paralle
 @model_argument
 @click.option("--all", "show_all", is_flag=True, help="Print all settings, including those with default values.")
 @click.option(
-    "--settings", "settings_alone", is_flag=True, help="Print only the settings, as lines that a shell can source."
+    "--settings",
+    "settings_alone",
+    is_flag=True,
+    help="Print only the settings, as lines that a shell can source; start nothing.",
 )
 def command(show_all: bool, settings_alone: bool) -> int:
     """Run all start-up checks, and start without a port for callers until the default model answers.
 
     It also prints the settings that differ from their defaults, and the models and ports that a start would serve.
+    It starts the model servers and gunicorn, not nginx and the fronts.
     """
     with checked_settings() as (given, settings, problems):
         for line in _setting_lines(given, defaults=show_all or settings_alone):
@@ -64,7 +68,7 @@ def command(show_all: bool, settings_alone: bool) -> int:
                 raise StartRefused("\n".join(problems))
             warnings = 0 if settings_alone else _print_plan(settings)
             sys.stdout.flush()
-            _try_start(settings)
+            _try_start(settings, with_servers=not settings_alone)
         except StartError:
             if not settings_alone:
                 print("\nverdict: a start would be refused", flush=True)
@@ -74,11 +78,12 @@ def command(show_all: bool, settings_alone: bool) -> int:
     return 0
 
 
-def _try_start(settings: Settings) -> None:
-    """Start all but what callers reach, until the default model answers. Raises StartError."""
+def _try_start(settings: Settings, with_servers: bool) -> None:
+    """Prepare a start; then start all but what callers reach, until the default model answers. Raises StartError."""
     threads = op_threads.choose(settings, fixed_models(settings))
     with interruptible(), prepared_supervisor(threads.applied(settings), nullcontext()) as supervisor:
-        asyncio.run(supervisor.try_start())
+        if with_servers:
+            asyncio.run(supervisor.try_start())
 
 
 def _setting_lines(settings: Settings, defaults: bool) -> Iterator[str]:

@@ -357,11 +357,14 @@ class Supervisor:
         children = [child for child in self._children if child.name in (*self._watches, "gunicorn")]
         tasks = [asyncio.create_task(self._keep_running(child)) for child in children]
         followed = [*(server.follow() for server in self._health.servers), self._health.sidecar.follow()]
-        others = [asyncio.create_task(wait) for wait in (self._until_answered(), *followed)]
-        done, _ = await asyncio.wait(tasks + others, return_when=asyncio.FIRST_COMPLETED)
-        self._stopping.set()
-        for child in (*self._code.children, *children):
-            child.kill()
+        waits = (self._until_answered(), self._hangs.follow(self._stopping), *followed)
+        others = [asyncio.create_task(wait) for wait in waits]
+        try:
+            done, _ = await asyncio.wait(tasks + others, return_when=asyncio.FIRST_COMPLETED)
+        finally:  # a signal cancels the wait, and the loop's end waits for the processes
+            self._stopping.set()
+            for child in (*self._code.children, *children):
+                child.kill()
         await asyncio.wait(tasks, timeout=LAST_OUTPUT_SECONDS)
         for task in tasks + others:
             task.cancel()
@@ -371,11 +374,13 @@ class Supervisor:
             raise failure
 
     async def _until_answered(self) -> None:
-        """Return once the default model has answered; raise ChildFailed if it never will."""
+        """Return once the default model has answered; raise ChildFailed if it never will, or takes too long."""
         servers, sidecar = self._health.servers, self._health.sidecar
+        await self._code_ready.wait()
+        last = time.monotonic() + self._settings.load_seconds + self._settings.deadline_seconds
         while not any(server.available for server in servers) or sidecar.problem is not None:
-            if sidecar.has_failed:
-                raise ChildFailed(f"not ready: {sidecar.problem}")
+            if sidecar.has_failed or time.monotonic() > last:
+                raise ChildFailed(f"not ready: {self._health.problem()}")
             await asyncio.sleep(0.05)
 
     async def _prepare_code(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from lightbox.processes.supervisor import Supervisor
+from lightbox.processes.supervisor import ChildFailed, Supervisor
 from lightbox.settings_loading import load_settings
 
 
@@ -30,3 +30,12 @@ def test_a_stop_waits_for_children_as_long_as_the_drain_allows(seconds: int) -> 
     asyncio.run(Supervisor._stop_children(supervisor))
     assert len(allowed) == 3
     assert seconds - 1800 < max(allowed) <= seconds  # the machine may pause between two children
+
+
+def test_a_check_does_not_wait_for_ever_for_an_answer() -> None:
+    """The two timeouts are in the past here."""
+    supervisor = Mock(_settings=Mock(load_seconds=-1.0, deadline_seconds=-1.0), _code_ready=Mock(wait=AsyncMock()))
+    supervisor._health.servers, supervisor._health.sidecar.has_failed = [], False
+    supervisor._health.problem.return_value = "the model server is starting"
+    with pytest.raises(ChildFailed, match="^not ready: the model server is starting$"):
+        asyncio.run(Supervisor._until_answered(supervisor))
