@@ -102,25 +102,25 @@ def run(session: Runner, feeds: Mapping[str, Array], fetches: Mapping[str, str],
         return dict(zip(fetches, session.run(feeds, wanted, options), strict=True))
     except StatusError as error:
         rows = {array.shape[0] if array.ndim else 0 for array in feeds.values()}
-        if (
-            rows == {1}
-            or len(rows) != 1
-            or error.code not in _OF_ROWS
-            or not _takes_single_rows(session, feeds, wanted)
-        ):
+        is_of_rows = len(rows) == 1 and rows.isdisjoint({0, 1}) and error.code in _OF_ROWS
+        if not is_of_rows or not _takes_one_row_only(session, feeds, wanted, options):
             raise
         text = f"the model answers one row, such as an image, per call, got {rows.pop()}: send a request for each"
         raise invalid(f"{text}; {error.message}") from None
 
 
-def _takes_single_rows(session: Runner, feeds: Mapping[str, Array], fetches: Sequence[str]) -> bool:
-    """Return whether the first and the last of several rows are answered alone."""
+def _takes_one_row_only(session: Runner, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes) -> bool:
+    """Return whether the first row is answered alone, and not twice in one call."""
+    first = {name: array[:1] for name, array in feeds.items()}
     try:
-        for row in (slice(0, 1), slice(-1, None)):
-            session.run({name: array[row] for name, array in feeds.items()}, fetches)
+        session.run(first, fetches, options)
     except StatusError:
         return False
-    return all(len(array) for array in feeds.values())
+    try:
+        session.run({name: row.repeat(2, axis=0) for name, row in first.items()}, fetches, options)
+    except StatusError as error:
+        return error.code in _OF_ROWS
+    return False
 
 
 def predict(

@@ -11,7 +11,6 @@ import pytest
 
 from lightbox import cli
 from lightbox.harness.ports import free_ports
-from lightbox.processes.supervisor import Supervisor
 from lightbox.settings_loading import load_settings, parts
 from support.certificates import Authority, write_pair
 from support.isolation import own_environ
@@ -176,6 +175,7 @@ def test_a_shell_reads_the_settings_that_check_prints(
             command, env=base | environ, capture_output=True, text=True, timeout=PATIENCE, check=False
         )
         assert done.returncode == 0, done.stderr
+        assert "[model_server] " not in done.stderr, "it starts no server"
         return done.stdout
 
     settings = printed('"$0" check --settings', own)
@@ -188,11 +188,3 @@ def test_a_shell_reads_the_settings_that_check_prints(
         assert load_settings(fed).of(part) == load_settings(own).of(part)
     assert load_settings(fed).model_dump() == load_settings(own).model_dump()
     assert load_settings(fed).handler_seconds == load_settings(own).handler_seconds
-
-
-def test_settings_alone_start_no_server(
-    as_if_started: AsIfStarted, monkeypatch: pytest.MonkeyPatch, models: Path
-) -> None:
-    monkeypatch.delattr(Supervisor, "try_start")
-    as_if_started({"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_DIR": str(models)})
-    assert cli.main(["check", "--settings"]) == 0

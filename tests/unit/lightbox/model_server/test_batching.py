@@ -258,6 +258,16 @@ def test_a_model_that_takes_one_row_is_not_batched_again(open_model: Open, caplo
         predict.run(batched.session, {batched.feeds[0]: row(1, 4)}, {"y": batched.fetches[0]}, b"")
 
 
+def test_a_bad_row_between_good_ones_is_not_blamed_on_their_number(open_model: Open) -> None:
+    batched = Batched(open_model("special_floats/1"), "float")
+    session, bad = batched.recorder, np.array([2, 1000, 2], np.int32)
+    with pytest.raises(StatusError) as alone:
+        session.run({batched.feeds[0]: bad}, batched.fetches)
+    with pytest.raises(StatusError) as caught:
+        predict.run(session, {batched.feeds[0]: bad}, {"y": batched.fetches[0]}, b"")
+    assert str(caught.value) == str(alone.value)
+
+
 def test_a_wrong_type_does_not_spoil_the_batch_of_others(open_model: Open) -> None:
     batched = Batched(open_model("half_plus_two/1"), max_batch_size=2, timeout_seconds=0.2)
     wrong, good = batched.together(np.array([1.0]), row(1))
