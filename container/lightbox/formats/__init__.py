@@ -55,7 +55,7 @@ class ModelFile(NamedTuple):
         the suffix."""
         path = self.place()
         named = (path.parent / name for name in self._weights_outside())
-        beside = {file for file in (*path.parent.glob(f"{escape(path.stem)}.*"), *named) if file.is_file()}
+        beside = {file for file in (*path.parent.glob(f"{escape(path.stem)}.*"), *named) if is_file(file)}
         return [path, *sorted(beside - {path})]
 
     def _weights_outside(self) -> list[str]:

@@ -14,6 +14,14 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def is_dir(path: Path) -> bool:
+    """Return whether a path is a folder that the user can reach; unlike ``Path.is_dir`` it never raises."""
+    try:
+        return path.is_dir()
+    except PermissionError:
+        return False
+
+
 def access_problem(folder: Path) -> str | None:
     """Return a sentence if the user may not read a folder or the path to it, None if it can be read or is none."""
     try:

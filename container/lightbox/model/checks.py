@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lightbox.formats import SAVED_MODEL_FILES, ModelFile, holds_model, model_file, model_files
 from lightbox.formats.signature import FileTensor
-from lightbox.machine.access import access_problem
+from lightbox.machine.access import access_problem, is_dir
 from lightbox.model.foreign_files import POINTER, describe_foreign_folder, is_pointer_file
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
 from lightbox.model.options import options_file
@@ -61,7 +61,7 @@ def versions_of(model: ModelOnDisk) -> list[tuple[int, Path]]:
     """Return the versions of a model with their folders, by number; of a model that is a file, the file."""
     if model.unversioned:
         return [(1, model.base_path / model.inside)]
-    folders = (entry for entry in model.base_path.iterdir() if is_version(entry.name) and entry.is_dir())
+    folders = (entry for entry in model.base_path.iterdir() if is_version(entry.name) and is_dir(entry))
     return sorted((int(folder.name), folder) for folder in folders)
 
 

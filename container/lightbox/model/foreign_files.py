@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from lightbox.machine.access import is_dir, is_file
+
 _KERAS = "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"
 _PYTORCH = "torch.onnx.export makes an ONNX model of it, which is served as MODEL_DIR/NAME/1/model.onnx"
 _PICKLED = "skl2onnx makes an ONNX model of one of scikit-learn, which is served as MODEL_DIR/NAME/1/model.onnx"
@@ -76,15 +78,15 @@ def describe_foreign_folder(folder: Path) -> str:
         return "; the folder is empty"
     if parts := [entry.name for entry in entries if entry.name in _PARTS]:
         return f"; it holds {' and '.join(parts)} of one: the copy is not complete"
-    if (folder / _TRITON).is_dir():
+    if is_dir(folder / _TRITON):
         return f"; {folder / _TRITON} is as Triton has it: move what it holds one folder up"
-    return _describe_mlflow(folder, entries) if (folder / MLFLOW).is_file() else describe_foreign_file(entries)
+    return _describe_mlflow(folder, entries) if is_file(folder / MLFLOW) else describe_foreign_file(entries)
 
 
 def _describe_mlflow(folder: Path, entries: Iterable[Path]) -> str:
     """Return the same as ``describe_foreign_folder``, for a model folder of MLflow."""
     for inside in MLFLOW_SAVED_MODELS:
-        if (folder / inside).is_dir():
+        if is_dir(folder / inside):
             return f"; {folder / inside} is as MLflow has it: move what it holds into {folder}"
     of_flavor = describe_foreign_file([*sorted((folder / "data").glob("*")), *entries])
     return of_flavor or "; it is a model of MLflow, of which those of mlflow.tensorflow and mlflow.onnx can be served"

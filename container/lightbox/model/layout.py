@@ -22,7 +22,7 @@ from pathlib import Path
 
 from lightbox.core.errors import StartError
 from lightbox.formats import FORMATS, as_model_file, holds_model, is_saved_model
-from lightbox.machine.access import access_problem
+from lightbox.machine.access import access_problem, is_dir, is_file
 from lightbox.model.foreign_files import MLFLOW, MLFLOW_SAVED_MODELS, describe_foreign_file, describe_foreign_folder
 
 LARGEST_VERSION = (1 << 63) - 1
@@ -114,7 +114,7 @@ def _foreign_content(root: Path) -> str:
     folders = (
         folder
         for folder in sorted(root.iterdir())
-        if folder.is_dir() and folder.name != "code" and folder.name[0] != "." and not access_problem(folder)
+        if is_dir(folder) and folder.name != "code" and folder.name[0] != "." and not access_problem(folder)
     )
     return describe_foreign_folder(root) or describe_foreign_file(
         file for folder in folders for file in sorted(folder.iterdir())
@@ -205,11 +205,11 @@ def _identity(folder: Path) -> _Identity:
 def _listing(folder: Path) -> _Listing:
     if is_saved_model(folder):
         return _Listing(model=True, servable=True)
-    if (folder / MLFLOW).is_file():
+    if is_file(folder / MLFLOW):
         inside = next((Path(path) for path in MLFLOW_SAVED_MODELS if is_saved_model(folder / path)), Path())
         return _Listing(model=True, servable=holds_model(folder / inside), inside=inside)
     entries = sorted(folder.iterdir())
-    folders = [entry for entry in entries if entry.is_dir() and not entry.name.startswith("..")]
+    folders = [entry for entry in entries if is_dir(entry) and not entry.name.startswith("..")]
     versions = [entry for entry in folders if is_version(entry.name)]
     others = tuple(entry for entry in folders if not is_version(entry.name) and entry.name != "code")
     alone = not versions and holds_model(folder)
@@ -240,14 +240,14 @@ def is_version(name: str) -> bool:
 
 def version_numbers(base_path: Path) -> set[int]:
     """Return the versions in a base path that a model server loads."""
-    numbers = {int(entry.name) for entry in base_path.iterdir() if is_version(entry.name) and entry.is_dir()}
+    numbers = {int(entry.name) for entry in base_path.iterdir() if is_version(entry.name) and is_dir(entry)}
     return {number for number in numbers if number <= LARGEST_VERSION}
 
 
 def version_folder(base_path: Path, version: int) -> Path:
     """Return the folder of a version, whose name may have leading zeros. Raises OSError."""
     plain = base_path / str(version)
-    if plain.is_dir():
+    if is_dir(plain):
         return plain
     named = (entry for entry in base_path.iterdir() if is_version(entry.name) and int(entry.name) == version)
     return next(named, plain)

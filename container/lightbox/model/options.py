@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
+from lightbox.machine.access import is_file
 from lightbox.model.presets import PRESETS, PresetName, with_preset
 
 OPTIONS_FILE = "lightbox.json"
@@ -259,7 +260,7 @@ def _problem(detail: Any, whole: str) -> str:
 def _read_labels(setting: str, name: str, code_dirs: Sequence[Path]) -> tuple[str, ...]:
     """Read one label a line; an empty line is a class without a name. A model file has no folder of code."""
     candidates = list(dict.fromkeys(folder / name for folder in code_dirs or (Path(),)))
-    path = next((candidate for candidate in candidates if candidate.is_file()), None)
+    path = next((candidate for candidate in candidates if is_file(candidate)), None)
     if path is None:
         raise ModelOptionsError(f"{setting}: there is no file {' or '.join(map(str, candidates)) or name}")
     try:

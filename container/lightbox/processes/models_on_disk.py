@@ -108,7 +108,7 @@ def code_dirs(model: ModelOnDisk, shared: Iterable[Path]) -> list[Path]:
 
     Raises ModelLayoutError for a folder that the user may not read.
     """
-    own = [] if model.base_path.is_file() else [model.base_path / "code"]
+    own = [] if is_file(model.base_path) else [model.base_path / "code"]
     folders = list(dict.fromkeys([*own, *shared]))
     if problem := next(filter(None, map(access_problem, folders)), None):
         raise ModelLayoutError(problem)

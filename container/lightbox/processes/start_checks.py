@@ -96,7 +96,7 @@ def memory_warning(settings: Settings) -> str | None:
     models = plan_models(settings)[0].values() if settings.has_fixed_models else ()
     folders = [newest_folder(model) for model in models]
     is_light = bool(folders) and all(model_file(folder) for folder in folders)  # no model needs TensorFlow
-    of_models = sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
+    of_models = sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if is_file(file))
     of_server = (LIGHT_SERVER_MB if is_light else SERVER_MB) * settings.instance_count
     needed = of_server + WORKER_MB * (settings.workers + 1) + LEAST_MB + (of_models >> 20)
     if needed <= (limit := container_bytes() >> 20):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lightbox.core.errors import StartError, Unavailable
 from lightbox.core.settings import Settings
+from lightbox.machine.access import is_dir
 from lightbox.machine.memory import find_trim
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.changes import change_problem
@@ -88,7 +89,7 @@ class VersionLinks:
 
     def _folders(self) -> dict[int, Path]:
         """Return the folders on disk whose names are versions. Raises OSError."""
-        entries = sorted(entry for entry in self._source.iterdir() if is_version(entry.name) and entry.is_dir())
+        entries = sorted(entry for entry in self._source.iterdir() if is_version(entry.name) and is_dir(entry))
         return {number: entry for entry in entries if (number := int(entry.name)) <= LARGEST_VERSION}
 
     async def found(self) -> Mapping[int, Files]:

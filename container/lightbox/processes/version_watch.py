@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
+from lightbox.machine.access import is_dir
 from lightbox.model.layout import ModelOnDisk, find_models, is_version
 from lightbox.model.plan import AnsweringVersions, ServingPlan
 from lightbox.processes.version_links import VersionLinks
@@ -82,7 +83,7 @@ class VersionWatch:
 def _folders(root: Path) -> set[Path]:
     """Return the folders that may hold models other than those of ``root`` itself."""
     with suppress(OSError):  # an unreachable share
-        found = (entry for entry in root.iterdir() if entry.is_dir() and not is_version(entry.name))
+        found = (entry for entry in root.iterdir() if is_dir(entry) and not is_version(entry.name))
         return {entry for entry in found if entry.name != "code" and not entry.name.startswith(".")}
     return set()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lightbox.core.errors import StartError
-from lightbox.machine.access import is_file
+from lightbox.machine.access import is_dir, is_file
 
 FILE_NAME = "inference.py"
 LIB = "lib"
@@ -86,18 +86,18 @@ def _is_there(path: Path) -> bool:
 def _wrong_places(code: Path) -> Iterator[Path]:
     model = code.parent
     yield from (model, code / "code")
-    if model.is_dir():
-        versions = sorted(entry for entry in model.iterdir() if entry.name.isdigit() and entry.is_dir())
+    if is_dir(model):
+        versions = sorted(entry for entry in model.iterdir() if entry.name.isdigit() and is_dir(entry))
         yield from (folder for version in versions for folder in (version, version / "code"))
 
 
 def _misnamed(code: Path) -> Path | None:
-    if not code.is_dir():
+    if not is_dir(code):
         return None
     scripts = {
         entry.name.lower().removesuffix(".txt"): entry
         for entry in sorted(code.iterdir())
-        if entry.name.lower().endswith((".py", ".py.txt")) and entry.is_file()
+        if entry.name.lower().endswith((".py", ".py.txt")) and is_file(entry)
     }
     close = difflib.get_close_matches(FILE_NAME, scripts, n=1, cutoff=0.85)
     return scripts[close[0]] if close else None

@@ -34,13 +34,15 @@ BESIDE = ("images", "net/images")
 
 @pytest.fixture
 def roots(tmp_path: Path) -> dict[str, Path]:
-    """A root for each level, with a folder of the mode 000."""
+    """A root for each level, with a folder of the mode 000, and links to a place behind it."""
     found = {}
     for name, closed in (LEVELS | dict.fromkeys(BESIDE)).items():
         root = found[name] = tmp_path / name.replace("/", " ")
         write_dense_as(root / "net" / "1" / "model.onnx")
         folder = root / (name if closed is None else closed)
         folder.mkdir(parents=True, exist_ok=True)
+        for link in ("link", "net/link", "net/3", "net/1/model.data", "net/1/link"):
+            (root / link).symlink_to(folder / "behind")
         folder.chmod(0)
     return found
 
