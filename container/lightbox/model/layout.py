@@ -159,11 +159,13 @@ class _Listing:
 class _Walk:
     """Reads each folder once, whatever the number of links to it; links to a parent folder are skipped.
 
+    ``_holding`` are the folders with servable models in their subfolders, which a second link does not find again.
     ``seen`` are the folders that it came to, ``unreadable`` those that the user may not read, each with a sentence.
     """
 
     def __init__(self) -> None:
         self._listings: dict[_Identity, _Listing] = {}
+        self._holding: set[_Identity] = set()
         self.seen: list[Path] = []
         self.unreadable: dict[Path, str] = {}
 
@@ -190,7 +192,10 @@ class _Walk:
         if known is None and depth and not listing.model:
             for entry in listing.folders:
                 found += self._models(entry, depth - 1, above | {identity})
-        if listing.model or (listing.beside and not any(servable for _, servable in found)):
+        below = any(servable for _, servable in found)
+        if below or not self._holding.isdisjoint(map(_identity, listing.folders)):
+            self._holding.add(identity)
+        if listing.model or (listing.beside and identity not in self._holding):
             yield ModelOnDisk(folder.name, folder, unversioned=True, inside=listing.inside), listing.servable
         elif listing.versioned:
             yield ModelOnDisk(folder.name, folder), listing.servable

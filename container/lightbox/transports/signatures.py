@@ -259,7 +259,8 @@ def probe_version(
 
     A working model may refuse made-up inputs. So an error counts only if the answering version has none, and a refused
     input only if both take the same inputs. ``image_size`` is the model's option, width and height; without it an input
-    with open sides gets images of several sizes. Raises LightboxError if the version cannot replace it.
+    with open sides gets images of several sizes, and may refuse all of them: it takes another one. Raises LightboxError
+    if the version cannot replace it.
     """
     sizes = OPEN_SIDES if image_size is None else [image_size[::-1]]
     try:
@@ -269,6 +270,8 @@ def probe_version(
     except (Unavailable, DeadlineExceeded, ModelNotFound):
         raise
     except LightboxError as error:
+        if error.status < 500 and image_size is None and signature is not None and _has_open_sides(signature):
+            return
         try:
             answering = signatures.get(transport, model, None, None, context)
             _predict_with_any(sizes, answering, transport, context)
@@ -282,21 +285,25 @@ def probe_version(
 def _predict_with_any(
     sizes: Sequence[Sides], signature: SignatureSpec, transport: Transport, context: RequestContext
 ) -> None:
-    """Predict with images of the first size that the model takes; raise the first LightboxError if it takes none."""
-    picture = image_input(signature)
-    if picture is None or picture.encoded or None not in (picture.height, picture.width):
-        sizes = sizes[:1]
-    refusal: LightboxError | None = None
-    for sides in sizes:
+    """Predict with images of the first size that the model takes.
+
+    If it takes none, raise the first LightboxError that is not the caller's, else the first one.
+    """
+    refusals = list[LightboxError]()
+    for sides in sizes if _has_open_sides(signature) else sizes[:1]:
         try:
             transport.predict(ModelCall(signature, probe_inputs(signature, sides)), context)
             return
         except (Unavailable, DeadlineExceeded, ModelNotFound, ModelUninitialized):
             raise
         except LightboxError as error:
-            refusal = refusal or error
-    if refusal is not None:
-        raise refusal
+            refusals.append(error)
+    raise max(refusals, key=lambda refusal: refusal.status >= 500)
+
+
+def _has_open_sides(signature: SignatureSpec) -> bool:
+    picture = image_input(signature)
+    return picture is not None and not picture.encoded and None in (picture.height, picture.width)
 
 
 def probe_inputs(signature: SignatureSpec, sides: Sides = OPEN_SIDES[0]) -> dict[str, Array]:

@@ -20,6 +20,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.formats import holds_model
 from lightbox.machine.shared_files import Document, held, hold, locked, release, try_lock
 from lightbox.model.catalogue import PlannedModel
+from lightbox.model.layout import is_version
 from lightbox.telemetry.logs import log
 
 
@@ -35,7 +36,7 @@ class LoadedModel(BaseModel):
     def is_on_disk(self) -> bool:
         """Return whether a model server could load it: its versions' folder may have been removed."""
         try:
-            return any(map(holds_model, self.model.base_path.iterdir()))
+            return any(is_version(entry.name) and holds_model(entry) for entry in self.model.base_path.iterdir())
         except FileNotFoundError:
             return False
         except OSError:  # an unreachable share

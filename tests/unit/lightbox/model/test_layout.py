@@ -215,6 +215,16 @@ def test_a_folder_with_a_model_file_alone_is_a_model(tmp_path: Path) -> None:
     assert [model.name for model in find_models(folder)] == ["others"]
 
 
+def test_a_second_link_to_a_folder_of_models_is_no_model_for_a_file_in_it(tmp_path: Path) -> None:
+    saved_model(tmp_path / "a" / "group" / "net" / "1")
+    (tmp_path / "a" / "model.onnx").touch()
+    (tmp_path / "b").symlink_to("a")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "model.onnx").touch()
+    (tmp_path / "c" / "more").symlink_to("../a/group")
+    assert find_models(tmp_path) == [ModelOnDisk("net", tmp_path / "a" / "group" / "net")]
+
+
 def test_a_file_is_no_model_directory(tmp_path: Path) -> None:
     (tmp_path / "saved_model.pb").touch()
     with pytest.raises(ModelLayoutError, match=r"is a file, not a directory$"):

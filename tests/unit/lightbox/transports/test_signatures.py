@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from lightbox.model.spec import Array, SignatureSpec
 from lightbox.transports.base import from_server
 from lightbox.transports.fake import FakeTransport
 from lightbox.transports.model_status import ServerState, VersionStatus, will_answer
-from lightbox.transports.signatures import Signatures, probe, probe_version
+from lightbox.transports.signatures import OPEN_SIDES, Signatures, probe, probe_version
 from support.fakes import signature
 from support.patience import PATIENCE
 
@@ -190,6 +191,23 @@ def test_a_version_gets_an_image_of_a_size_that_it_takes(
     if option:
         with pytest.raises(ModelFailed):
             probe_version("net", 2, transport, Signatures(lambda model: [1]), RequestContext(PATIENCE))
+
+
+@pytest.mark.parametrize(
+    ("error", "option", "may_answer"), [(REFUSED, None, True), (FAILED, None, False), (REFUSED, (32, 32), False)]
+)
+def test_a_version_may_take_a_size_that_no_probe_has(
+    error: LightboxError, option: tuple[int, int] | None, may_answer: bool
+) -> None:
+    pixels = ("float32", (None, None, None, 3))
+    one, two = (signature("net", {"x": pixels}, {"y": pixels}, number) for number in (1, 2))
+
+    def picky(inputs: Mapping[str, Array]) -> dict[str, Array]:
+        raise error if inputs["x"].shape[1] == OPEN_SIDES[-1][0] or option else REFUSED
+
+    transport = serving((one, well), (two, picky))
+    with nullcontext() if may_answer else pytest.raises(type(error)):
+        probe_version("net", 2, transport, Signatures(lambda model: [1]), RequestContext(PATIENCE), option)
 
 
 def test_a_version_that_the_usual_requests_cannot_ask_may_not_answer() -> None:

@@ -216,3 +216,11 @@ def test_a_load_needs_no_large_body(tmp_path: Path) -> None:
         413,
         "the body: expected at most 65536 bytes, got 65537",
     )
+
+
+def test_a_model_file_beside_the_code_is_no_version(tmp_path: Path) -> None:
+    model = loaded("a").model_copy(update={"model": PlannedModel(name="a", base_path=tmp_path, options=ModelOptions())})
+    for folder, is_on_disk in (("code", False), ("1", True)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "model.onnx").touch()
+        assert model.is_on_disk() is is_on_disk
