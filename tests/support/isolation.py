@@ -31,6 +31,8 @@ BEFORE = {name: os.environ.get(name) for name in GIVEN}
 MODULES = {"lightbox", "lightbox.model_server", "soak", "benchmark", "ipykernel_launcher"}
 TARGETS = {"serve", "soak", "overload", "bench", "test", "test-all"}
 SHELLS = {"sh", "bash"}
+LEADING = {"env", "timeout", "nice", "unshare", "setpriv", "sudo"}
+"""Programs that run the rest of their words."""
 IN_SHELL = re.compile(r"(^|[\s;&|(\"'])((\S*/)?(serve\.sh|lightbox) +[a-z]|-m lightbox\s|make serve\b)", re.MULTILINE)
 _around: list[str] = []
 
@@ -66,6 +68,7 @@ def is_lightbox(words: Sequence[str]) -> bool:
         return False
     if (
         names[0] == "lightbox"
+        or (names[0] in LEADING and "lightbox" in names[1:-1])
         or "serve.sh" in names
         or (names[0] == "make" and TARGETS.intersection(words) and "--dry-run" not in words)
     ):
