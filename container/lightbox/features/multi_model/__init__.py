@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import BaseModel
 from typing_extensions import override
 
+from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
+from lightbox.machine.access import is_dir
 from lightbox.processes.additions import NginxParts, ServedModels
 
 if TYPE_CHECKING:
@@ -60,6 +62,15 @@ class MultiModel(Feature):
     def problems(self, settings: Settings) -> Mapping[str, str]:
         expected = "expected none in multi-model mode, where POST /models names models"
         return {"LIGHTBOX_MODELS": expected} if settings.models else {}
+
+    @override
+    def check(self, settings: Settings) -> None:
+        root = settings.model_dir
+        if is_dir(root) and not (is_dir(real := root.resolve()) and real.samefile(root)):
+            raise StartError(
+                "LIGHTBOX_MODEL_DIR: multi-model mode does not follow links into another process's root; "
+                f"expected a folder in its own, got {root}"
+            )
 
     @override
     def served(self, run_dir: Path) -> ServedModels | None:

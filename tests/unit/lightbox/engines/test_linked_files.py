@@ -12,13 +12,16 @@ import onnx
 import pytest
 
 import lightbox
+from lightbox.core.errors import StartError
 from lightbox.engines import ENGINES
 from lightbox.engines.choice import own_options
 from lightbox.engines.engine import OpenOptions, named
 from lightbox.engines.hardware import Hardware
+from lightbox.features.multi_model import MultiModel
 from lightbox.model.checks import show_versions, versions_of
 from lightbox.model.layout import find_models
 from lightbox.processes.models_on_disk import code_dirs
+from lightbox.settings_loading import load_settings
 from support.model_files import dense, write_dense_as
 from support.models import copy_golden
 
@@ -84,3 +87,10 @@ def test_models_in_another_process_s_root(elsewhere: Path) -> None:
     show_versions(saved, elsewhere.parent / "shown", code_dirs(saved, ()))
     ((version, _),) = versions_of(saved)
     assert own_options(str(elsewhere.parent / "shown" / str(version))) == {"engine": "tensorflow"}
+
+
+def test_multi_model_mode_refuses_another_process_s_root(elsewhere: Path, tmp_path: Path) -> None:
+    (tmp_path / "here").symlink_to("models")
+    MultiModel().check(load_settings({"LIGHTBOX_MODEL_DIR": str(tmp_path / "here")}))
+    with pytest.raises(StartError, match=r"^LIGHTBOX_MODEL_DIR: .* another process's root; .*, got .*/elsewhere$"):
+        MultiModel().check(load_settings({"LIGHTBOX_MODEL_DIR": str(elsewhere)}))
