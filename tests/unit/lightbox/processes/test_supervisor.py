@@ -37,5 +37,5 @@ def test_a_check_does_not_wait_for_ever_for_an_answer() -> None:
     supervisor = Mock(_settings=Mock(load_seconds=-1.0, deadline_seconds=-1.0), _code_ready=Mock(wait=AsyncMock()))
     supervisor._health.servers, supervisor._health.sidecar.has_failed = [], False
     supervisor._health.problem.return_value = "the model server is starting"
-    with pytest.raises(ChildFailed, match="^not ready: the model server is starting$"):
+    with pytest.raises(ChildFailed, match=r"^not ready: the model server is starting$"):
         asyncio.run(Supervisor._until_answered(supervisor))
