@@ -40,10 +40,14 @@ _VALUES = re.compile(r"indices|index|out of (bounds|range)|division", re.IGNOREC
 _MEMORY = re.compile(r"alloc|memory", re.IGNORECASE)
 
 
-def unfit(feeds: Mapping[str, Array]) -> StatusError:
-    """Return the error of a call whose inputs have sizes that a model with open sizes does not take."""
+def unfit(feeds: Mapping[str, Array], has_open_sizes: bool) -> StatusError:
+    """Return the error of a call whose inputs have sizes that a model does not take, though it declares them.
+
+    ``has_open_sizes`` is whether it leaves more open than the number of rows.
+    """
     sizes = " and ".join(f"{name} {list(array.shape)}" for name, array in sorted(feeds.items()))
-    hint = "; the option image_size resizes images" if any(array.ndim == 4 for array in feeds.values()) else ""
+    is_image = has_open_sizes and any(array.ndim == 4 for array in feeds.values())
+    hint = "; the option image_size resizes images" if is_image else ""
     return invalid(f"expected inputs of sizes that the model takes, got {sizes}{hint}")
 
 
@@ -55,4 +59,4 @@ def failure(runtime: str, error: Exception, feeds: Mapping[str, Array], has_open
     if not has_open_sizes or _VALUES.search(text):
         return invalid(text)
     log.info("inputs of sizes that a model does not take: %s", text)
-    return unfit(feeds)
+    return unfit(feeds, has_open_sizes)

@@ -67,7 +67,7 @@ class Session:
         except Exception as error:  # the runtime's errors share no class
             raise invalid(f"{file.path} cannot be read: {_line(error)}") from None
         inputs = [info.tensor_shape for info in self.signatures[SIGNATURE].inputs.values()]
-        self._has_open_sizes = any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim) for shape in inputs)
+        self._has_open_sizes = any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim[1:]) for shape in inputs)
         self._divided = {
             info.name: np.iinfo(numpy_dtype(info.dtype)).min
             for info in self.signatures[SIGNATURE].inputs.values()

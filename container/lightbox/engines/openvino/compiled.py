@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,6 +35,7 @@ DEFAULT_SIGNATURE = "serving_default"
 
 _CONVERTER = "openvino.tools.ovc"
 _KNOWN_SHAPES = 1024
+_MOST_FAILURES = 3
 _META_GRAPHS_TAG = 2 << 3 | 2
 
 
@@ -96,6 +99,7 @@ class Compiled:
         # OpenVINO calls the tensors of a SavedModel as its signature does, and those of a file by their own names.
         self._is_file = is_file = Path(place).is_file()
         aliases = {info.name if is_file else alias: info.name for alias, info in self.signature.inputs.items()}
+        self._has_open_sizes = any(min(sizes[1:], default=0) < 0 for _, sizes in self._declared.values())
         self._row = {name: (1, *sizes[1:]) for name, (_, sizes) in self._declared.items()}
         try:
             model, guards = self._read(meta_graph)
@@ -175,39 +179,49 @@ class Compiled:
         """Return the values of ``fetches``; see ``Runner.run``."""
         network = self._network(feeds)
         if network.is_dynamic and not network.takes({at: feeds[name].shape for name, at in self._feeds.items()}):
-            raise unfit(feeds)
+            raise unfit(feeds, self._has_open_sizes)
+        ready = network.ready()
+        limit = config_pb2.RunOptions.FromString(options).timeout_in_ms if options else 0
+        end = time.monotonic() + limit / 1000 if limit else math.inf
         try:
-            return self._answer(network, network.ready(), feeds, fetches, options)
+            results = self._answer(network, ready, feeds, fetches, end)
         except RuntimeError as error:
-            if not network.is_dynamic:
-                raise failure("OpenVINO", error, feeds, has_open_sizes=False) from None
-        # Another call's failure may be the cause. A model that no other call uses tells.
-        fresh = network.compile()
-        try:
-            results = self._answer(network, fresh, feeds, fetches, options)
-        except RuntimeError as error:
-            raise failure("OpenVINO", error, feeds, has_open_sizes=True) from None
-        network.replace(None, fresh)
+            if not network.is_dynamic or network.failures >= _MOST_FAILURES:
+                raise failure("OpenVINO", error, feeds, self._has_open_sizes) from None
+        else:
+            network.failures = 0
+            return results
+        # Another call's failure may be the cause. A model that no other call uses tells; there is one at a time.
+        with network.alone:
+            if time.monotonic() >= end:
+                raise _late()
+            fresh = network.compile()
+            try:
+                results = self._answer(network, fresh, feeds, fetches, end)
+            except RuntimeError as error:
+                network.failures += 1
+                raise failure("OpenVINO", error, feeds, self._has_open_sizes) from None
+            network.failures = 0
+            network.replace(None, fresh)
         return results
 
     def _answer(
-        self, network: _Network, ready: _Ready, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes
+        self, network: _Network, ready: _Ready, feeds: Mapping[str, Array], fetches: Sequence[str], end: float
     ) -> list[Array]:
         """Run a call. Raises StatusError, and RuntimeError as OpenVINO does; then later calls use another model."""
         try:
             request = ready.idle.pop()  # the last one used: its memory is still in the caches
         except IndexError:
             request = _Request(ready.compiled.create_infer_request())
-        limit = config_pb2.RunOptions.FromString(options).timeout_in_ms if options else 0
         try:
-            is_done = request.run({self._feeds[name]: array for name, array in feeds.items()}, limit)
+            is_done = request.run({self._feeds[name]: array for name, array in feeds.items()}, end)
         except RuntimeError:
             network.replace(ready, None)
             raise
         if not is_done:
             network.replace(ready, None)
             request.cancel()
-            raise StatusError(Code.DEADLINE_EXCEEDED, "Timed out waiting for notification")
+            raise _late()
         try:
             for guard, reason in self._guards:
                 if request.output(guard):
@@ -225,8 +239,9 @@ class _Request:
         self._tensor = imported().Tensor
         self._inputs: dict[int, Array] = {}
 
-    def run(self, inputs: Mapping[int, Array], milliseconds: int) -> bool:
-        """Return whether the call has ended within a time, 0 for any. Raises RuntimeError as OpenVINO does."""
+    def run(self, inputs: Mapping[int, Array], end: float) -> bool:
+        """Return whether the call has ended before a moment of ``time.monotonic``. Raises RuntimeError as OpenVINO
+        does."""
         for index, array in inputs.items():
             held = self._inputs.get(index)
             if held is None or held.shape != array.shape:
@@ -235,8 +250,8 @@ class _Request:
                 held = self._inputs[index] = tensor.data
             np.copyto(held, array)
         self._request.start_async()
-        if milliseconds:
-            return bool(self._request.wait_for(milliseconds))
+        if math.isfinite(end):
+            return bool(self._request.wait_for(max(0, round(1000 * (end - time.monotonic())))))
         self._request.wait()
         return True
 
@@ -266,6 +281,10 @@ class _Network:
         self.is_dynamic = bool(model.is_dynamic())
         self._model = model
         self._hardware = hardware
+        self.failures = 0
+        """Calls in a row that failed with a model of their own; after some, others get none."""
+        self.alone = threading.Lock()
+        """Held by the call that has a model of its own."""
         self._ready: _Ready | None = None
         self._lock = threading.Lock()
         self._taken: dict[tuple[tuple[int, ...], ...], bool] = {}
@@ -274,12 +293,12 @@ class _Network:
         """Return whether the model's operations take inputs of these shapes, found out once for each."""
         key = tuple(shapes.values())
         if (known := self._taken.get(key)) is None:
+            known = True
+            try:
+                self._model.clone().reshape(dict(shapes))
+            except RuntimeError:
+                known = False
             with self._lock:
-                known = True
-                try:
-                    self._model.clone().reshape(dict(shapes))
-                except RuntimeError:
-                    known = False
                 if len(self._taken) >= _KNOWN_SHAPES:
                     self._taken.clear()
                 self._taken[key] = known
@@ -355,6 +374,10 @@ def _write_single(folder: Path, copy: Path, meta_graph: meta_graph_pb2.MetaGraph
     for part in ("variables", "assets"):
         if (folder / part).exists():
             (copy / part).symlink_to(folder / part)
+
+
+def _late() -> StatusError:
+    return StatusError(Code.DEADLINE_EXCEEDED, "Timed out waiting for notification")
 
 
 def _missing(error: KeyError) -> StatusError:

@@ -14,6 +14,7 @@ from lightbox.engines import ENGINES
 from lightbox.engines.base import Array, Runner
 from lightbox.engines.engine import OpenOptions, named
 from lightbox.engines.hardware import Hardware
+from lightbox.engines.openvino.compiled import _MOST_FAILURES, _Network
 from lightbox.model_server.predict import run_options
 from lightbox.tfs_wire.status import Code, StatusError
 from support.onnx_models import write
@@ -111,3 +112,29 @@ def test_a_call_beyond_its_deadline_leaves_its_engine_whole(tmp_path: Path, stre
     assert raised.value.code == Code.DEADLINE_EXCEEDED
     for _ in range(3):
         np.testing.assert_array_equal(call(64), np.eye(64))
+
+
+@pytest.mark.parametrize("engine", RUNTIMES)
+def test_only_open_sizes_have_a_hint(tmp_path: Path, engine: str) -> None:
+    constants = {"one": np.array([1, 3, 8, 8])}
+    shape: list[int | str] = ["rows", 3, 8, 8]
+    nodes = [helper.make_node("Reshape", ["image", "one"], ["y"])]
+    write(tmp_path / "model.onnx", nodes, {"image": ("FLOAT", shape)}, {"y": ("FLOAT", [1, 3, 8, 8])}, constants)
+    with pytest.raises(StatusError) as raised:
+        opened(tmp_path, engine).run({"image": np.ones((2, 3, 8, 8), np.float32)}, ["y"])
+    assert raised.value.code == Code.INVALID_ARGUMENT
+    assert "image_size" not in raised.value.message
+
+
+def test_failures_in_a_row_compile_no_model_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_by_values(tmp_path / "model.onnx")
+    runner = opened(tmp_path, "openvino")
+    compiled, compile_one = [], _Network.compile
+    monkeypatch.setattr(_Network, "compile", lambda network: compiled.append(network) or compile_one(network))
+    calls = 8
+    for _ in range(calls):
+        with pytest.raises(StatusError, match="OpenVINO"):
+            runner.run({"x": np.ones(8, np.float32)}, ["y"])
+    assert len(compiled) == calls - 1 + _MOST_FAILURES
+    good = np.array([0, 1, 0, 1, 0, 1, 0, 1], np.float32)
+    assert runner.run({"x": good}, ["y"])[0].tolist() == [1, 3, 5, 7]
