@@ -37,7 +37,11 @@ class Runner(Protocol):
 
 
 _VALUES = re.compile(r"indices|index|out of (bounds|range)|division", re.IGNORECASE)
-_MEMORY = re.compile(r"alloc|memory", re.IGNORECASE)
+_MEMORY = re.compile(
+    r"bad_alloc|allocat\w* (memory|\d)|failed to allocate|out of memory|not enough memory", re.IGNORECASE
+)
+_NODE = re.compile(r"(name:?|node) ?'[^']*'", re.IGNORECASE)
+"""A node's name in a runtime's text, which may hold any words."""
 
 
 def unfit(feeds: Mapping[str, Array], has_open_sizes: bool) -> StatusError:
@@ -54,9 +58,10 @@ def unfit(feeds: Mapping[str, Array], has_open_sizes: bool) -> StatusError:
 def failure(runtime: str, error: Exception, feeds: Mapping[str, Array], has_open_sizes: bool) -> StatusError:
     """Return the error of a call that a runtime fails: the caller's, unless memory is short."""
     text = f"{runtime}: {' '.join(str(error).split())}"
-    if _MEMORY.search(text):
+    said = _NODE.sub("", text)
+    if _MEMORY.search(said):
         return StatusError(Code.INTERNAL, text)
-    if not has_open_sizes or _VALUES.search(text):
+    if not has_open_sizes or _VALUES.search(said):
         return invalid(text)
     log.info("inputs of sizes that a model does not take: %s", text)
     return unfit(feeds, has_open_sizes)

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from lightbox.engines import ENGINES
-from lightbox.engines.base import Array, Runner
+from lightbox.engines.base import Array, Runner, failure
 from lightbox.engines.engine import OpenOptions, named
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.openvino.compiled import _MOST_FAILURES, _Network
@@ -138,3 +138,18 @@ def test_failures_in_a_row_compile_no_model_of_their_own(tmp_path: Path, monkeyp
     assert len(compiled) == calls - 1 + _MOST_FAILURES
     good = np.array([0, 1, 0, 1, 0, 1, 0, 1], np.float32)
     assert runner.run({"x": good}, ["y"])[0].tolist() == [1, 3, 5, 7]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "is_unfit"),
+    [
+        ("while running Reshape node. Name:'/memory_attention/index' Status Message: {2}", "INVALID_ARGUMENT", True),
+        ("[CPU] Reshape node with name '/allocate/index' has {2}", "INVALID_ARGUMENT", True),
+        ("Name:'/a' indices element out of data bounds", "INVALID_ARGUMENT", False),
+        ("Name:'/a' Failed to allocate memory for requested buffer of size 9", "INTERNAL", False),
+        ("std::bad_alloc", "INTERNAL", False),
+    ],
+)
+def test_names_of_nodes_are_no_reasons(text: str, code: str, is_unfit: bool) -> None:
+    error = failure("R", RuntimeError(text), {"x": np.ones(2)}, has_open_sizes=True)
+    assert (error.code.name, error.message.startswith("expected inputs of sizes")) == (code, is_unfit)
