@@ -2,7 +2,8 @@
 
 A last MatMul reads as many numbers as its weights have rows, whatever it gets. Positions are used as they are, and a
 Range with steps of 0 ends the process. So sizes are fixed, positions are brought into the tensor, and an extra output
-reports those that were not: constants and loops included, whoever computes them.
+reports those that were not: constants and loops included, whoever computes them. A body of a loop or a condition has no
+such output, so a model that computes positions there is refused.
 """
 
 from __future__ import annotations
@@ -34,20 +35,38 @@ def add_bounds(model: Any) -> list[str]:
     return [BEYOND]
 
 
-def _bounded(model: Any) -> list[Node]:
+def _bounded(model: Any, is_body: bool = False) -> list[Node]:
     guards = []
     for node in model.get_ordered_ops():
         kind = node.get_type_name()
         if kind == "MatMul":
             _fix_size(node)
         elif kind in _BOUNDS:
-            guards += _BOUNDS[kind](node)
+            positions = node.input_value(_POSITIONS.get(kind, 1)).get_node()
+            found = _BOUNDS[kind](node)
+            if is_body and found and is_computed(positions, counts_shapes=True):
+                raise RuntimeError(f"{kind} takes computed positions within a loop or a condition")
+            guards += found
         elif kind in ("Loop", "TensorIterator"):
-            _bounded(node.get_function())
+            _bounded(node.get_function(), is_body=True)
         elif kind == "If":
             for number in (0, 1):
-                _bounded(node.get_function(number))
+                _bounded(node.get_function(number), is_body=True)
     return guards
+
+
+def is_computed(node: Node, counts_shapes: bool = False) -> bool:
+    """Return whether a node depends on the values of inputs, or, with ``counts_shapes``, on their shapes."""
+    seen, left = set(), [node]
+    while left:
+        node = left.pop()
+        kind = node.get_type_name()
+        if kind == "Parameter":
+            return True
+        if (kind != "ShapeOf" or counts_shapes) and node.get_name() not in seen:
+            seen.add(node.get_name())
+            left += [source.get_node() for source in node.input_values()]
+    return False
 
 
 def _ops() -> Any:
@@ -151,6 +170,8 @@ _BOUNDS: Mapping[str, Callable[[Node], list[Node]]] = {
     "DeformablePSROIPooling": _regions,
     "CTCLoss": _refused,
 }
+_POSITIONS = {"Range": 2, "VariadicSplit": 2}
+"""The input with positions, if it is not the second."""
 
 
 def _bound(node: Node, at: int, limit: Node, is_from_end: bool = False) -> list[Node]:

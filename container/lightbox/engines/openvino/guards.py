@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.engines.openvino.bounds import BEYOND
+from lightbox.engines.openvino.bounds import BEYOND, is_computed
 
 Node = Any
 """A node of OpenVINO's model, or an output of one."""
@@ -39,7 +39,7 @@ def add_guards(model: Any) -> list[str]:
     found = {
         OUT_OF_RANGE: [_is_out_of_range(node, ops) for node in nodes if _takes_from_computed_positions(node)],
         TIED: [_take_largest_quickly(node, ops) for node in nodes if _takes_largest_of_many(node)],
-        LARGE: [_is_large(node, ops) for node in nodes if node.get_type_name() == "Exp" and _is_computed(node)],
+        LARGE: [_is_large(node, ops) for node in nodes if node.get_type_name() == "Exp" and is_computed(node)],
     }
     names = [name for name, guards in found.items() if guards]
     for name in names:
@@ -52,21 +52,7 @@ def add_guards(model: Any) -> list[str]:
 
 
 def _takes_from_computed_positions(node: Node) -> bool:
-    return node.get_type_name() in ("Gather", "GatherND") and _is_computed(node.input_value(1).get_node())
-
-
-def _is_computed(node: Node) -> bool:
-    """Return whether a node depends on the values of inputs, and not only on their shapes."""
-    seen, left = set(), [node]
-    while left:
-        node = left.pop()
-        kind = node.get_type_name()
-        if kind == "Parameter":
-            return True
-        if kind != "ShapeOf" and node.get_name() not in seen:
-            seen.add(node.get_name())
-            left += [source.get_node() for source in node.input_values()]
-    return False
+    return node.get_type_name() in ("Gather", "GatherND") and is_computed(node.input_value(1).get_node())
 
 
 def _is_out_of_range(node: Node, ops: Any) -> Node:

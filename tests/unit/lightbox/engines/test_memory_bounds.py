@@ -12,6 +12,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from lightbox.engines import ENGINES
+from lightbox.engines.engine import OpenOptions, named
+from lightbox.engines.hardware import Hardware
+from lightbox.tfs_wire.status import StatusError
 from support.isolation import clean_environ
 from support.onnx_models import write
 
@@ -93,8 +96,9 @@ def test_positions_beyond_a_tensor(tmp_path: Path, kind: str, size: int | str, e
 
 
 @pytest.mark.parametrize("engine", RUNTIMES)
+@pytest.mark.parametrize("is_constant", [False, True])
 @pytest.mark.parametrize("kind", ["Loop", "If"])
-def test_positions_beyond_a_tensor_within_a_body(tmp_path: Path, kind: str, engine: str) -> None:
+def test_positions_beyond_a_tensor_within_a_body(tmp_path: Path, kind: str, is_constant: bool, engine: str) -> None:
     def graph(name: str, inputs: dict[str, Any], nodes: list[Any], outputs: dict[str, Any]) -> Any:
         described = [
             [helper.make_tensor_value_info(key, *given) for key, given in side.items()] for side in (inputs, outputs)
@@ -115,11 +119,18 @@ def test_positions_beyond_a_tensor_within_a_body(tmp_path: Path, kind: str, engi
         node = helper.make_node("If", ["is_on"], ["y"], then_branch=branches[0], else_branch=branches[1])
     inputs: dict[str, Any] = {"data": ("FLOAT", ["n", "m"]), "at": ("INT64", [1, 1]), "is_on": ("BOOL", [])}
     constants = {"count": np.array(2), "yes": np.array(True)}
+    if is_constant:
+        constants["at"] = np.array([[4]])
+        del inputs["at"]
     write(tmp_path / "model.onnx", [node], inputs, {"y": ("FLOAT", None)}, constants)
     calls = [{"data": DATA, "at": np.array([[at]]), "is_on": np.array(True)} for at in (4, 10**8, -(10**8), 4)]
-    first, *beyond, last = outcomes(tmp_path, engine, calls)
-    assert first == last == "answer"
-    assert beyond == ["answer" if engine == "openvino" else "INVALID_ARGUMENT"] * 2
+    if is_constant:
+        assert outcomes(tmp_path, engine, [{"data": DATA, "is_on": np.array(True)}]) == ["answer"]
+    elif engine == "openvino":
+        with pytest.raises(StatusError, match="GatherND takes computed positions within a loop or a condition"):
+            named(engine).open(str(tmp_path), OpenOptions(Hardware(2, 2), ("serve",)))
+    else:
+        assert outcomes(tmp_path, engine, calls) == ["answer", "INVALID_ARGUMENT", "INVALID_ARGUMENT", "answer"]
 
 
 @pytest.mark.parametrize("engine", RUNTIMES)
