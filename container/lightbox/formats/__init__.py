@@ -40,15 +40,27 @@ class ModelFile(NamedTuple):
     format: Format
 
     def place(self) -> Path:
-        """Return the target of links to the file, as long as its name has the format's suffix.
+        """Return the target of links to the file, as long as its name has the format's suffix and the weights that are
+        beside the link are beside the target.
 
-        A blob store links single files and has names without suffixes: files that belong together are together before
-        such a link. Links to folders stay: one may lead into another process's root, whose paths are not those here.
+        A store that links single files has names without suffixes, or folders for each file: files that belong together
+        are together before such a link. Links to folders stay: one may lead into another process's root, whose paths
+        are not those here.
         """
         path = self.path
         while path.is_symlink() and path.readlink().suffix == self.format.suffix:
-            path = path.parent / path.readlink()
+            target = path.parent / path.readlink()
+            pairs = zip(self._weights(path), self._weights(target), strict=True)
+            if any(is_file(here) and not is_file(there) for here, there in pairs):
+                break
+            path = target
         return path
+
+    def _weights(self, path: Path) -> list[Path]:
+        """Return where the file has its weights if it is at ``path``."""
+        if self.format == OPENVINO_IR:
+            return [path.with_suffix(".bin")]
+        return [path.parent / name for name in self._weights_outside()]
 
     def parts(self) -> list[Path]:
         """Return the file and those that belong to it: the graph names them, or their names begin with its own, less
@@ -66,7 +78,7 @@ class ModelFile(NamedTuple):
         from lightbox.formats.onnx import weights_outside
 
         with suppress(OSError, ValueError):  # the engine says why
-            found = map(Path, weights_outside(self.place()))
+            found = map(Path, weights_outside(self.path))
             return [str(path) for path in found if not path.is_absolute() and ".." not in path.parts]
         return []
 
@@ -79,7 +91,7 @@ class ModelFile(NamedTuple):
         """
         path, outside = self.place(), self._weights_outside()
         folder = path.parent.resolve()
-        is_here = not outside or (folder / path.name).exists()
+        is_here = not outside or ((folder / path.name).exists() and (folder / path.name).samefile(path))
         if is_here and all((path.parent / name).resolve().is_relative_to(folder) for name in outside):
             yield path
             return

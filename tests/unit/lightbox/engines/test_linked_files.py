@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -41,15 +42,23 @@ def answered(folder: Path, engine: str) -> bool:
     return np.allclose(runner.run({"x": ROWS}, ["y"])[0], dense(ROWS), rtol=1e-5)
 
 
-@pytest.mark.parametrize("engine", RUNTIMES)
-@pytest.mark.parametrize("linked", [("model.onnx", "w.bin"), ("w.bin",)])
-def test_weights_behind_links_to_several_folders(tmp_path: Path, engine: str, linked: tuple[str, ...]) -> None:
-    write_outside(tmp_path / "1" / "model.onnx", "w.bin")
+LINKED = [("model.onnx", "w.bin"), ("w.bin",), ("model.onnx",)]
+
+
+@pytest.mark.parametrize(("engine", "linked"), [*product(RUNTIMES, LINKED), ("openvino", ("model.xml", "model.bin"))])
+@pytest.mark.parametrize("blob", ["abc", "abc{suffix}"])
+def test_weights_behind_links_to_several_folders(
+    tmp_path: Path, engine: str, linked: tuple[str, ...], blob: str
+) -> None:
+    if "model.xml" in linked:
+        write_dense_as(tmp_path / "1" / "model.xml")
+    else:
+        write_outside(tmp_path / "1" / "model.onnx", "w.bin")
     for number, name in enumerate(linked):
-        (blob := tmp_path / "blobs" / str(number) / "abc").parent.mkdir(parents=True)
         file = tmp_path / "1" / name
-        file.rename(blob)
-        file.symlink_to(blob)
+        (target := tmp_path / "blobs" / str(number) / blob.format(suffix=file.suffix)).parent.mkdir(parents=True)
+        file.rename(target)
+        file.symlink_to(target)
     assert answered(tmp_path / "1", engine)
 
 
