@@ -38,7 +38,8 @@ class Runner(Protocol):
 
 _VALUES = re.compile(r"indices|index|out of (bounds|range)|division", re.IGNORECASE)
 _MEMORY = re.compile(
-    r"bad_alloc|allocat\w* (memory|\d)|failed to allocate|out of memory|not enough memory", re.IGNORECASE
+    r"bad_alloc|allocat\w* (memory|\d)|failed to allocate|create a memory object|out of memory|not enough memory",
+    re.IGNORECASE,
 )
 _NODE = re.compile(r"(name:?|node) ?'[^']*'", re.IGNORECASE)
 """A node's name in a runtime's text, which may hold any words."""

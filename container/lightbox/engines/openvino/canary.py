@@ -23,6 +23,7 @@ from lightbox.engines.child import run
 from lightbox.engines.hardware import INT8, Hardware
 from lightbox.engines.openvino.compiled import DEFAULT_SIGNATURE, Compiled
 from lightbox.engines.openvino.graph import read_meta_graph
+from lightbox.engines.openvino.guards import REASONS
 from lightbox.engines.openvino.verdicts import OPENVINO, TENSORFLOW, Verdict
 from lightbox.tfs_wire import tensor_proto
 from lightbox.tfs_wire.messages import meta_graph_pb2, prediction_log_pb2
@@ -106,8 +107,8 @@ def _tensorflow(task: Task) -> Runner | None:
 def _judge(task: Task, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, reference: Runner | None) -> Verdict:
     try:
         return _compared(task, meta_graph, name, reference)
-    except StatusError as error:  # it may depend on more than the model, such as memory
-        return Verdict(TENSORFLOW, error.message, lasts=False)
+    except StatusError as error:  # only a guard's reason lies in the model for sure, and not in memory or other files
+        return Verdict(TENSORFLOW, error.message, lasts=error.message in REASONS.values())
 
 
 def _compared(task: Task, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, reference: Runner | None) -> Verdict:

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from lightbox.engines import disk_cache
-from lightbox.engines.openvino import verdicts
+from lightbox.engines.hardware import Hardware
+from lightbox.engines.openvino import canary, verdicts
+from lightbox.engines.openvino.guards import REASONS, TIED
+from lightbox.tfs_wire.messages import meta_graph_pb2
+from lightbox.tfs_wire.status import invalid
 from support.models import GOLDEN
 
 MODEL = str(GOLDEN / "half_plus_two" / "1")
@@ -34,3 +38,14 @@ def test_what_another_release_has_written_is_found_out_again(tmp_path: Path, sig
     for spoiled in ({"of": "another"}, content | {"signatures": signatures}):
         disk_cache.write(place, spoiled)
         assert verdicts.recall(MODEL, key, cache) is None
+
+
+@pytest.mark.parametrize(("reason", "lasts"), [(REASONS[TIED], True), ("model.json cannot be read", False)])
+def test_a_guard_s_reason_lasts(monkeypatch: pytest.MonkeyPatch, reason: str, lasts: bool) -> None:
+    def refuse(*_: object) -> verdicts.Verdict:
+        raise invalid(reason)
+
+    monkeypatch.setattr(canary, "_compared", refuse)
+    task = canary.Task("1", ("serve",), ("s",), "", Hardware(1, 1))
+    found = canary._judge(task, meta_graph_pb2.MetaGraphDef(), "s", None)
+    assert found == verdicts.Verdict(verdicts.TENSORFLOW, reason, lasts=lasts)
