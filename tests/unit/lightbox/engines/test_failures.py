@@ -130,7 +130,12 @@ def test_failures_in_a_row_compile_no_model_of_their_own(tmp_path: Path, monkeyp
     write_by_values(tmp_path / "model.onnx")
     runner = opened(tmp_path, "openvino")
     compiled, compile_one = [], _Network.compile
-    monkeypatch.setattr(_Network, "compile", lambda network: compiled.append(network) or compile_one(network))
+
+    def counted(network: _Network) -> object:
+        compiled.append(network)
+        return compile_one(network)
+
+    monkeypatch.setattr(_Network, "compile", counted)
     calls = 8
     for _ in range(calls):
         with pytest.raises(StatusError, match="OpenVINO"):
