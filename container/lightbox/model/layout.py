@@ -192,14 +192,18 @@ class _Walk:
         if known is None and depth and not listing.model:
             for entry in listing.folders:
                 found += self._models(entry, depth - 1, above | {identity})
-        below = any(servable for _, servable in found)
-        if below or not self._holding.isdisjoint(map(_identity, listing.folders)):
+        is_new = known is None and not listing.model
+        if is_new and (any(servable for _, servable in found) or self._holds_below(listing)):
             self._holding.add(identity)
         if listing.model or (listing.beside and identity not in self._holding):
             yield ModelOnDisk(folder.name, folder, unversioned=True, inside=listing.inside), listing.servable
         elif listing.versioned:
             yield ModelOnDisk(folder.name, folder), listing.servable
         yield from found
+
+    def _holds_below(self, listing: _Listing) -> bool:
+        """Return whether a subfolder is a link to a folder that was read before and holds models."""
+        return not self._holding.isdisjoint(map(_identity, listing.folders))
 
 
 def _identity(folder: Path) -> _Identity:

@@ -38,6 +38,7 @@ class Pipe:
 
 
 def sent(to: LogRelay, lines: range) -> None:
+    os.set_blocking(to.send, True)  # else a sender drops lines too where the reader gets no processor
     for number in lines:
         logs.write_line(f"line {number} " + "x" * 1000, to.send)
 
@@ -51,7 +52,6 @@ def test_a_full_pipe_gets_some_lines_and_the_number_of_the_others(
     pipe = Pipe()
     os.set_blocking(pipe.send, blocking)
     one = LogRelay(pipe.send)
-    os.set_blocking(one.send, True)  # else a sender drops lines too where the reader gets no processor
     sent(one, range(1000))
     one.close(seconds=0.01)  # it waits for no reader
     text = pipe.read_until("line 0 ")
