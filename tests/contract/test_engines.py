@@ -196,7 +196,7 @@ def test_openvino_alone_names_the_signature_that_it_does_not_take(tmp_path: Path
 
 
 def test_a_model_chooses_for_itself(tmp_path: Path) -> None:
-    """This also works if the server sees the version through a link, as Lightbox presents it."""
+    """This also works if the server sees version and options through links, as Lightbox presents them."""
     model = copied(tmp_path)
     linked = tmp_path / "linked"
     linked.mkdir()
@@ -206,6 +206,8 @@ def test_a_model_chooses_for_itself(tmp_path: Path) -> None:
     beside_all = model.parent / "code"
     for place in (beside_all, model / "code"):
         (model / "code" if place is beside_all else beside_all).rename(place)
+        (linked / "code").unlink(missing_ok=True)
+        (linked / "code").symlink_to(place, target_is_directory=True)
         with server(tmp_path / f"of-{place.parent.name}", linked, engine="tensorflow") as running:
             running.wait_ready()
             assert chosen(running) == {"serving_default": "openvino"}
