@@ -64,7 +64,14 @@ def outcome(model: Model, image: Any) -> Any:
 def test_a_picture_is_answered_as_by_an_endpoint(stack: Stack, model: Model, path: Path) -> None:
     answer = stack.invoke(path.read_bytes(), Content_Type="application/x-image").json()
     expected = answer["predictions"][0] if "predictions" in answer else {key: answer[key] for key in ("error", "code")}
-    assert outcome(model, path) == expected
+    found = outcome(model, path)
+    if isinstance(expected, list):
+        # Equal but for rounding: how many threads add up with TensorFlow is up to a process's first session, here
+        # another test's.
+        found, expected = np.array(found, np.float32), np.array(expected, np.float32)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=0)
+    else:
+        assert found == expected
 
 
 def test_many_are_answered_as_one_in_order(model: Model) -> None:

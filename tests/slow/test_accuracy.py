@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from unittest.mock import patch
+
 import pytest
 
 from benchmark.accuracy import SETTINGS, WIRES, Row, measure
 from benchmark.scenarios.common import EQUAL_ANSWERS, INT8
 from support.environments import environment
+from support.isolation import own_environ
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -16,7 +20,8 @@ ROWS = [(name, wire) for name in SETTINGS for wire in WIRES]
 @pytest.fixture(scope="module")
 def rows() -> dict[tuple[str, str], Row]:
     environment(".venv-quantize")
-    return {(row.name, row.wire): row for row in measure()}
+    with patch.dict(os.environ, own_environ()):
+        return {(row.name, row.wire): row for row in measure()}
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,12 @@ from support.patience import PATIENCE, poll
 DROPPED = "[lightbox] {} log lines were dropped, because they could not be written"
 
 
+@pytest.fixture(autouse=True)
+def nothing_unwritten() -> None:
+    """Other tests of this process may have left lines that the next write would report."""
+    logs._Unwritten.lines = 0
+
+
 class Pipe:
     """A pipe of the least size."""
 
@@ -48,7 +54,6 @@ def test_a_full_pipe_gets_some_lines_and_the_number_of_the_others(
     monkeypatch: pytest.MonkeyPatch, blocking: bool
 ) -> None:
     monkeypatch.setattr(relay, "MOST_WAITING", 100_000)
-    monkeypatch.setattr(logs._Unwritten, "lines", 0)  # of other tests
     pipe = Pipe()
     os.set_blocking(pipe.send, blocking)
     one = LogRelay(pipe.send)
