@@ -17,7 +17,6 @@ from support.isolation import own_environ
 from support.model_files import FILES, dense, write_dense_as, write_means
 from support.models import copy_golden
 from support.onnx_models import write
-from support.parameters import few_of
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, running
 
@@ -100,7 +99,8 @@ def test_strings_and_several_inputs(file_stack: Stack) -> None:
     assert found == [{"sum": 3.0, "same": "grün"}, {"sum": 0.75, "same": ""}]
 
 
-@pytest.mark.parametrize("file", few_of(FILES, "model.onnx"))
+@pytest.mark.extended
+@pytest.mark.parametrize("file", FILES)
 def test_a_file_alone_is_served_by_its_name(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, file: str
 ) -> None:
@@ -157,7 +157,8 @@ def refused(models: Path, **environ: str) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("file", few_of(FILES, "model.tflite"))  # whose faults only a load finds
+@pytest.mark.extended
+@pytest.mark.parametrize("file", FILES)
 def test_a_cut_file_is_a_sentence_before_anything_is_served(tmp_path: Path, file: str) -> None:
     """The last bytes of each file are weights: only a load detects the damage."""
     own = tmp_path / "m" / "1" / file
