@@ -16,10 +16,11 @@ stage() { # NAME WHAT COMMAND...
   fi
 }
 
+# In one run: each process imports TensorFlow and collects tests once, and short tests run while long ones wait.
 run() { # MARKS PROCESSES PATH...
   local marks=$1 processes=$2
   shift 2
-  "$python" -m pytest -m "$marks" -n "$processes" --dist loadscope --durations="${DURATIONS:-5}" "$@"
+  "$python" -m pytest -m "$marks" -n "$processes" --dist loadscope --durations="${DURATIONS:-5}" "$@" tests/e2e tests/contract tests/unit
 }
 
 # Tests need the sample models, so they are made in parallel with the lint checks.
@@ -34,13 +35,12 @@ lint_and_samples() {
 case ${1-} in
   test)
     stage lint "ruff, mypy, import-linter, an audit of the dependencies; beside them the sample models are made" lint_and_samples
-    # In one run: each process imports TensorFlow and collects tests once, and short tests run while long ones wait.
-    stage tests "end to end, against recordings of TensorFlow Serving, and unit tests" \
-      run "not extended" 4 tests/e2e tests/contract tests/unit
+    stage tests "end to end, against recordings of TensorFlow Serving, and unit tests" run "not extended" 3
     ;;
   test-all)
-    stage rest "what make test leaves out of the same kinds" run extended 5 tests/e2e tests/contract tests/unit
-    stage slow "soak, overload, tune, the benchmark, the notebook, the tutorial, the image" run extended 2 tests/slow tests/image
+    # The longest first.
+    stage rest "more of the same; soak, overload, tune, the benchmark, the notebook, the tutorial, the image" \
+      run extended 4 tests/slow tests/image
     ;;
   *)
     echo "usage: run_tests.sh test|test-all" >&2
