@@ -40,9 +40,6 @@ MEMORY_MB = 32
 """Small, so that an input at the limit does not take the time of a thousand others."""
 
 
-_native = cache(load_native)
-
-
 class Fault(Exception):
     """A caller's bytes led to a server error (5xx)."""
 
@@ -123,7 +120,7 @@ def _stream_frames(data: bytes) -> None:
 
 def _native_resize(data: bytes) -> None:
     """The resize in C against Pillow's: the first 14 bytes are sizes, filter and crop, the rest are pixels."""
-    native = _native()
+    native = load_native()
     if native is None or len(data) < 14:
         return
     width, height, to_width, to_height = (1 + int.from_bytes(data[at : at + 2], "big") % 400 for at in (0, 2, 4, 6))

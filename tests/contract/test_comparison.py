@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from contract.golden import replay
+from support.parameters import each
 
 SENTENCE = 'Expecting tensor size: 2 but got: 1 in "x"'
 MALFORMED = {"error": "JSON Parse error: Invalid value. at offset: 14"}
@@ -28,7 +29,7 @@ def differs(want: Any, got: Any, compare: str = "exact", status: int = 200, kind
     return replay.differs_rest(case, compare, answer) is not None
 
 
-@pytest.mark.parametrize(
+@each(
     ("want", "got"),
     [
         (predictions(1.5, [2, True, None, "é"]), predictions(1.5, [2, True, None, "é"])),
@@ -49,7 +50,7 @@ def test_what_means_the_same_is_equal(want: Any, got: Any) -> None:
     assert not differs(want, whole)
 
 
-@pytest.mark.parametrize(
+@each(
     ("want", "got"),
     [
         # Keys

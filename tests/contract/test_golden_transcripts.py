@@ -14,6 +14,7 @@ from contract.golden import replay
 from lightbox.engines import disk_cache
 from lightbox.engines.openvino.verdicts import OPENVINO
 from support.model_server import GOLDEN, MODELS, ModelServer, golden_server
+from support.parameters import each
 from support.patience import poll
 
 REST = replay.load(str(GOLDEN / "rest.jsonl"))
@@ -33,8 +34,8 @@ def excluded() -> dict[tuple[str, str], str]:
 EXCLUDED = excluded()
 
 
-def cases_of(kind: str, cases: list[dict[str, Any]]) -> list[Any]:
-    return [pytest.param(case, id=case["id"]) for case in cases if (kind, case["id"]) not in EXCLUDED]
+def cases_of(kind: str, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [case for case in cases if (kind, case["id"]) not in EXCLUDED]
 
 
 @pytest.fixture(scope="module", params=["tensorflow", pytest.param("auto", marks=pytest.mark.extended)])
@@ -69,13 +70,13 @@ def test_the_engines_that_answer(replayed_server: ModelServer, engine: str) -> N
     assert set(chosen) == ({"openvino", "tensorflow"} if engine == "auto" else set())
 
 
-@pytest.mark.parametrize("case", cases_of("rest", REST))
+@each("case", cases_of("rest", REST))
 def test_rest(replayed_server: ModelServer, case: dict[str, Any]) -> None:
     target = f"127.0.0.1:{replayed_server.rest_port}"
     assert replay.check_rest(target, case, str(MODELS)) is None
 
 
-@pytest.mark.parametrize("case", cases_of("grpc", GRPC))
+@each("case", cases_of("grpc", GRPC))
 def test_grpc(replayed_server: ModelServer, case: dict[str, Any]) -> None:
     rest = f"127.0.0.1:{replayed_server.rest_port}"
     problem = replay.check_grpc(replayed_server.grpc_address, rest, case, str(MODELS))

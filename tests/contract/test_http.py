@@ -18,6 +18,7 @@ from lightbox.model_server.http_parser import MAX_BODY_BYTES, MAX_HEAD_BYTES
 from lightbox.tfs_wire.messages import predict_pb2
 from support.held import Door, export_endless
 from support.model_server import MODELS, ModelServer
+from support.parameters import each
 from support.patience import PATIENCE
 
 PREDICT = "/v1/models/half_plus_two:predict"
@@ -148,7 +149,7 @@ def test_a_call_may_take_too_long(tmp_path: Path, door: Door) -> None:
 # --------------------------------------------------------------- malformed requests
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "status"),
     [
         (b"\x00\x01\x02\r\n\r\n", 400),
@@ -220,7 +221,7 @@ def test_a_client_that_resets_the_connection(recorded_server: ModelServer) -> No
     assert recorded_server.rest("POST", PREDICT, BODY)[0] == 200
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b"[" * 200_000,
@@ -280,7 +281,7 @@ def half_request(*dims: int) -> predict_pb2.PredictRequest:
     return message
 
 
-@pytest.mark.parametrize("dims", [(1 << 40,), (1 << 31, 1 << 31), (1 << 20, 1 << 20), (-1,), (1,) * 300, (1 << 28,)])
+@each("dims", [(1 << 40,), (1 << 31, 1 << 31), (1 << 20, 1 << 20), (-1,), (1,) * 300, (1 << 28,)])
 def test_huge_declared_shapes_take_no_memory(recorded_server: ModelServer, dims: tuple[int, ...]) -> None:
     message = half_request(*dims)
     message.inputs["x"].float_val.append(1.0)

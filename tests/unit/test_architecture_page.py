@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent import futures
-from pathlib import Path
 
 import grpc
 import numpy as np
@@ -62,10 +61,11 @@ def answer() -> bytes:
     return tensor_proto.serialize({"mean": np.full((1, 3), 99, np.float32)}, b"")
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ModelServerAddress]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServerAddress]:
     """A server of Predict over both transports, like the embedded model server."""
-    found = ModelServerAddress(grpc_socket=tmp_path / "grpc.sock", local_socket=tmp_path / "local.sock")
+    folder = tmp_path_factory.mktemp("server")
+    found = ModelServerAddress(grpc_socket=folder / "grpc.sock", local_socket=folder / "local.sock")
     predict = grpc.unary_unary_rpc_method_handler(lambda _, __: answer())
     service = grpc.method_handlers_generic_handler("tensorflow.serving.PredictionService", {"Predict": predict})
     over_grpc = grpc.server(futures.ThreadPoolExecutor(1), handlers=[service])
@@ -78,18 +78,21 @@ def server(tmp_path: Path) -> Iterator[ModelServerAddress]:
     over_grpc.stop(0).wait()
 
 
-@pytest.fixture(params=["local", "grpc"])
-def calls(server: ModelServerAddress, tmp_path: Path, request: pytest.FixtureRequest) -> list[tuple[str, str]]:
+@pytest.fixture(scope="module", params=["local", "grpc"])
+def calls(
+    server: ModelServerAddress, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> list[tuple[str, str]]:
     """Return file and function of each call in the sidecar for a JPEG, in a worker with default settings."""
+    folder = tmp_path_factory.mktemp("calls")
     plan = ServingPlan(
-        models={"mean": PlannedModel(name="mean", base_path=tmp_path, options=ModelOptions())},
+        models={"mean": PlannedModel(name="mean", base_path=folder, options=ModelOptions())},
         default_model="mean",
         model_servers=(server,),
         wires=Wires(names=(TransportName(request.param),)),
     )
-    plan.write(tmp_path / "plan.json")
+    plan.write(folder / "plan.json")
     environ = {**clean_environ(), "PYTHONPATH": f"{REPOSITORY / 'container'}:{REPOSITORY / 'tests'}"}
-    command = [sys.executable, "-m", "support.jpeg_calls", str(tmp_path / "plan.json")]
+    command = [sys.executable, "-m", "support.jpeg_calls", str(folder / "plan.json")]
     ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 0, ended.stderr
     return [(file, function) for file, function in json.loads(ended.stdout)]

@@ -6,8 +6,7 @@ import ast
 import re
 from functools import cache
 
-import pytest
-
+from support.parameters import each
 from support.stack import REPOSITORY
 from support.troubleshooting import pattern, quoted
 
@@ -47,7 +46,8 @@ def test_the_page_quotes_errors() -> None:
     assert len(quoted()) > 35
 
 
-@pytest.mark.parametrize("text", quoted())
+@each("text", quoted())
 def test_a_quoted_error_is_one_of_the_sources(text: str) -> None:
     assert sum(len(part.strip()) for part in text.split("…")) >= LEAST
-    assert any(pattern(text).search(source) for source in texts()), "no text of the sources reads like that"
+    like = pattern(text)
+    assert any(like.search(source) for source in texts()), "no text of the sources reads like that"

@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from support.isolation import is_lightbox, own_environ
+from support.parameters import each
 from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
@@ -88,7 +87,7 @@ def test_a_start_around_the_environment_fails_its_test(tmp_path: Path) -> None:
     }, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
+@each(
     ("command", "found"),
     [
         (["/x/serve.sh", "serve"], True),

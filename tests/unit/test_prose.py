@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from support.parameters import each
 from support.stack import REPOSITORY
 
 BETTER = {
@@ -45,7 +44,7 @@ def texts(module: Path) -> Iterator[tuple[int, str]]:
             yield from [(node.lineno, node.value)] if node.value.count(" ") > 2 else []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+@each("page", PAGES)
 def test_pages_use_the_fields_words(page: Path) -> None:
     lines = prose(page.read_text()).splitlines()
     found = [f"line {number}: {match[0]!r}" for number, line in enumerate(lines, 1) for match in PATTERN.finditer(line)]

@@ -8,8 +8,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
+from support.parameters import each
 from support.stack import REPOSITORY
 
 FOLDERS = ("code", "container", "deploy", "docs", "scripts", "tests")
@@ -26,7 +25,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+@each("page", PAGES)
 def test_links_lead_somewhere(page: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)", page.read_text()):
         found = (page.parent / target).resolve() if target else page
@@ -108,7 +107,7 @@ def test_the_index_lists_every_decision_by_its_title() -> None:
     assert sorted((file, title) for title, file in listed) == sorted(titles.items())
 
 
-@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
+@each("page", DECISIONS)
 def test_a_decision_is_short(page: Path) -> None:
     """Figures belong in docs/benchmarks."""
     lines = page.read_text().splitlines()

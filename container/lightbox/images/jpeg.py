@@ -6,6 +6,7 @@ Most photos are such files. Pillow reads all others, and those in which this mod
 from __future__ import annotations
 
 import struct
+from functools import cache
 from io import BytesIO
 from typing import NamedTuple
 
@@ -97,6 +98,7 @@ def jpeg_agrees() -> bool:
     )
 
 
+@cache
 def _agrees(size: Size, subsampling: str) -> bool:
     noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
     file = BytesIO()

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -201,6 +201,7 @@ class NativeResize:
         return True
 
 
+@cache
 def load_native(library: Path = LIBRARY) -> NativeResize | None:
     """Return the compiled resize if it exists, has AVX2 or NEON, and matches this Pillow, else None."""
     try:

@@ -27,9 +27,9 @@ def chain(controller: str) -> list[Path]:
     """
     found: list[Path] = []
     own = dict(_cgroups())
-    for kind, options, root, mount in _mounts():
+    for kind, root, mount in _mounts(controller):
         path = own.get("" if kind == "cgroup2" else controller)
-        if path is None or (kind == "cgroup" and controller not in options):
+        if path is None:
             continue
         # A path outside of the mounted part belongs to another namespace: only the mounted part is visible.
         inside = path.relative_to(root) if path.is_relative_to(root) else PurePosixPath()
@@ -45,14 +45,14 @@ def _cgroups() -> Iterator[tuple[str, PurePosixPath]]:
             yield controller, PurePosixPath(path)
 
 
-def _mounts() -> Iterator[tuple[str, list[str], PurePosixPath, Path]]:
-    """Yield kind, options, mounted part and place of each mount of cgroups."""
+def _mounts(controller: str) -> Iterator[tuple[str, PurePosixPath, Path]]:
+    """Yield kind, mounted part and place of each mount of cgroups that can have a controller."""
     for line in read_text(PROCESS / "mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
-        if kind in ("cgroup", "cgroup2"):
+        if kind == "cgroup2" or (kind == "cgroup" and controller in options.split(",")):
             root, mount = (_unescaped(text) for text in before.split()[3:5])
-            yield kind, options.split(","), PurePosixPath(root), Path(mount)
+            yield kind, PurePosixPath(root), Path(mount)
 
 
 def _unescaped(text: str) -> str:

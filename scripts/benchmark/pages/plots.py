@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import matplotlib as mpl
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from benchmark import results
 from benchmark.pages.tables import number
 from benchmark.results import Document
+
+if TYPE_CHECKING:  # it takes long to import, and most callers draw nothing
+    from matplotlib.figure import Figure
 
 OUTSIDE = "client, network, nginx"
 """What a caller waits for beside the stages that the server reports; drawn last."""
@@ -22,6 +22,8 @@ Variants = Sequence[Mapping[str, Any]]
 
 def draw(document: Document, folder: Path) -> frozenset[str]:
     """Draw an SVG picture for each scenario in the document; return the scenarios' keys."""
+    import matplotlib as mpl
+
     folder.mkdir(parents=True, exist_ok=True)
     drawn = set()
     for key, (experiment, picture) in PICTURES.items():
@@ -31,6 +33,13 @@ def draw(document: Document, folder: Path) -> frozenset[str]:
                 picture(points).savefig(folder / f"{key}.svg", metadata={"Date": None})
             drawn.add(key)
     return frozenset(drawn)
+
+
+def new_figure(**options: Any) -> Figure:
+    """Return an empty picture."""
+    from matplotlib.figure import Figure
+
+    return Figure(**options, layout="constrained")
 
 
 def stage_bars(variants: Variants, title: str, note: str = "") -> Figure:
@@ -52,7 +61,7 @@ def cpu_bars(variants: Variants, title: str) -> Figure:
 
 
 def _bars(names: Sequence[str], parts: Sequence[Mapping[str, float]], ends: Sequence[str], title: str) -> Figure:
-    figure = Figure(figsize=(9, 1.6 + 0.4 * len(names)), layout="constrained")
+    figure = new_figure(figsize=(9, 1.6 + 0.4 * len(names)))
     axes = figure.subplots()
     left = [0.0] * len(names)
     longest = max(sum(found.values()) for found in parts)
@@ -80,7 +89,7 @@ def _joined(parts: Mapping[str, float], least: float) -> dict[str, float]:
 
 def sweep(points: Sequence[Mapping[str, Any]], axis: str) -> Figure:
     """Draw throughput of each variant against the axis."""
-    figure = Figure(figsize=(8, 3.5), layout="constrained")
+    figure = new_figure(figsize=(8, 3.5))
     axes = figure.subplots()
     for name in dict.fromkeys(variant["name"] for point in points for variant in point["variants"]):
         rows = [

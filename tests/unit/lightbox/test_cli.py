@@ -22,6 +22,7 @@ from lightbox.settings_loading import parts
 from support.isolation import clean_environ
 from support.model_files import write_dense_as
 from support.models import copy_golden
+from support.parameters import each
 from support.real_binary import real_binary
 
 from .conftest import AsIfStarted
@@ -34,7 +35,7 @@ def output_handler(response, context): return response.content, "application/jso
 """
 
 
-@pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"], *([name, "--help"] for name in COMMANDS)])
+@each("words", [["help"], ["--help"], ["-h"], *([name, "--help"] for name in COMMANDS)])
 def test_help_is_no_error_and_has_an_example(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     said = capsys.readouterr().out

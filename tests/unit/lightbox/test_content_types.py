@@ -17,6 +17,7 @@ from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
 from support.decoding import b64
 from support.fakes import channel_means, fake_app, mean_model, png, signature
+from support.parameters import each
 
 RED, BLUE = png(np.full((3, 5, 3), (9, 0, 0))), png(np.full((4, 4, 3), (0, 0, 7)))
 MEANS = {"predictions": [[9, 0, 0], [0, 0, 7]]}
@@ -66,7 +67,7 @@ def npy(array: Array) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize(
+@each(
     ("content_type", "body"),
     [
         ("application/json", b'{"instances": [[1, 2], [3, 4]]}'),
@@ -106,7 +107,7 @@ def test_a_columnar_request_gets_a_columnar_answer(client: FlaskClient) -> None:
     assert several == {"outputs": {"a": [[1, 2]], "b": [[2, 3]]}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("accept", "content_type", "body"),
     [
         ("application/json", "application/json", b'{"predictions":[[2.0,4.0],[6.0,8.0]]}'),
@@ -211,7 +212,7 @@ def test_a_signature_named_in_the_body_is_used() -> None:
     assert "other" in answer.get_json()["error"]
 
 
-@pytest.mark.parametrize("name", ["", "application/octet-stream", "application/x-www-form-urlencoded", "image/heic"])
+@each("name", ["", "application/octet-stream", "application/x-www-form-urlencoded", "image/heic"])
 def test_an_error_names_the_format_of_another_file(client: FlaskClient, name: str) -> None:
     headers = {"Content_Type": name} if name else {}
     answer = post(client, b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "mean", **headers)

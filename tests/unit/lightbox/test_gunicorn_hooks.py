@@ -11,6 +11,7 @@ import pytest
 from gunicorn.arbiter import Arbiter
 
 from lightbox import gunicorn_hooks
+from support.parameters import each
 from support.patience import PATIENCE
 
 
@@ -51,7 +52,7 @@ def test_a_worker_that_never_loads_is_left_to_gunicorn(monkeypatch: pytest.Monke
         assert not beating.is_alive()
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "alive"),
     [
         ([], True),

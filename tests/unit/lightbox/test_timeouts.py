@@ -19,6 +19,7 @@ from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
+from support.parameters import each
 
 LIMIT, GUNICORN, NGINX = (
     "LIGHTBOX_REQUEST_TIMEOUT_SECONDS",
@@ -46,7 +47,7 @@ DEADLINES = [
 """Settings, the seconds that the built-in handling has, and those that an inference.py has."""
 
 
-@pytest.mark.parametrize(("environ", "built_in", "handler"), DEADLINES)
+@each(("environ", "built_in", "handler"), DEADLINES)
 def test_a_handler_has_60_seconds_unless_a_timeout_is_set(
     environ: dict[str, str], built_in: float, handler: float
 ) -> None:
@@ -87,7 +88,7 @@ def test_a_request_is_begun_while_it_has_time(
     assert client.post("/invocations", data=BODY, headers=received).status_code == status
 
 
-@pytest.mark.parametrize("environ", [environ for environ, *_ in DEADLINES])
+@each("environ", [environ for environ, *_ in DEADLINES])
 def test_gunicorn_waits_longer_than_a_request_may_take(environ: dict[str, str]) -> None:
     settings = load_settings(environ)
     with RunDir() as run_dir:
@@ -95,7 +96,7 @@ def test_gunicorn_waits_longer_than_a_request_may_take(environ: dict[str, str]) 
     assert _number("--timeout=", command) > settings.handler_seconds
 
 
-@pytest.mark.parametrize("environ", [environ for environ, *_ in DEADLINES])
+@each("environ", [environ for environ, *_ in DEADLINES])
 def test_the_model_servers_rest_api_waits_longer_than_a_request_may_take(environ: dict[str, str]) -> None:
     settings = load_settings(environ)
     address = ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=1, rest_port=2)
@@ -103,7 +104,7 @@ def test_the_model_servers_rest_api_waits_longer_than_a_request_may_take(environ
     assert _number("--rest_api_timeout_in_ms=", flags) > 1000 * settings.handler_seconds
 
 
-@pytest.mark.parametrize("environ", [environ for environ, *_ in DEADLINES])
+@each("environ", [environ for environ, *_ in DEADLINES])
 def test_nginx_waits_longest(environ: dict[str, str]) -> None:
     settings = load_settings(environ)
     loads = MultiModel().nginx(Mock())
@@ -113,7 +114,7 @@ def test_nginx_waits_longest(environ: dict[str, str]) -> None:
     assert load >= settings.load_seconds
 
 
-@pytest.mark.parametrize(
+@each(
     ("environ", "seconds"),
     [({}, 60), ({LIMIT: "90"}, 90), ({LIMIT: "5"}, 60), ({"SAGEMAKER_TFS_WAIT_TIME_SECONDS": "20"}, 20)],
 )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
-import pytest
-
 from benchmark import resources
+from support.parameters import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("command_line", "role"),
     [
         ("nginx: worker process", "nginx"),

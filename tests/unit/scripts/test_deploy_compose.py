@@ -15,6 +15,7 @@ from lightbox.core.errors import STATUS_OF_CODE
 from lightbox.settings_loading import known_variables
 from lightbox.telemetry.metrics import QUEUE_FULL
 from support.metrics import COUNTERS, GAUGES, HISTOGRAMS, series_names
+from support.parameters import each
 from support.stack import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
@@ -88,7 +89,7 @@ def test_alerts_distinguish_our_errors_from_the_callers() -> None:
     assert f'up{{job="{job}"}}' in away
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+@each("rule", rules())
 def test_alerts_use_metrics_and_labels_that_exist(rule: dict[str, Any]) -> None:
     expression = rule["expr"]
     assert set(re.findall(r"lightbox_[a-z_]+", expression)) <= series_names()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lightbox.settings_loading import known_variables
+from support.parameters import each
 from support.patience import PATIENCE
 from support.stack import REPOSITORY
 from unit.scripts.test_deploy_manifests import DEPLOY, NEWEST, check_model, load, validate
@@ -53,14 +54,14 @@ def container(path: Path) -> dict[str, Any]:
     return dict(only)
 
 
-@pytest.mark.parametrize("path", RUNTIMES, ids=lambda path: path.stem)
+@each("path", RUNTIMES)
 def test_kubernetes_accepts_the_pod(path: Path) -> None:
     spec = load(path)["spec"]
     pod = {"containers": spec["containers"], "volumes": spec["volumes"]}
     validate({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lightbox"}, "spec": pod}, NEWEST)
 
 
-@pytest.mark.parametrize("path", RUNTIMES, ids=lambda path: path.stem)
+@each("path", RUNTIMES)
 def test_a_runtime_sets_what_lightbox_reads(path: Path) -> None:
     known = known_variables()
     environment = {entry["name"]: entry["value"] for entry in container(path)["env"]}

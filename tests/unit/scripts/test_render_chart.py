@@ -17,6 +17,7 @@ from lightbox import __version__
 from lightbox.settings_loading import known_variables, load_settings
 from lightbox.telemetry.metrics import SATURATION
 from support.chart import CHART, render_chart, rendered
+from support.parameters import each
 from support.patience import PATIENCE
 from unit.scripts.test_deploy_manifests import DEPLOY, NEWEST, OLDEST, validate
 
@@ -223,7 +224,7 @@ def test_numbers_and_objects_of_settings_are_written_as_lightbox_reads_them(all_
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "volume"),
     [
         ("defaults", {"persistentVolumeClaim": {"claimName": "lightbox-models", "readOnly": True}}),
@@ -296,7 +297,7 @@ def test_keda_s_query_is_for_the_pods_of_this_release_alone(all_rendered: dict[s
     assert not re.fullmatch(pods, "lightbox-pets-5d9c7b6f4-x2x7k")
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "sentence"),
     [
         ({"models": {"source": "gs://bucket/models"}}, "at '/models/source': 'gs://bucket/models' does not match"),

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import click
-import pytest
 
 from lightbox.cli import COMMANDS, lightbox
 from lightbox.cli.options import SettingOption
@@ -15,6 +14,7 @@ from lightbox.core.errors import STATUS_OF_CODE
 from lightbox.core.settings import variable_names
 from lightbox.model.options import ModelOptions
 from lightbox.settings_loading import parts
+from support.parameters import each
 from write_reference import METRICS, PAGES, WRITERS, written
 
 TEXTS = {page: page.read_text() for page in PAGES}
@@ -25,7 +25,7 @@ def cells(name: str) -> list[list[str]]:
     return [line[2:-2].split(" | ") for line in WRITERS[name]() if line.startswith("| `")]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "<!-- make reference" in TEXTS[page]], ids=lambda p: p.name)
+@each("page", [page for page in PAGES if "<!-- make reference" in TEXTS[page]])
 def test_the_tables_of_a_page_are_those_of_the_code(page: Path) -> None:
     assert TEXTS[page] == written(TEXTS[page]), "run: make reference"
 
@@ -42,7 +42,7 @@ def test_a_page_keeps_what_is_written_by_hand() -> None:
     assert "old" not in page
 
 
-@pytest.mark.parametrize(
+@each(
     ("table", "columns", "names"),
     [
         ("settings", 4, [variable_names(name, part)[0] for part in parts() for name in part.model_fields]),
@@ -61,7 +61,7 @@ def test_a_table_has_a_row_for_each_declaration(table: str, columns: int, names:
 WORKERS = "the number of cores, at most 64 and one for each 128 MiB of `LIGHTBOX_REQUEST_MEMORY_MB`"
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "shown"),
     [
         ("SAGEMAKER_BIND_TO_PORT` `--port", "integer 1..65535 | `8080`"),

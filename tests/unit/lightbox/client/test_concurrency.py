@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lightbox.client.concurrency import FIRST, MOST, ROUNDS_BETWEEN_SEARCHES, Auto
+from support.parameters import each
 
 
 def settled(best: int, most_images: int = 5000) -> Auto:
@@ -16,7 +15,7 @@ def settled(best: int, most_images: int = 5000) -> Auto:
     return auto
 
 
-@pytest.mark.parametrize("best", [1, 2, 4, 8, 16, 32, 64, 1000])
+@each("best", [1, 2, 4, 8, 16, 32, 64, 1000])
 def test_the_search_ends_where_more_is_no_faster(best: int) -> None:
     # The search begins with eight and sometimes tries one step beyond the best.
     assert settled(best).limit in {min(MOST, max(FIRST, best)), min(MOST, max(FIRST, best) * 2)}

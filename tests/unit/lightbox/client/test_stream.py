@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lightbox.client.stream import Report
+from support.parameters import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("milliseconds", "said"),
     [
         ([64.2, 16.2], "p50 40.2 ms, p95 64.2 ms"),

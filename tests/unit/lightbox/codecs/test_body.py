@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from lightbox.codecs.media_type import decoded_body
 from lightbox.core.errors import LightboxError, MalformedBody, TooLarge, UnsupportedMediaType
 from lightbox.core.request_context import RequestContext
+from support.parameters import each
 from support.patience import PATIENCE
 
 BODY = b'{"instances": [1, 2, 3]}' * 1000
 
 
-@pytest.mark.parametrize(
+@each(
     ("packed", "coding"),
     [
         (BODY, ""),
@@ -39,7 +40,7 @@ def test_a_body_without_a_byte_is_none() -> None:
     assert decoded_body(gzip.compress(b""), "gzip", 1, RequestContext(PATIENCE)) == b""
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(BODY)[:-9], b"x", gzip.compress(BODY) + b"x", zlib.compress(BODY)])
+@each("packed", [gzip.compress(BODY)[:-9], b"x", gzip.compress(BODY) + b"x", zlib.compress(BODY)])
 def test_a_broken_body_is_malformed(packed: bytes) -> None:
     with pytest.raises(MalformedBody):
         decoded_body(packed, "gzip", 1, RequestContext(PATIENCE))

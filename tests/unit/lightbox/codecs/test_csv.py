@@ -14,11 +14,12 @@ from hypothesis.extra import numpy as hnp
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.model.spec import Array
 from support.decoding import decode, tensor
+from support.parameters import each
 
 CSV = "text/csv"
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "shape", "expected"),
     [
         ("1\n2\n", (None,), [1, 2]),
@@ -81,7 +82,7 @@ def test_whole_numbers_are_exact_and_a_point_does_no_harm() -> None:
     assert tensor("true\nFALSE\n1\n0\n", CSV, "bool").tolist() == [True, False, True, False]
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "dtype", "said"),
     [
         ("1,2\n3\n", "float32", "row 2 has 1 fields, row 1 has 2"),
@@ -105,7 +106,7 @@ def test_a_malformed_body_names_the_row(body: str, dtype: str, said: str) -> Non
         tensor(body, CSV, dtype, (None, 2))
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "dtype"),
     [
         ("1e39", "float32"),
@@ -153,7 +154,7 @@ def test_any_text_comes_back(texts: list[str]) -> None:
     assert tensor(stream.getvalue(), CSV, "string").tolist() == [text.encode() for text in texts]
 
 
-@pytest.mark.parametrize("at", [0, 16_383, 16_384, 40_000, 49_999])
+@each("at", [0, 16_383, 16_384, 40_000, 49_999])
 def test_the_first_wrong_field_of_a_long_row_is_named(at: int) -> None:
     fields = ["1"] * 50_000
     fields[at] = fields[-1] = "x"

@@ -16,6 +16,7 @@ from lightbox.tfs_wire.messages import example_pb2
 from lightbox.worker import codec_options
 from support.decoding import decode
 from support.fakes import Tensor
+from support.parameters import each
 
 WRITERS = Codecs(codec_options(load_settings({}))).writers
 INPUT: dict[str, Tensor] = {"inputs": ("string", (None,))}
@@ -72,7 +73,7 @@ def test_only_the_outputs_of_the_method_are_asked_for() -> None:
     assert regress([{}]).outputs == ("outputs",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "error"),
     [
         ({"examples": []}, MalformedBody),
@@ -149,7 +150,7 @@ def test_values_are_answered_flat(shape: tuple[int, ...]) -> None:
     assert WRITERS["text/csv"].encode(prediction).body == b"1.5\nNaN\n"
 
 
-@pytest.mark.parametrize(
+@each(
     "outputs",
     [
         {"classes": LABELS[0], "scores": SCORES[0]},

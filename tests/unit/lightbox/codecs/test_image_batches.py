@@ -27,6 +27,7 @@ from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
 from support.decoding import PIXELS, TEXTS, b64, decode
 from support.fakes import Tensor, png, signature
+from support.parameters import each
 
 RED = png(np.full((5, 3, 3), (200, 0, 0)))
 GREEN = png(np.full((2, 7, 3), (0, 100, 0)))
@@ -38,7 +39,7 @@ def form(*parts: bytes, names: str = 'name="file"; filename="a.png"', end: bytes
     return b"".join(head + part + b"\r\n" for head, part in zip(heads, parts, strict=True)) + end
 
 
-@pytest.mark.parametrize("names", ['name="file"; filename="a.png"', 'name="image"', 'name=""', "filename=x"])
+@each("names", ['name="file"; filename="a.png"', 'name="image"', 'name=""', "filename=x"])
 def test_the_parts_of_a_form_are_a_batch_in_their_order(names: str) -> None:
     request = decode(form(RED, GREEN, names=names), FORM, PIXELS)
     assert request.inputs["image"].shape == (2, 2, 2, 3)
@@ -59,7 +60,7 @@ def test_a_boundary_may_be_quoted_and_an_image_may_hold_line_ends() -> None:
     np.testing.assert_array_equal(found[0], pixels)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "content_type"),
     [
         (form(RED), "multipart/form-data"),

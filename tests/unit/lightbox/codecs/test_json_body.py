@@ -14,11 +14,12 @@ from lightbox.core.errors import BadRequest, InputMismatch, LightboxError, Malfo
 from lightbox.model.spec import Array, Layout
 from support.decoding import FLOATS, TEXTS, decode, tensor
 from support.fakes import Tensor
+from support.parameters import each
 
 TWO: dict[str, Tensor] = {"a": ("float32", (None, 2)), "k": ("int32", (None,))}
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         '{"instances": [1, 2.5]}',
@@ -54,7 +55,7 @@ def test_the_answer_takes_the_form_of_the_request(body: str, layout: Layout) -> 
     assert decode(body).layout is layout
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "shape", "expected"),
     [
         ("[1, 2, 3]", (None,), [1, 2, 3]),
@@ -91,7 +92,7 @@ def test_strings_are_text_or_base64() -> None:
     assert request.inputs["text"].tolist() == ["café".encode(), b"\xff\x00"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("dtype", "value"),
     [
         ("uint8", "256"),
@@ -134,7 +135,7 @@ def test_no_value_wraps_around_or_is_taken_for_another(dtype: str, value: str) -
         tensor(f"[{value}, NaN]", dtype=dtype)
 
 
-@pytest.mark.parametrize(
+@each(
     ("dtype", "values"),
     [
         ("uint8", [0, 255]),
@@ -160,7 +161,7 @@ def test_what_is_not_finite_is_carried() -> None:
     np.testing.assert_array_equal(found, np.array([np.nan, np.inf, -np.inf, 1.5], np.float32))
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         "",
@@ -191,7 +192,7 @@ def test_a_malformed_body_is_said_to_be_so(body: bytes | str) -> None:
     assert len(raised.value.message) < 300
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         "[]",
@@ -242,13 +243,13 @@ def test_a_byte_order_mark_shows_the_encoding(encoding: str) -> None:
     assert decode('["ä€𝄞"]'.encode(encoding), inputs=TEXTS).inputs["text"].tolist() == ["ä€𝄞".encode()]
 
 
-@pytest.mark.parametrize("charset", ["utf-8", "UTF-8", '"utf-8"', "iso-8859-1", "utf-16le", "utf-16be", "windows-1252"])
+@each("charset", ["utf-8", "UTF-8", '"utf-8"', "iso-8859-1", "utf-16le", "utf-16be", "windows-1252"])
 def test_a_charset_is_honoured(charset: str) -> None:
     body = '["ä"]'.encode(charset.strip('"'))
     assert decode(body, f"application/json; charset={charset}", TEXTS).inputs["text"].tolist() == ["ä".encode()]
 
 
-@pytest.mark.parametrize("charset", ["klingon", "idna", "zlib", ""])
+@each("charset", ["klingon", "idna", "zlib", ""])
 def test_an_unknown_charset_is_unsupported(charset: str) -> None:
     with pytest.raises(UnsupportedMediaType, match="charset"):
         decode("[1]", f'application/json; charset="{charset}"')

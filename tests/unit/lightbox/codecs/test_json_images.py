@@ -11,6 +11,7 @@ from lightbox.core.errors import ImageUndecodable, MalformedBody
 from lightbox.model.spec import Layout
 from support.decoding import PIXELS, TEXTS, b64, decode
 from support.fakes import Tensor, png
+from support.parameters import each
 
 RED = png(np.full((5, 3, 3), (200, 0, 0)))
 GREEN = png(np.full((2, 7, 3), (0, 100, 0)))
@@ -18,7 +19,7 @@ BATCH = np.stack([np.full((2, 2, 3), (200, 0, 0)), np.full((2, 2, 3), (0, 100, 0
 ENCODED: dict[str, Tensor] = {"image_bytes": ("string", (None,))}
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         [b64(RED), b64(GREEN)],
@@ -38,7 +39,7 @@ def test_a_model_of_pixels_gets_images_of_any_sizes_as_one_batch(body: object) -
     assert request.layout is (Layout.COLUMNS if "inputs" in body else Layout.INSTANCES)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("body", [{"b64": b64(RED)}, b64(RED), {"image": b64(RED)}, {"inputs": {"b64": b64(RED)}}])
+@each("body", [{"b64": b64(RED)}, b64(RED), {"image": b64(RED)}, {"inputs": {"b64": b64(RED)}}])
 def test_a_single_image_is_a_batch_of_one(body: object) -> None:
     np.testing.assert_array_equal(decode(json.dumps(body), inputs=PIXELS).inputs["image"], BATCH[:1])
 

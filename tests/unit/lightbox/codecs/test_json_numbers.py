@@ -21,6 +21,7 @@ from lightbox.native import numbers
 from lightbox.native.numbers import NativeNumbers
 from support.decoding import decode
 from support.fakes import Tensor
+from support.parameters import each
 from support.patience import PATIENCE
 
 LONG = 1 << 30
@@ -172,8 +173,8 @@ DATATYPES = [
 DATA = ["[1,2,3,4]", "[[1,2],[3,4]]", "[1.5,2,3,4]", "[300,2,3,-4]", "[1e300,1,1,1]", "[1,2,3]", "[[1],[2],[3],[4]]"]
 
 
-@pytest.mark.parametrize("datatype", DATATYPES)
-@pytest.mark.parametrize("data", [*DATA, "[70000,65504.0001,1e-9,2049]", '"[1,2]"'])
+@each("datatype", DATATYPES)
+@each("data", [*DATA, "[70000,65504.0001,1e-9,2049]", '"[1,2]"'])
 def test_the_open_inference_protocol_gives_what_lists_give(
     datatype: str, data: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,8 +208,8 @@ def test_long_lists_are_taken_out() -> None:
     assert partial.all_used
 
 
-@pytest.mark.parametrize("times", [0, 1, 63, 64, 65, 1000])
-@pytest.mark.parametrize("between", [b"", b"QUJD" * 50])
+@each("times", [0, 1, 63, 64, 65, 1000])
+@each("between", [b"", b"QUJD" * 50])
 def test_the_memory_of_a_text_goes_by_all_of_its_structure(times: int, between: bytes) -> None:
     text = between.join([b',[{"\n'] * times) + between
     weights = {b",": 48, b"[": 88, b"{": 200, b'"': 60, b"\n": 32}

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 from lightbox.codecs import json_text
 from lightbox.harness.memory import PeakGrowth
 from lightbox.transports.predict_messages import Array
+from support.parameters import each
 
 FLOATS = hnp.arrays(
     st.sampled_from(["f2", "f4", "f8", ">f4"]).map(np.dtype),
@@ -24,10 +25,10 @@ FLOATS = hnp.arrays(
 
 @given(FLOATS)
 def test_any_floats_come_back(array: Array) -> None:
-    for each in (array, array.T, np.ascontiguousarray(array).astype(array.dtype.newbyteorder())):
-        found = json.loads(json_text.to_json({"null": [each]}))["null"][0]
-        np.testing.assert_array_equal(np.asarray(found, each.dtype).reshape(each.shape), each)
-        assert json_text.array_text(each) == json_text.to_json(each)
+    for form in (array, array.T, np.ascontiguousarray(array).astype(array.dtype.newbyteorder())):
+        found = json.loads(json_text.to_json({"null": [form]}))["null"][0]
+        np.testing.assert_array_equal(np.asarray(found, form.dtype).reshape(form.shape), form)
+        assert json_text.array_text(form) == json_text.to_json(form)
 
 
 def test_what_is_not_finite_keeps_its_place() -> None:
@@ -44,9 +45,7 @@ def test_what_json_cannot_hold_is_a_type_error() -> None:
         json_text.array_text(np.array([1j]))
 
 
-@pytest.mark.parametrize(
-    "shape", [(0, 3), (3, 0), (70_000,), (20_000, 2), (1, 40_000, 1), (3, 20_000, 2), (20_000, 1, 1)]
-)
+@each("shape", [(0, 3), (3, 0), (70_000,), (20_000, 2), (1, 40_000, 1), (3, 20_000, 2), (20_000, 1, 1)])
 def test_many_rows_are_written_as_few(shape: tuple[int, ...]) -> None:
     array = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     assert json_text.array_text(array) == orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)

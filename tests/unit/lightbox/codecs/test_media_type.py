@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lightbox.codecs.media_type import best_match, parse_content_type
+from support.parameters import each
 
 SERVABLE = ("application/json", "application/jsonlines", "text/csv", "application/x-npy")
 
 
-@pytest.mark.parametrize(
+@each(
     ("header", "name", "parameters"),
     [
         ("", "", {}),
@@ -28,7 +28,7 @@ def test_a_content_type_and_its_parameters(header: str, name: str, parameters: d
     assert (parsed.name, parsed.parameters) == (name, parameters)
 
 
-@pytest.mark.parametrize(
+@each(
     ("accept", "chosen"),
     [
         ("", "application/json"),

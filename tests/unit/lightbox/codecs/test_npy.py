@@ -16,6 +16,7 @@ from lightbox.core.errors import InputMismatch, LightboxError, MalformedBody, To
 from lightbox.model.spec import Array
 from support.decoding import decode, tensor
 from support.fakes import Tensor
+from support.parameters import each
 
 NPY, NPZ = "application/x-npy", "application/x-npz"
 
@@ -72,7 +73,7 @@ def test_an_empty_batch_is_a_batch() -> None:
     assert tensor(npy(np.zeros((0, 3), "f4")), NPY, "float32", (None, 3)).shape == (0, 3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("array", "dtype"),
     [
         (np.array([1.5, -2.0]), "float32"),
@@ -87,7 +88,7 @@ def test_numbers_are_cast_where_nothing_is_lost(array: Array, dtype: str) -> Non
     np.testing.assert_array_equal(tensor(npy(array), NPY, dtype).astype(array.dtype), array)
 
 
-@pytest.mark.parametrize(
+@each(
     ("array", "dtype"),
     [
         (np.array([1.5]), "int32"),
@@ -116,7 +117,7 @@ def test_what_does_not_fit_the_input_is_a_mismatch(array: Array, dtype: str) -> 
 GOOD = npy(np.zeros(4, "f4"))
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b"",
@@ -198,7 +199,7 @@ def encrypted() -> bytes:
     return bytes(body)
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b"PK\x03\x04",

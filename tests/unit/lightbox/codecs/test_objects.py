@@ -14,6 +14,7 @@ from lightbox.core.errors import ModelFailed
 from lightbox.model.options import DetectionsName, ModelOptions
 from lightbox.model.ranking import classes_of, detections_problem, ranking_problem
 from lightbox.model.spec import SignatureSpec, TensorSpec
+from support.parameters import each
 
 SIZE = (640, 480)
 Row = tuple[int, float, list[float]]
@@ -113,9 +114,7 @@ def test_what_is_no_number_is_no_object() -> None:
     assert found("ultralytics", y=rows) == [[(1, 0.7, [0, 0, 9, 9])]]
 
 
-@pytest.mark.parametrize(
-    ("count", "objects"), [(float("nan"), 0), (-1, 0), (0, 0), (1, 1), (9, 2), (float("inf"), 2), (float("-inf"), 0)]
-)
+@each(("count", "objects"), [(float("nan"), 0), (-1, 0), (0, 0), (1, 1), (9, 2), (float("inf"), 2), (float("-inf"), 0)])
 def test_a_count_of_objects_that_is_none(count: float, objects: int) -> None:
     outputs: dict[str, Any] = {
         "detection_boxes": np.array([[[0, 0, 1, 1], [0, 0, 1, 1]]], np.float32),
@@ -132,7 +131,7 @@ def test_a_count_for_each_picture() -> None:
         find_objects("tf", {**outputs, "num_detections": np.zeros(1, np.float32)}, SIZE, Limits())
 
 
-@pytest.mark.parametrize(
+@each(
     ("form", "outputs"),
     [
         ("ultralytics", {"y": np.zeros((1, 84, 0))}),
@@ -153,7 +152,7 @@ def test_a_model_that_proposes_nothing(form: DetectionsName, outputs: dict[str, 
     assert found(form, **{name: array[:0] for name, array in outputs.items()}) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("form", "shapes", "said"),
     [
         ("ultralytics", {"y": (1, 84)}, "expected one output of [N, 4+C, A] or [N, K, 6] for 'ultralytics'"),
@@ -183,7 +182,7 @@ def test_outputs_of_another_shape(form: DetectionsName, shapes: dict[str, tuple[
     assert failed.value.message == f"detections: {problem}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("form", "shapes", "classes"),
     [
         ("ultralytics", {"y": (None, 84, 8400)}, 80),

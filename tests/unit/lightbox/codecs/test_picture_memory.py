@@ -21,6 +21,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
 from support.fakes import signature
+from support.parameters import each
 from support.patience import PATIENCE, poll
 
 SIZE = 10 * COUNTED
@@ -127,8 +128,8 @@ def decoded(body: bytes, size: float, wanted: SignatureSpec = PIXELS, options: M
     return call.inputs["x"]
 
 
-@pytest.mark.parametrize("orientation", [1, 6])
-@pytest.mark.parametrize("progressive", [False, True])
+@each("orientation", [1, 6])
+@each("progressive", [False, True])
 def test_a_jpeg_that_does_not_fit_is_decoded_at_reduced_scale(orientation: int, progressive: bool) -> None:
     body = saved(MEGAPIXEL, orientation=orientation, progressive=progressive)
     whole = decoded(body, np.inf)
@@ -137,7 +138,7 @@ def test_a_jpeg_that_does_not_fit_is_decoded_at_reduced_scale(orientation: int, 
     np.testing.assert_allclose(decoded(body, room).astype(int), whole.astype(int), atol=3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "wanted", "options"),
     [
         (lambda: saved(MEGAPIXEL), OPEN, ModelOptions()),
@@ -145,7 +146,6 @@ def test_a_jpeg_that_does_not_fit_is_decoded_at_reduced_scale(orientation: int, 
         (lambda: saved((1601, 1201)), PIXELS, ModelOptions()),
         (lambda: saved(MEGAPIXEL), PIXELS, ModelOptions(resize="nearest")),
     ],
-    ids=["open size", "PNG", "odd sides", "nearest"],
 )
 def test_another_picture_that_does_not_fit_is_refused(
     body: Callable[[], bytes], wanted: SignatureSpec, options: ModelOptions

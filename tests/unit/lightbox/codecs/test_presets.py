@@ -18,6 +18,7 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.presets import with_preset
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from pixels.pictures import SIZES, png
+from support.parameters import each
 from support.patience import PATIENCE
 
 FOLDER = Path(__file__).parents[3] / "pixels"
@@ -54,7 +55,7 @@ def prepared(case: Case) -> Any:
 
 
 @pytest.mark.parametrize("by_pillow", [False, True], ids=["native", "pillow"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.options['preset']} {case.name} {case.picture}")
+@each("case", CASES)
 def test_the_pixels_are_the_librarys(case: Case, by_pillow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if by_pillow:
         monkeypatch.setattr("lightbox.codecs.image.load_native", lambda: None)

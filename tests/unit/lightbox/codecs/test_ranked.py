@@ -13,6 +13,7 @@ from lightbox.codecs.ranked import ranked_rows
 from lightbox.model.options import ModelOptions
 from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
+from support.parameters import each
 
 PIXELS = SignatureSpec("net", 1, "s", {"x": TensorSpec("x", "float32", (None, 480, 640, 3))}, {})
 FINDS = replace(PIXELS, outputs={"y": TensorSpec("y", "float32", (None, 6, None))})
@@ -80,7 +81,7 @@ def test_a_detector_that_found_nothing() -> None:
     assert rows(ModelOptions(top_k=2), **outputs) == [[]]
 
 
-@pytest.mark.parametrize(("counted", "seen"), [(np.nan, 0), (-1, 0), (np.inf, 2), (1, 1)])
+@each(("counted", "seen"), [(np.nan, 0), (-1, 0), (np.inf, 2), (1, 1)])
 def test_a_detector_that_counts_what_is_no_number(counted: float, seen: int) -> None:
     outputs: dict[str, Array] = {
         "detection_boxes": np.zeros((1, 2, 4), np.float32),
@@ -95,7 +96,7 @@ def test_a_class_beyond_the_labels_has_none() -> None:
     assert rows(ModelOptions(labels=("cat",), top_k=1), y=np.array([[0, 1]])) == [[{"class": 1, "score": 1}]]
 
 
-@pytest.mark.parametrize(
+@each(
     "outputs",
     [
         {"y": np.zeros(3)},
@@ -113,7 +114,7 @@ def spec(name: str, *shape: int | None) -> TensorSpec:
     return TensorSpec(name, "float32", shape)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "outputs", "words"),
     [
         (ModelOptions(labels=NAMES), [spec("y", None, 3)], None),

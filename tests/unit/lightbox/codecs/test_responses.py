@@ -19,6 +19,7 @@ from lightbox.core.errors import NotAcceptable
 from lightbox.model.spec import Array, Layout, Prediction
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
+from support.parameters import each
 
 CODECS = Codecs(codec_options(load_settings({})))
 WRITERS = CODECS.writers
@@ -44,7 +45,7 @@ def laid_out(media_type: str, layout: Layout, outputs: dict[str, Array]) -> str:
     return WRITERS[media_type].encode(Prediction(outputs, layout, 2)).body.decode()
 
 
-@pytest.mark.parametrize(
+@each(
     ("layout", "outputs", "expected"),
     [
         (Layout.BATCH, {"y": ROWS}, '{"predictions":[[1.0,2.5],[NaN,-Infinity]]}'),
@@ -74,7 +75,7 @@ def test_json_is_laid_out_as_tensorflow_serving_does(layout: Layout, outputs: di
     assert laid_out("application/json", layout, outputs) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("layout", "outputs", "expected"),
     [
         (Layout.BATCH, {"y": ROWS}, "[1.0,2.5]\n[NaN,-Infinity]\n"),
@@ -90,7 +91,7 @@ def test_jsonlines_has_one_prediction_a_line(layout: Layout, outputs: dict[str, 
     assert laid_out("application/jsonlines", layout, outputs) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("array", "expected"),
     [
         (ROWS, "1.0,2.5\nNaN,-Infinity\n"),
@@ -119,7 +120,7 @@ def test_npz_has_all_outputs_by_name() -> None:
     np.testing.assert_array_equal(found["file"], COUNTS)
 
 
-@pytest.mark.parametrize(
+@each(
     ("media_type", "array"),
     [
         ("application/x-npy", strings(b"a")),

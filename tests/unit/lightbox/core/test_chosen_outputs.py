@@ -16,6 +16,7 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, signature
+from support.parameters import each
 
 OPTIONS = ModelOptions(outputs=("scores", "boxes"))
 
@@ -37,7 +38,7 @@ def ask(client: FlaskClient, attributes: str, accept: str = "") -> TestResponse:
     return client.post("/invocations", data=b'{"instances": [1]}', content_type="application/json", headers=headers)
 
 
-@pytest.mark.parametrize(
+@each(
     ("attributes", "expected"),
     [
         ("", {"boxes": [0, 0], "scores": [2, 2]}),

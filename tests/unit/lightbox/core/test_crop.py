@@ -14,6 +14,7 @@ from lightbox.model.spec import Array
 from lightbox.sagemaker.custom_attributes import parse_custom_attributes
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
+from support.parameters import each
 
 PIXELS = np.random.default_rng(7).integers(0, 256, (6, 8, 3), np.uint8)
 IMAGE = png(PIXELS)
@@ -52,7 +53,7 @@ def test_a_model_of_files_gets_the_part_as_png(client: FlaskClient) -> None:
     assert 0 < int(part[0]) < len(IMAGE)
 
 
-@pytest.mark.parametrize(
+@each(
     ("crop", "sentence"),
     [
         ("0,0,9,1", "which is 8x6; got 0,0,9,1"),

@@ -3,15 +3,14 @@ from __future__ import annotations
 import random
 import re
 
-import pytest
-
 from lightbox.sagemaker.custom_attributes import parse_custom_attributes
+from support.parameters import each
 
 FOUND_BY_AWS = re.compile(r"(tfs-[a-z-]+)=([^,]+)")
 """The pattern that AWS's container searches for, as a slow regular expression."""
 
 
-@pytest.mark.parametrize(
+@each(
     ("header", "pairs"),
     [
         ("", {}),
@@ -42,7 +41,7 @@ def _is_awss(name: str) -> bool:
     return re.fullmatch("tfs-[a-z-]+", name) is not None
 
 
-@pytest.mark.parametrize("letters", ["tfs-", "tfs-=", "tfs-a", "a", "a=", "=", ";tfs-a;"])
+@each("letters", ["tfs-", "tfs-=", "tfs-a", "a", "a=", "=", ";tfs-a;"])
 def test_a_long_header_takes_no_longer_than_it_is(letters: str) -> None:
     # A search that restarts at each letter would take hours here.
     parse_custom_attributes(letters * 500_000)

@@ -33,6 +33,7 @@ from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.fake import FakeTransport
 from support.error_shape import assert_error
 from support.fakes import fake_app, mean_server
+from support.parameters import each
 from support.patience import PATIENCE, poll
 
 
@@ -115,8 +116,8 @@ def test_a_wait_ends_with_the_deadline() -> None:
         assert first.result()[0] == "200 OK"
 
 
-@pytest.mark.parametrize("unread", [b"", b"body"])
-@pytest.mark.parametrize("gone", [True, False])
+@each("unread", [b"", b"body"])
+@each("gone", [True, False])
 def test_a_caller_that_hung_up_is_not_served(gone: bool, unread: bytes) -> None:
     gate = Gate()
     gate.opened.set()
@@ -181,7 +182,7 @@ def test_what_the_supervisor_asks_is_no_request() -> None:
     assert watcher.heard == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("headers", "chosen"),
     [
         ({"X-Amzn-RequestId": "a", "X-Request-Id": "b", "X-Amzn-SageMaker-Inference-Id": "c"}, "a"),
@@ -274,7 +275,7 @@ def test_every_route_of_the_app_is_walked() -> None:
     assert filled - twins == {path for _, path in ROUTES}
 
 
-@pytest.mark.parametrize("path", ["/endpoints/any/invocations", "/endpoints/any/nothing", "/invocations", "/nowhere"])
+@each("path", ["/endpoints/any/invocations", "/endpoints/any/nothing", "/invocations", "/nowhere"])
 def test_routes_and_methods_that_are_not_there_are_no_model_errors(path: str) -> None:
     client = fake_app(FakeTransport(), {"mean": ModelOptions()}).test_client()
     answer = client.get(path, headers={"X-Request-Id": "mine"})

@@ -15,6 +15,7 @@ from lightbox.core.request_context import OTHER, QUEUE, STAGES, TOTAL, RequestCo
 from lightbox.model.options import ModelOptions
 from lightbox.telemetry.logs import FinishedRequest, request_line
 from support.fakes import fake_app, mean_server, png
+from support.parameters import each
 from support.patience import PATIENCE
 
 PAGE = Path(__file__).parents[4] / "docs" / "observability.md"
@@ -78,8 +79,8 @@ def test_the_wait_for_a_thread_is_a_stage_and_a_part_of_the_total() -> None:
     assert context.durations() == first, "what is told last is what was told first"
 
 
-@pytest.mark.parametrize("environ", [{}, {"SAGEMAKER_MULTI_MODEL": "false"}])
-@pytest.mark.parametrize("body", [IMAGE, b"no image"])
+@each("environ", [{}, {"SAGEMAKER_MULTI_MODEL": "false"}])
+@each("body", [IMAGE, b"no image"])
 def test_the_stages_of_every_route_add_up(environ: dict[str, str], body: bytes) -> None:
     transport = mean_server()
     app = fake_app(transport, {"mean": ModelOptions()}, environ)

@@ -19,6 +19,7 @@ from lightbox.settings_loading import (
     parts,
     spelling_hints,
 )
+from support.parameters import each
 
 
 def problems(**environ: str) -> list[str]:
@@ -48,7 +49,7 @@ def test_defaults() -> None:
     assert settings.workers >= 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "port", "variable"),
     [
         ({"PORT": "9000"}, 8080, "SAGEMAKER_BIND_TO_PORT"),  # unopened
@@ -63,7 +64,7 @@ def test_what_is_set_by_hand_wins_over_a_platforms_port(given: dict[str, str], p
     assert (settings.port, settings.variable("port")) == (port, variable)
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "folder"),
     [
         ({"AIP_STORAGE_URI": "/mnt/model"}, "/mnt/model"),
@@ -117,7 +118,7 @@ def test_a_wrong_variable_is_named_once_and_so_is_the_one_behind_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "meant"),
     [
         ("SAGEMAKER_GUNICORN_WORKER", "SAGEMAKER_GUNICORN_WORKERS"),
@@ -161,10 +162,8 @@ def service(name: str, address: str = "10.0.0.1") -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(
-    "name", ["LIGHTBOX", "LIGHTBOX_MODELS", "LIGHTBOX_KSERVE_GRPC", "AIP_HTTP", "SAGEMAKER_BIND_TO"]
-)
-@pytest.mark.parametrize("address", ["10.0.0.1", "fd00::1"])
+@each("name", ["LIGHTBOX", "LIGHTBOX_MODELS", "LIGHTBOX_KSERVE_GRPC", "AIP_HTTP", "SAGEMAKER_BIND_TO"])
+@each("address", ["10.0.0.1", "fd00::1"])
 def test_a_service_named_like_a_setting_is_none(name: str, address: str) -> None:
     assert load_settings(service(name, address)) == load_settings({})
     assert spelling_hints(service(name, address)) == []
@@ -214,7 +213,7 @@ def test_image_size(text: str, size: tuple[int, int]) -> None:
     assert parse_image_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["0", "640x0", "x", "-3", "640x480x3", "123456"])
+@each("text", ["0", "640x0", "x", "-3", "640x480x3", "123456"])
 def test_image_size_refused(text: str) -> None:
     assert problems(LIGHTBOX_OPTIONS=json.dumps({"image_size": text}))
 
@@ -234,7 +233,7 @@ def test_what_is_said_of_removed_settings_can_be_followed() -> None:
             assert ModelOptions.model_validate_json(options[1]) != ModelOptions()
 
 
-@pytest.mark.parametrize(
+@each(
     ("variable", "text", "wires"),
     [
         ("LIGHTBOX_TRANSPORT", "grpc", "grpc"),
@@ -250,7 +249,7 @@ def test_wires(variable: str, text: str, wires: str) -> None:
     assert load_settings({variable: text}).transports == tuple(TransportName(name) for name in wires.split())
 
 
-@pytest.mark.parametrize("text", ["http", "grpc,soap", "grpc,grpc", ",", "grpc rest", "grpc,true"])
+@each("text", ["http", "grpc,soap", "grpc,grpc", ",", "grpc rest", "grpc,true"])
 def test_wires_refused(text: str) -> None:
     (line,) = problems(LIGHTBOX_TRANSPORT=text)
     expected = (
@@ -259,7 +258,7 @@ def test_wires_refused(text: str) -> None:
     assert line == expected + repr(text)
 
 
-@pytest.mark.parametrize("text", ["9000", "9100-9000", "0-10", "9000-70000", "a-b"])
+@each("text", ["9000", "9100-9000", "0-10", "9000-70000", "a-b"])
 def test_port_range_refused(text: str) -> None:
     (line,) = problems(SAGEMAKER_SAFE_PORT_RANGE=text)
     assert line.startswith("SAGEMAKER_SAFE_PORT_RANGE: ")
@@ -293,7 +292,7 @@ def test_the_request_timeout_is_gunicorns_unless_set() -> None:
     assert load_settings(both).request_timeout == 7
 
 
-@pytest.mark.parametrize(
+@each(
     "environ",
     [
         {},
@@ -350,7 +349,7 @@ def test_models_with_names(text: str, found: dict[str, str]) -> None:
     assert load_settings({"LIGHTBOX_MODELS": text}).models == {name: Path(path) for name, path in found.items()}
 
 
-@pytest.mark.parametrize("text", ["cats", "=/m", "a=", "a=/m,a=/n", "a b=/m"])
+@each("text", ["cats", "=/m", "a=", "a=/m,a=/n", "a b=/m"])
 def test_models_without_names_or_paths_are_refused(text: str) -> None:
     (line,) = problems(LIGHTBOX_MODELS=text)
     assert line.startswith("LIGHTBOX_MODELS: expected ")

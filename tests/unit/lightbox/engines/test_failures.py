@@ -18,6 +18,7 @@ from lightbox.engines.openvino.compiled import _MOST_FAILURES, _Network
 from lightbox.model_server.predict import run_options
 from lightbox.tfs_wire.status import Code, StatusError
 from support.onnx_models import write
+from support.parameters import each
 
 RUNTIMES = [name for name in ENGINES if name != "tensorflow"]
 SIDE = 8
@@ -145,7 +146,7 @@ def test_failures_in_a_row_compile_no_model_of_their_own(tmp_path: Path, monkeyp
     assert runner.run({"x": good}, ["y"])[0].tolist() == [1, 3, 5, 7]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "code", "is_unfit"),
     [
         ("while running Reshape node. Name:'/memory_attention/index' Status Message: {2}", "INVALID_ARGUMENT", True),

@@ -25,6 +25,7 @@ from lightbox.processes.models_on_disk import code_dirs
 from lightbox.settings_loading import load_settings
 from support.model_files import dense, write_dense_as
 from support.models import copy_golden
+from support.parameters import each
 
 RUNTIMES = [name for name in ENGINES if name != "tensorflow"]
 ROWS = np.array([[1, 0, 2, 1]], np.float32)
@@ -45,8 +46,8 @@ def answered(folder: Path, engine: str) -> bool:
 LINKED = [("model.onnx", "w.bin"), ("w.bin",), ("model.onnx",)]
 
 
-@pytest.mark.parametrize(("engine", "linked"), [*product(RUNTIMES, LINKED), ("openvino", ("model.xml", "model.bin"))])
-@pytest.mark.parametrize("blob", ["abc", "abc{suffix}"])
+@each(("engine", "linked"), [*product(RUNTIMES, LINKED), ("openvino", ("model.xml", "model.bin"))])
+@each("blob", ["abc", "abc{suffix}"])
 def test_weights_behind_links_to_several_folders(
     tmp_path: Path, engine: str, linked: tuple[str, ...], blob: str
 ) -> None:

@@ -1,10 +1,12 @@
-"""No call reads or writes beyond a tensor, or ends the process: each case runs in a child."""
+"""No call reads or writes beyond a tensor, or ends the process: the calls run in a child."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from lightbox.engines.hardware import Hardware
 from lightbox.tfs_wire.status import StatusError
 from support.isolation import clean_environ
 from support.onnx_models import write
+from support.parameters import each
 
 RUNTIMES = [name for name in ENGINES if name != "tensorflow"]
 CALLS = """
@@ -26,36 +29,59 @@ from lightbox.engines.engine import OpenOptions, named
 from lightbox.engines.hardware import Hardware
 from lightbox.tfs_wire.status import StatusError
 
-folder, engine, output = sys.argv[1:]
-runner = named(engine).open(folder, OpenOptions(Hardware(2, 2), ("serve",))).runner
-calls = np.load(folder + "/calls.npz")
-for number in range(len({name.partition(" ")[0] for name in calls})):
-    feeds = {name.partition(" ")[2]: calls[name] for name in calls if name.startswith(f"{number} ")}
-    try:
-        print("answer", runner.run(feeds, [output])[0].shape)
-    except StatusError as error:
-        print(error.code.name)
+for folder in map(str.rstrip, sys.stdin):
+    runner = named(sys.argv[1]).open(folder, OpenOptions(Hardware(2, 2), ("serve",))).runner
+    calls = np.load(folder + "/calls.npz")
+    for number in range(len({name.partition(" ")[0] for name in calls})):
+        feeds = {name.partition(" ")[2]: calls[name] for name in calls if name.startswith(f"{number} ")}
+        try:
+            print("answer", runner.run(feeds, ["y"])[0].shape)
+        except StatusError as error:
+            print(error.code.name)
+    print("end", flush=True)
 """
 DATA = np.arange(25, dtype=np.float32).reshape(5, 5)
 Feeds = dict[str, np.ndarray[Any, Any]]
+
+
+CHILDREN = dict[str, "subprocess.Popen[str]"]()
+"""A process of each engine for all cases: its start takes longer than they do. After a crash comes another."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def children() -> Iterator[None]:
+    """End the processes."""
+    yield
+    while CHILDREN:
+        CHILDREN.popitem()[1].communicate()
 
 
 def outcomes(folder: Path, engine: str, calls: list[Feeds]) -> list[str]:
     """Return how each call ends."""
     given = {f"{number} {name}": array for number, call in enumerate(calls) for name, array in call.items()}
     np.savez(folder / "calls.npz", **given)  # type: ignore[arg-type]
-    command = [sys.executable, "-c", CALLS, str(folder), engine, "y"]
-    done = subprocess.run(command, capture_output=True, text=True, env=clean_environ(), check=False)
-    assert done.returncode == 0, done.stderr
-    return [line.split()[0] for line in done.stdout.splitlines()]
+    if engine not in CHILDREN:
+        command = [sys.executable, "-c", CALLS, engine]
+        CHILDREN[engine] = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, env=clean_environ())
+    child = CHILDREN[engine]
+    assert child.stdin and child.stdout
+    child.stdin.write(f"{folder}\n")
+    child.stdin.flush()
+    ends = list[str]()
+    while (line := child.stdout.readline()) != "end\n":
+        if not line:
+            del CHILDREN[engine]
+            pytest.fail(f"the process ended with {child.wait()} after {ends}")
+        ends.append(line.split()[0])
+    return ends
 
 
 def floats(*shape: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("engine", RUNTIMES)
-@pytest.mark.parametrize("last", ["MatMul", "Gemm", "Gemm of rows", "by values"])
+@each("engine", RUNTIMES)
+@each("last", ["MatMul", "Gemm", "Gemm of rows", "by values"])
 def test_a_last_layer_that_does_not_fit(tmp_path: Path, last: str, engine: str) -> None:
     constants = {"flat": np.array([1, -1]), "weights": floats(192, 5), "rows": floats(5, 192)}
     layer = {
@@ -79,9 +105,9 @@ def test_a_last_layer_that_does_not_fit(tmp_path: Path, last: str, engine: str) 
     assert outcomes(tmp_path, engine, [{"x": call} for call in calls]) == expected
 
 
-@pytest.mark.parametrize("engine", RUNTIMES)
-@pytest.mark.parametrize("size", [5, "n"])
-@pytest.mark.parametrize("kind", ["GatherND", "ScatterElements"])
+@each("engine", RUNTIMES)
+@each("size", [5, "n"])
+@each("kind", ["GatherND", "ScatterElements"])
 def test_positions_beyond_a_tensor(tmp_path: Path, kind: str, size: int | str, engine: str) -> None:
     inputs: dict[str, Any] = {"data": ("FLOAT", [size, size]), "at": ("INT64", [1, 2])}
     names, given = ["data", "at"], {"data": DATA}
@@ -95,9 +121,9 @@ def test_positions_beyond_a_tensor(tmp_path: Path, kind: str, size: int | str, e
     assert outcomes(tmp_path, engine, calls) == ["answer"] * 2 + ["INVALID_ARGUMENT"] * 4 + ["answer"]
 
 
-@pytest.mark.parametrize("engine", RUNTIMES)
-@pytest.mark.parametrize("is_constant", [False, True])
-@pytest.mark.parametrize("kind", ["Loop", "If"])
+@each("engine", RUNTIMES)
+@each("is_constant", [False, True])
+@each("kind", ["Loop", "If"])
 def test_positions_beyond_a_tensor_within_a_body(tmp_path: Path, kind: str, is_constant: bool, engine: str) -> None:
     def graph(name: str, inputs: dict[str, Any], nodes: list[Any], outputs: dict[str, Any]) -> Any:
         described = [
@@ -141,9 +167,9 @@ def test_a_range_without_steps(tmp_path: Path, engine: str) -> None:
     assert outcomes(tmp_path, engine, calls) == ["answer", "INVALID_ARGUMENT", "answer"]
 
 
-@pytest.mark.parametrize("engine", RUNTIMES)
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize("kind", ["Div", "Mod"])
+@each("engine", RUNTIMES)
+@each("dtype", ["int32", "int64"])
+@each("kind", ["Div", "Mod"])
 def test_the_smallest_integer_divided_by_minus_one(tmp_path: Path, kind: str, dtype: str, engine: str) -> None:
     inputs: dict[str, Any] = {name: (dtype.upper(), ["n"]) for name in ("x", "by")}
     write(tmp_path / "model.onnx", [helper.make_node(kind, ["x", "by"], ["y"])], inputs, {"y": (dtype.upper(), ["n"])})

@@ -13,11 +13,12 @@ from lightbox.formats.onnx import read_signature
 from lightbox.formats.signature import signature_def
 from lightbox.tfs_wire.dtypes import name_of
 from support.onnx_models import write, write_dense
+from support.parameters import each
 
 DTYPES = {"FLOAT": "float", "UINT8": "uint8", "INT64": "int64", "STRING": "string", "BOOL": "bool", "FLOAT16": "half"}
 
 
-@pytest.mark.parametrize(("dtype", "name"), DTYPES.items())
+@each(("dtype", "name"), DTYPES.items())
 def test_dtypes(tmp_path: Path, dtype: str, name: str) -> None:
     file = tmp_path / "m.onnx"
     write(file, [helper.make_node("Identity", ["x"], ["y"])], {"x": (dtype, None)}, {"y": (dtype, [])})

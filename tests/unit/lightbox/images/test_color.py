@@ -13,6 +13,7 @@ from PIL import Image
 from lightbox.core.errors import ImageUndecodable
 from lightbox.images import color
 from lightbox.images.color import to_grey, to_rgb
+from support.parameters import each
 
 SIZE = (7, 5)
 RED_BACKGROUND = (250, 20, 3)
@@ -39,7 +40,7 @@ def over(colour: Array, alpha: Array, background: tuple[int, int, int]) -> Array
     return ((2 * both + 255) // 510).astype(np.uint8)
 
 
-@pytest.mark.parametrize("mode", Image.MODES)
+@each("mode", Image.MODES)
 def test_every_mode_of_pillow_is_in_the_table(mode: str) -> None:
     rgb = to_rgb(Image.new(mode, SIZE))
     assert (rgb.mode, rgb.size) == ("RGB", SIZE)
@@ -47,7 +48,7 @@ def test_every_mode_of_pillow_is_in_the_table(mode: str) -> None:
     assert (grey.mode, grey.size) == ("L", SIZE)
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "P", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"])
+@each("mode", ["1", "L", "P", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"])
 def test_plain_modes_are_equal_to_pillows_convert(mode: str) -> None:
     image = Image.fromarray(noise(3)).convert(mode)
     assert to_rgb(image).tobytes() == image.convert("RGB").tobytes()

@@ -11,6 +11,7 @@ import pytest
 
 from lightbox.core.errors import LightboxError
 from lightbox.images.decode import decode_rgb, is_image, open_image
+from support.parameters import each
 
 CORPUS = Path(__file__).parents[3] / "corpus"
 
@@ -32,7 +33,7 @@ def expected_pixels(expect: dict[str, Any]) -> dict[tuple[int, int], bytes]:
     return {(x, y): bytes.fromhex(pixel) for y, row in enumerate(rows) for x, pixel in enumerate(row)}
 
 
-@pytest.mark.parametrize("path", files("valid"), ids=lambda path: path.name)
+@each("path", files("valid"))
 def test_valid_file_gives_the_expected_pixels(path: Path) -> None:
     expect, body = expectation(path), path.read_bytes()
     assert is_image(body)
@@ -45,7 +46,7 @@ def test_valid_file_gives_the_expected_pixels(path: Path) -> None:
         assert apart <= expect["tolerance"], f"at {x},{y}: {pixels[y, x].tolist()}, expected {list(wanted)}"
 
 
-@pytest.mark.parametrize("path", files("invalid"), ids=lambda path: path.name)
+@each("path", files("invalid"))
 def test_invalid_file_is_refused(path: Path) -> None:
     expect = expectation(path)
     with pytest.raises(LightboxError) as raised:
@@ -56,7 +57,7 @@ def test_invalid_file_is_refused(path: Path) -> None:
     assert len(error.message) < 300
 
 
-@pytest.mark.parametrize("path", files("invalid"), ids=lambda path: path.name)
+@each("path", files("invalid"))
 def test_header_alone_never_raises_anything_else(path: Path) -> None:
     try:
         open_image(path.read_bytes())

@@ -19,6 +19,7 @@ from lightbox.images.exif import orientation_of, turn_upright
 from lightbox.images.limits import TimeLimitedBytes, undecodable
 from lightbox.images.preparation import Size
 from lightbox.images.resize import for_pillow
+from support.parameters import each
 
 VALID = Path(__file__).parents[3] / "corpus" / "valid"
 JPEG = (VALID / "jpeg-444.jpg").read_bytes()
@@ -49,8 +50,8 @@ def test_a_memoryview_is_as_good_as_bytes() -> None:
     assert decode_rgb(body).tobytes() == decode_rgb(JPEG).tobytes()
 
 
-@pytest.mark.parametrize("mode", ["RGB", "L"])
-@pytest.mark.parametrize("format_name", ["JPEG", "PNG"])
+@each("mode", ["RGB", "L"])
+@each("format_name", ["JPEG", "PNG"])
 def test_plain_images_are_bit_equal_to_pillow(format_name: str, mode: str) -> None:
     for source in ("RGB", "L"):
         body = saved(Image.effect_noise((65, 43), 90).convert(source), format_name)
@@ -67,8 +68,8 @@ def test_the_background_is_white() -> None:
     assert decode_rgb(body).getpixel((0, 0)) == (255, 255, 255)
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("format_name", ["PNG", "WEBP", "TIFF"])
+@each("orientation", range(1, 9))
+@each("format_name", ["PNG", "WEBP", "TIFF"])
 def test_orientation_is_applied_as_to_a_jpeg(format_name: str, orientation: int) -> None:
     if format_name == "TIFF":
         body = saved(PICTURE, "TIFF", tiffinfo={274: orientation}, compression="tiff_lzw")
@@ -145,7 +146,7 @@ def test_a_reduced_picture_is_not_moved(size: Size, reduced: Size, orientation: 
     assert np.abs(whole - small).max() <= 8
 
 
-@pytest.mark.parametrize(
+@each(
     ("limits", "sentence"),
     [
         (ImageLimits(max_pixels=10_000), r"10,000 are accepted \(LIGHTBOX_MAX_IMAGE_PIXELS\)"),
@@ -156,7 +157,7 @@ def test_a_reduced_picture_is_not_moved(size: Size, reduced: Size, orientation: 
         ),
     ],
 )
-@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM"])
+@each("format_name", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM"])
 def test_each_limit_is_reported(limits: ImageLimits, sentence: str, format_name: str) -> None:
     body = saved(Image.effect_noise((200, 100), 50).convert("RGB"), format_name)
     assert decode_rgb(body).size == (200, 100)
@@ -179,12 +180,11 @@ def test_pillows_own_limit_is_never_lowered() -> None:
     assert before == Image.MAX_IMAGE_PIXELS
 
 
-@pytest.mark.parametrize(
+@each(
     "error",
     [OSError("x"), SyntaxError("x"), ValueError("x"), struct.error("x"), zlib.error("x"), EOFError("x"),
      IndexError("x"), KeyError("x"), TypeError("x"), OverflowError("x"), NotImplementedError("x"),
      AttributeError("x"), RecursionError("x"), AssertionError(), ZeroDivisionError("x"), UserWarning("x")],
-    ids=lambda error: type(error).__name__,
 )  # fmt: skip
 def test_whatever_pillow_raises_is_the_callers_fault(error: Exception) -> None:
     sentence = r"^The GIF image cannot be decoded: .+\.$"

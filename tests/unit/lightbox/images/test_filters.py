@@ -10,6 +10,7 @@ from PIL import Image
 
 from lightbox.images.preparation import Filter, Fit, Fitting, PixelValues, Preparation, Scaling
 from lightbox.images.resize import Resizer
+from support.parameters import each
 
 SIZES = [((97, 61), (32, 48)), ((31, 40), (64, 90)), ((50, 50), (50, 50)), ((1, 7), (3, 1)), ((300, 200), (7, 5))]
 RESIZER = Resizer(2)
@@ -28,9 +29,9 @@ def resized(image: Image.Image, size: tuple[int, int], by: str, dtype: Any, scal
     return out
 
 
-@pytest.mark.parametrize(("source", "target"), SIZES)
-@pytest.mark.parametrize("mode", ["RGB", "L"])
-@pytest.mark.parametrize("by", ["bicubic", "bilinear", "nearest", "lanczos", "box"])
+@each(("source", "target"), SIZES)
+@each("mode", ["RGB", "L"])
+@each("by", ["bicubic", "bilinear", "nearest", "lanczos", "box"])
 def test_pillows(by: str, mode: str, source: tuple[int, int], target: tuple[int, int]) -> None:
     image = photo(source, mode)
     expected = np.asarray(image.resize(target, Image.Resampling[by.upper()])).reshape(target[1], target[0], -1)
@@ -52,7 +53,7 @@ def test_tensorflows(by: str, mode: str) -> None:
         np.testing.assert_allclose(found, expected.astype(np.float32), rtol=0, atol=2e-5 if by == "tf_bilinear" else 0)
 
 
-@pytest.mark.parametrize("by", list(Filter))
+@each("by", list(Filter))
 def test_scalings_come_after(by: Filter) -> None:
     image = photo((97, 61), "RGB")
     plain = resized(image, (32, 48), by, np.float32)

@@ -9,9 +9,10 @@ import pytest
 from lightbox.core.errors import ImageUndecodable
 from lightbox.images.decode import decode_rgb
 from lightbox.images.foreign import describe, file_format
+from support.parameters import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "words"),
     [
         (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC, as iPhones save it: convert it to JPEG"),
@@ -29,7 +30,7 @@ def test_files_of_other_formats(body: bytes, words: str) -> None:
     assert file_format(memoryview(body)) == describe(body)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "words"),
     [
         (b"\n<!DOCTYPE html><html>", "HTML"),

@@ -15,11 +15,12 @@ from corpus import writers
 from corpus.writers import jpeg_segment, tiff_directory
 from lightbox.core.errors import ImageUndecodable
 from lightbox.images.decode import ImageLimits, decode_rgb, is_image, open_image, sniff_format
+from support.parameters import each
 
 JPEG = (Path(__file__).parents[3] / "corpus/valid/jpeg-444.jpg").read_bytes()
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "name"),
     [
         (b"\xff\xd8\xff\xe0", "JPEG"),
@@ -48,7 +49,7 @@ def test_the_format_is_found_by_the_first_bytes(body: bytes, name: str) -> None:
     assert is_image(body)
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [b"", b"B", b"BM", b"BMW,1,2\nVW,3,4,5,6", b"GIF", b"P6,1,2", b"P3\n1 1\n", b"RIFF....WAVEfmt ", b"{}",
      b"%!PS-Adobe", b"\0\0\0\x18ftypheic",

@@ -26,6 +26,7 @@ from lightbox.images.resize import Resizer, Rgbx, load_native
 from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
+from support.parameters import each
 
 CORPUS = Path(__file__).parents[3] / "corpus" / "valid"
 JPEGS = sorted(CORPUS.glob("*.jpg"))
@@ -84,7 +85,7 @@ def test_the_pixels_are_pillows(
     assert isinstance(same_outcome(body), Rgbx)
 
 
-@pytest.mark.parametrize("path", JPEGS, ids=lambda path: path.name)
+@each("path", JPEGS)
 def test_the_corpus(path: Path) -> None:
     found = same_outcome(path.read_bytes())
     if any(word in path.name for word in LEFT_TO_PILLOW):
@@ -100,7 +101,7 @@ def test_damaged_files_end_as_with_pillow(path: Path, place: int, piece: bytes, 
     same_outcome(body[:at] + piece + body[at + removed :])
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
+@each("orientation", range(1, 9))
 def test_a_photo_is_turned_upright(orientation: int) -> None:
     noise = np.random.default_rng(5).integers(0, 256, (30, 50, 3), np.uint8)
     body = with_segments(saved(Image.fromarray(noise), "JPEG"), jpeg_segment(0xE1, exif(orientation)))
@@ -119,9 +120,9 @@ def test_pillow_reduces_and_makes_grey() -> None:
     assert isinstance(decode_for_resize(body, resized=lambda size: (1000, 1000)).pixels, Rgbx)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-@pytest.mark.parametrize("by", list(Filter))
-@pytest.mark.parametrize("size", [(224, 160), (320, 240)])
+@each("dtype", [np.uint8, np.float32, np.float64])
+@each("by", list(Filter))
+@each("size", [(224, 160), (320, 240)])
 def test_tensors_are_the_same(dtype: type, by: Filter, size: tuple[int, int]) -> None:
     noise = np.random.default_rng(6).integers(0, 256, (240, 320, 3), np.uint8)
     body = saved(Image.fromarray(noise), "JPEG")
@@ -150,7 +151,9 @@ def test_without_simplejpeg_or_with_other_pixels_pillow_decodes(monkeypatch: pyt
                 return other(*args, fastupsample=True, fastdct=True, **options)
 
         patch.setattr(jpeg, "simplejpeg", Other())
+        jpeg._agrees.cache_clear()
         assert not jpeg.jpeg_agrees()
+    jpeg._agrees.cache_clear()
 
 
 @pytest.mark.extended
@@ -179,7 +182,7 @@ def test_the_copy_for_pillow_has_its_own_memory() -> None:
     assert image.getpixel((0, 0)) != (0, 0, 0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("segments", "is_read"),
     [
         ([(0xFE, b"a comment"), (0xE5, b"an application's own")], True),
@@ -188,7 +191,6 @@ def test_the_copy_for_pillow_has_its_own_memory() -> None:
         ([(0xE0, b"JFIF\0")], False),
         ([(0xFE, b"")] * 500, False),
     ],
-    ids=["others", "metadata", "photoshop", "short", "many"],
 )
 def test_the_header_is_read_without_pillow_unless_it_is_unusual(
     segments: list[tuple[int, bytes]], is_read: bool
@@ -200,7 +202,7 @@ def test_the_header_is_read_without_pillow_unless_it_is_unusual(
         jpeg.read_head(body[:length])
 
 
-@pytest.mark.parametrize(("exif_says", "xmp_says"), [(6, 3), (None, 3), (9, 3), (None, None)])
+@each(("exif_says", "xmp_says"), [(6, 3), (None, 3), (9, 3), (None, None)])
 def test_the_orientation_is_pillows(exif_says: int | None, xmp_says: int | None) -> None:
     found = [jpeg_segment(0xE1, exif(exif_says))] if exif_says else []
     if xmp_says:

@@ -15,6 +15,7 @@ from lightbox.images.decode import decode_rgb
 from lightbox.images.preparation import Filter, Fit, Fitting, PixelValues, Placement, Preparation, Scaling
 from lightbox.images.resize import NativeResize, Resizer, load_native
 from lightbox.images.resize_library import INSTRUCTIONS, resize_line
+from support.parameters import each
 
 ROOT = Path(__file__).parents[4]
 VALID = ROOT / "tests" / "corpus" / "valid"
@@ -97,8 +98,8 @@ def test_images_of_the_corpus(library: Path, path: Path) -> None:
             np.testing.assert_array_equal(out, np.asarray(image.resize((width, height), by)))
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1)], ids=str)
-@pytest.mark.parametrize("step", [1, -1])
+@each("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1)])
+@each("step", [1, -1])
 def test_a_table_makes_float32_wherever_the_pixels_go(library: Path, order: tuple[int, int, int], step: int) -> None:
     memory = np.full(np.array([50, 66, 3])[list(np.argsort(order))], np.nan, np.float32)
     out = memory.transpose(order)[1:-1, 1:-1, ::step]
@@ -110,7 +111,7 @@ def test_a_table_makes_float32_wherever_the_pixels_go(library: Path, order: tupl
     assert np.isnan(memory).sum() == memory.size - out.size
 
 
-@pytest.mark.parametrize(
+@each(
     "out",
     [
         empty(8, 8, "L"),
@@ -125,7 +126,7 @@ def test_a_wrong_out_is_refused(library: Path, out: np.ndarray[Any, Any]) -> Non
         NativeResize(library).resize(noise(20, 20), FILTERS[2], out)
 
 
-@pytest.mark.parametrize(
+@each(
     "placement",
     [
         Placement((9, 9), 1, 0),
@@ -190,12 +191,11 @@ def by_steps(image: Image.Image, by: Filter, placement: Placement, size: tuple[i
     return np.asarray(canvas).reshape(size[1], size[0], -1)
 
 
-@pytest.mark.parametrize("mode", ["RGB", "L"])
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-@pytest.mark.parametrize("by", [Filter.BICUBIC, Filter.BILINEAR, Filter.LANCZOS, Filter.BOX, Filter.NEAREST])
-@pytest.mark.parametrize("fit", list(Fit))
-@pytest.mark.parametrize("size", [(56, 56), (160, 120), (9, 23)], ids=str)
-@pytest.mark.parametrize("first", [False, True], ids=["NHWC", "NCHW"])
+@each("mode", ["RGB", "L"])
+@each("dtype", [np.uint8, np.float32, np.float64])
+@each("by", [Filter.BICUBIC, Filter.BILINEAR, Filter.LANCZOS, Filter.BOX, Filter.NEAREST])
+@each("fit", list(Fit))
+@each(("size", "first"), [((56, 56), False), ((160, 120), True), ((9, 23), False)])
 def test_every_fit_scaling_and_layout_is_the_same_as_pillow_step_by_step(
     library: Path, mode: str, dtype: Any, by: Filter, fit: Fit, size: tuple[int, int], first: bool
 ) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lightbox.images.preparation import Fit, Fitting, Placed, Placement, Size
+from support.parameters import each
 
 sizes = st.tuples(st.integers(1, 3000), st.integers(1, 3000))
 
 
-@pytest.mark.parametrize(
+@each(
     ("fitting", "picture", "target", "placement"),
     [
         (Fitting(), (640, 480), (224, 200), Placement((224, 200))),

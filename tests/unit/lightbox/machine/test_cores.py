@@ -9,10 +9,11 @@ import pytest
 from lightbox.codecs.image import DecodeSlots, decoding_at_once
 from lightbox.core.errors import DeadlineExceeded
 from lightbox.core.request_context import RequestContext
+from support.parameters import each
 from support.patience import PATIENCE
 
 
-@pytest.mark.parametrize(("cores", "workers", "at_once"), [(2, 2, 2), (1, 4, 2), (8, 1, 16), (8, 3, 6), (4, 16, 2)])
+@each(("cores", "workers", "at_once"), [(2, 2, 2), (1, 4, 2), (8, 1, 16), (8, 3, 6), (4, 16, 2)])
 def test_a_worker_has_twice_its_share_of_the_cores(cores: int, workers: int, at_once: int) -> None:
     assert decoding_at_once(cores, workers) == at_once
 

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from pydantic import TypeAdapter
 
 from lightbox.machine.shared_files import Document, shared_numbers
+from support.parameters import each
 from support.patience import PATIENCE
 
 NUMBERS = TypeAdapter(dict[str, list[int]])
@@ -89,7 +89,7 @@ def test_a_document_is_read_again_when_it_is_another(tmp_path: Path) -> None:
     assert reader.read() == NEW
 
 
-@pytest.mark.parametrize("kind", ["document", "numbers", "lock", "new lock"])
+@each("kind", ["document", "numbers", "lock", "new lock"])
 def test_who_is_killed_leaves_the_old_or_the_new_and_no_lock(tmp_path: Path, kind: str) -> None:
     command = [sys.executable, "-c", KILLED_AT_EACH_STEP, str(tmp_path / "shared"), kind]
     seen = subprocess.run(command, timeout=PATIENCE, check=True, capture_output=True, text=True).stdout

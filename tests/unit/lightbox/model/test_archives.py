@@ -18,6 +18,7 @@ from lightbox.core.errors import BadRequest, DeadlineExceeded, LightboxError, No
 from lightbox.core.request_context import RequestContext
 from lightbox.model import archives
 from lightbox.model.archives import unpack
+from support.parameters import each
 from support.patience import PATIENCE
 
 FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
@@ -92,7 +93,7 @@ def test_permissions_are_our_own(tmp_path: Path) -> None:
     assert modes == {"closed": 0o755, "file": 0o755, "plain": 0o644}
 
 
-@pytest.mark.parametrize(
+@each(
     ("bad", "says"),
     [
         (member("../out"), "leads out of it"),
@@ -108,7 +109,6 @@ def test_permissions_are_our_own(tmp_path: Path) -> None:
         (member("/".join("x" * 40)), "more than 32 deep"),
         (member("x" * 300), "cannot be unpacked: File name too long"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_no_model_needs_is_refused(tmp_path: Path, bad: tarfile.TarInfo, says: str) -> None:
     with pytest.raises(BadRequest, match=f"url: the archive .*{says}"):

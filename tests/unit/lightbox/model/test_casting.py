@@ -19,6 +19,7 @@ from lightbox.model.casting import fit, numbers
 from lightbox.model.spec import TensorSpec
 from support.decoding import decode
 from support.fakes import signature
+from support.parameters import each
 from support.patience import PATIENCE
 
 
@@ -53,14 +54,14 @@ WIRES: dict[str, Callable[[list[float]], object]] = {
 }
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@each("wire", WIRES)
 def test_out_of_range(wire: str) -> None:
     with pytest.raises((InputMismatch, HandlerFailed), match=r"input x: int8 holds -128 to 127, got -200 to 7\b"):
         WIRES[wire]([7, -200])
 
 
-@pytest.mark.parametrize("wire", ["csv", "npy", "v2"])
-@pytest.mark.parametrize(("values", "sentence"), [([2, 1.5], "1.5"), ([2, math.nan], "nan"), ([2, -math.inf], "-inf")])
+@each("wire", ["csv", "npy", "v2"])
+@each(("values", "sentence"), [([2, 1.5], "1.5"), ([2, math.nan], "nan"), ([2, -math.inf], "-inf")])
 def test_no_whole_numbers(wire: str, values: list[float], sentence: str) -> None:
     with pytest.raises(InputMismatch, match=f"input x: expected whole numbers for int8, got {sentence}$"):
         WIRES[wire](values)
@@ -91,7 +92,7 @@ def test_float16_is_rounded_once() -> None:
     assert found.inputs["x"].tolist() == [float(np.float16(value))] == [2050.0]
 
 
-@pytest.mark.parametrize("datatype", ["BYTES", "BF16", "int8", ""])
+@each("datatype", ["BYTES", "BF16", "int8", ""])
 def test_datatypes_of_no_numbers(datatype: str) -> None:
     with pytest.raises(LightboxError, match="expected one of the datatypes"):
         numeric_spec("x", datatype)

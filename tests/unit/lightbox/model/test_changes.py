@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lightbox.model.changes import change_problem
 from lightbox.model.spec import SignatureSpec, TensorSpec
+from support.parameters import each
 
 Tensors = dict[str, tuple[str, tuple[int | None, ...] | None]]
 PHOTO: Tensors = {"photo": ("float32", (None, 224, 224, 3))}
@@ -21,7 +20,7 @@ def version(number: int, inputs: Tensors, outputs: Tensors, *names: str) -> dict
     return {name: SignatureSpec("m", number, name, specs(inputs), specs(outputs)) for name in signatures}
 
 
-@pytest.mark.parametrize(
+@each(
     ("was", "new"),
     [
         (PHOTO, {"photo": ("float32", (None, 299, 299, 3))}),
@@ -40,7 +39,7 @@ def test_inputs_that_take_what_came_before(was: Tensors, new: Tensors) -> None:
     assert change_problem(version(1, was, SCORES), version(2, new, SCORES)) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("was", "new", "sentence"),
     [
         (
@@ -70,7 +69,7 @@ def test_inputs_that_do_not(was: Tensors, new: Tensors, sentence: str) -> None:
     assert sentence in (change_problem(version(1, was, SCORES), version(2, new, SCORES)) or "")
 
 
-@pytest.mark.parametrize(
+@each(
     ("new", "fits"),
     [
         ({"scores": ("float32", (None, 7))}, True),

@@ -9,13 +9,14 @@ import pytest
 from lightbox.model.cost import multiplications
 from lightbox.model.saved_model import ModelFileError
 from support.models import GOLDEN
+from support.parameters import each
 from support.saved_models import Layer, add_layers, call, network, write
 
 CONVOLUTION: Layer = ("Conv2D", (-1, 10, 20, 64), (3, 3, 8, 64))
 WORK = 10 * 20 * 64 * 3 * 3 * 8
 
 
-@pytest.mark.parametrize(
+@each(
     ("layers", "work"),
     [
         ([CONVOLUTION], WORK),
@@ -75,6 +76,6 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
         multiplications(tmp_path)
 
 
-@pytest.mark.parametrize("folder", sorted(GOLDEN.glob("*/[0-9]*")), ids=lambda path: path.parent.name)
+@each("folder", sorted(GOLDEN.glob("*/[0-9]*")))
 def test_every_recorded_model_can_be_read(folder: Path) -> None:
     assert multiplications(folder) is None  # small graphs of single operations

@@ -9,6 +9,7 @@ import pytest
 from lightbox.model.checks import unusable_versions, version_problem
 from lightbox.model.layout import ModelLayoutError, find_models
 from support.models import GOLDEN
+from support.parameters import each
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
 TOLD_OF_POINTER = "is a pointer of git-lfs, not the file itself: run git lfs pull"
@@ -21,7 +22,7 @@ def put(root: Path, name: str, content: bytes = b"x") -> Path:
     return file
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "sentence"),
     [
         ("net.keras", "is a Keras model: keras.models.load_model"),
@@ -47,7 +48,7 @@ def test_another_format_wherever_a_version_is_expected(tmp_path: Path, name: str
         assert f"; {file} {sentence}" in said
 
 
-@pytest.mark.parametrize(
+@each(
     ("files", "sentence"),
     [
         ((), "; the folder is empty"),
@@ -80,7 +81,7 @@ def test_an_empty_model_directory(tmp_path: Path) -> None:
         find_models(tmp_path)
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "sentence"),
     [
         (b"", "is empty: the copy is missing or not complete"),

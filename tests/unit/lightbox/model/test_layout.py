@@ -15,6 +15,7 @@ from lightbox.model.layout import (
     is_model_name,
 )
 from support.mlflow_folders import save_onnx, save_other, save_tensorflow
+from support.parameters import each
 
 KERAS = "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"
 
@@ -28,7 +29,7 @@ def names(root: Path) -> list[tuple[str, str, bool]]:
     return [(m.name, str(m.base_path.relative_to(root)), m.unversioned) for m in find_models(root)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("folders", "expected"),
     [
         (["1"], [("root", ".", False)]),
@@ -64,7 +65,7 @@ def test_an_onnx_folder_of_mlflow_is_one_model(tmp_path: Path) -> None:
     assert list(folders_without_model(tmp_path)) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("flavor", "file", "sentence"),
     [
         ("tensorflow", "data/model.keras", f"data/model.keras is a Keras model: {KERAS}"),
@@ -122,7 +123,7 @@ def test_a_name_that_cannot_be_asked_for(tmp_path: Path) -> None:
         find_models(tmp_path)
 
 
-@pytest.mark.parametrize("data", ["data/2024", "checkpoints/1000", "7", "net/code/3"])
+@each("data", ["data/2024", "checkpoints/1000", "7", "net/code/3"])
 def test_digits_without_a_saved_model_are_no_model_beside_one(tmp_path: Path, data: str) -> None:
     root = tmp_path / "root"
     saved_model(root / "net" / "1")
@@ -160,12 +161,12 @@ def test_good_names(name: str) -> None:
     assert is_model_name(name)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "x" * 256, "ä", "a\n"])
+@each("name", ["", ".", "..", "a/b", "a b", "x" * 256, "ä", "a\n"])
 def test_bad_names(name: str) -> None:
     assert not is_model_name(name)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "what", "sentence"),
     [
         ("pets.keras", "a Keras model", KERAS),

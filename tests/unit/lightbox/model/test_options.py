@@ -10,6 +10,7 @@ from lightbox.images.preparation import Filter
 from lightbox.model.options import OPTIONS_FILE, ModelOptions, ModelOptionsError, load_options
 from lightbox.model.presets import PRESETS
 from lightbox.settings_loading import load_settings
+from support.parameters import each
 
 PAGE = (Path(__file__).parents[4] / "docs" / "options.md").read_text()
 
@@ -42,7 +43,7 @@ def test_without_a_file_nothing_is_scaled() -> None:
     assert load_options([], load_settings({})) == ModelOptions()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ("{", "lightbox.json"),
@@ -94,7 +95,7 @@ def test_a_missing_file_of_labels_is_named(tmp_path: Path) -> None:
         load_options([own], load_settings({}))
 
 
-@pytest.mark.parametrize("name", ModelOptions.model_fields)
+@each("name", ModelOptions.model_fields)
 def test_each_example_of_an_option_is_a_value_of_it(name: str) -> None:
     field = ModelOptions.model_fields[name]
     for example in field.examples or ():
@@ -139,7 +140,7 @@ def test_a_preset_is_the_options_of_its_row(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "environ", "expected"),
     [
         ('{"preset": "timm", "crop_pct": 0.95}', {}, {"crop_pct": 0.95, "fit": "crop"}),
@@ -167,7 +168,7 @@ def test_what_stands_beside_a_preset_overrides_it(
     assert {key: getattr(found, key) for key in expected} == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ('{"pad": 7}', "pad: works only with fit 'letterbox', got fit 'stretch'"),

@@ -16,6 +16,7 @@ from lightbox.tfs_wire.messages import meta_graph_pb2
 from lightbox.tfs_wire.protobuf import delimited
 from support.graphs import Model
 from support.models import GOLDEN
+from support.parameters import each
 from support.patience import PATIENCE
 
 IMAGE_MEAN = (GOLDEN / "image_mean" / "1" / "saved_model.pb").read_bytes()
@@ -62,7 +63,7 @@ def test_every_recorded_model_as_tensorflow_reads_it(folder: Path) -> None:
         assert read == outputs
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "said"),
     [
         (graph(["serve"]), "no usable signature"),
@@ -122,8 +123,8 @@ def write(model: Model, folder: Path, producer: int = 2000) -> None:
     (folder / "saved_model.pb").write_bytes(delimited(2, model.meta.SerializeToString()))
 
 
-@pytest.mark.parametrize("in_function", [False, True])
-@pytest.mark.parametrize(
+@each("in_function", [False, True])
+@each(
     ("op", "least_rank"),
     [
         ("Conv2D", 4),

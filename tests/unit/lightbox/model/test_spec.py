@@ -11,6 +11,7 @@ from lightbox.core.errors import BadRequest, InputMismatch
 from lightbox.model.image_options import image_problems
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, ImageInput, SignatureSpec, TensorSpec, image_input
+from support.parameters import each
 
 Shape = tuple[int | None, ...] | None
 
@@ -20,7 +21,7 @@ def signature(**inputs: tuple[str, Shape]) -> SignatureSpec:
     return SignatureSpec("net", 3, "serving_default", specs, {"y": TensorSpec("y", "float32", (None,))})
 
 
-@pytest.mark.parametrize(
+@each(
     ("dtype", "shape", "expected"),
     [
         ("float32", (None, 224, 200, 3), ImageInput("x", False, True, "float32", 224, 200, 3)),
@@ -50,7 +51,7 @@ PIXELS = ImageInput("x", False, True, "float32", 224, 200)
 OPEN = ImageInput("x", False, True, "float32")
 
 
-@pytest.mark.parametrize(
+@each(
     ("wanted", "options", "key", "said"),
     [
         (replace(PIXELS, dtype="uint8"), {"scaling": "tf"}, "scaling", "'tf' makes fractions, but the model's input x"),
@@ -83,7 +84,7 @@ def test_what_pictures_cannot_follow_is_named(wanted: ImageInput, options: dict[
     assert re.search(said, problem)
 
 
-@pytest.mark.parametrize(
+@each(
     ("wanted", "options"),
     [
         (PIXELS, {"scaling": "torch"}),
@@ -98,7 +99,7 @@ def test_what_they_can_follow_is_no_problem(wanted: ImageInput, options: dict[st
     assert list(image_problems(ModelOptions(**options), wanted)) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "layout", "taken"),
     [
         ((None,) * 4, "NHWC", ImageInput("x", False, True, "float32")),
@@ -148,7 +149,7 @@ def test_what_does_not_fit_is_named(change: dict[str, Array], said: str) -> None
         GOOD.check_inputs(good() | change)
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "misfit", "rank_problem"),
     [
         ((4, 2), None, None),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightbox.model_server.http_parser import HttpError, Request, RequestParser
+from support.parameters import each
 
 BODIES = st.binary(max_size=50)
 LIMIT = settings(max_examples=100, deadline=None)
@@ -61,7 +62,7 @@ def test_any_bytes(data: bytes) -> None:
         assert error.status in (400, 413, 501)
 
 
-@pytest.mark.parametrize(
+@each(
     ("head", "status"),
     [
         (b"Content-Length: " + b"9" * 5000, 400),  # Python refuses to convert so many digits

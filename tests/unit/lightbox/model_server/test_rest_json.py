@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as npst
 from lightbox.model_server.rest_json import error_body, write_classifications, write_predict, write_regressions
 from lightbox.tfs_wire.messages import classification_pb2, regression_pb2
 from lightbox.tfs_wire.status import StatusError
+from support.parameters import each
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LIMIT = settings(max_examples=100, deadline=None)
@@ -57,8 +58,8 @@ def test_numbers_read_back(by_row: bool) -> None:
     check()
 
 
-@pytest.mark.parametrize("by_row", [True, False])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("by_row", [True, False])
+@each("dtype", [np.float32, np.float64])
 def test_what_is_not_finite_and_what_is_denormal(by_row: bool, dtype: Any) -> None:
     for array in (ODD.astype(dtype), ODD.astype(dtype).reshape(5, 2)):
         (found,) = parsed(write_predict({"x": array}, by_row)).values()
@@ -93,7 +94,7 @@ def test_outputs_come_in_alphabetical_order() -> None:
     assert write_predict({"b": np.array([1]), "a": np.array([2])}, True) == b'{"predictions":[{"a":2,"b":1}]}'
 
 
-@pytest.mark.parametrize("array", [np.float32(3), np.array(b"a", object), np.array(np.nan), np.array(True)])
+@each("array", [np.float32(3), np.array(b"a", object), np.array(np.nan), np.array(True)])
 def test_an_output_without_rank_is_a_value(array: Any) -> None:
     (found,) = parsed(write_predict({"x": np.asarray(array)}, False)).values()
     assert not isinstance(found, list)

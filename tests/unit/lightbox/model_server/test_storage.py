@@ -10,6 +10,7 @@ from google.protobuf import text_format
 from lightbox.model_server.storage import choose, versions_on_disk
 from lightbox.tfs_wire.messages import model_server_config_pb2
 from lightbox.tfs_wire.status import Code, StatusError
+from support.parameters import each
 
 
 def test_entries_named_by_a_number_are_versions(tmp_path: Path) -> None:
@@ -25,7 +26,7 @@ def test_no_such_folder() -> None:
     assert caught.value.code == Code.NOT_FOUND
 
 
-@pytest.mark.parametrize(
+@each(
     ("policy", "chosen"),
     [
         ("", [3]),

@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as npst
 
 from lightbox.codecs.json_text import array_text
 from lightbox.native.numbers import NativeNumbers
+from support.parameters import each
 
 MOST = 254
 MANY = settings(max_examples=200)
@@ -96,8 +97,8 @@ def test_integers_that_fit_are_read(native: NativeNumbers, numbers: list[int]) -
         assert found is None or found.tolist() == numbers
 
 
-@pytest.mark.parametrize("text", ["[1.0]", "[1e2]", "[1,2.5]", "[-1.0]"])
-@pytest.mark.parametrize("code", "qQ")
+@each("text", ["[1.0]", "[1e2]", "[1,2.5]", "[-1.0]"])
+@each("code", "qQ")
 def test_an_integer_has_no_fraction(native: NativeNumbers, text: str, code: str) -> None:
     assert read(native, text, code) is None
 
@@ -117,7 +118,7 @@ ZEROS = "0." + "0" * 1004
 """Leading zeros of a fraction. A matching exponent cancels them; otherwise no digit may be lost."""
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         *("3402823567797336617e20", "1e39", "9e38", "1e400", "1e28", "1e-28", "1e-" + "9" * 30),

@@ -27,6 +27,7 @@ from lightbox.processes.commands import (
 from lightbox.processes.nginx import TEMPLATE, render
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
+from support.parameters import each
 
 NOWHERE = {"SIDECAR": "unix:a", "HEALTH": "unix:b"}
 SOCKET = Path("/run/x.sock")
@@ -41,7 +42,7 @@ def test_its_own_limit_of_calls_is_far_above_what_is_sent(in_progress: int) -> N
     assert int(limits["--rest_api_num_threads"]) >= in_progress
 
 
-@pytest.mark.parametrize(
+@each(
     ("environ", "sentence"),
     [
         ({}, ["max_batch_size { value: 8 }", "batch_timeout_micros { value: 1000 }"]),
@@ -93,7 +94,7 @@ def test_what_a_variable_of_aws_gives_nginx_and_gunicorn(
     assert [part for part in sentence if part not in text] == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("environ", "threads", "said"),
     [
         ({"SAGEMAKER_GUNICORN_WORKER_CLASS": "gevent"}, 8, "each request has its own thread"),

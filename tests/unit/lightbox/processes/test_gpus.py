@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.processes.commands import gpu_environ, gpu_names
+from support.parameters import each
 
 LISTED = """GPU 0: Tesla T4 (UUID: GPU-6c3cd1d2-4b0a-c3ae-2b6a-6a4d0e7f0000)
 GPU 1: NVIDIA A100 (UUID: GPU-6c3cd1d2-4b0a-c3ae-2b6a-6a4d0e7f0001)
@@ -15,7 +16,7 @@ GPU 2: Tesla T4 (UUID: GPU-6c3cd1d2-4b0a-c3ae-2b6a-6a4d0e7f0003)
 """
 
 
-@pytest.mark.parametrize(
+@each(
     ("environ", "names"),
     [
         ({}, ["0", "1"]),

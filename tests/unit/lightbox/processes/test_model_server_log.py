@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from lightbox.processes.model_server_log import ModelServerLog
+from support.parameters import each
 
 EMBEDDED, REAL = "2026-11-25 04:00:09,534 ", "2026-11-25 04:00:09.534123: "
 MODELS = Path("/tmp/lightbox-1/models")
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "logged"),
     [
         (f"{EMBEDDED}I Loading servable version {{name: a version: 1}}", None),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lightbox.processes.nginx_log import LEVELS, NginxLog, RefusedRequests, level_to_log
 from lightbox.telemetry.logs import FinishedRequest
+from support.parameters import each
 
 REFUSED = (
     "2026/11/20 10:00:00 [error] 7#7: *5 no live upstreams while connecting to upstream, client: 127.0.0.1, "
@@ -45,7 +44,7 @@ class Heard:
         self.answered.append(request)
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "lost", "swallowed"),
     [
         (REFUSED, 0, True),
@@ -81,9 +80,7 @@ def test_what_a_finished_request_held_is_given_back() -> None:
     assert heard.given_back == [("12", "0a1b")]
 
 
-@pytest.mark.parametrize(
-    "first_line", ["", "GET", "\\u0016\\u0003\\u0001", "G\u00cbT / HTTP/1.1", "GET http://x/ HTTP/1.1"]
-)
+@each("first_line", ["", "GET", "\\u0016\\u0003\\u0001", "G\u00cbT / HTTP/1.1", "GET http://x/ HTTP/1.1"])
 def test_what_is_no_http_has_neither_method_nor_path(first_line: str) -> None:
     heard = Heard()
     reply = ANSWER.replace("POST /invocations?key=secret HTTP/1.1", first_line).replace('"7000000"', '"+7"')
@@ -92,7 +89,7 @@ def test_what_is_no_http_has_neither_method_nor_path(first_line: str) -> None:
     assert (request.method, request.path, request.bytes_in) == ("-", "-", 0)
 
 
-@pytest.mark.parametrize("wanted", LEVELS)
+@each("wanted", LEVELS)
 def test_who_wants_to_read_less_is_not_shown_more(wanted: str) -> None:
     assert LEVELS.index(level_to_log(wanted)) <= LEVELS.index("error")
     heard = Heard(wanted)

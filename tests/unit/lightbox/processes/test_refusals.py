@@ -13,6 +13,7 @@ from lightbox.processes import body_memory
 from lightbox.processes.refusals import DENIED, refusal, written
 from lightbox.settings_loading import load_settings
 from support.error_shape import assert_error
+from support.parameters import each
 
 SETTINGS = load_settings({"LIGHTBOX_MAX_BODY_MB": "5", "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "70"})
 REFUSALS = {
@@ -38,7 +39,7 @@ def ask(status: str, **sent: str) -> tuple[int, Message, bytes]:
     return int(first.split()[1]), HeaderParser().parsestr(headers), body
 
 
-@pytest.mark.parametrize("status", REFUSALS)
+@each("status", REFUSALS)
 def test_our_own_form(status: str) -> None:
     expected, code, sentence = REFUSALS[status]
     got, headers, body = ask(status)
@@ -50,7 +51,7 @@ def test_our_own_form(status: str) -> None:
     assert headers["Retry-After"] == ("1" if code == "unavailable" else None)
 
 
-@pytest.mark.parametrize("status", REFUSALS)
+@each("status", REFUSALS)
 def test_sagemakers_form(status: str) -> None:
     answer = ask(status, X_Lightbox_Form="model_error")
     if status in NEVER_MODEL_ERRORS:
@@ -59,7 +60,7 @@ def test_sagemakers_form(status: str) -> None:
         assert assert_error(*answer, "/endpoints/any", REFUSALS[status][1], "asked-1").startswith(REFUSALS[status][2])
 
 
-@pytest.mark.parametrize(("status", "number"), list(zip(REFUSALS, [3, 5, 12, 8, 3, 3, 4, 14], strict=True)))
+@each(("status", "number"), list(zip(REFUSALS, [3, 5, 12, 8, 3, 3, 4, 14], strict=True)))
 def test_the_form_of_grpc(status: str, number: int) -> None:
     got, headers, body = ask(status, X_Lightbox_Form="grpc")
     assert (got, headers["content-type"], headers["grpc-status"], body) == (200, "application/grpc", str(number), b"")

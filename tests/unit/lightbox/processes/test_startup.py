@@ -14,6 +14,7 @@ from lightbox.processes.startup import callers_line, listening, make_plan
 from lightbox.settings_loading import load_settings
 from lightbox.user_code.paths import find_inference, find_requirements
 from support.models import GOLDEN
+from support.parameters import each
 from support.user_code import write
 
 
@@ -56,7 +57,7 @@ def test_the_model_server_gets_a_version_of_models_as_sagemaker_lays_them_out(
         assert (version / "saved_model.pb").is_file()
 
 
-@pytest.mark.parametrize(
+@each(
     ("authority", "sentence", "expected"),
     [
         ("", None, "no keys are set: everyone who reaches port 8080 or 8081 may use it (docs/keys.md)"),

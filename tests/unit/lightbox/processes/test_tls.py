@@ -18,6 +18,7 @@ from lightbox.processes.start_checks import find_warnings
 from lightbox.processes.tls import Identity, TlsError, TlsWatch, identify
 from lightbox.settings_loading import load_settings
 from support.certificates import Authority, key_pem, mount, write_pair
+from support.parameters import each
 from support.stack import REPOSITORY
 
 AUTHORITY = Authority()
@@ -267,7 +268,7 @@ def test_a_pair_that_cannot_be_copied_is_tried_again(folder: Path, capsys: pytes
     assert said.count("nginx loads them") == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "resists"),
     [
         ("1.22.1-9+deb12u11", True),

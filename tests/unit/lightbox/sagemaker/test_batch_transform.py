@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import pytest
-
 from lightbox.model.options import ModelOptions
 from lightbox.sagemaker.execution_parameters import execution_parameters
 from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app
+from support.parameters import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("workers", "threads", "body_mb", "concurrency", "payload"),
     [
         ("2", "8", "100", 16, 6),

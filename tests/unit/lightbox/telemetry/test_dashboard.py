@@ -7,9 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from support.metrics import COUNTERS, GAUGES, HISTOGRAMS, series_names
+from support.parameters import each
 
 DOCS = Path(__file__).parents[4] / "docs"
 DASHBOARD = json.loads((DOCS / "grafana" / "lightbox.json").read_text())
@@ -34,7 +33,7 @@ def test_the_dashboard_leaves_no_metric_out() -> None:
     assert all(metric.name in shown for metric in (*COUNTERS, *HISTOGRAMS, *GAUGES))
 
 
-@pytest.mark.parametrize("expression", expressions())
+@each("expression", expressions())
 def test_the_dashboard_groups_by_labels_that_exist(expression: str) -> None:
     groups = re.findall(r"by \(([^)]*)\)", expression)
     used = {label.strip() for group in groups for label in group.split(",")}

@@ -10,6 +10,7 @@ from flask.testing import FlaskClient
 from lightbox.core.errors import BadRequest
 from lightbox.model.options import ModelOptions
 from support.fakes import fake_app, mean_server
+from support.parameters import each
 
 MOST = 200
 ATTRIBUTES, TARGET = "X-Amzn-SageMaker-Custom-Attributes", "X-Amzn-SageMaker-Target-Model"
@@ -17,7 +18,7 @@ LONG = ["A" * 3000, "A " * 1500, "A'" * 1500, 'A"' * 1500, "A\\" * 1500]
 UNICODE = "猫" * 2000
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client() -> FlaskClient:
     return fake_app(mean_server(), {"mean": ModelOptions()}).test_client()
 
@@ -31,16 +32,16 @@ def echoed(body: str, text: str) -> int:
     return max(letters, len(next((piece for piece in pieces if piece in message), "").encode()))
 
 
-@pytest.mark.parametrize("text", LONG, ids=["word", "words", "quotes", "double quotes", "backslashes"])
-@pytest.mark.parametrize("header", ["Content-Type", "Accept", "Content-Encoding", TARGET])
+@each("text", LONG)
+@each("header", ["Content-Type", "Accept", "Content-Encoding", TARGET])
 def test_headers(client: FlaskClient, header: str, text: str) -> None:
     answer = client.post("/invocations", data=b"{}", headers={"Content-Type": "application/json", header: text})
     assert answer.status_code >= 400
     assert echoed(answer.text, text) <= MOST
 
 
-@pytest.mark.parametrize("text", LONG, ids=["word", "words", "quotes", "double quotes", "backslashes"])
-@pytest.mark.parametrize("name", ["model-name", "model-version", "method", "signature-name", "transport"])
+@each("text", LONG)
+@each("name", ["model-name", "model-version", "method", "signature-name", "transport"])
 def test_custom_attributes(client: FlaskClient, name: str, text: str) -> None:
     headers = {"Content-Type": "application/json", ATTRIBUTES: f"tfs-{name}={text}"}
     for path in ("/invocations", "/endpoints/e/invocations"):
@@ -49,13 +50,13 @@ def test_custom_attributes(client: FlaskClient, name: str, text: str) -> None:
         assert echoed(answer.text, text) <= MOST
 
 
-@pytest.mark.parametrize("text", [*LONG, UNICODE])
+@each("text", [*LONG, UNICODE])
 def test_paths(client: FlaskClient, text: str) -> None:
     assert echoed(client.get("/" + text).text, text) <= MOST
 
 
-@pytest.mark.parametrize("text", [*LONG, UNICODE])
-@pytest.mark.parametrize(
+@each("text", [*LONG, UNICODE])
+@each(
     "shape", [lambda t: {"inputs": {t: 1}}, lambda t: {"instances": [t]}, lambda t: {"signature_name": t, "inputs": 1},
               lambda t: {"instances": [{t: 1, t + "b": 2}]}, lambda t: {t: 1}]
 )  # fmt: skip
@@ -66,7 +67,7 @@ def test_json(client: FlaskClient, shape: object, text: str) -> None:
     assert echoed(answer.text, text) <= MOST
 
 
-@pytest.mark.parametrize("text", LONG[:2])
+@each("text", LONG[:2])
 def test_csv(client: FlaskClient, text: str) -> None:
     answer = client.post("/invocations", data=text.encode(), headers={"Content-Type": "text/csv"})
     assert echoed(answer.text, text) <= MOST
@@ -79,8 +80,8 @@ def test_endpoints(client: FlaskClient) -> None:
     assert answer.json and answer.json["Message"].count("A") <= MOST
 
 
-@pytest.mark.parametrize("text", [*LONG, UNICODE])
-@pytest.mark.parametrize(
+@each("text", [*LONG, UNICODE])
+@each(
     "shape", [lambda t: {"name": t, "shape": [1], "datatype": "FP32", "data": [1]},
               lambda t: {"name": "image", "shape": [1], "datatype": t, "data": [1]},
               lambda t: {"name": "image", "shape": [1], "datatype": "BYTES", "data": [t]},

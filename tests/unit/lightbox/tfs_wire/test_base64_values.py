@@ -14,6 +14,7 @@ from lightbox.tfs_wire import dtypes
 from lightbox.tfs_wire.rest.base64_value import decode_base64
 from lightbox.tfs_wire.rest.request import read_predict
 from lightbox.tfs_wire.status import StatusError
+from support.parameters import each
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 CHARACTERS = "AZaz09+/=\n -_\u00e9"
@@ -28,7 +29,7 @@ def test_base64_with_and_without_padding(text: str) -> None:
     assert read(json.dumps({"instances": [{"b64": text}]}).encode()) == [b"ab"]
 
 
-@pytest.mark.parametrize("text", ["!", "A", "YWI==", "YWJj=", "YWJj====", "YW=I", "\u00e9"])
+@each("text", ["!", "A", "YWI==", "YWJj=", "YWJj====", "YW=I", "\u00e9"])
 def test_malformed_base64(text: str) -> None:
     with pytest.raises(StatusError) as caught:
         read(json.dumps({"inputs": {"b64": text}}).encode())

@@ -17,6 +17,7 @@ import pytest
 from lightbox.tfs_wire import RELEASE, stubs
 from lightbox.tfs_wire.described_modules import DESCRIPTORS, DescribedModules, module_name
 from support.other_packages import BOTH, other_packages
+from support.parameters import each
 from support.patience import PATIENCE
 from write_messages import installed_files
 
@@ -81,6 +82,6 @@ def test_clients_make_the_calls_of_the_installed_ones(service: str) -> None:
     assert [path.rpartition("/")[2] for path, _, _ in ours.calls] == list(vars(client))
 
 
-@pytest.mark.parametrize("name", ["tensorflow", "tensorflow.python", "tensorflow_serving.apis.nothing_pb2", "numpy"])
+@each("name", ["tensorflow", "tensorflow.python", "tensorflow_serving.apis.nothing_pb2", "numpy"])
 def test_what_is_not_described_is_not_found(name: str) -> None:
     assert DescribedModules().find_spec(name, None) is None

@@ -15,10 +15,11 @@ from lightbox.tfs_wire.messages import predict_pb2
 from lightbox.tfs_wire.predict_request import read_predict_head, read_predict_request
 from lightbox.tfs_wire.protobuf import delimited
 from lightbox.transports.predict_messages import write_predict_request
+from support.parameters import each
 
 
-@pytest.mark.parametrize("ranks", [(0, 1), (4, 2), (6, 0)])
-@pytest.mark.parametrize("value", [1.5, b"text"])
+@each("ranks", [(0, 1), (4, 2), (6, 0)])
+@each("value", [1.5, b"text"])
 def test_ranks_are_reported_without_the_tensors(ranks: tuple[int, int], value: object) -> None:
     tensors = [np.full((2,) * rank, value, object if isinstance(value, bytes) else np.float32) for rank in ranks]
     spec, reply = read_predict_head(write_predict_request("m", "s", dict(zip("xy", tensors, strict=True)), 7))
@@ -65,8 +66,8 @@ def test_what_is_no_message_has_no_ranks(message: bytes) -> None:
         read_predict_head(SPEC + message)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64, np.float16, np.bool_])
-@pytest.mark.parametrize("shape_of", [(2, 3), (0, 4), ()])
+@each("dtype", [np.float32, np.uint8, np.int64, np.float16, np.bool_])
+@each("shape_of", [(2, 3), (0, 4), ()])
 def test_contents_are_views(dtype: type, shape_of: tuple[int, ...]) -> None:
     array: np.ndarray[Any, Any] = np.ones(shape_of, dtype)
     sent = write_predict_request("m", "s", {"x": array, "y": array}, 7, ["a", "b"])
@@ -86,7 +87,7 @@ def test_strings_are_read_as_a_whole() -> None:
 
 
 @UNUSUAL
-@pytest.mark.parametrize("more", [b"", delimited(3, b"out"), bytes([12 << 3, 1])], ids=["", "output", "unknown"])
+@each("more", [b"", delimited(3, b"out"), bytes([12 << 3, 1])])
 def test_messages_in_an_unusual_order_are_read_as_protobuf_reads_them(message: bytes, more: bytes) -> None:
     sent = message + SPEC + more
     assert read_predict_request(memoryview(sent)) == (predict_pb2.PredictRequest.FromString(sent), {})

@@ -20,6 +20,7 @@ from lightbox.tfs_wire.rest import flat
 from lightbox.tfs_wire.rest.document import load
 from lightbox.tfs_wire.rest.request import read_predict, read_predict_document
 from lightbox.tfs_wire.status import StatusError, invalid
+from support.parameters import each
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LIMIT = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -92,7 +93,7 @@ def test_a_text_with_faults_is_read_or_refused_as_before(
         assert outcome(text.encode(), False, number) == outcome(text.encode(), True, number)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         *[
@@ -119,7 +120,7 @@ def test_a_text_with_faults_is_read_or_refused_as_before(
         *["[" * 40 + "1" + "]" * 40, "[" * 70 + "1" + "]" * 70, "[\\1]", "[1]]", "[[1]"],
     ],
 )
-@pytest.mark.parametrize("around", ['{"inputs": %s}', '{"instances": %s}', '{"inputs": 1, "inputs": %s}', '{"y": %s}'])
+@each("around", ['{"inputs": %s}', '{"instances": %s}', '{"inputs": 1, "inputs": %s}', '{"y": %s}'])
 def test_what_is_not_regular_is_read_or_refused_as_before(text: str, around: str) -> None:
     body = (around % text).encode()
     assert outcome(body, False) == outcome(body, True)

@@ -19,6 +19,7 @@ from lightbox.tfs_wire.rest import quick
 from lightbox.tfs_wire.rest.document import describe, load
 from lightbox.tfs_wire.rest.request import read_predict, read_predict_document
 from lightbox.tfs_wire.status import Code, StatusError
+from support.parameters import each
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LIMIT = settings(max_examples=60, deadline=None)
@@ -125,7 +126,7 @@ def test_a_document_is_read_as_the_standard_library_does(value: Any, after: str)
 # --------------------------------------------------------------- malformed JSON
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "offset"),
     [
         *[(b" ", 1), (b"}", 0), (b"nul", 0), (b"{1}", 1), (b'{"a" 1}', 5), (b'{"a":1 "b"}', 7), (b"[1 2]", 3)],
@@ -163,7 +164,7 @@ def test_a_quote_that_is_never_closed_takes_no_time() -> None:
     assert error(b'["Inf", "' + b'\\"' * 1_000_000).startswith("JSON Parse error: Unterminated string")
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "value"),
     [
         *[(b"\xef\xbb\xbf[1]", [1]), (b"[1] trailing", [1]), (b"[1]\x00", [1]), (b"[-Inf]", [-math.inf])],
@@ -189,7 +190,7 @@ def test_of_a_name_given_twice_the_first_counts() -> None:
 # --------------------------------------------------------------- refused documents
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "text"),
     [
         (b"{}", "Missing 'inputs' or 'instances' key"),
@@ -208,7 +209,7 @@ def test_no_inputs_at_all() -> None:
         read_predict(b'{"inputs": 1}', lambda name: {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("outputs", "text"),
     [
         ({}, "Cannot convert empty tensor map to JSON"),

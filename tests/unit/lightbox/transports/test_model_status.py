@@ -17,6 +17,7 @@ from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.transports.model_management import ModelManagement, ModelStates
 from lightbox.transports.model_status import Load, ModelStatus, ServerState, VersionStatus
 from support.model_service import ScriptedServer, States, channel_to, serving
+from support.parameters import each
 from support.patience import PATIENCE
 
 ERROR = "DATA_LOSS: Can't parse /m/1/saved_model.pb"
@@ -75,7 +76,7 @@ LOADING, AVAILABLE = VersionStatus("LOADING"), VersionStatus("AVAILABLE")
 FAILED = VersionStatus("END", ERROR)
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "seen", "has_failed"),
     [
         ({}, [{1: FAILED}], True),
@@ -87,7 +88,6 @@ FAILED = VersionStatus("END", ERROR)
         ({}, [{1: LOADING, 2: FAILED}], False),
         ({}, [{1: VersionStatus("END")}], False),
     ],
-    ids=["new", "as before", "seen", "another", "none before", "away before", "of another version", "no error"],
 )
 def test_an_end_is_this_loads_when_something_else_was_seen(
     before: ServerState, seen: list[ServerState], has_failed: bool

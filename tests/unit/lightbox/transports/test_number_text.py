@@ -15,6 +15,7 @@ from lightbox.native import numbers
 from lightbox.tfs_wire import dtypes
 from lightbox.tfs_wire.rest import flat
 from lightbox.transports.rest import number_text
+from support.parameters import each
 
 LEVELS = np.random.default_rng(1).integers(0, 256, (2, 60, 70, 3), np.uint8)
 
@@ -27,19 +28,19 @@ def with_names() -> npt.NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("is_compiled", [True, False])
-@pytest.mark.parametrize(
+@each(
     "array",
     [
-        *[pytest.param(PixelValues(scaling).scaled(LEVELS), id=scaling.name) for scaling in Scaling],
-        pytest.param(with_names(), id="NaN"),
-        pytest.param(LEVELS.astype(np.float32).transpose(0, 3, 1, 2), id="strides"),
-        pytest.param(LEVELS.astype(np.float32) / -3e38, id="denormal"),
-        pytest.param(LEVELS.astype(">f4"), id="bytes in the other order"),
-        pytest.param(LEVELS.astype(np.float32).ravel(), id="flat"),
-        pytest.param(np.random.default_rng(2).random((100, 100, 3), np.float32), id="every number another"),
-        pytest.param(LEVELS / 3, id="float64"),
-        pytest.param(LEVELS, id="uint8"),
-        pytest.param(np.zeros((0, 20_000), np.float32), id="empty"),
+        *[PixelValues(scaling).scaled(LEVELS) for scaling in Scaling],
+        with_names(),
+        LEVELS.astype(np.float32).transpose(0, 3, 1, 2),
+        LEVELS.astype(np.float32) / -3e38,
+        LEVELS.astype(">f4"),
+        LEVELS.astype(np.float32).ravel(),
+        np.random.default_rng(2).random((100, 100, 3), np.float32),
+        LEVELS / 3,
+        LEVELS,
+        np.zeros((0, 20_000), np.float32),
     ],
 )
 def test_the_text_is_that_of_each_number(

@@ -19,6 +19,7 @@ from lightbox.tfs_wire.rest.request import read_predict
 from lightbox.tfs_wire.status import StatusError, invalid
 from lightbox.transports.rest import RestTransport
 from support.http_server import answering_posts
+from support.parameters import each
 from support.patience import PATIENCE
 
 Run = Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -89,7 +90,7 @@ def test_a_model_whose_outputs_have_no_rows_in_common_is_asked_by_columns_from_t
     assert forms == ["rows", "columns", "columns", "columns"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("x", "shape", "others"),
     [
         (np.float32(1), (None,), {}),  # the input has no rows

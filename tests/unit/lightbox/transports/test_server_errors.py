@@ -8,6 +8,7 @@ import pytest
 from lightbox.core.errors import ModelUninitialized
 from lightbox.tfs_wire.status import Code
 from lightbox.transports.base import from_server
+from support.parameters import each
 
 NO_MEMORY = "OOM when allocating tensor with shape[1,100000,100000,3] and type float on CPU by allocator cpu"
 
@@ -39,8 +40,8 @@ def test_a_full_queue_is_busy(message: str) -> None:
 NO_VARIABLE = "Could not find variable v. In TF1, it can also mean the variable is uninitialized."
 
 
-@pytest.mark.parametrize("message", [NO_VARIABLE, "Attempting to use uninitialized value v", "Table not initialized."])
-@pytest.mark.parametrize("code", ["FAILED_PRECONDITION", "INVALID_ARGUMENT"], ids=["grpc", "rest"])
+@each("message", [NO_VARIABLE, "Attempting to use uninitialized value v", "Table not initialized."])
+@each("code", ["FAILED_PRECONDITION", "INVALID_ARGUMENT"])
 def test_what_a_model_lacks_is_distinguished_from_what_its_inputs_cause(code: str, message: str) -> None:
     error = from_server(code, f"{message}\n\t [[{{{{node y/ReadVariableOp}}}}]]", "net", 1)
     assert (type(error), error.code, error.status) == (ModelUninitialized, "model_failed", 502)
@@ -60,7 +61,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("status", [status for status in grpc.StatusCode if status is not grpc.StatusCode.OK])
+@each("status", [status for status in grpc.StatusCode if status is not grpc.StatusCode.OK])
 def test_every_status_of_grpc_is_translated_on_purpose(status: grpc.StatusCode) -> None:
     assert from_server(status.name, "said so", "net", 1).code == EXPECTED[status.name]
 

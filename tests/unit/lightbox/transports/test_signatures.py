@@ -26,6 +26,7 @@ from lightbox.transports.fake import FakeTransport
 from lightbox.transports.model_status import ServerState, VersionStatus, will_answer
 from lightbox.transports.signatures import OPEN_SIDES, Signatures, probe, probe_version
 from support.fakes import signature
+from support.parameters import each
 from support.patience import PATIENCE
 
 Function = Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -72,7 +73,7 @@ def test_the_first_version_that_the_model_server_has_answers() -> None:
         version_for(signatures, transport)
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "states", "error"),
     [
         (1, [{1: "START"}], Unavailable),

@@ -11,6 +11,7 @@ import pytest
 from lightbox.tune.candidates import Candidate, Change, combined
 from lightbox.tune.search import BOTH, Findings, TooLittleTime, search
 from lightbox.tune.trials import Goal, Round, Trial
+from support.parameters import each
 
 INTRA, WORKERS, THREADS, INTER = (
     Candidate((Change(parameter, ((parameter.upper(), "1"),)),))
@@ -73,7 +74,7 @@ def two_help_throughput(candidate: Candidate, goal: Goal) -> float:
     return math.prod(gain[Candidate((change,))][BOTH.index(goal)] for change in candidate.changes)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_the_best_is_found_for_each_goal_on_a_machine_that_drifts(seed: int) -> None:
     found = run(FakeMeasurer(two_help_throughput, seed=seed))
     latency, throughput = (set(found.best[goal].candidate.changes) for goal in BOTH)
@@ -112,7 +113,7 @@ def test_a_recommendation_rests_on_the_confirmation_alone() -> None:
     assert all(trial in found.confirmations for trial in found.best.values())
 
 
-@pytest.mark.parametrize("seconds", range(30, 400, 10))
+@each("seconds", range(30, 400, 10))
 def test_it_keeps_within_the_time(seconds: int) -> None:
     measurer = FakeMeasurer(two_help_throughput, seconds)
     found = run(measurer)
@@ -136,7 +137,7 @@ def test_in_a_short_time_some_are_left_out_and_the_best_is_still_confirmed() -> 
     assert found.best[Goal.LATENCY].candidate == INTRA
 
 
-@pytest.mark.parametrize("seconds", range(30, 100, 5))
+@each("seconds", range(30, 100, 5))
 def test_the_time_that_is_said_to_be_missing_is_enough_for_all(seconds: int) -> None:
     found = run(FakeMeasurer(two_help_throughput, seconds))
     assert (found.missing_seconds > 0) == (found.screen_of(SINGLES[-1]) is None)

@@ -6,6 +6,7 @@ import pytest
 
 from lightbox.tune.candidates import Candidate
 from lightbox.tune.trials import Goal, Round, Trial
+from support.parameters import each
 
 
 def trial(goal: Goal, *rounds: tuple[float, float]) -> Trial:
@@ -30,7 +31,7 @@ def test_what_was_not_measured_or_failed_has_no_gain() -> None:
     assert failed.gain(Goal.LATENCY) == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("wins", "rounds", "sure"),
     [(5, 5, False), (6, 6, True), (6, 7, False), (8, 9, True), (8, 10, False), (10, 12, True), (21, 30, True)],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from lightbox.user_code.loader import load_functions
 from lightbox.user_code.paths import UserCodeError, find_inference, find_requirements, refuse_misplaced
+from support.parameters import each
 
 from .conftest import WriteCode
 
@@ -87,7 +88,7 @@ def test_what_is_refused(write_code: WriteCode, source: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("place", "right"),
     [
         ("inference.py", "code/inference.py"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lightbox.user_code.loader import looks_like_aws
+from support.parameters import each
 
 
-@pytest.mark.parametrize(
+@each(
     "source",
     [
         "def handler(data, context): ...",
@@ -24,7 +23,7 @@ def test_aws_handlers(source: str) -> None:
     assert looks_like_aws(source.encode())
 
 
-@pytest.mark.parametrize(
+@each(
     "source",
     [
         "def preprocess(request): ...",

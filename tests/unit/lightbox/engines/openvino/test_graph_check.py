@@ -8,6 +8,7 @@ import pytest
 
 from lightbox.engines.openvino.graph_check import refusals
 from support.graphs import BOOL, DOUBLE, FLOAT, INT32, INT64, STRING, Model
+from support.parameters import each
 
 
 def test_floats_pass() -> None:
@@ -124,7 +125,7 @@ def test_products_that_may_overflow() -> None:
     assert model.refusal("b:0") is None
 
 
-@pytest.mark.parametrize(("value", "refused"), [(2.0, False), (0.0, True), (float("nan"), True), (float("inf"), True)])
+@each(("value", "refused"), [(2.0, False), (0.0, True), (float("nan"), True), (float("inf"), True)])
 def test_constants_that_make_nan(value: float, refused: bool) -> None:
     model = Model()
     model.node("by", "Const", dtype=FLOAT)

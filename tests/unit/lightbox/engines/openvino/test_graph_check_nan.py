@@ -6,9 +6,10 @@ import pytest
 
 from lightbox.engines.openvino.graph_check import refusals
 from support.graphs import BOOL, FLOAT, INT32, INT64, Model
+from support.parameters import each
 
 
-@pytest.mark.parametrize("op", ["Relu", "Relu6", "Exp", "Max", "ArgMax", "Greater", "Maximum"])
+@each("op", ["Relu", "Relu6", "Exp", "Max", "ArgMax", "Greater", "Maximum"])
 def test_nan_that_openvino_would_lose(op: str) -> None:
     """OpenVINO's Relu turns NaN into 0, and its Greater into true: the result is finite and wrong."""
     model = Model()
@@ -53,7 +54,7 @@ def test_an_output_that_is_named_like_an_input() -> None:
     assert model.refusal("x:0") == "output 'x' is named like an input"
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "is_pure"),
     [("ScatterNd", True), ("ScatterNdAdd", False), ("ScatterUpdate", False), ("ResourceGather", True)],
 )

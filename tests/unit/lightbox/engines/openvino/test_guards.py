@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lightbox.engines.openvino.guards import LARGE, LARGEST, LONG, OUT_OF_RANGE, TIED, add_guards
+from support.parameters import each
 
 F32, I32 = openvino.Type.f32, openvino.Type.i32
 Outputs = list[NDArray[Any]]
@@ -25,7 +26,7 @@ def compiled(nodes: list[Any], *parameters: Any) -> tuple[list[str], Callable[..
     return names, lambda *inputs: [np.array(value) for value in request.infer(list(inputs)).values()]
 
 
-@pytest.mark.parametrize(
+@each(
     ("positions", "is_outside"),
     [([0, 3], False), ([3, 3], False), ([0, 4], True), ([-1, 0], True), ([], False), ([2**31 - 1], True)],
 )
@@ -40,7 +41,7 @@ def test_positions_that_are_computed(positions: list[int], is_outside: bool) -> 
         np.testing.assert_array_equal(found, data[:, positions])
 
 
-@pytest.mark.parametrize(("position", "is_outside"), [([1, 2], False), ([2, 0], True), ([0, 3], True), ([-1, 0], True)])
+@each(("position", "is_outside"), [([1, 2], False), ([2, 0], True), ([0, 3], True), ([-1, 0], True)])
 def test_positions_of_several_dimensions(position: list[int], is_outside: bool) -> None:
     values, asked = ops.parameter([-1, 3], F32), ops.parameter([-1, 2], I32)
     names, run = compiled([ops.gather_nd(values, asked)], values, asked)
@@ -59,8 +60,8 @@ def test_positions_that_no_value_changes_need_no_guard() -> None:
 SIZE, COUNT = LONG + 500, 40
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("levels", [3, 200, 10**6])
+@each("rows", [1, 3])
+@each("levels", [3, 200, 10**6])
 def test_the_first_of_equal_values_are_taken(rows: int, levels: int) -> None:
     values = ops.parameter([-1, SIZE], F32)
     top = ops.topk(values, ops.constant(COUNT), 1, "max", "value", "i32", stable=True)
@@ -99,7 +100,7 @@ def test_what_is_quick_already_is_left(size: int, count: int, stable: bool) -> N
     assert compiled([top.output(1)], values)[0] == []
 
 
-@pytest.mark.parametrize(("value", "is_large"), [(1.0, False), (13.0, False), (14.0, True), (100.0, True)])
+@each(("value", "is_large"), [(1.0, False), (13.0, False), (14.0, True), (100.0, True)])
 def test_large_exponentials(value: float, is_large: bool) -> None:
     values = ops.parameter([-1], F32)
     names, run = compiled([ops.relu(ops.exp(values))], values)

@@ -14,6 +14,7 @@ from lightbox.engines.openvino.guards import REASONS, TIED
 from lightbox.tfs_wire.messages import meta_graph_pb2
 from lightbox.tfs_wire.status import invalid
 from support.models import GOLDEN
+from support.parameters import each
 
 MODEL = str(GOLDEN / "half_plus_two" / "1")
 
@@ -28,7 +29,7 @@ def test_another_processor_finds_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert verdicts.recall(MODEL, key, cache) is None
 
 
-@pytest.mark.parametrize("signatures", [None, ["net"], {"net": "openvino"}, {"net": {"engine": "openvino", "at": 2}}])
+@each("signatures", [None, ["net"], {"net": "openvino"}, {"net": {"engine": "openvino", "at": 2}}])
 def test_what_another_release_has_written_is_found_out_again(tmp_path: Path, signatures: Any) -> None:
     key, cache = verdicts.Key.of(MODEL, "f32"), str(tmp_path)
     verdicts.keep(key, cache, {"net": verdicts.Verdict(verdicts.OPENVINO, "faster", is_equal=True)})

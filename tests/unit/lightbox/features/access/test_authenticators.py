@@ -24,6 +24,7 @@ from lightbox.settings_loading import SettingsError, load_settings
 from support.certificates import Authority, write_pair
 from support.http_server import EmptyPage, serving
 from support.keys import basic, key_line, outcome_of
+from support.parameters import each
 
 
 def outcome(authenticator: Authenticator, path: str = "/invocations", method: str = "POST", **headers: str) -> str:
@@ -47,7 +48,7 @@ class Keys:
         self.look = authenticator.keys.look
 
 
-@pytest.mark.parametrize(
+@each(
     ("headers", "expected"),
     [
         ({}, "unauthenticated"),
@@ -106,12 +107,12 @@ MULTI_ONLY = [
 ]
 
 
-@pytest.mark.parametrize("path", MULTI_ONLY)
+@each("path", MULTI_ONLY)
 def test_what_manages_models_is_a_role_where_models_come_and_go(path: str) -> None:
     assert (role_of(path, True), role_of(path, False)) == (MANAGE, INFER)
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         "/",
@@ -140,7 +141,7 @@ def test_all_else_is_a_predictions(path: str) -> None:
 OWN = {"Host": "box:8080", "X_API_Key": "k1"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("cors", "headers", "expected"),
     [
         ("", {"Origin": "http://box:8080"}, "ci"),
@@ -379,7 +380,7 @@ def test_a_page_of_another_site_is_refused_before_the_url_is_asked(decider: Deci
     assert decider.asked == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("environ", "sentence"),
     [
         ({"LIGHTBOX_API_KEYS": "/keys", "LIGHTBOX_AUTH_URL": "http://a"}, "LIGHTBOX_AUTH_URL: expected no URL beside"),

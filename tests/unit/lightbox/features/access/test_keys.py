@@ -10,6 +10,7 @@ import pytest
 
 from lightbox.features.access.keys import MOST_KEYS, KeyFile, parse
 from support.keys import key_line as line
+from support.parameters import each
 
 
 def name_of(keys: KeyFile, key: str) -> str | None:
@@ -31,7 +32,7 @@ def test_a_file_has_comments_blank_lines_and_several_keys_of_a_name(tmp_path: Pa
 HASH = "0123456789abcdef" * 4
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         ("", "got no line with a key"),
@@ -55,7 +56,7 @@ def test_a_damaged_line_is_named(text: str, sentence: str) -> None:
         parse(text)
 
 
-@pytest.mark.parametrize("text", ["s3cret", "s3cret infer", f"ci s3cret sha256:{HASH}", f"ci sha256:{HASH} s3cret"])
+@each("text", ["s3cret", "s3cret infer", f"ci s3cret sha256:{HASH}", f"ci sha256:{HASH} s3cret"])
 def test_an_error_quotes_no_field_that_may_be_a_key(text: str) -> None:
     with pytest.raises(ValueError, match="expected") as raised:
         parse(text)

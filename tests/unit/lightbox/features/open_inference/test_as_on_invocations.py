@@ -17,6 +17,7 @@ from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, mean_server, png, signature
 from support.infer_requests import LENGTH, images, infer, prefixed
+from support.parameters import each
 from support.patience import PATIENCE
 
 RED = png(np.full((4, 4, 3), (200, 0, 0)))
@@ -134,11 +135,9 @@ def test_sagemakers_form_without_a_length_that_can_be(client: FlaskClient, param
     assert "json-header-size" in answer.get_json()["error"]
 
 
-@pytest.mark.parametrize("path", ["/invocations", "/endpoints/any/invocations"])
-@pytest.mark.parametrize(
-    "form", ["application/json", "Application/JSON; charset=utf-8", "application/octet-stream", None]
-)
-@pytest.mark.parametrize(("rows", "before"), [(1, ""), (2000, "\n" * 100)])
+@each("path", ["/invocations", "/endpoints/any/invocations"])
+@each("form", ["application/json", "Application/JSON; charset=utf-8", "application/octet-stream", None])
+@each(("rows", "before"), [(1, ""), (2000, "\n" * 100)])
 def test_json_as_sagemakers_triton_containers_take_it(
     client: FlaskClient, path: str, form: str | None, rows: int, before: str
 ) -> None:

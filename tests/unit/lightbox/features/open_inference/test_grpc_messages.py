@@ -22,6 +22,7 @@ from lightbox.transports.fake import FakeTransport
 from support.fakes import mean_model, mean_server, signature
 from support.grpc_front import BLUE, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
 from support.infer_requests import prefixed
+from support.parameters import each
 
 TYPED = {
     "bool": "bool_contents",
@@ -139,7 +140,7 @@ def floats_input(**changes: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("request_", "words"),
     [
         (images(b"no image"), "Expected an image"),

@@ -16,6 +16,7 @@ from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, mean_server, png, signature
 from support.infer_requests import LENGTH, images, infer, prefixed
+from support.parameters import each
 
 RED = png(np.full((4, 4, 3), (200, 0, 0)))
 BLUE = png(np.full((9, 5, 3), (0, 0, 100)))
@@ -114,8 +115,8 @@ def test_a_body_without_json_is_one_input(client: FlaskClient) -> None:
     assert wrong.status_code == 400
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("binary", [True, False])
+@each("dtype", DTYPES)
+@each("binary", [True, False])
 def test_every_datatype_goes_both_ways(client: FlaskClient, dtype: str, binary: bool) -> None:
     array: Array = np.array([[0, 1], [1, 0], [1, 1]], dtype)
     entry: dict[str, Any] = {"name": "x", "shape": [3, 2], "datatype": datatype(dtype)}
@@ -165,7 +166,7 @@ def entry(**changes: Any) -> dict[str, Any]:
     return {"inputs": [{key: value for key, value in found.items() if value is not None}]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("document", "blobs", "words"),
     [
         (entry(shape=[1, 3]), [], "holds 3 values, got 2"),

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import pytest
-
 from lightbox.features.openapi import OpenApi
 from lightbox.settings_loading import load_settings
+from support.parameters import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("environ", "enabled"),
     [
         ({}, False),

@@ -20,6 +20,7 @@ from lightbox.machine.shared_files import held
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
 from lightbox.worker import worker_memory
+from support.parameters import each
 from support.patience import PATIENCE
 
 ROWS = [bytes(range(16)), bytes(range(16, 32))]
@@ -61,7 +62,7 @@ def test_an_id_is_one_that_botocore_takes_and_is_nowhere_in_the_folder(folder: P
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 
 
-@pytest.mark.parametrize("wrong", ["", "x", "../lock", "a" * 300, "0" * 32, "NEW_SESSION ", "é", "a\n"])
+@each("wrong", ["", "x", "../lock", "a" * 300, "0" * 32, "NEW_SESSION ", "é", "a\n"])
 def test_an_id_that_is_none(folder: Path, wrong: str) -> None:
     sessions = store(folder)
     sessions.open()

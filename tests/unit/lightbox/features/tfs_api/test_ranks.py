@@ -12,6 +12,7 @@ from lightbox.features.tfs_api.ranks import Ranks, body_ranks, head_ranks, short
 from lightbox.tfs_wire import dtypes
 from lightbox.tfs_wire.rest.request import read_predict
 from lightbox.tfs_wire.status import StatusError
+from support.parameters import each
 
 ONE, TWO = {"x": dtypes.DT_FLOAT}, {"x": dtypes.DT_FLOAT, "y": dtypes.DT_FLOAT}
 
@@ -22,7 +23,7 @@ def test_the_rank_of_another_name_does_not_show_all() -> None:
     assert not Ranks("", {"x": 1}).covers(["x", "y"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "name", "ranks"),
     [
         ('{"instances":[1]}', "", {None: 1}),
@@ -42,7 +43,7 @@ def test_what_the_beginning_shows(body: str, name: str, ranks: dict[str | None, 
     assert head_ranks(body.encode()) == body_ranks(body.encode()) == Ranks(name, ranks)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "name", "ranks"),
     [
         ('{"instances":[1],"signature_name":"s"}', "s", {None: 1}),
@@ -62,12 +63,12 @@ def test_what_only_the_whole_body_shows(body: str, name: str, ranks: dict[str | 
     assert body_ranks(body.encode()) == Ranks(name, ranks)
 
 
-@pytest.mark.parametrize("body", ["{}", '{"instances":[]}', '{"instances":1}', '{"other":[1]}'])
+@each("body", ["{}", '{"instances":[]}', '{"instances":1}', '{"other":[1]}'])
 def test_a_body_without_inputs_has_no_ranks(body: str) -> None:
     assert body_ranks(body.encode()) == Ranks("", {})
 
 
-@pytest.mark.parametrize("body", ["", "[1]", '{"instances":[1', '{"signature_name":1}'])
+@each("body", ["", "[1]", '{"instances":[1', '{"signature_name":1}'])
 def test_a_body_of_no_form(body: str) -> None:
     with pytest.raises(StatusError):
         body_ranks(body.encode())
@@ -105,7 +106,7 @@ BODIES = st.tuples(
 ).map("".join)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(BODIES, st.sampled_from([ONE, TWO]))
 def test_what_the_model_server_runs_has_the_reported_ranks(body: str, types: dict[str, int]) -> None:
     data = body.encode()
@@ -122,7 +123,7 @@ def test_what_the_model_server_runs_has_the_reported_ranks(body: str, types: dic
         assert head.of(types).items() <= expected.items()
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "short"),
     [
         ('{"instances":[[1,2],[3,4]],"signature_name":"s"}', '{"instances":[[0]],"signature_name":"s"}'),

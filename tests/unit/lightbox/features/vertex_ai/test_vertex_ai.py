@@ -16,6 +16,7 @@ from lightbox.processes.nginx import render
 from lightbox.settings_loading import SettingsError, load_settings
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, mean_server
+from support.parameters import each
 
 HEALTH, PREDICT = "AIP_HEALTH_ROUTE", "AIP_PREDICT_ROUTE"
 OTHERS = {"/", "/v1"}
@@ -65,8 +66,8 @@ def test_without_the_variables_there_is_nothing() -> None:
     assert routes_of() == (set(), set())
 
 
-@pytest.mark.parametrize("variable", [HEALTH, PREDICT])
-@pytest.mark.parametrize(
+@each("variable", [HEALTH, PREDICT])
+@each(
     "route",
     [
         *("predict", "/", "//predict", "/predict/", "/a/../b", "/a/.", "http://a/b", "/a b", "/a?b", "/a#b"),
@@ -83,7 +84,7 @@ def test_a_route_that_is_no_plain_path(variable: str, route: str) -> None:
     assert problem.endswith(f", got {route!r}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("variable", "route"),
     [
         (HEALTH, "/metrics"),
