@@ -81,7 +81,8 @@ def _without_service_links(environ: Mapping[str, str]) -> dict[str, str]:
 def _read(given: Mapping[str, str], problems: list[str], wrong: set[str]) -> Settings:
     """Return Lightbox's own settings with those of the features; problems are raised by ``_validated``."""
     others = [_validated(part, given, problems, wrong) for part in parts() if part is not Settings]
-    on = enabled(_with(Settings.model_construct(), others))
+    # Features look at their own settings. None for the others, because their defaults read files of the machine.
+    on = enabled(_with(Settings.model_construct(**dict.fromkeys(Settings.model_fields)), others))
     defaults = {name: value for feature in on for name, value in feature.defaults.items()}
     settings = _with(_validated(Settings, {**defaults, **given}, problems, wrong), others)
     settings.note_given(given.keys() - wrong)

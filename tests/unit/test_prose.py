@@ -37,7 +37,10 @@ def prose(page: str) -> str:
 
 def texts(module: Path) -> Iterator[tuple[int, str]]:
     """Yield line and text of a module's strings that read like a sentence, except docstrings."""
-    tree = ast.parse(module.read_text())
+    source = module.read_text()
+    if not PATTERN.search(source):  # to parse all modules takes seconds
+        return
+    tree = ast.parse(source)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:

@@ -83,7 +83,7 @@ def test_datatypes_have_the_published_numbers() -> None:
     assert {value.name: value.number for value in ours.values} == dict(triton.model_config_pb2.DataType.items())
 
 
-@pytest.mark.parametrize("raw", [False, True])
+@each("raw", [False, True])
 def test_images_bare_or_prefixed(call: Caller, raw: bool) -> None:
     request = images(RED, BLUE)
     if raw:
@@ -96,8 +96,8 @@ def test_images_bare_or_prefixed(call: Caller, raw: bool) -> None:
     assert (output.name, output.datatype, list(output.shape)) == ("mean", "FP32", [2, 3])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("raw", [False, True])
+@each("dtype", DTYPES)
+@each("raw", [False, True])
 def test_every_datatype(call: Caller, transport: FakeTransport, dtype: str, raw: bool) -> None:
     array: Any = np.array([[0, 1], [1, 1]], dtype)
     entry: dict[str, Any] = {"name": "x", "datatype": dtype.upper().replace("FLOAT", "FP"), "shape": [2, 2]}
@@ -160,7 +160,7 @@ def test_what_cannot_be_used_is_said(call: Caller, request_: dict[str, Any], wor
     assert words in details
 
 
-@pytest.mark.parametrize("method", ["ModelInfer", "ModelMetadata", "ModelReady"])
+@each("method", ["ModelInfer", "ModelMetadata", "ModelReady"])
 def test_unknown_models_and_versions(call: Caller, method: str) -> None:
     name, version = ("model_name", "model_version") if method == "ModelInfer" else ("name", "version")
     assert call.fails(method, {name: "none"})[0] == "NOT_FOUND"
@@ -168,7 +168,7 @@ def test_unknown_models_and_versions(call: Caller, method: str) -> None:
     assert call.fails(method, {name: "mean", version: "x"})[0] == "NOT_FOUND"
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "code"),
     [
         (errors.Unavailable("x"), "UNAVAILABLE"),
@@ -188,7 +188,7 @@ def test_errors_have_the_tables_status(call: Caller, transport: FakeTransport, e
     assert "secret" not in details
 
 
-@pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
+@each("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
 def test_a_message_beyond_the_limit(call: Caller, compression: Any) -> None:
     code, details = call.fails("ModelInfer", images(bytes(MAX_BYTES)), compression=compression)
     assert (code, details) == ("RESOURCE_EXHAUSTED", "the message is larger than LIGHTBOX_MAX_BODY_MB=1 MiB")
@@ -208,7 +208,7 @@ def test_server_and_models_describe_themselves(call: Caller) -> None:
     assert call.fails("RepositoryModelLoad", {"model_name": "mean"})[0] == "UNIMPLEMENTED"
 
 
-@pytest.mark.parametrize(
+@each(
     ("attributes", "code"),
     [
         ("tfs-model-version=7", "NOT_FOUND"),
@@ -246,7 +246,7 @@ def test_parameters_of_every_kind_reach_the_users_code(transport: FakeTransport,
     assert json.loads(body) == {"b": "true", "i": "-1", "s": "text", "d": "0.5", "u": str(2**63)}
 
 
-@pytest.mark.parametrize("field", ["inputs", "outputs", "parameters", "raw_input_contents"])
+@each("field", ["inputs", "outputs", "parameters", "raw_input_contents"])
 def test_more_than_a_model_can_have_is_refused_before_it_is_parsed(call: Caller, field: str) -> None:
     empty = grpc_messages.message_class("inference.ModelInferRequest").DESCRIPTOR.fields_by_name[field].number
     message = bytes([empty << 3 | 2, 0]) * (MAX_BYTES // 2)

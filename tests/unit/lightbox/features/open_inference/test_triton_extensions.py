@@ -26,6 +26,7 @@ from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, signature
 from support.grpc_front import Caller, make_pipeline, serving
 from support.infer_requests import infer, numbers
+from support.parameters import each
 
 SCORES = [[0.1, 0.7, 0.2], [0.5, 0.25, 0.25]]
 ONE = signature("one", {"x": ("float32", (None, 3))}, {"y": ("float32", (None, 3)), "s": ("string", (None,))})
@@ -85,7 +86,7 @@ def test_no_classes_are_the_output_itself(forms: Forms) -> None:
     assert ask(forms, 0).get_json()["outputs"][0]["datatype"] == "FP32"
 
 
-@pytest.mark.parametrize("count", [-1, "2", True, 1.5, [1]])
+@each("count", [-1, "2", True, 1.5, [1]])
 def test_a_number_of_classes_that_is_none(forms: Forms, count: Any) -> None:
     answer = ask(forms, count)
     assert answer.status_code == 400
@@ -175,8 +176,8 @@ def test_a_model_called_stats_keeps_its_metadata() -> None:
     assert reply["name"] == "stats"
 
 
-@pytest.mark.parametrize("what", ["config", "stats"])
-@pytest.mark.parametrize(("model", "version"), [("none", ""), ("one", "7"), ("one", "x")])
+@each("what", ["config", "stats"])
+@each(("model", "version"), [("none", ""), ("one", "7"), ("one", "x")])
 def test_an_unknown_model_or_version(forms: Forms, what: str, model: str, version: str) -> None:
     path = f"/v2/models/{model}" + (f"/versions/{version}" if version else "")
     status, reply = forms.get(f"{path}/{what}")
