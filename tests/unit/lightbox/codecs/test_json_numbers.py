@@ -132,8 +132,8 @@ BODIES = [
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("inputs", [ONE, TWO, *({"x": (dtype, None)} for dtype in ("uint8", "bool", "string"))])
-@pytest.mark.parametrize("body", BODIES)
+@each("inputs", [ONE, TWO, *({"x": (dtype, None)} for dtype in ("uint8", "bool", "string"))])
+@each("body", BODIES)
 def test_text_gives_what_lists_give(body: str, inputs: Mapping[str, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
     read_as_text(monkeypatch, yes=False)
     expected = said(body.encode(), inputs)

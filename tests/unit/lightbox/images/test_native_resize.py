@@ -88,7 +88,7 @@ def test_the_bits_are_those_of_tensorflows_arithmetic_in_numpy(
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("path", sorted(VALID.glob("*.png")) + sorted(VALID.glob("*.jpg")), ids=lambda path: path.name)
+@each("path", sorted(VALID.glob("*.png")) + sorted(VALID.glob("*.jpg")))
 def test_images_of_the_corpus(library: Path, path: Path) -> None:
     image = decode_rgb(path.read_bytes(), mode="RGB")
     for by in FILTERS:

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as npst
 
 from lightbox.tfs_wire import dtypes, tensor_proto
 from lightbox.tfs_wire.messages import tensor_pb2
+from support.parameters import each
 
 pytestmark = pytest.mark.extended
 
@@ -64,8 +65,8 @@ def message(array: np.ndarray[Any, Any], as_content: bool = False) -> tensor_pb2
     return tensor_pb2.TensorProto.FromString(b"".join(tensor_proto.encode(array, as_content)))
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("as_content", [False, True])
+@each("number", NUMBERS)
+@each("as_content", [False, True])
 def test_what_is_written_is_read_again(number: int, as_content: bool) -> None:
     @LIMIT
     @given(arrays(number))
@@ -75,7 +76,7 @@ def test_what_is_written_is_read_again(number: int, as_content: bool) -> None:
     check()
 
 
-@pytest.mark.parametrize("number", [number for number in NUMBERS if number not in ONLY_OURS])
+@each("number", [number for number in NUMBERS if number not in ONLY_OURS])
 def test_tensorflow_reads_what_we_write(number: int) -> None:
     import tensorflow as tf
 
@@ -90,7 +91,7 @@ def test_tensorflow_reads_what_we_write(number: int) -> None:
     check()
 
 
-@pytest.mark.parametrize("number", NUMBERS)
+@each("number", NUMBERS)
 def test_we_read_what_tensorflow_writes(number: int) -> None:
     import tensorflow as tf
 
@@ -105,7 +106,7 @@ def test_we_read_what_tensorflow_writes(number: int) -> None:
     check()
 
 
-@pytest.mark.parametrize("number", NUMBERS)
+@each("number", NUMBERS)
 def test_the_last_value_fills_the_rest(number: int) -> None:
     array = np.zeros(2, dtypes.numpy_dtype(number)) if number != dtypes.DT_STRING else np.array([b"a", b"b"], object)
     proto = message(array)
@@ -157,7 +158,7 @@ def test_malformed(proto: tensor_pb2.TensorProto) -> None:
         tensor_proto.decode(proto)
 
 
-@pytest.mark.parametrize("before", range(9))
+@each("before", range(9))
 def test_content_anywhere_in_memory_is_read_as_aligned_numbers(before: int) -> None:
     array = np.arange(5, dtype=np.float64)
     memory = memoryview(bytes(before) + array.tobytes())
