@@ -12,14 +12,16 @@ import numpy as np
 
 from lightbox.engines.base import Array, failure
 from lightbox.engines.engine import Engine, Opened, OpenOptions
+from lightbox.engines.onnxruntime.divisions import guard_divisions
 from lightbox.engines.samples import batches
 from lightbox.formats import ONNX, ModelFile, model_file
 from lightbox.formats.signature import SIGNATURE, signature_def
-from lightbox.tfs_wire.dtypes import DT_INT32, DT_INT64, numpy_dtype
 from lightbox.tfs_wire.status import Code, StatusError, invalid
 
 _DIVISION = b"\x22\x03Div"
 """A node's type in an ONNX file."""
+_WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
+"""The entry with the folder of weights outside of a model that is given as bytes."""
 _REFUSALS = {"InvalidArgument", "Fail", "RuntimeException"}
 """The runtime's errors of nodes that do not take their inputs."""
 
@@ -63,25 +65,20 @@ class Session:
         try:
             self.signatures = {SIGNATURE: signature_def(file.signature())}
             with file.together() as path:
-                self._session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+                changed = guard_divisions(path.read_bytes()) if _divides(path) else None
+                if changed is not None:
+                    settings.add_session_config_entry(_WEIGHTS_FOLDER, str(path.parent))
+                self._session = onnxruntime.InferenceSession(
+                    changed or str(path), settings, providers=["CPUExecutionProvider"]
+                )
         except Exception as error:  # the runtime's errors share no class
             raise invalid(f"{file.path} cannot be read: {_line(error)}") from None
         inputs = [info.tensor_shape for info in self.signatures[SIGNATURE].inputs.values()]
         self._has_open_sizes = any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim[1:]) for shape in inputs)
-        self._divided = {
-            info.name: np.iinfo(numpy_dtype(info.dtype)).min
-            for info in self.signatures[SIGNATURE].inputs.values()
-            if info.dtype in (DT_INT32, DT_INT64)
-        }
-        if self._divided and not _divides(file.path):
-            self._divided = {}
         self.outputs = [info.name for info in self.signatures[SIGNATURE].outputs.values()]
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
         """Return the values of ``fetches``; see ``Runner.run``."""
-        for name, least in self._divided.items():
-            if name in feeds and (feeds[name] == least).any():
-                raise invalid(f"expected {name} above {least}, which ONNX Runtime cannot divide by -1")
         try:
             given = {name: _strings(array, bytes.decode) for name, array in feeds.items()}
             return [_strings(array, str.encode) for array in self._session.run(list(fetches), given)]

@@ -176,7 +176,40 @@ def test_the_smallest_integer_divided_by_minus_one(tmp_path: Path, kind: str, dt
     least = np.iinfo(dtype).min
     pairs = [(7, -1), (least, -1), (7, 0), (least + 1, -1)]
     calls = [{"x": np.array([x], dtype), "by": np.array([by], dtype)} for x, by in pairs]
-    first, *others, last = outcomes(tmp_path, engine, calls)
-    assert first == last == "answer"
-    refused = ["INVALID_ARGUMENT" if kind == "Div" else "answer", "INVALID_ARGUMENT"]
-    assert others == (["answer"] * 2 if engine == "openvino" else refused)
+    by_zero = "answer" if engine == "openvino" else "INVALID_ARGUMENT"
+    assert outcomes(tmp_path, engine, calls) == ["answer", "answer", by_zero, "answer"]
+
+
+@pytest.mark.parametrize("engine", RUNTIMES)
+@pytest.mark.parametrize("place", ["graph", "Loop", "If"])
+def test_the_smallest_integer_that_a_graph_computes_divided_by_minus_one(
+    tmp_path: Path, place: str, engine: str
+) -> None:
+    def graph(name: str, inputs: dict[str, Any], nodes: list[Any], outputs: dict[str, Any]) -> Any:
+        described = [
+            [helper.make_tensor_value_info(key, *given) for key, given in side.items()] for side in (inputs, outputs)
+        ]
+        return helper.make_graph(nodes, name, *described)
+
+    numbers: Any = (TensorProto.INT32, ["n"])
+    flag: Any = (TensorProto.BOOL, [])
+    casts = [helper.make_node("Cast", [name], [f"{name}_int"], to=TensorProto.INT32) for name in ("x", "by")]
+    divide = helper.make_node("Div", ["x_int", "by_int"], ["q"])
+    nodes = [*casts, helper.make_node("Div", ["x_int", "by_int"], ["y"])]
+    if place == "Loop":
+        step: Any = (TensorProto.INT64, [])
+        keep = helper.make_node("Identity", ["before"], ["after"])
+        body = graph("body", {"step": step, "before": flag}, [keep, divide], {"after": flag, "q": numbers})
+        nodes[2:] = [helper.make_node("Loop", ["count", "yes"], ["y"], body=body)]
+    elif place == "If":
+        branches = graph("then", {}, [divide], {"q": numbers}), graph("else", {}, [divide], {"q": numbers})
+        nodes[2:] = [helper.make_node("If", ["is_on"], ["y"], then_branch=branches[0], else_branch=branches[1])]
+    inputs: dict[str, Any] = {"x": ("FLOAT", ["n"]), "by": ("FLOAT", ["n"]), "is_on": ("BOOL", [])}
+    constants = {"count": np.array(2), "yes": np.array(True)}
+    write(tmp_path / "model.onnx", nodes, inputs, {"y": ("INT32", None)}, constants)
+    calls = [
+        {"x": np.array([x], np.float32), "by": np.array([-1], np.float32), "is_on": np.array(is_on)}
+        for x in (7, np.nan, np.inf, -(2.0**31))
+        for is_on in (True, False)
+    ]
+    assert outcomes(tmp_path, engine, calls) == ["answer"] * len(calls)
