@@ -3,12 +3,14 @@
 A last MatMul reads as many numbers as its weights have rows, whatever it gets. Positions are used as they are, and a
 Range with steps of 0 ends the process. So sizes are fixed, positions are brought into the tensor, and an extra output
 reports those that were not: constants and loops included, whoever computes them. A body of a loop or a condition has no
-such output, so a model that computes positions there is refused.
+such output, so a model that computes positions there is refused. Only a Gather stays there: it gives 0 for positions
+beyond a tensor, and reads nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -18,6 +20,8 @@ Node = Any
 """A node of OpenVINO's model, or an output of one."""
 
 BEYOND = "guard: beyond"
+_SUPPRESSION = re.compile("NonMaxSuppression|Nms")
+"""Operations that give positions of boxes."""
 
 
 def add_bounds(model: Any) -> list[str]:
@@ -43,6 +47,8 @@ def _bounded(model: Any, is_body: bool = False) -> list[Node]:
             _fix_size(node)
         elif kind in _BOUNDS:
             positions = node.input_value(_POSITIONS.get(kind, 1)).get_node()
+            if is_body and kind == "Gather":
+                continue
             found = _BOUNDS[kind](node)
             if is_body and found and is_computed(positions, counts_shapes=True):
                 raise RuntimeError(f"{kind} takes computed positions within a loop or a condition")
@@ -57,16 +63,19 @@ def _bounded(model: Any, is_body: bool = False) -> list[Node]:
 
 def is_computed(node: Node, counts_shapes: bool = False) -> bool:
     """Return whether a node depends on the values of inputs, or, with ``counts_shapes``, on their shapes."""
+    return any(source.get_type_name() == "Parameter" for source in _sources(node, counts_shapes))
+
+
+def _sources(node: Node, counts_shapes: bool = True) -> Iterator[Node]:
+    """Yield a node and all that its values depend on, or, with ``counts_shapes``, their shapes."""
     seen, left = set(), [node]
     while left:
         node = left.pop()
-        kind = node.get_type_name()
-        if kind == "Parameter":
-            return True
-        if (kind != "ShapeOf" or counts_shapes) and node.get_name() not in seen:
+        if node.get_name() not in seen:
             seen.add(node.get_name())
-            left += [source.get_node() for source in node.input_values()]
-    return False
+            yield node
+            if counts_shapes or node.get_type_name() != "ShapeOf":
+                left += [source.get_node() for source in node.input_values()]
 
 
 def _ops() -> Any:
@@ -87,6 +96,31 @@ def _fix_size(node: Node) -> None:
     sizes = [0] * len(left)
     sizes[inner] = wanted.get_length()
     node.input(0).replace_source_output(_ops().reshape(node.input_value(0), _numbers(sizes), True).output(0))
+
+
+def _gather(node: Node) -> list[Node]:
+    """A suppression of boxes may mark those that it drops by -1, for which OpenVINO has rules of its own."""
+    ops = _ops()
+    values, positions, axis = (node.input_value(at) for at in range(3))
+    is_from_end = node.get_type_info().version_id not in ("opset1", "opset7")
+    if _are_within(values, positions.get_node(), axis.get_node(), is_from_end):
+        return []
+    if any(_SUPPRESSION.search(source.get_type_name()) for source in _sources(positions.get_node())):
+        return []
+    limit = ops.gather(ops.shape_of(values, "i64"), axis, _numbers(0))
+    return _bound(node, 1, ops.reshape(limit, _numbers([]), False), is_from_end)
+
+
+def _are_within(values: Node, positions: Node, axis: Node, is_from_end: bool) -> bool:
+    """Return whether positions are constants within a dimension of a known size."""
+    shape = values.get_partial_shape()
+    if shape.rank.is_dynamic or any(node.get_type_name() != "Constant" for node in (positions, axis)):
+        return False
+    size, given = shape[int(axis.data.ravel()[0])], positions.data
+    if size.is_dynamic:
+        return False
+    most = size.get_length()
+    return bool(((given < most) & (given >= (-most if is_from_end else 0))).all())
 
 
 def _gather_nd(node: Node) -> list[Node]:
@@ -161,6 +195,7 @@ def _refused(node: Node) -> list[Node]:
 
 
 _BOUNDS: Mapping[str, Callable[[Node], list[Node]]] = {
+    "Gather": _gather,
     "GatherND": _gather_nd,
     "ScatterElementsUpdate": _scatter_elements,
     "Range": _range,

@@ -122,6 +122,28 @@ def test_positions_beyond_a_tensor(tmp_path: Path, kind: str, size: int | str, e
 
 
 @each("engine", RUNTIMES)
+@each("dtype", ["INT32", "INT64"])
+@each("shape", [[], [1], [2, 1]])
+@each("size", [5, "n"])
+def test_rows_beyond_a_tensor(tmp_path: Path, size: int | str, shape: list[int], dtype: str, engine: str) -> None:
+    node = helper.make_node("Gather", ["data", "at"], ["y"], axis=1)
+    inputs: dict[str, Any] = {"data": ("FLOAT", [size, size]), "at": (dtype, shape)}
+    write(tmp_path / "model.onnx", [node], inputs, {"y": ("FLOAT", None)})
+    calls = [{"data": DATA, "at": np.full(shape, at, dtype.lower())} for at in (4, -5, 5, 10**8, -6, -(10**8), 4)]
+    assert outcomes(tmp_path, engine, calls) == ["answer"] * 2 + ["INVALID_ARGUMENT"] * 4 + ["answer"]
+
+
+@each("engine", RUNTIMES)
+def test_a_tensor_too_short_for_constant_rows(tmp_path: Path, engine: str) -> None:
+    nodes = [helper.make_node("Gather", ["data", name], [name + "_row"]) for name in ("third", "last")]
+    nodes.append(helper.make_node("Add", ["third_row", "last_row"], ["y"]))
+    constants = {"third": np.array(2), "last": np.array(-1)}
+    write(tmp_path / "model.onnx", nodes, {"data": ("FLOAT", ["n", 5])}, {"y": ("FLOAT", [5])}, constants)
+    calls = [{"data": DATA[:rows]} for rows in (5, 3, 2, 3)]
+    assert outcomes(tmp_path, engine, calls) == ["answer"] * 2 + ["INVALID_ARGUMENT", "answer"]
+
+
+@each("engine", RUNTIMES)
 @each("is_constant", [False, True])
 @each("kind", ["Loop", "If"])
 def test_positions_beyond_a_tensor_within_a_body(tmp_path: Path, kind: str, is_constant: bool, engine: str) -> None:
