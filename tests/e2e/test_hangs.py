@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
+from websockets.exceptions import InvalidStatus
 
 from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image, held_call
@@ -19,7 +20,7 @@ from support.models import write_warm_up
 from support.patience import PATIENCE, poll
 from support.stack import Stack, free_port, running
 from support.streams import frame, opened, received
-from support.tfs_calls import GRPC_PORT, WAYS, Reply, pixels
+from support.tfs_calls import GRPC_PORT, WAYS, Reply, by_grpc, pixels
 
 pytestmark = pytest.mark.extended
 
@@ -88,6 +89,30 @@ def test_requests_are_refused_at_once_while_the_model_server_does_not_answer(mod
         stack.wait_for_ping(200)
         assert any(served_again(stack) for _ in poll())
         assert stack.processes(SERVER) == [server]
+
+
+def test_calls_are_refused_at_once_while_a_front_does_not_answer(models: Path, tmp_path: Path) -> None:
+    environ = {"LIGHTBOX_HANG_SECONDS": "60", GRPC_PORT: str(free_port()), **ALL}
+    with running(models, tmp_path, **environ) as stack:
+        fronts = [process for name in ("grpc_front", "streams") for process in stack.processes(PROCESSES[name])]
+        for front in fronts:
+            front.suspend()
+        stack.wait_until(lambda: stack.log.count(KNOWN) == len(fronts))
+        reply = by_grpc(stack, 0)
+        assert reply.again, reply
+        with pytest.raises(InvalidStatus) as refused, opened(stack):
+            pass
+        assert refused.value.response.status_code == 503
+        assert int(refused.value.response.headers["Retry-After"]) >= 1
+        assert by_kserve(stack, 0).served
+        assert KILLED not in stack.log
+        for front in fronts:
+            front.resume()
+        stack.wait_for_ping(200)
+        assert any(by_grpc(stack, 0).served for _ in poll())
+        with opened(stack) as stream:
+            stream.send(frame(0))
+            assert received(stream)["status"] == 200
 
 
 PROCESSES = {

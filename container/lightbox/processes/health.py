@@ -92,6 +92,11 @@ class ServerWatch:
         self.problem = problem
         self.on_loss()
 
+    def note_silence(self, is_silent: bool) -> None:
+        """Note whether the model server is known not to answer."""
+        if is_silent:
+            self.lost("the model server does not answer")
+
     async def follow(self) -> None:
         """Poll the model's state in the model server, forever."""
         while True:

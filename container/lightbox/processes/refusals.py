@@ -87,7 +87,9 @@ def _error(settings: Settings, target: str, sent: Mapping[str, str]) -> Lightbox
             "expected a client certificate of the authority that this server trusts, got none"
         ),
         "497": lambda: BadRequest("this port speaks TLS: expected https://, got a request of plain HTTP"),
-        "503": lambda: Unavailable("try again: the process that answers gRPC is starting, restarting or stopping"),
+        "503": lambda: Unavailable(
+            "try again: the process that answers is starting, restarting or stopping, or it hangs"
+        ),
         "504": lambda: DeadlineExceeded(f"no answer came within {settings.nginx_read_timeout} s"),
         DENIED: lambda: _denial(sent.get(ERROR_HEADER, "")),
         "507": lambda: _not_kept(missing_storage(length, FAILURE)),

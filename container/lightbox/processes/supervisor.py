@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -138,19 +138,20 @@ class Supervisor:
         """Return how a child is probed. nginx and gunicorn's master cannot be asked: they must only run."""
         if (watch := self._watches.get(child.name)) is not None:
             mark = self._plan.model_servers[list(self._watches).index(child.name)].silent_mark
-            note = partial(self._note_silence, child.name, watch, mark)
+            note = partial(self._note_silence, child.name, watch.note_silence, mark)
             return Watched(child, lambda _: watch.answered_at, self._settings.load_seconds, on_silence=note)
         if (front := self._health.fronts.get(child.name)) is not None:
             seconds = self._settings.load_seconds  # it imports the users' code
-            return Watched(child, lambda _: front.answered_at, seconds, on_silence=front.note_silence)
+            mark = self._start.run_dir.path / f"{child.name}.silent"  # for nginx
+            note = partial(self._note_silence, child.name, front.note_silence, mark)
+            return Watched(child, lambda _: front.answered_at, seconds, on_silence=note)
         workers = runs if child.name == "nginx" else partial(last_beat, str(self._start.run_dir.path))
         return Watched(child, runs, workers=workers)
 
     @staticmethod
-    def _note_silence(name: str, watch: ServerWatch, mark: Path, is_silent: bool) -> None:
-        """Let the workers refuse requests at once while a model server is known not to answer."""
-        if is_silent:
-            watch.lost("the model server does not answer")
+    def _note_silence(name: str, note: Callable[[bool], object], mark: Path, is_silent: bool) -> None:
+        """Let workers, or nginx, refuse requests at once while a process is known not to answer."""
+        note(is_silent)
         with suppress(OSError):  # a full disk
             if is_silent and not mark.exists():
                 mark.touch()
