@@ -33,5 +33,5 @@ def run(module: str, plan_file: Path, arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout, sys.stderr = output.log_to(1), output.log_to(2)
+    sys.stdout, sys.stderr = (output.log_to(descriptor, waits=False) for descriptor in (1, 2))
     run(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

@@ -76,7 +76,7 @@ _held = threading.local()
 def on_starting(server: Any) -> None:
     """Import the app, and the features' modules, for all workers; make forks lose no stop, and logs never fail."""
     keep_stops_through_forks()
-    sys.stdout, sys.stderr = output.log_to(1), output.log_to(2)
+    sys.stdout, sys.stderr = (output.log_to(descriptor, waits=False) for descriptor in (1, 2))
     gc.disable()  # nearly all objects stay: scanning them would take a tenth of the time
     import lightbox.worker  # noqa: F401
 

@@ -16,7 +16,7 @@ import requests
 from support.fakes import png
 from support.models import export_constant
 from support.patience import PATIENCE
-from support.stack import SERVE, Stack, free_port
+from support.stack import SERVE, Stack, free_port, running
 
 pytestmark = pytest.mark.extended
 
@@ -32,6 +32,11 @@ def postprocess(outputs, request):
     return {"said": "enough"}
 """
 """Each request logs more than a megabyte: a few of them fill everything between it and the reader."""
+PRINTS = """
+def postprocess(outputs, request):
+    print("x" * 100_000)
+    return {"said": "enough"}
+"""
 REQUESTS = 8
 SETTINGS = {"LIGHTBOX_STREAMS": "true", "SAGEMAKER_GUNICORN_WORKERS": "2"}
 LEAST_PROCESSES = 8
@@ -108,3 +113,19 @@ def test_no_log_holds_a_request_or_a_stop(models: Path, tmp_path: Path, output: 
             os.close(reader)
         assert stack.wait() == 0
         assert psutil.wait_procs(processes, PATIENCE)[1] == []
+
+
+def test_no_print_waits_for_a_supervisor_that_is_suspended(tmp_path: Path) -> None:
+    code = tmp_path / "models" / "constant" / "code"
+    export_constant(code.parent, 1, 0.5)
+    code.mkdir()
+    (code / "inference.py").write_text(PRINTS)
+    with running(tmp_path / "models", tmp_path) as stack:
+        supervisor = psutil.Process(stack.process.pid)
+        supervisor.suspend()
+        for _ in range(REQUESTS):
+            assert stack.invoke(PICTURE).json() == {"said": "enough"}
+        supervisor.resume()
+        stack.wait_for_ping(200)
+        assert stack.invoke(PICTURE).json() == {"said": "enough"}
+        stack.wait_until(lambda: "log lines were dropped, because they could not be written" in stack.log)

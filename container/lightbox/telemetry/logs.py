@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import orjson
 from typing_extensions import override
@@ -34,7 +34,7 @@ _PATH_LIMIT = 200
 MOST_BYTES = 128 << 10
 """A longer record is written in pieces."""
 WAIT_SECONDS = 1.0
-"""How long a process waits for the relay of its lines (relay.py), before it drops lines until the relay takes one."""
+"""How long a process waits for the supervisor to take its lines, before it drops lines until one is taken."""
 
 
 class _Form:
@@ -87,6 +87,10 @@ def json_line(fields: Mapping[str, Any]) -> str:
 class _Unwritten:
     lines = 0
     """Lines that this process could not write since it wrote the last one."""
+    is_late = False
+    """Whether its last write failed, so that the next one does not wait."""
+    cut: ClassVar[set[int]] = set()
+    """Descriptors whose last line has no end, as a part of it could not be written."""
 
 
 def dropped(count: int) -> str:
@@ -95,25 +99,34 @@ def dropped(count: int) -> str:
 
 
 def write(data: bytes, descriptor: int) -> None:
-    """Write whole lines, in one piece up to MOST_BYTES. Never raises, and waits at most WAIT_SECONDS for a relay.
+    """Write whole lines, in one piece up to MOST_BYTES. Never raises, and waits at most WAIT_SECONDS for a descriptor
+    that does not block.
 
     Lines that cannot be written are dropped, and counted in a later line.
     """
     unwritten, _Unwritten.lines = _Unwritten.lines, 0
-    notice = f"{dropped(unwritten)}\n".encode() if unwritten else b""
+    end = b"\n" if descriptor in _Unwritten.cut else b""
+    written = 0
     try:
-        if notice:  # the relay was late: it takes lines now, or this one is dropped as well
-            os.write(descriptor, notice)
-            unwritten = 0
-        while data:
-            data = data[_write_soon(data[:MOST_BYTES], descriptor) :]
+        if unwritten:  # lines are taken again now, or this one is dropped as well
+            os.write(descriptor, end + f"{dropped(unwritten)}\n".encode())
+            unwritten, end = 0, b""
+            _Unwritten.cut.discard(descriptor)
+        data = end + data
+        while written < len(data):
+            written += _write_soon(data[written : written + MOST_BYTES], descriptor)
+            _Unwritten.is_late = False
     except OSError:
-        _Unwritten.lines += unwritten + data.count(b"\n")
+        _Unwritten.is_late = True
+        _Unwritten.lines += unwritten + data.count(b"\n", max(written, len(end)))
+    if written:
+        is_cut = written < len(data) and not data.endswith(b"\n", 0, written)
+        (_Unwritten.cut.add if is_cut else _Unwritten.cut.discard)(descriptor)
 
 
 def _write_soon(data: bytes, descriptor: int) -> int:
     """Write to a descriptor, wait if it is a full one that does not block; return the number of bytes written."""
-    deadline = None
+    deadline = time.monotonic() if _Unwritten.is_late else None
     while True:
         try:
             return os.write(descriptor, data)

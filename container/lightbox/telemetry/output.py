@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import io
 import os
+import stat
 import sys
+from contextlib import suppress
 
 from typing_extensions import Buffer, override
 
@@ -22,11 +24,26 @@ class OutputLost(SystemExit):
 
 
 class _Log(io.FileIO):
+    def __init__(self, descriptor: int, waits: bool) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._target = descriptor if waits else _without_waiting(descriptor)
+
     @override
     def write(self, data: Buffer, /) -> int:
         content = bytes(data)
-        logs.write(content, self.fileno())
+        logs.write(content, self._target)
         return len(content)
+
+
+def _without_waiting(descriptor: int) -> int:
+    """Return another descriptor of the same pipe that does not block; the given one itself if it is no pipe.
+
+    The flag of the given one belongs to child processes, too, which would lose lines.
+    """
+    with suppress(OSError):
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK)
+    return descriptor
 
 
 class _Results(io.FileIO):
@@ -39,11 +56,12 @@ class _Results(io.FileIO):
             raise OutputLost(error) from error
 
 
-def log_to(descriptor: int) -> io.TextIOWrapper:
-    """Return a stream for logs: a write is one system call, and never raises."""
-    return io.TextIOWrapper(
-        _Log(descriptor, "w", closefd=False), "utf-8", "backslashreplace", newline="\n", write_through=True
-    )
+def log_to(descriptor: int, waits: bool = True) -> io.TextIOWrapper:
+    """Return a stream for logs: a write is one system call, and never raises.
+
+    Without ``waits`` a write waits at most ``logs.WAIT_SECONDS`` for a full pipe; lines are dropped then.
+    """
+    return io.TextIOWrapper(_Log(descriptor, waits), "utf-8", "backslashreplace", newline="\n", write_through=True)
 
 
 def results() -> io.TextIOWrapper:

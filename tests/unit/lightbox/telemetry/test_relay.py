@@ -26,7 +26,8 @@ DROPPED = "[lightbox] {} log lines were dropped, because they could not be writt
 @pytest.fixture(autouse=True)
 def nothing_unwritten() -> None:
     """Other tests of this process may have left lines that the next write would report."""
-    logs._Unwritten.lines = 0
+    logs._Unwritten.lines, logs._Unwritten.is_late = 0, False
+    logs._Unwritten.cut.clear()
 
 
 class Pipe:
@@ -166,6 +167,24 @@ def test_a_worker_whose_supervisor_is_frozen_drops_lines_and_says_so(
     logs.write_line("after", sender.fileno())
     assert without_times(receiver.recv(1000).decode()) == DROPPED.format(5000 - got) + "\n"
     assert receiver.recv(1000) == b"after\n"
+
+
+def test_a_print_does_not_wait_for_a_frozen_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "WAIT_SECONDS", 0.01)
+    pipe = Pipe()
+    stream = output.log_to(pipe.send, waits=False)
+    for number in range(100):
+        stream.write(f"line {number} " + "x" * 5000 + "\n")
+    assert os.get_blocking(pipe.send)
+    assert stream.fileno() == pipe.send
+    text = os.read(pipe.receive, 1 << 16).decode()
+    print("after", file=stream)
+    text += pipe.read_until("after\n")
+    whole = re.findall(r"^line \d+ x{5000}$", text, re.MULTILINE)
+    *_, cut, missing, last, end = text.split("\n")
+    assert re.fullmatch(r"line \d+ x*", cut)
+    assert missing == DROPPED.format(100 - len(whole))
+    assert (last, end) == ("after", "")
 
 
 def test_a_print_of_user_code_never_fails(tmp_path: Path) -> None:
