@@ -174,4 +174,5 @@ class HangWatch:
             self._count(name)
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
+            return False  # the next one may answer before the next look
         return silence.seconds >= KNOWN_SHARE * self._seconds
