@@ -14,9 +14,9 @@ from lightbox.harness.ports import free_ports
 from lightbox.model_server import main
 from lightbox.model_server.flags import FLAGS, OWN_FLAGS, parse, usage
 from lightbox.tfs_wire import RELEASE
+from support import commands
 from support.isolation import own_environ
 from support.model_server import COMMAND, GOLDEN, MODELS, ModelServer, config_text
-from support.patience import PATIENCE
 
 pytestmark = pytest.mark.extended
 
@@ -26,7 +26,7 @@ EMPTY_TEXT = "Both server_options.model_base_path and server_options.model_confi
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
     command = [*COMMAND, *flags]
-    return subprocess.run(command, env=own_environ(), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return commands.run(command, env=own_environ())
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,16 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from support import commands
 from support import stack as support_stack
 from support.environments import environment
 from support.isolation import own_environ
-from support.patience import PATIENCE
 from support.stack import REPOSITORY, SERVE, Stack
 
 PAGE = (REPOSITORY / "docs" / "clients.md").read_text()
@@ -74,17 +73,8 @@ def printed(section: str, folder: Path, address: str, python: str = sys.executab
             "python": [python, "-W", "ignore"],
             "javascript": [node()],
         }[language]
-        done = subprocess.run(
-            [*within, *program, str(script)],
-            cwd=folder,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        output += done.stdout
+        shown = commands.output([*within, *program, str(script)], env=environ, cwd=folder)
+        output += shown
     return " ".join(output.split())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,8 @@ import pytest
 from lightbox.codecs import MAYBE_IMAGE_TYPES, Codecs
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
+from support import commands
 from support.fakes import png
-from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack
 
 PAGE = (REPOSITORY / "docs" / "content-types.md").read_text()
@@ -34,10 +33,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("line", "comment"), EXAMPLES)
 def test_a_line_answers_what_its_comment_says(golden_stack: Stack, files: Path, line: str, comment: str) -> None:
     script = SETUP.replace("http://localhost:8080", golden_stack.url) + line
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=files, capture_output=True, text=True, timeout=PATIENCE, check=True
-    )
-    assert done.stdout.strip().startswith(comment.strip())
+    printed = commands.output(["bash", "-c", script], cwd=files)
+    assert printed.strip().startswith(comment.strip())
 
 
 def test_every_line_says_what_comes_back() -> None:

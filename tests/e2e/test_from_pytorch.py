@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 import requests
 from PIL import Image
 
-from support import photos
+from support import commands, photos
 from support.onnx_models import YOLO_NAMES, write_classifier, write_yolo
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, running, typed
@@ -109,11 +108,8 @@ def stack(folder: Path) -> Iterator[Stack]:
 def answered(blocks: list[tuple[str, str]], folder: Path, stack: Stack) -> list[dict[str, Any]]:
     """Return the answer to the page's request for the folder's photo."""
     line = block(blocks, "bash", "curl").replace("localhost:8080", f"127.0.0.1:{stack.port}")
-    done = subprocess.run(
-        ["bash", "-ec", line], cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    (row,) = json.loads(done.stdout)["predictions"]
+    printed = commands.output(["bash", "-ec", line], cwd=folder)
+    (row,) = json.loads(printed)["predictions"]
     return list(row)
 
 

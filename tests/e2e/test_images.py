@@ -64,16 +64,6 @@ def test_a_photo_gives_what_keras_gives(stack: Stack, photo: bytes, in_process: 
     np.testing.assert_allclose(predictions, keras_answer(in_process, photo), rtol=TOLERANCE, atol=1e-8)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_boto3_gets_the_same(stack: Stack, photo: bytes, wire: str) -> None:
-    answer = stack.boto3().invoke_endpoint(
-        EndpointName="any", Body=photo, ContentType="application/x-image", CustomAttributes=attributes(wire)
-    )
-    plain = stack.invoke(photo, X_Amzn_SageMaker_Custom_Attributes=attributes(wire))
-    assert answer["Body"].read() == plain.content
-    assert answer["ContentType"] == "application/json"
-
-
 @pytest.mark.extended
 @pytest.mark.parametrize("wire", WIRES)
 def test_held_out_digits_get_their_labels(stack: Stack, trained_digits: Any, wire: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,8 +16,8 @@ from PIL import Image
 
 import lightbox
 from lightbox.offline import Model, Row
+from support import commands
 from support.isolation import own_environ
-from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack
 
 PAGE = (REPOSITORY / "docs" / "millions-of-pictures.md").read_text()
@@ -40,11 +39,7 @@ def folder(tmp_path: Path, sample_models: Path) -> Path:
 
 def run(program: list[str], folder: Path) -> str:
     environ = {**own_environ(), "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
-    done = subprocess.run(
-        program, cwd=folder, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return commands.output(program, env=environ, cwd=folder)
 
 
 def test_each_snippet_is_run_here() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 import requests
 from onnx import helper
 
-from support import photos
+from support import commands, photos
 from support.isolation import own_environ
 from support.model_files import FILES, dense, write_dense_as, write_means
 from support.models import copy_golden
@@ -145,13 +144,9 @@ def test_multi_model_mode_loads_them(tmp_path: Path, tmp_path_factory: pytest.Te
 
 
 def refused(models: Path, **environ: str) -> str:
-    done = subprocess.run(
+    done = commands.run(
         [REPOSITORY / "serve.sh", "serve"],
         env=own_environ() | {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded"} | environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
     )
     assert done.returncode == 1
     return done.stderr

@@ -24,7 +24,7 @@ import pytest
 import requests
 
 from lightbox.cli import main
-from support import photos
+from support import commands, photos
 from support.fakes import png
 from support.models import copy_golden
 from support.onnx_models import YOLO_NAMES, write_classifier, write_yolo
@@ -119,9 +119,8 @@ def test_the_lines_print_what_they_say(
     for port, ours in (("8080", stack.port), ("8081", stack.environ.get("LIGHTBOX_KSERVE_GRPC_PORT"))):
         code = code.replace(f"localhost:{port}", f"127.0.0.1:{ours}")
     command = ["bash", "-e", "-c", code] if kind == "sh" else [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == expected
+    shown = commands.output(command, cwd=folder)
+    assert shown.strip() == expected
 
 
 def flowers(stack: Stack, model: str, photo: bytes) -> Any:

@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
+from support import commands
 from support.fakes import png
 from support.log_lines import without_times
 from support.models import export_constant
@@ -116,8 +116,8 @@ def test_the_commands_of_the_page_on_scaling_show_the_saturation(observed_stack:
     page = (REPOSITORY / "docs" / "scaling.md").read_text()
     (block,) = [block for block in re.findall(r"```bash\n(.*?)```", page, re.DOTALL) if "curl" in block]
     command = block.replace("localhost:8080", f"127.0.0.1:{observed_stack.port}")
-    done = subprocess.run(["bash", "-ec", command], capture_output=True, text=True, timeout=PATIENCE, check=True)
-    header, series = done.stdout.splitlines()
+    printed = commands.output(["bash", "-ec", command])
+    header, series = printed.splitlines()
     assert re.fullmatch(r"(?i)x-lightbox-saturation: [01]\.\d{3}\s*", header)
     assert re.fullmatch(r"lightbox_saturation [01]\.\d+", series)
 

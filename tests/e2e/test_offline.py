@@ -6,7 +6,6 @@ import io
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ import lightbox
 from lightbox.core.errors import LightboxError, StartError
 from lightbox.machine.cores import available_cores
 from lightbox.offline import Model
+from support import commands
 from support.onnx_models import write_classifier, write_yolo
 from support.parameters import few_of
 from support.stack import REPOSITORY, Stack, running
@@ -282,4 +282,4 @@ def test_no_server_is_imported() -> None:
         "import sys, lightbox.offline; "
         "print([name for name in ('flask', 'gunicorn', 'grpc', 'requests', 'lightbox.worker') if name in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout == "[]\n"
+    assert commands.output([sys.executable, "-c", program]) == "[]\n"

@@ -23,6 +23,7 @@ import pytest
 
 import lightbox
 from lightbox.cli import main
+from support import commands
 from support.fakes import png
 from support.held import Door, export_held_image
 from support.isolation import own_environ
@@ -46,14 +47,7 @@ def by_endpoint(stack: Stack, *more: str) -> tuple[str, ...]:
 
 def predict(source: object, *more: str, code: int = 0, environ: dict[str, str] | None = None) -> str:
     """Run the command and return its output."""
-    done = subprocess.run(
-        command(source, *more),
-        env=own_environ() | (environ or {}),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = commands.run(command(source, *more), env=own_environ() | (environ or {}))
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -365,15 +359,7 @@ mount -o remount,size=10m disk
 {predicting}
 cut -d, -f1 disk/out.csv | sort | uniq -c | awk '{{print $1}}' | sort | uniq -c"""
     namespaces = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
-    done = subprocess.run(
-        [*namespaces, "sh", "-euc", script],
-        cwd=tmp_path,
-        env=own_environ(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = commands.run([*namespaces, "sh", "-euc", script], env=own_environ(), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     full = "Error: disk/out.csv: cannot be written: No space left on device. The same command goes on from here\n"
     assert full in done.stderr

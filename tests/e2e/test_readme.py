@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from support import photos
+from support import commands, photos
 from support.isolation import own_environ
-from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack
 
 README = (REPOSITORY / "README.md").read_text()
@@ -31,11 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(command: list[str], folder: Path) -> str:
-    done = subprocess.run(
-        command, cwd=folder, env=own_environ(), capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return commands.output(command, env=own_environ(), cwd=folder)
 
 
 def blocks(language: str, containing: str, stack: Stack) -> list[str]:
@@ -69,16 +63,9 @@ def test_invoke_asks_and_shows_where_the_time_went(stack: Stack, folder: Path) -
     assert "predictions" in said
     for stage in ("decode", "predict", "total"):
         assert stage in said
-    done = subprocess.run(
-        [*command, "--model", "none"], cwd=folder, env=own_environ(), capture_output=True, text=True, check=False
-    )
+    done = commands.run([*command, "--model", "none"], env=own_environ(), cwd=folder)
     assert done.returncode == 1
     assert "there is no model named 'none'" in done.stderr
-
-
-def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (REPOSITORY / target).exists(), target
 
 
 def test_make_targets_exist() -> None:

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from lightbox.processes.run_dir import port_is_free
+from support import commands
 from support.held import Door, export_held_image, held_call
 from support.isolation import own_environ
 from support.log_lines import without_times
@@ -29,15 +30,7 @@ def refuse(tmp_path: Path, models: Path, command: str, **environ: str) -> str:
     """Start, or check, models; expect a refusal that leaves nothing, and return what it writes."""
     (tmp := tmp_path / "tmp").mkdir(exist_ok=True)
     own = own_environ(tmp) | {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded"}
-    done = subprocess.run(
-        [SERVE, command],
-        cwd=tmp_path,
-        env=own | environ,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = commands.run([SERVE, command], env=own | environ, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert port_is_free(int(own["SAGEMAKER_BIND_TO_PORT"]))
@@ -140,13 +133,8 @@ def test_a_temporary_folder_that_is_full(tmp_path: Path, models: Path, command: 
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     script = 'mount -t tmpfs -o size=256k none "$TMPDIR"; "$0" "$1" || (ls "$TMPDIR"; exit 1)'
     environ = {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded"}
-    done = subprocess.run(
-        ["unshare", *user, "--mount", "sh", "-ec", script, str(SERVE), command],
-        env=own_environ(tmp) | environ,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
+    done = commands.run(
+        ["unshare", *user, "--mount", "sh", "-ec", script, str(SERVE), command], env=own_environ(tmp) | environ
     )
     assert done.returncode == 1
     expected = f"TMPDIR: a start needs 1,048,576 bytes, and {tmp} has "

@@ -16,6 +16,7 @@ import psutil
 import pytest
 import requests
 
+from support import commands
 from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image, held_call
 from support.isolation import own_environ
@@ -257,14 +258,7 @@ def test_a_user_who_may_not_run_python_gets_an_error(tmp_path: Path) -> None:
     shutil.copy(SERVE, tmp_path / "serve.sh")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").symlink_to("/nowhere/python")
-    done = subprocess.run(
-        [tmp_path / "serve.sh", "serve"],
-        env=own_environ(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = commands.run([tmp_path / "serve.sh", "serve"], env=own_environ())
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert f"{tmp_path}/.venv/bin/python cannot be run by the user" in line
@@ -275,9 +269,7 @@ def test_a_python_without_the_packages_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "container").symlink_to(SERVE.parent / "container")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], timeout=PATIENCE, check=True)
     environ = own_environ() | {"PATH": f"{tmp_path}/bare/bin:/usr/bin:/bin"}
-    done = subprocess.run(
-        [tmp_path / "serve.sh", "check"], env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    done = commands.run([tmp_path / "serve.sh", "check"], env=environ)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert "has no module" in line

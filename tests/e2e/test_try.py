@@ -12,10 +12,10 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.spec import ImageInput
 from lightbox.tune import try_image
 from lightbox.tune.try_image import Way, best
+from support import commands
 from support.isolation import own_environ
 from support.log_lines import without_times
 from support.model_files import write_means
-from support.patience import PATIENCE
 from support.stack import SERVE
 
 pytestmark = pytest.mark.extended
@@ -26,14 +26,7 @@ GOLDEN = SERVE.parent / "tests" / "contract" / "golden" / "models"
 
 def run(tmp: Path, models: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     settings = {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded", "TMPDIR": str(tmp)}
-    return subprocess.run(
-        [SERVE, "try", *arguments],
-        env=own_environ() | settings | environ,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    return commands.run([SERVE, "try", *arguments], env=own_environ() | settings | environ)
 
 
 def tables(output: str) -> dict[str, dict[str, list[str]]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from support.patience import PATIENCE
+from support import commands
 from support.stack import REPOSITORY
 
 CHART = REPOSITORY / "deploy" / "helm" / "lightbox"
@@ -18,7 +18,7 @@ CHART = REPOSITORY / "deploy" / "helm" / "lightbox"
 def render_chart(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run scripts/render_chart.py."""
     command = [sys.executable, str(REPOSITORY / "scripts" / "render_chart.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return commands.run(command)
 
 
 def rendered(values: dict[str, Any], folder: Path) -> dict[str, dict[str, Any]]:

@@ -17,7 +17,14 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128  # simultaneous connections succeed without a retry
 
 
-class EmptyPage(BaseHTTPRequestHandler):
+class QuietHandler(BaseHTTPRequestHandler):
+    """Logs nothing."""
+
+    def log_message(self, *_: Any) -> None:
+        """Stay silent."""
+
+
+class EmptyPage(QuietHandler):
     """Answers each GET with ``status`` and an empty body."""
 
     protocol_version = "HTTP/1.1"
@@ -29,9 +36,6 @@ class EmptyPage(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/html")
         self.send_header("Content-Length", "0")
         self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        """Stay silent."""
 
 
 @contextmanager
@@ -58,7 +62,7 @@ def serving(
 def answering_posts(answer: Answer, port: int = 0) -> Iterator[str]:
     """Serve on a port of the loopback interface, a free one unless given; yield the URL."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             answered = answer(self.rfile.read(int(self.headers["Content-Length"])))
             if answered is None:
@@ -68,9 +72,6 @@ def answering_posts(answer: Answer, port: int = 0) -> Iterator[str]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Stay silent."""
 
     with serving(Handler, port=port) as url:
         yield url

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from support import commands
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack
 
@@ -46,7 +46,7 @@ def drive(stack: Stack, tmp: Path, phases: str, examples: int, *options: str) ->
     The requests are the same each time. ``examples`` is the number of random requests for each operation.
     """
     report = tmp / "report.ndjson"
-    found = subprocess.run(
+    commands.output(
         [
             *(sys.executable, "-m", "schemathesis.cli", "run", f"{stack.url}/openapi.json"),
             *("--checks", ",".join(CHECKS), "--phases", phases, "--max-examples", str(examples)),
@@ -55,17 +55,13 @@ def drive(stack: Stack, tmp: Path, phases: str, examples: int, *options: str) ->
             *("--report", "ndjson", "--report-ndjson-path", str(report)),
             *options,
         ],
-        cwd=tmp,
         env=os.environ
         | {
             "PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ("tests", "container", "scripts")),
             "SCHEMATHESIS_HOOKS": "support.openapi_hooks",
         },
-        capture_output=True,
-        text=True,
-        check=False,
+        cwd=tmp,
     )
-    assert found.returncode == 0, found.stdout + found.stderr
     return Counter(_answers(report))
 
 

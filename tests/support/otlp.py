@@ -5,12 +5,11 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from support.http_server import serving
+from support.http_server import QuietHandler, serving
 
 
 class Receiver:
@@ -37,7 +36,7 @@ class Receiver:
 def receiving() -> Iterator[Receiver]:
     """Run a receiver on a free port of the loopback interface."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             packed = self.headers.get("Content-Encoding") == "gzip"
@@ -46,9 +45,6 @@ def receiving() -> Iterator[Receiver]:
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            """Stay silent."""
 
     with serving(Handler) as url:
         receiver = Receiver(url)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
 
 from support import http_server
+from support.http_server import QuietHandler
 
 OBJECTS = {
     "team/code/inference.py": "import helper\ndef handler(data, context): return helper.ANSWER, 'text/plain'\n",
@@ -17,7 +17,7 @@ OBJECTS = {
 }
 
 
-class Bucket(BaseHTTPRequestHandler):
+class Bucket(QuietHandler):
     """Lists and returns OBJECTS of a bucket named models."""
 
     def do_GET(self) -> None:
@@ -34,8 +34,6 @@ class Bucket(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         self.do_GET()
-
-    def log_message(self, *_: object) -> None: ...
 
     def _answer(self, status: int, body: bytes) -> None:
         self.send_response(status)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterable
 
 import pytest
 
+from support import commands
 from support.stack import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "adding.md").read_text()
@@ -23,7 +23,7 @@ def recipe(heading: str) -> list[str]:
 def naming(words: Iterable[str], below: Iterable[str]) -> set[str]:
     """Return the tracked files below these folders that contain one of the words."""
     command = ["git", "grep", "-lwE", "|".join(words), "--", *below]
-    return set(subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.split())
+    return set(commands.output(command, cwd=REPOSITORY).split())
 
 
 @pytest.mark.parametrize(("heading", "most"), [("A content type", 4), ("A route", 3), ("An engine", 8)])

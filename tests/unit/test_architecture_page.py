@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent import futures
@@ -21,6 +20,7 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
 from lightbox.model_server.local_server import LocalServer
 from lightbox.tfs_wire import tensor_proto
+from support import commands
 from support.isolation import clean_environ
 from support.patience import PATIENCE
 from support.stack import REPOSITORY
@@ -93,9 +93,8 @@ def calls(
     plan.write(folder / "plan.json")
     environ = {**clean_environ(), "PYTHONPATH": f"{REPOSITORY / 'container'}:{REPOSITORY / 'tests'}"}
     command = [sys.executable, "-m", "support.jpeg_calls", str(folder / "plan.json")]
-    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert ended.returncode == 0, ended.stderr
-    return [(file, function) for file, function in json.loads(ended.stdout)]
+    printed = commands.output(command, env=environ)
+    return [(file, function) for file, function in json.loads(printed)]
 
 
 def test_a_jpeg_takes_the_hops_of_the_page_in_their_order(calls: list[tuple[str, str]]) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+from support import commands
 from support.isolation import is_lightbox, own_environ
 from support.parameters import each
-from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
 CALLERS = {
@@ -73,9 +72,7 @@ def test_a_start_around_the_environment_fails_its_test(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(f"import sys; sys.path[:0] = {[str(REPOSITORY / 'tests')]}")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "support.isolation", "-rA"]
     environ = os.environ | CALLERS | {"PYTHONPATH": str(REPOSITORY / "tests")}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    done = commands.run(command, env=environ, cwd=tmp_path)
     words = [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(("PASSED", "FAILED", "ERROR"))]
     outcomes: dict[str, set[str]] = {}
     for outcome, name in words:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from support.patience import PATIENCE
+from support import commands
 from support.stack import REPOSITORY
 
 WORKFLOWS = REPOSITORY / ".github" / "workflows"
@@ -28,8 +28,7 @@ def load(name: str) -> dict[str, Any]:
 )
 def test_github_accepts(schema: str, files: list[Path]) -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *map(str, files)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stdout + done.stderr
+    commands.output(command)
 
 
 def test_dependabot_finds_the_files_it_updates() -> None:
@@ -43,23 +42,12 @@ def test_dependabot_finds_the_files_it_updates() -> None:
 
 def zizmor(folder: Path) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).parent / "zizmor"), "--offline", "--no-progress", str(folder)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE)
+    return commands.run(command)
 
 
 def test_zizmor_finds_no_hole() -> None:
     done = zizmor(REPOSITORY / ".github")
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_zizmor_would_find_one(tmp_path: Path) -> None:
-    text = (WORKFLOWS / "ci.yml").read_text().replace("  pull_request:\n", "  pull_request_target:\n")
-    text = re.sub("@[0-9a-f]{40}", "@v6", text)
-    (tmp_path / ".github" / "workflows").mkdir(parents=True)
-    (tmp_path / ".github" / "workflows" / "ci.yml").write_text(text)
-    done = zizmor(tmp_path / ".github")
-    assert done.returncode != 0
-    assert "dangerous-triggers" in done.stdout
-    assert "unpinned-uses" in done.stdout
 
 
 def test_only_the_job_that_publishes_may_write_and_forks_have_none() -> None:

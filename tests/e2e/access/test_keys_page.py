@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from lightbox.features.access import Access
 from lightbox.features.access.keys import parse
 from lightbox.processes.additions import IncomingRequest
 from lightbox.settings_loading import load_settings
-from support.http_server import serving
+from support.http_server import QuietHandler, serving
 from support.keys import outcome_of
 from support.patience import PATIENCE, poll
 from support.stack import REPOSITORY, Stack, free_port, running
@@ -95,14 +94,11 @@ class Issuer:
 def issuer() -> Iterator[Issuer]:
     found = Issuer()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
             self.wfile.write(found.jwks)
-
-        def log_message(self, *_: Any) -> None:
-            """Log nothing."""
 
     with serving(Handler) as found.url:
         yield found

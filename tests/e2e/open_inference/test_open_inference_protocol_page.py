@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import requests
-from PIL import Image
 
 from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE, methods_of
+from support import commands
 from support.fakes import png
 from support.models import copy_golden
 from support.patience import PATIENCE
@@ -63,9 +61,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: list[str], folder: Path) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    printed = commands.output(command, cwd=folder)
+    return printed.strip()
 
 
 @pytest.mark.parametrize(("line", "comment"), EXAMPLES)
@@ -96,28 +93,6 @@ def kserves_output(protocol_stack: Stack, files: Path) -> list[str]:
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
 def test_kserves_clients(kserves_output: list[str], protocol: str) -> None:
     assert f"{protocol}: {PRINTED}" in kserves_output
-
-
-def test_plain_curl_of_three_jpegs_behind_the_json(protocol_stack: Stack, files: Path) -> None:
-    names = ["zebra.jpeg", "bee.jpeg", "gold.jpeg"]
-    for name, size in zip(names, [(30, 40), (9, 5), (64, 64)], strict=True):
-        image = Image.effect_noise(size, 90).convert("RGB")
-        image.save(files / name, quality=80)
-    script = f"""
-        sizes=$(stat -c %s {" ".join(names)} | paste -sd,)
-        json='{{"inputs":[{{"name":"image","shape":[3],"datatype":"BYTES","parameters":{{"binary_data_size":"'$sizes'"}}}}]}}'
-        (printf '%s' "$json"; cat {" ".join(names)}) > body
-        curl -s -X POST {protocol_stack.url}/v2/models/my_model/infer --data-binary @body \\
-          -H "Inference-Header-Content-Length: ${{#json}}" -H 'Content-Type: application/octet-stream'
-    """
-    found = json.loads(run(["bash", "-c", script], files))["outputs"][0]
-    assert found["shape"] == [3, 3]
-    bodies = [(files / name).read_bytes() for name in names]
-    header = {"X_Amzn_SageMaker_Custom_Attributes": "tfs-model-name=my_model"}
-    each = [
-        protocol_stack.invoke(body, Content_Type="image/jpeg", **header).json()["predictions"][0] for body in bodies
-    ]
-    np.testing.assert_allclose(np.reshape(found["data"], (3, 3)), each, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("method", "path"), list(paths()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 import requests
 
 from contract.golden import replay
+from support import commands
 from support.fakes import png
 from support.models import GOLDEN, copy_golden
 from support.openapi import problems
@@ -122,9 +122,8 @@ def test_requests_are_logged_and_counted_by_their_rule(tfs_stack: Stack) -> None
 def test_kserves_own_client_is_answered(tfs_stack: Stack) -> None:
     """The client runs in its own process: kserve registers the same messages as tritonclient in other tests."""
     command = [sys.executable, "-W", "ignore", str(CLIENT), tfs_stack.url, MODEL, "1", "5"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == {"predictions": [3.5, 5.5]}
+    printed = commands.output(command)
+    assert json.loads(printed.splitlines()[-1]) == {"predictions": [3.5, 5.5]}
 
 
 def test_limits_are_lightboxs(tfs_stack: Stack) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,11 @@ import pytest
 from lightbox import cli
 from lightbox.harness.ports import free_ports
 from lightbox.settings_loading import load_settings, parts
+from support import commands
 from support.certificates import Authority, write_pair
 from support.isolation import own_environ
-from support.keys import key_line
 from support.log_lines import without_times
 from support.models import copy_golden
-from support.patience import PATIENCE
 from support.stack import SERVE, free_port
 
 from .conftest import AsIfStarted
@@ -72,23 +70,6 @@ def test_check_shows_tls(
     assert "\nTLS: the certificate of commonName=lightbox.test for localhost, 127.0.0.1, until 2" in said
     assert "\nwarning: LIGHTBOX_TLS_CERT: the certificate of commonName=lightbox.test" in said
     assert f"listening: port {own['SAGEMAKER_BIND_TO_PORT']} on all interfaces: HTTPS for callers" in said
-
-
-@pytest.mark.usefixtures("check_starts_no_server")
-def test_check_shows_who_may_call(
-    as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
-) -> None:
-    own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_DIR": str(models)}
-    keys = tmp_path / "keys"
-    keys.write_text(key_line("a", "one") + key_line("a", "two"))
-    for more, reply in (
-        ({}, f"no keys are set: everyone who reaches port {own['SAGEMAKER_BIND_TO_PORT']} may use it (docs/keys.md)"),
-        ({"LIGHTBOX_AUTH_URL": "http://auth"}, "callers: whom LIGHTBOX_AUTH_URL lets in"),
-        ({"LIGHTBOX_API_KEYS": str(keys)}, f"callers: holders of a key; 2 are in {keys}"),
-    ):
-        as_if_started(own | more)
-        assert cli.main(["check"]) == 0
-        assert f"\n{reply}\n" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("check_starts_no_server")
@@ -171,9 +152,7 @@ def test_a_shell_reads_the_settings_that_check_prints(
 
     def printed(script: str, environ: dict[str, str]) -> str:
         command = ["bash", "-ec", script, str(SERVE)]
-        done = subprocess.run(
-            command, env=base | environ, capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
+        done = commands.run(command, env=base | environ)
         assert done.returncode == 0, done.stderr
         assert "request handling" not in done.stderr, "it starts nothing"
         return done.stdout

@@ -294,13 +294,3 @@ def test_check_says_what_would_listen(
     assert all(words in said for words in expected), said
     assert f"listening: port {port} on all interfaces: HTTP for callers" in said
     assert ("the model server; " in said) == (len(expected) > 1)
-
-
-def test_check_has_a_line_about_the_scaling_of_each_model_of_floating_point_pixels(
-    sample_models: Path, as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own = {"SAGEMAKER_BIND_TO_PORT": str(free_ports()), "LIGHTBOX_MODEL_SERVER": "embedded"}
-    as_if_started(own | {"LIGHTBOX_MODEL_DIR": str(sample_models)})
-    assert main(["check"]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("scaling of ")]
-    assert [line.split(",")[0] for line in lines] == ["scaling of digits: unit", "scaling of mobilenet_v2: tf"]

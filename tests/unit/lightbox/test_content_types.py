@@ -15,12 +15,8 @@ from werkzeug.test import TestResponse
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
-from support.decoding import b64
-from support.fakes import channel_means, fake_app, mean_model, png, signature
+from support.fakes import channel_means, fake_app, mean_model, signature
 from support.parameters import each
-
-RED, BLUE = png(np.full((3, 5, 3), (9, 0, 0))), png(np.full((4, 4, 3), (0, 0, 7)))
-MEANS = {"predictions": [[9, 0, 0], [0, 0, 7]]}
 
 
 def double(inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -67,74 +63,6 @@ def npy(array: Array) -> bytes:
     return buffer.getvalue()
 
 
-@each(
-    ("content_type", "body"),
-    [
-        ("application/json", b'{"instances": [[1, 2], [3, 4]]}'),
-        ("application/json; charset=utf-8", b"[[1, 2], [3, 4]]"),
-        ("application/jsonlines", b"[1, 2]\n[3, 4]\n"),
-        ("application/jsons", b"[1, 2][3, 4]"),
-        ("text/csv; charset=utf-8", b"1,2\n3,4\n"),
-        ("application/x-npy", npy(np.array([[1, 2], [3, 4]]))),
-        ("", b"[[1, 2], [3, 4]]"),
-    ],
-)
-def test_the_same_numbers_in_any_form(client: FlaskClient, content_type: str, body: bytes) -> None:
-    for packed, coding in ((body, "identity"), (gzip.compress(body), "gzip")):
-        answer = post(client, packed, Content_Type=content_type, Content_Encoding=coding)
-        assert answer.get_json() == {"predictions": [[2, 4], [6, 8]]}
-        assert "predict;dur=" in answer.headers["Server-Timing"]
-
-
-def test_images_in_any_form(client: FlaskClient) -> None:
-    several = json.dumps([b64(RED), b64(BLUE)])
-    assert post(client, several, "mean", Content_Type="application/json").get_json() == MEANS
-    named = json.dumps({"instances": [{"image": {"b64": b64(RED)}}, {"image": {"b64": b64(BLUE)}}]})
-    assert post(client, named, "mean").get_json() == MEANS
-    form = client.post(
-        "/invocations",
-        data={"first": (io.BytesIO(RED), "a.png"), "second": (io.BytesIO(BLUE), "b.png")},
-        headers={"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=mean"},
-    )
-    assert form.get_json() == MEANS
-    stages = form.headers["Server-Timing"]
-    assert all(f"{stage};dur=" in stages for stage in ("decode", "preprocess", "predict", "total"))
-
-
-def test_a_columnar_request_gets_a_columnar_answer(client: FlaskClient) -> None:
-    assert post(client, '{"inputs": [[1, 2]]}').get_json() == {"outputs": [[2, 4]]}
-    several = post(client, '{"inputs": [[1, 2]]}', "two").get_json()
-    assert several == {"outputs": {"a": [[1, 2]], "b": [[2, 3]]}}
-
-
-@each(
-    ("accept", "content_type", "body"),
-    [
-        ("application/json", "application/json", b'{"predictions":[[2.0,4.0],[6.0,8.0]]}'),
-        ("text/html, */*;q=0.1", "application/json", b'{"predictions":[[2.0,4.0],[6.0,8.0]]}'),
-        ("application/jsonlines", "application/jsonlines", b"[2.0,4.0]\n[6.0,8.0]\n"),
-        ("text/csv", "text/csv; charset=utf-8", b"2.0,4.0\n6.0,8.0\n"),
-        ("application/x-npy", "application/x-npy", npy(np.array([[2, 4], [6, 8]], "f4"))),
-        ("application/octet-stream", "application/octet-stream", np.array([[2, 4], [6, 8]], "<f4").tobytes()),
-    ],
-)
-def test_the_answer_that_was_asked_for(client: FlaskClient, accept: str, content_type: str, body: bytes) -> None:
-    answer = post(client, "[[1, 2], [3, 4]]", Accept=accept)
-    assert (answer.content_type, answer.get_data()) == (content_type, body)
-
-
-def test_json_lines_may_be_chosen_to_be_one_document(transport: FakeTransport) -> None:
-    client = fake_app(transport, {"double": ModelOptions(jsonlines="document")}).test_client()
-    answer = post(client, "[[1, 2], [3, 4]]", Accept="application/jsonlines")
-    document = b'{"predictions":[[2.0,4.0],[6.0,8.0]]}'
-    assert (answer.content_type, answer.get_data()) == ("application/jsonlines", document)
-
-
-def test_a_raw_answer_says_what_it_is(client: FlaskClient) -> None:
-    headers = post(client, "[[1, 2]]", Accept="application/octet-stream").headers
-    assert (headers["X-Lightbox-Dtype"], headers["X-Lightbox-Shape"]) == ("float32", "1,2")
-
-
 def test_an_unservable_accept_is_refused_before_the_model_runs(transport: FakeTransport, client: FlaskClient) -> None:
     calls = len(transport.calls)
     for model, accept in (("double", "text/html"), ("two", "text/csv"), ("two", "application/x-npy;q=1, */*;q=0")):
@@ -142,12 +70,6 @@ def test_an_unservable_accept_is_refused_before_the_model_runs(transport: FakeTr
         assert answer.status_code == 406, answer.get_data(as_text=True)
         assert "application/json" in answer.get_json()["error"]
     assert len(transport.calls) == calls
-
-
-def test_several_outputs_in_one_file(client: FlaskClient) -> None:
-    answer = post(client, "[[1, 2]]", "two", Accept="application/x-npz")
-    found = np.load(io.BytesIO(answer.get_data()))
-    assert {name: found[name].tolist() for name in found.files} == {"a": [[1, 2]], "b": [[2, 3]]}
 
 
 def test_an_unknown_content_type_names_what_is_read(client: FlaskClient) -> None:
@@ -171,11 +93,6 @@ def test_a_compressed_body_that_cannot_be_read(
     answer = post(client, body, Content_Encoding=coding)
     assert answer.status_code == status
     assert said in answer.get_json()["error"]
-
-
-def test_classify_is_answered_with_results(client: FlaskClient) -> None:
-    answer = post(client, '{"examples": [{"x": 1}, {"x": 2}]}', "labels", attributes="tfs-method=classify")
-    assert answer.get_json() == {"results": [[["cat", 0.5]], [["cat", 0.5]]]}
 
 
 @pytest.mark.parametrize(

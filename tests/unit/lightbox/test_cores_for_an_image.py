@@ -82,10 +82,3 @@ def test_who_failed_is_not_there_any_more(ask: Ask, by_all_cores: list[bool]) ->
     app = serving(fail)
     assert [ask(app) for _ in range(3)] == [500] * 3
     assert by_all_cores == [True, True, True]
-
-
-def test_the_images_of_one_request_do_not_count_as_several(by_all_cores: list[bool]) -> None:
-    app = serving(channel_means)
-    both = 2 * prefixed(IMAGE)
-    assert infer(app.test_client(), "mean", images([2], binary_data_size=len(both)), both).status_code == 200
-    assert by_all_cores == [True, True]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.core.request_context import MOST_PER_BYTE, SMALL
+from support import commands
 from support.costly import BODIES, GRPC
 
 pytestmark = pytest.mark.extended
@@ -25,7 +25,7 @@ def peaks() -> dict[str, tuple[int, float]]:
     """Return the status and peak of each kind of request, from another process: this one has free memory to reuse."""
     environ = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS.parent / 'container'}", "MALLOC_ARENA_MAX": "1"}
     command = [sys.executable, "-m", "support.peaks", str(SIZE)]
-    reply = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+    reply = commands.output(command, env=environ)
     lines = (line.rsplit(" ", 2) for line in reply.splitlines())
     return {name.rstrip(":"): (int(status), float(peak)) for name, status, peak in lines}
 

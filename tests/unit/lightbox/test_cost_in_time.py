@@ -103,15 +103,6 @@ def test_grpc_messages(name: str) -> None:
     check_growth(run, BODY)
 
 
-def test_what_is_quadratic_is_found() -> None:
-    def run(size: int) -> Callable[[], object]:
-        names = [str(index) for index in range(size)]
-        return lambda: [name for name in names if names.count(name) > 1]
-
-    with pytest.raises(AssertionError, match="times as long"):
-        check_growth(run, 500)
-
-
 def test_looking_for_names_that_come_twice() -> None:
     def run(size: int) -> Callable[[], object]:
         names = [str(index) for index in range(size)]

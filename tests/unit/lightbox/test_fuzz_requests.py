@@ -134,15 +134,6 @@ def test_damaged_texts(model: str, content_type: str, body: bytes) -> None:
     answer(body, for_model(model, content_type))
 
 
-CELLS = st.text(st.sampled_from("0123456789+-.eE\"' ,;\tnaif\r\n\0\u2028é"), max_size=60)
-
-
-@bounded
-@given(st.sampled_from(MODELS), CELLS)
-def test_csv(model: str, text: str) -> None:
-    answer(text.encode(), for_model(model, "text/csv"))
-
-
 def npy(array: Array) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)

@@ -11,6 +11,7 @@ import pytest
 from gunicorn.arbiter import Arbiter
 
 from lightbox import gunicorn_hooks
+from support import commands
 from support.parameters import each
 from support.patience import PATIENCE
 
@@ -116,15 +117,11 @@ print([file for file in opened if "event" in file or "socket" in file])
 
 def test_what_the_master_imports_survives_a_fork() -> None:
     """The imports start no thread, seed no random numbers that all workers would share, and start no gRPC runtime."""
-    found = subprocess.run(
-        [sys.executable, "-c", STARTED], capture_output=True, text=True, check=True, timeout=PATIENCE
-    )
-    assert found.stdout.splitlines() == ["1 False", "[]"]
+    shown = commands.output([sys.executable, "-c", STARTED])
+    assert shown.splitlines() == ["1 False", "[]"]
 
 
 def test_one_parser_reads_requests_whatever_is_installed() -> None:
     options = ["--config=python:lightbox.gunicorn_hooks", "--print-config", "wsgiref.simple_server:demo_app"]
-    printed = subprocess.run(
-        [sys.executable, "-P", "-m", "gunicorn", *options], capture_output=True, text=True, check=True, timeout=PATIENCE
-    )
-    assert re.search("^http_parser *= python$", printed.stdout, re.MULTILINE)
+    shown = commands.output([sys.executable, "-P", "-m", "gunicorn", *options])
+    assert re.search("^http_parser *= python$", shown, re.MULTILINE)

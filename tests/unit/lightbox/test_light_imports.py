@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,8 +10,8 @@ from lightbox.features import FEATURES
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
+from support import commands
 from support.isolation import clean_environ
-from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
 PREDICTS = """
@@ -94,6 +93,5 @@ def python(code: str, *arguments: str) -> str:
     """Return the output of a fresh interpreter."""
     environ = {**clean_environ(), "PYTHONPATH": str(REPOSITORY / "container")}
     command = [sys.executable, "-c", code, *arguments]
-    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout.strip()
+    printed = commands.output(command, env=environ)
+    return printed.strip()

@@ -211,11 +211,6 @@ def test_an_unknown_default_model(refuse: Refuse, models: Path) -> None:
     assert "image_mean" in said
 
 
-def test_an_output_that_the_default_model_does_not_give(refuse: Refuse, models: Path) -> None:
-    said = refuse(LIGHTBOX_MODEL_DIR=str(models), LIGHTBOX_OPTIONS='{"outputs": ["median"]}')
-    assert "LIGHTBOX_OPTIONS: outputs: the model 'image_mean' gives mean; got median" in said
-
-
 @pytest.mark.parametrize(
     ("variable", "whose"),
     [("SAGEMAKER_BIND_TO_PORT", ""), ("SAGEMAKER_SAFE_PORT_RANGE", ", for gRPC of model server 0,")],

@@ -45,12 +45,6 @@ def test_a_known_vulnerability_is_an_error(lock: Path, capsys: pytest.CaptureFix
     assert "idna 3.6: PYSEC-2024-60, fixed in 3.7" in capsys.readouterr().err
 
 
-def test_clean_dependencies(lock: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with service(None) as url:
-        assert audit.main(["--osv-url", url, str(lock)]) == 0
-    assert "2 locked packages, 0 known vulnerabilities" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(("strict", "code"), [([], 0), (["--strict"], 1)])
 def test_nobody_to_ask_is_said_loudly(
     lock: Path, closed_port: int, capsys: pytest.CaptureFixture[str], strict: list[str], code: int
@@ -60,27 +54,6 @@ def test_nobody_to_ask_is_said_loudly(
     said = capsys.readouterr().err
     assert "THE DEPENDENCIES WERE NOT AUDITED" in said
     assert "127.0.0.1" in said
-
-
-@pytest.mark.extended
-def test_files_that_lock_different_versions_are_audited_too(
-    lock: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other, same = tmp_path / "other.lock", tmp_path / "same.lock"
-    other.write_text(f"flask==3.1.2 \\\n    --hash=sha256:{'2' * 64}\n")
-    same.write_text(f"idna==3.6 \\\n    --hash=sha256:{'0' * 64}\n")
-    with service("idna") as url:
-        assert audit.main(["--osv-url", url, str(lock), str(other), str(same)]) == 1
-    said = capsys.readouterr()
-    assert said.err == "vulnerable: idna 3.6: PYSEC-2024-60, fixed in 3.7\n"
-    assert "3 locked packages, 1 known vulnerabilities" in said.out
-
-
-@pytest.mark.extended
-def test_the_projects_own_files_can_be_audited(closed_port: int) -> None:
-    for file in audit.REQUIREMENTS.glob("*.lock"):
-        with pytest.raises(audit.ServiceSilent, match=r"127\.0\.0\.1"):  # the audit reaches the request
-            audit.audit(file, ("--vulnerability-service=osv", f"--osv-url=http://127.0.0.1:{closed_port}"))
 
 
 def test_packages_that_a_service_does_not_know_are_not_taken_for_clean(capsys: pytest.CaptureFixture[str]) -> None:

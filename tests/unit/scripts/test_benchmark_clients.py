@@ -5,23 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from benchmark import clients as base
-from benchmark.clients import Load, Sample, client_process
+from benchmark.clients import Load, Sample
 from benchmark.clients.http import NEW_SESSION, SESSION, HttpClient
 from benchmark.servers import Address
 from lightbox.client.invoke import read_server_timing
-from support.http_server import serving
+from support.http_server import QuietHandler, serving
 from support.patience import PATIENCE
 
 ANSWER = b"x" * 3000
 SLOW_SECONDS = 0.05
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """Responds to each POST with ANSWER or an error.
 
     /slow takes at least SLOW_SECONDS, after it waits for ``meeting``. /tick advances ``Clock``, which otherwise stands
@@ -60,9 +59,6 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(ANSWER)
 
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
-
 
 @pytest.fixture
 def address() -> Iterator[Address]:
@@ -86,30 +82,6 @@ def test_a_closed_loop_sends_so_many_from_so_many(address: Address, clients: int
     assert sample.stages == {"decode": [1.5] * 20, "total": [7.0] * 20}
 
 
-def test_bytes_of_bodies_are_counted_both_ways(address: Address) -> None:
-    sample = run(address, "/", Load(5))
-    assert (sample.bytes_sent, sample.bytes_received) == (5 * 7, 5 * len(ANSWER))
-
-
-def test_a_kept_body_is_sent_once(address: Address) -> None:
-    sample = base.run(HttpClient(b"1234567", "text/plain", kept=True), address, Load(5))
-    assert (sample.answers, sample.bytes_sent) == (5, 0)
-    assert sample.stages["total"] == [0.0] * 5
-    assert Handler.session == "seven"
-
-
-def test_a_body_larger_than_the_sockets_buffers_arrives_whole(address: Address) -> None:
-    sample = run(address, "/", Load(3), body=bytes(20_000_000))
-    assert sample.stages["total"] == [20_000_000.0] * 3
-
-
-def test_waves_start_together(address: Address) -> None:
-    Handler.meeting = threading.Barrier(4)
-    sample = run(address, "/slow", Load(12, 4, waves=True))
-    assert (sample.answers, len(sample.latencies)) == (12, 3)
-    assert Handler.most_in_progress == 4
-
-
 def test_an_open_loop_does_not_wait_for_answers(address: Address) -> None:
     Handler.meeting = threading.Barrier(30)  # all requests arrive before the first response
     sample = run(address, "/slow", Load(30, rate=200))
@@ -131,33 +103,6 @@ def test_failures_are_counted_and_the_first_is_kept(address: Address, path: str,
 def test_a_refusal_is_an_error_whose_time_is_known(address: Address) -> None:
     sample = run(address, "/busy", Load(4))
     assert (sample.answers, sample.errors, len(sample.refused)) == (0, 4, 4)
-
-
-class Clock:
-    """The load generator's clock: only requests to /tick advance it."""
-
-    process_time = staticmethod(time.process_time)
-
-    @staticmethod
-    def perf_counter() -> float:
-        return Handler.seconds
-
-
-def test_nothing_is_sent_after_the_most_seconds(address: Address, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "time", Clock)
-    assert run(address, "/tick", Load(1000, most_seconds=4)).answers == 5
-
-
-def test_a_client_in_its_own_process(address: Address) -> None:
-    with client_process(HttpClient(b"body", "text/plain"), address) as client:
-        assert client(Load(3)).answers == 3
-        assert client(Load(2)).answers == 2
-
-
-def test_a_client_that_cannot_connect_says_so(closed_port: int) -> None:
-    sample = run(Address(closed_port), "/", Load(2))
-    assert (sample.answers, sample.errors) == (0, 2)
-    assert sample.first_error.startswith("ConnectionRefusedError: ")
 
 
 def test_server_timing_is_read() -> None:

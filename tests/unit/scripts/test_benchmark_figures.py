@@ -5,16 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from benchmark import figures, machine, pages, results, targets
-from benchmark.__main__ import parse
+from benchmark import figures, pages, results, targets
 from benchmark.clients import Sample
 from benchmark.declarations import BOUND, Scale, Scenario
-from benchmark.pages import tables
-from benchmark.progress import Progress
-from benchmark.runner import last_uses
 from benchmark.scenarios import SCENARIOS, common, rest_or_grpc
 
 pytestmark = pytest.mark.extended
@@ -31,44 +26,6 @@ def test_p50_is_the_median_of_the_rounds_and_p99_is_of_all() -> None:
     assert (found["p50"], found["answers"], found["errors"], found["bytes_sent"]) == (12, 9, 0, 100)
     assert found["p99"] == pytest.approx(119.2, abs=0.1)
     assert found["cpu_ms"] == {"gunicorn": 5}
-
-
-def test_a_stage_that_an_answer_lacks_took_no_time() -> None:
-    timed = sample(10, 10, 10)
-    timed.note(0, 0, "decode;dur=2, wait;dur=4")
-    timed.note(0, 0, "decode;dur=3")
-    timed.note(0, 0, "decode;dur=4")
-    assert figures.summarise([timed], {})["stages"] == {"decode": 3, "wait": 0}
-
-
-def test_without_answers_there_are_no_figures() -> None:
-    failed = Sample(seconds=1)
-    failed.fail("refused")
-    none = {"answers": 0, "errors": 1, "refused": 0, "first_error": "refused", "cpu_ms": {}}
-    assert figures.summarise([failed], {"gunicorn": 1.0}) == none
-
-
-@pytest.mark.parametrize(
-    ("rate", "refused", "fine"), [(80, 3, True), (80, 2, False), (None, 3, False), (None, 0, False)]
-)
-def test_only_an_open_loop_may_be_refused(rate: int | None, refused: int, fine: bool) -> None:
-    found = {"answers": 5, "errors": 3, "refused": refused}
-    experiment = {"load": {"rate": rate}, "variants": [found]}
-    assert results.all_answered({"scenarios": [{"experiments": [experiment]}]}) is fine
-    found |= {"errors": 0, "refused": 0}
-    assert results.all_answered({"scenarios": [{"experiments": [experiment]}]})
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(None, "\u2013"), (0, "0"), (1.234, "1.23"), (12.34, "12.3"), (123.4, "123"), (12345.6, "12 346")],
-)
-def test_numbers_have_three_digits(value: float | None, text: str) -> None:
-    assert tables.number(value) == text
-
-
-def test_sizes_have_a_unit() -> None:
-    assert [tables.size(count) for count in (12, 1234, 28_000_000)] == ["12 B", "1.23 kB", "28.0 MB"]
 
 
 def variant(name: str, p50: float, cpu: float = 0, **more: Any) -> dict[str, Any]:
@@ -130,18 +87,6 @@ def document() -> results.Document:
     return {**described, "scenarios": listed}
 
 
-def test_a_target_without_figures_is_not_judged() -> None:
-    assert {target.ratio.value(document() | {"scenarios": []}) for target in targets.TARGETS} == {None}
-
-
-def test_stolen_time_is_a_share_of_what_was_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = psutil.cpu_times()
-    later = {"user": 5, "system": 1, "idle": 30, "iowait": 4, "steal": 2}
-    times = iter((now, now._replace(**{name: getattr(now, name) + seconds for name, seconds in later.items()})))
-    monkeypatch.setattr(psutil, "cpu_times", lambda: next(times))
-    assert machine.StolenTime().share() == pytest.approx(0.25)
-
-
 def write_pages(folder: Path) -> Path:
     folder.mkdir()
     (folder / "model_server.md").write_text("# Another page\n")
@@ -154,18 +99,6 @@ def write_pages(folder: Path) -> Path:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all pages and pictures."""
     return write_pages(tmp_path_factory.mktemp("written") / "first")
-
-
-def test_a_page_begins_with_what_its_reader_came_for_losses_first(written: Path) -> None:
-    lines = [line for line in (written / "load.md").read_text().splitlines() if line][2:5]
-    assert lines == [
-        "- MobileNetV3Small, 50 clients, base64: 90.0 requests/s with Lightbox, engine auto; 100 with FastAPI + ONNX "
-        "Runtime (ratio 0.90).",
-        "- An image of mobilenet_v2, 8 clients: 11.0 ms of CPU with Lightbox, engine auto; 10.0 with the bound (ratio "
-        "1.10).",
-        "- MobileNetV3Small, 50 clients, binary: 120 requests/s with Lightbox, engine auto; 100 with FastAPI + ONNX "
-        "Runtime (ratio 1.20).",
-    ]
 
 
 def test_pages_say_what_was_measured(written: Path) -> None:
@@ -184,29 +117,6 @@ def test_pages_say_what_was_measured(written: Path) -> None:
     assert {path.name for path in (written / "plots").iterdir()} == {"load.svg", "rest_or_grpc.svg"}
 
 
-def test_pages_written_again_are_the_same(written: Path, tmp_path: Path) -> None:
-    first, second = (
-        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-        for folder in (written, write_pages(tmp_path / "second"))
-    )
-    assert first == second
-
-
-def test_a_run_of_one_scenario_leaves_the_others_with_their_own_run(tmp_path: Path) -> None:
-    earlier = document()
-    (measured_again,) = [each for each in document()["scenarios"] if each["key"] == "load"]
-    newer = {"measured": "2026-02-02T00:00:00+00:00", "scenarios": [measured_again | {"stolen": 0.5}]}
-    merged = results.merge(document() | newer, earlier)
-    assert [each["key"] for each in merged["scenarios"]] == [each["key"] for each in earlier["scenarios"]]
-    assert [each.get("stolen") for each in merged["scenarios"] if each["key"] == "load"] == [0.5]
-    third = results.merge(document() | {"measured": "2026-03-03", "scenarios": [measured_again]}, merged)
-    pages.write(third, tmp_path)
-    assert "Measured 2026-01-01" in (tmp_path / "rest_or_grpc.md").read_text()
-    assert "Measured 2026-03-03" in (tmp_path / "load.md").read_text()
-    with pytest.raises(ValueError, match="the results that are there are of a full run, these of a quick one"):
-        results.merge(document() | {"scale": "quick"}, earlier)
-
-
 @pytest.fixture
 def declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
     """Every scenario at both scales, declared without making models."""
@@ -219,19 +129,6 @@ def declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
     return [declare(Scale(scale)) for declare in SCENARIOS.values() for scale in ("quick", "full")]
 
 
-def test_scenarios_are_declared_soundly(declared: list[Scenario]) -> None:
-    for scenario in declared:
-        assert scenario.minutes > 0
-        for found in scenario.experiments:
-            names = [variant.name for variant in found.variants]
-            assert len(names) == len(set(names))
-            assert (found.x is not None) == (found.key in scenario.axes)
-        places = [(found.key, found.x) for found in scenario.experiments]
-        assert len(places) == len(set(places))
-        servers = list(last_uses(scenario.experiments))
-        assert len({server.name for server in servers}) >= len(servers) - 1, "with sessions Lightbox keeps its name"
-
-
 def test_every_ratio_reads_rows_that_a_full_run_has(declared: list[Scenario]) -> None:
     rows = {
         (scenario.key, experiment.key, row)
@@ -241,20 +138,3 @@ def test_every_ratio_reads_rows_that_a_full_run_has(declared: list[Scenario]) ->
     }
     for ratio in (ratio for page in targets.SENTENCES.values() for ratio in page):
         assert {(ratio.scenario, ratio.key, name) for name in (*ratio.ours, *ratio.theirs)} <= rows
-
-
-def test_progress_shows_what_is_left(declared: list[Scenario], capsys: pytest.CaptureFixture[str]) -> None:
-    full = declared[1::2]
-    progress = Progress(full)
-    assert f"about {sum(each.minutes for each in full):.1f} min left" in capsys.readouterr().err
-    for scenario in full:
-        progress.scenario(scenario)
-        progress.round(scenario.rounds)
-    progress.say("over")
-    assert "about 0.0 min left  over" in capsys.readouterr().err
-
-
-def test_an_unknown_scenario_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(["nothing"])
-    assert "there is no scenario 'nothing'; choose from rest_or_grpc, wire" in capsys.readouterr().err

@@ -31,14 +31,3 @@ def test_processes_have_roles(command_line: str, role: str) -> None:
 def test_what_processes_use_is_read() -> None:
     assert sum(resources.cpu_seconds(os.getpid()).values()) > 0
     assert sum(resources.memory(os.getpid()).values()) > 1_000_000
-
-
-def test_memory_is_noted_from_the_begin_to_the_end() -> None:
-    with resources.noting_memory(os.getpid(), pause=60) as noted:
-        assert len(noted) == 1
-    assert len(noted) == 2
-    assert all(sum(sizes.values()) > 1_000_000 for sizes in noted)
-
-
-def test_nobody_uses_nothing() -> None:
-    assert resources.cpu_seconds(1 << 30) == resources.memory(1 << 30) == {}

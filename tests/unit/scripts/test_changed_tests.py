@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from changed_tests import changed, chosen
+from changed_tests import chosen
 
 FILES = {
     "container/lightbox/images/decode.py": "",
@@ -49,29 +48,3 @@ def repository(tmp_path: Path) -> Path:
 )
 def test_what_a_changed_file_runs(repository: Path, file: str, tests: list[str]) -> None:
     assert chosen([Path(file)], repository) == ([Path(test) for test in tests], [] if tests else [Path(file)])
-
-
-def test_what_changed(repository: Path) -> None:
-    def git(*words: str) -> None:
-        author = ("-c", "user.name=a", "-c", "user.email=a@localhost")
-        subprocess.run(["git", *author, *words], cwd=repository, check=True, capture_output=True)
-
-    def commit(name: str) -> Path:
-        (repository / name).write_text(name)
-        git("add", "--all")
-        git("commit", "--message", name)
-        return Path(name)
-
-    git("init", "--initial-branch", "main")
-    commit("first")
-    last = commit("last")
-    assert changed(repository) == [last], "on main without origin: the last commit"
-    git("switch", "--create", "own")
-    committed = commit("committed")
-    (repository / "new").touch()
-    (repository / "last").unlink()
-    assert changed(repository) == [committed, last, Path("new")]
-    git("stash", "--include-untracked")
-    git("switch", "main")
-    git("update-ref", "refs/remotes/origin/main", "HEAD~1")
-    assert changed(repository) == [last]

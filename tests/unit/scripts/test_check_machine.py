@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from support import commands
 from support.stack import REPOSITORY
 
 SCRIPT = REPOSITORY / "scripts" / "check_machine.sh"
 
 
 def check(python: Path | str) -> tuple[int, str]:
-    done = subprocess.run([SCRIPT, python], capture_output=True, text=True, check=False)
+    done = commands.run([SCRIPT, python])
     return done.returncode, done.stderr
 
 
@@ -55,11 +56,6 @@ def test_it_takes_what_the_package_does() -> None:
 
 def test_a_start_with_a_virtual_environment_looks_for_no_python(tmp_path: Path) -> None:
     command = ["make", "--dry-run", "serve", f"VENV={tmp_path}"]
-    assert (
-        "check_machine.sh" in subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
-    )
+    assert "check_machine.sh" in commands.output(command, cwd=REPOSITORY)
     (tmp_path / ".ready").touch()
-    assert (
-        "check_machine.sh"
-        not in subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
-    )
+    assert "check_machine.sh" not in commands.output(command, cwd=REPOSITORY)

@@ -32,23 +32,6 @@ def test_a_step_ends_with_the_first_of_its_lines() -> None:
     }
 
 
-def test_the_report_has_medians_and_the_fastest_start() -> None:
-    starts = [
-        (
-            {"gunicorn is imported": ready / 2, cold_start.PING: ready},
-            {"gunicorn": ready / 10, cold_start.TOGETHER: ready / 5},
-        )
-        for ready in (3.0, 1.0, 2.0)
-    ]
-    rows = cold_start.report([cold_start.Case("auto, first start", starts)]).splitlines()
-    assert "| seconds until | auto, first start |" in rows
-    assert "| gunicorn is imported | 1.00 |" in rows
-    assert "| /ping is 200 | 2.00 |" in rows
-    assert "| /ping is 200, fastest of the starts | 1.00 |" in rows
-    assert "| gunicorn | 0.20 |" in rows
-    assert rows[-1] == "| together | 0.40 |"
-
-
 def test_the_page_has_what_the_script_prints() -> None:
     page = (REPOSITORY / "docs" / "cold-start.md").read_text()
     for step in (*cold_start.STEPS, cold_start.PING):

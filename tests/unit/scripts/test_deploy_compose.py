@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import yaml
 from lightbox.core.errors import STATUS_OF_CODE
 from lightbox.settings_loading import known_variables
 from lightbox.telemetry.metrics import QUEUE_FULL
+from support import commands
 from support.metrics import COUNTERS, GAUGES, HISTOGRAMS, series_names
 from support.parameters import each
 from support.stack import REPOSITORY
@@ -35,8 +35,7 @@ def rules() -> list[dict[str, Any]]:
 @pytest.mark.extended
 def test_compose_accepts() -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
-    done = subprocess.run([*command, str(DEPLOY / "compose.yaml")], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    commands.output([*command, str(DEPLOY / "compose.yaml")])
 
 
 def test_compose_mounts_files_that_are_there_and_scrapes_its_own_service() -> None:

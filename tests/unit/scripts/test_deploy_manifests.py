@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 import yaml
 
 from lightbox.settings_loading import known_variables
-from support.patience import PATIENCE
+from support import commands
 from support.stack import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
@@ -61,30 +60,37 @@ def validate(manifest: dict[str, Any], version: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def objections() -> dict[str, str]:
-    """Return kserve's error for each file, "" for a valid one, and for a file with a mistake.
+def objections(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return kserve's error for each file, "" for a valid one, and for a file with a mistake."""
+    mistaken = load(KSERVE[0])
+    mistaken["spec"]["predictor"]["minReplica"] = 1
+    file = tmp_path_factory.mktemp("kserve") / "mistaken.yaml"
+    file.write_text(yaml.safe_dump(mistaken))
+    return objections_of_kserve(*KSERVE, file)
+
+
+def objections_of_kserve(*files: Path) -> dict[str, str]:
+    """Return kserve's error for each file, by the file's stem.
 
     kserve runs in a separate process: it registers the same messages as tritonclient, which other tests import.
     """
     program = "import unit.scripts.test_deploy_manifests as here; here.print_objections()"
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ("tests", "scripts"))}
-    command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, str] = json.loads(done.stdout)
+    found: dict[str, str] = json.loads(
+        commands.output([sys.executable, "-W", "ignore", "-c", program, *map(str, files)], environ)
+    )
     return found
 
 
 def print_objections() -> None:
-    mistaken = load(KSERVE[0])
-    mistaken["spec"]["predictor"]["minReplica"] = 1
-    manifests = {path.stem: load(path) for path in KSERVE} | {"mistaken": mistaken}
-    found = dict.fromkeys(manifests, "")
-    for name, manifest in manifests.items():
+    found = dict.fromkeys((Path(name).stem for name in sys.argv[1:]), "")
+    for file in map(Path, sys.argv[1:]):
+        manifest = load(file)
+        version = "V1beta1" if manifest["kind"] == "InferenceService" else "V1alpha1"
         try:
-            check_model(manifest, "V1beta1InferenceService", name)
+            check_model(manifest, version + manifest["kind"], file.stem)
         except AssertionError as error:
-            found[name] = str(error) or "AssertionError"
+            found[file.stem] = str(error) or "AssertionError"
     print(json.dumps(found))
 
 

@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from lightbox.settings_loading import known_variables
 from support.parameters import each
-from support.patience import PATIENCE
-from support.stack import REPOSITORY
-from unit.scripts.test_deploy_manifests import DEPLOY, NEWEST, check_model, load, validate
+from unit.scripts.test_deploy_manifests import DEPLOY, NEWEST, load, objections_of_kserve, validate
 
 RUNTIMES = sorted((DEPLOY / "kserve" / "runtime").glob("*.yaml"))
 EXAMPLES = sorted((DEPLOY / "kserve" / "examples").glob("*.yaml"))
 PROTOCOLS = ["v1", "v2", "grpc-v1", "grpc-v2"]
 
 
-def print_objections() -> None:
-    """Print kserve's error for each file; see test_deploy_manifests."""
+@pytest.mark.extended
+def test_kserve_accepts_all_but_the_one_with_a_mistake(tmp_path: Path) -> None:
     mistaken = load(RUNTIMES[0])
     mistaken["spec"]["protocolVersion"] = "v1"
-    found = {}
-    manifests = {str(path): load(path) for path in (*RUNTIMES, *EXAMPLES)} | {"mistaken": mistaken}
-    for name, manifest in manifests.items():
-        version = "V1beta1" if manifest["kind"] == "InferenceService" else "V1alpha1"
-        try:
-            check_model(manifest, version + manifest["kind"], name)
-        except AssertionError as error:
-            found[name] = str(error)
-    print(json.dumps(found))
-
-
-@pytest.mark.extended
-def test_kserve_accepts_all_but_the_one_with_a_mistake() -> None:
-    program = "import unit.scripts.test_kserve_runtimes as here; here.print_objections()"
-    environ = os.environ | {"PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ("tests", "scripts"))}
-    command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {
+    (tmp_path / "mistaken.yaml").write_text(yaml.safe_dump(mistaken))
+    found = objections_of_kserve(*RUNTIMES, *EXAMPLES, tmp_path / "mistaken.yaml")
+    assert len(found) == len(RUNTIMES) + len(EXAMPLES) + 1
+    assert {name: error for name, error in found.items() if error} == {
         "mistaken": "mistaken.spec.protocolVersion is no field of V1alpha1ServingRuntimeSpec"
     }
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from real_server.program import NAME, RECORD, NoServer, program, version
+from real_server.program import NAME, RECORD, program, version
+from support import commands
 
 ECHO = '#!/bin/sh\n{}\necho "$(basename $0)" "$@"\n'
 
@@ -29,7 +29,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def said(path: Path) -> str:
-    return subprocess.run([path, "--port=1"], capture_output=True, text=True, check=True).stdout.strip()
+    return commands.output([path, "--port=1"]).strip()
 
 
 def test_the_binary_on_the_path_comes_first(found: Path) -> None:
@@ -53,11 +53,3 @@ def test_docker_sees_the_same_files_and_leaves_nothing(found: Path) -> None:
     volumes = [word.split("=")[1].split(":") for word in words if word.startswith("--volume=")]
     assert any(RECORD.is_relative_to(source) and source == target for source, target, *_ in volumes)
     assert log.read_text().splitlines()[-1] == "rm --force left-over"
-
-
-@pytest.mark.parametrize("kind", [None, "binary", "docker"])
-def test_what_is_missing_is_said(found: Path, kind: str | None) -> None:
-    (found.parent / "nothing").mkdir()
-    os.environ["PATH"] = str(found.parent / "nothing")
-    with pytest.raises(NoServer, match=NAME), program(kind, "image", found.parent / "work"):
-        pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from docker_image.docker import argument
 from lightbox import __version__
 from lightbox.settings_loading import known_variables, load_settings
 from lightbox.telemetry.metrics import SATURATION
+from support import commands
 from support.chart import CHART, render_chart, rendered
 from support.parameters import each
-from support.patience import PATIENCE
 from unit.scripts.test_deploy_manifests import DEPLOY, NEWEST, OLDEST, validate
 
 Manifests = dict[str, dict[str, Any]]
@@ -333,8 +332,7 @@ def test_wrong_values_are_refused_with_a_sentence(values: dict[str, Any], senten
 def test_every_value_is_one_that_the_schema_knows() -> None:
     """values.yaml has every key with a default, so you do not need to read the schema."""
     validator = [sys.executable, "-m", "check_jsonschema", "--schemafile", str(CHART / "values.schema.json")]
-    done = subprocess.run([*validator, str(CHART / "values.yaml")], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    commands.output([*validator, str(CHART / "values.yaml")])
     schema = yaml.safe_load((CHART / "values.schema.json").read_text())["properties"]
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert values.keys() == schema.keys() - {"global"}
@@ -348,7 +346,7 @@ def test_helm_s_lint_has_no_complaint() -> None:
         f"import helm_python as h; print(h.lint({str(CHART)!r}, strict=True, kube_version='v{OLDEST}.0')['errors'])"
     )
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = commands.run(command)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 

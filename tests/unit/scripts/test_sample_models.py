@@ -1,7 +1,5 @@
 import json
 import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import pytest
 
 import sample_models
 from lightbox.model_zoo import layout
-from support.patience import PATIENCE, poll
+from support import commands
 
 SCRIPT = sample_models.__file__
 
@@ -45,13 +43,7 @@ def test_with_all_there_nothing_heavy_is_imported_and_nothing_said(complete: Pat
         "sys.exit(f'imported {heavy}' if heavy else code)"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(SCRIPT).parent)}
-    ended = subprocess.run(
-        [sys.executable, "-c", check, str(complete)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = commands.run([sys.executable, "-c", check, str(complete)], env=environment)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
@@ -77,38 +69,3 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("sample_models.py: ")
     assert str(tmp_path / "file") in line
-
-
-@pytest.mark.extended
-def test_a_killed_run_leaves_no_half_model(tmp_path: Path) -> None:
-    # The run stops after the first export, however late the kill comes.
-    program = (
-        "import signal, sample_models\n"
-        "from lightbox.model_zoo import saved_model\n"
-        "export = saved_model.export\n"
-        "saved_model.export = lambda *arguments: (export(*arguments), signal.pause())\n"
-        "sample_models.main()"
-    )
-    directory = tmp_path / "models"
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(directory)],
-        env=os.environ | {"PYTHONPATH": str(Path(SCRIPT).parent)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as run:
-        try:
-            wait_for_build(directory, run)
-        finally:
-            run.send_signal(signal.SIGKILL)
-    model = directory / "efficientnet_lite0"
-    assert not layout.versions(model) or sample_models.is_complete(model)
-    assert not (directory / "digits").exists()
-
-
-def wait_for_build(directory: Path, run: subprocess.Popen[bytes]) -> None:
-    """Return when a SavedModel is being written somewhere under `directory`."""
-    for _ in poll(2 * PATIENCE, pause=0.01):
-        if [*directory.rglob("variables")]:
-            return
-        assert run.poll() is None, "the run ended before it wrote anything"
-    raise AssertionError("the run wrote nothing")

@@ -43,17 +43,6 @@ def test_a_request_without_a_response_is_cut_only_where_its_connection_met_a_kil
     assert _noted(reused, started, ended, fate=Fate.UNSENT) == unsent
 
 
-def test_the_death_of_a_process_that_holds_no_connection_cuts_no_request() -> None:
-    assert _noted(False, 99.0, 100.5, kind="gunicorn worker") == LOST
-
-
-def test_a_wrong_response_is_lost_whatever_was_killed() -> None:
-    ledger = Ledger()
-    ledger.kills.append(Kill("nginx worker", "SIGKILL", at=KILLED, sent=KILLED))
-    assert not ledger.note(Outcome(PING, Fate.ANSWERED, False, 99.0, 100.5, status=500))
-    assert ledger.counts[LOST] == 1
-
-
 @pytest.mark.parametrize(("body", "count"), [(b"[1]", "200"), (b"[2]", LOST), (b"[", LOST)])
 def test_a_body_that_differs_or_cannot_be_read_is_lost(body: bytes, count: str) -> None:
     ledger = Ledger()

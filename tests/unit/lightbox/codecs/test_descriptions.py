@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from lightbox.openapi.schemas import TEXT, Schema
 from lightbox.processes.nginx import render
 from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
+from support import commands
 from support.fakes import fake_app, signature
 
 MADE = "text/x-made"
@@ -82,8 +82,8 @@ def test_a_415_names_the_media_types_of_all_readers() -> None:
 @pytest.mark.parametrize(("module", "there"), [("lightbox.worker", True), ("lightbox.processes.supervisor", False)])
 def test_workers_import_codecs_before_the_fork_and_the_supervisor_never(module: str, there: bool) -> None:
     code = f"import sys, {module}; print({{'lightbox.codecs.npy', 'numpy'}} <= sys.modules.keys())"
-    reply = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert reply.stdout.strip() == str(there)
+    printed = commands.output([sys.executable, "-c", code])
+    assert printed.strip() == str(there)
 
 
 def test_nginx_compresses_the_responses_of_all_codecs_that_allow_it(tmp_path: Path) -> None:

@@ -96,10 +96,6 @@ def test_what_makes_no_examples(body: Any, error: type[LightboxError]) -> None:
     assert raised.value.status == 400
 
 
-def test_infinity_is_a_number() -> None:
-    assert features(classify('{"examples": [{"x": [Infinity, -Infinity]}]}')) == [{"x": [np.inf, -np.inf]}]
-
-
 def test_a_context_may_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lightbox.codecs.examples.MAX_BYTES", 10_000)
     with pytest.raises(TooLarge, match="context"):
@@ -141,13 +137,6 @@ def test_classes_and_scores_are_answered_in_pairs(outputs: dict[str, Array], res
     prediction = classify([{}, {}]).predicted(outputs)
     assert WRITERS["application/json"].encode(prediction).body.decode() == f'{{"results":{results}}}'
     assert len(WRITERS["application/jsonlines"].encode(prediction).body.splitlines()) == 2
-
-
-@pytest.mark.parametrize("shape", [(2,), (2, 1)])
-def test_values_are_answered_flat(shape: tuple[int, ...]) -> None:
-    prediction = regress([{}, {}]).predicted({"outputs": np.array([1.5, np.nan], np.float32).reshape(shape)})
-    assert WRITERS["application/json"].encode(prediction).body == b'{"results":[1.5,NaN]}'
-    assert WRITERS["text/csv"].encode(prediction).body == b"1.5\nNaN\n"
 
 
 @each(

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lightbox.core.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge, UnsupportedMediaType
+from lightbox.core.errors import BadRequest, InputMismatch, MalformedBody, TooLarge, UnsupportedMediaType
 from lightbox.model.spec import Array, Layout
-from support.decoding import FLOATS, TEXTS, decode, tensor
+from support.decoding import TEXTS, decode, tensor
 from support.fakes import Tensor
 from support.parameters import each
 
@@ -156,11 +156,6 @@ def test_the_whole_range_of_every_dtype(dtype: str, values: list[object]) -> Non
     assert found.tolist() == values
 
 
-def test_what_is_not_finite_is_carried() -> None:
-    found = tensor('{"instances": [NaN, Infinity, -Infinity, 1.5]}')
-    np.testing.assert_array_equal(found, np.array([np.nan, np.inf, -np.inf, 1.5], np.float32))
-
-
 @each(
     "body",
     [
@@ -274,24 +269,3 @@ def test_any_array_comes_back(array: Array, text: str) -> None:
     shape = (None, *array.shape[1:])
     found = tensor(text % json.dumps(array.tolist()), dtype=array.dtype.name, shape=shape)
     np.testing.assert_array_equal(found, array)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just({"b64": "AA=="}),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["x", "instances", "inputs", "examples", "signature_name", "b64"]), inner)
-    ),
-    max_leaves=12,
-)
-MODELS = st.sampled_from([FLOATS, TEXTS, TWO, {"x": ("uint8", None)}, {"x": ("uint8", (None, None, None, 3))}])
-
-
-@pytest.mark.extended
-@given(st.lists(JSON, min_size=1, max_size=3), MODELS)
-def test_any_json_gives_inputs_or_an_error_of_ours(values: list[object], model: dict[str, Tensor]) -> None:
-    try:
-        request = decode("\n".join(map(json.dumps, values)), inputs=model)
-        request.signature.check_inputs(request.inputs)
-    except LightboxError as error:
-        assert error.status < 500

@@ -273,25 +273,6 @@ def test_suppression_is_the_textbooks(
     ]
 
 
-def test_suppression_in_random_crowds() -> None:
-    random = np.random.default_rng(43)
-    for case in range(300):
-        count = int(random.integers(1, 60))
-        corners = random.integers(0, 300, (count, 2)) / 2
-        sizes = random.integers(0, 200, (count, 2)) / 2
-        scores = random.permutation(count * 3).reshape(count, 3) / (count * 3)
-        limits = Limits(float(random.random()) / 2, float(random.random()), bool(case % 2), int(random.integers(1, 80)))
-        numbers = scores.argmax(axis=1)
-        rows = [
-            (int(number), float(np.float32(score[number])), [*corner.tolist(), *(corner + size).tolist()])
-            for corner, size, score, number in zip(corners, sizes, scores, numbers, strict=True)
-        ]
-        anchors = np.concatenate([corners + sizes / 2, sizes, scores], axis=1)
-        output = np.concatenate([anchors, [FAR_AWAY] * 7]).T[None]
-        expected = [(number, round(score, 4), box) for number, score, box in by_the_textbook(rows, limits)]
-        assert found("ultralytics", limits, y=output.astype(np.float32)) == [expected], case
-
-
 def test_all_anchors_of_a_large_input_in_bounded_time_and_memory() -> None:
     """All 33,600 anchors pass and none overlap: no array grows with the square of their number."""
     count = 33600

@@ -72,12 +72,6 @@ def test_the_pixels_are_the_librarys(case: Case, by_pillow: bool, monkeypatch: p
     assert apart.mean() < 0.26
 
 
-def test_the_cases_are_of_every_picture_and_library() -> None:
-    assert {case.picture for case in CASES} == set(SIZES)
-    assert {case.options["preset"] for case in CASES} == set(LIBRARIES)
-    assert len(CASES) > 60
-
-
 @pytest.mark.extended
 @pytest.mark.parametrize(("preset", "module"), [("keras-mobilenet", "mobilenet_v2"), ("keras-resnet", "resnet50")])
 @pytest.mark.parametrize("picture", sorted(SIZES))

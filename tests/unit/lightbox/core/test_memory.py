@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flask.testing import FlaskClient
 
-from lightbox.core.errors import TooLarge, Unavailable
+from lightbox.core.errors import TooLarge
 from lightbox.core.request_context import SMALL, MemoryBudget, Share
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
@@ -31,18 +31,6 @@ def test_a_share_grows_and_shrinks_and_comes_back() -> None:
         share.hold(40)
         assert budget.held == 40
     assert budget.held == 0
-
-
-def test_what_others_hold_is_unavailable_and_what_never_fits_is_too_large() -> None:
-    budget = MemoryBudget(100)
-    with budget.share() as first, budget.share() as second:
-        first.hold(70)
-        with pytest.raises(Unavailable, match="other requests hold"):
-            second.hold(31)
-        second.hold(30)
-        with pytest.raises(TooLarge, match="LIGHTBOX_REQUEST_MEMORY_MB"):
-            second.hold(101)
-        assert budget.held == 100
 
 
 def test_a_byte_may_take_twelve_and_a_small_request_what_it_needs() -> None:

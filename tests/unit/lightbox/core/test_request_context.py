@@ -10,10 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightbox.core.edge import server_timing
 from lightbox.core.request_context import OTHER, QUEUE, STAGES, TOTAL, RequestContext
 from lightbox.model.options import ModelOptions
-from lightbox.telemetry.logs import FinishedRequest, request_line
 from support.fakes import fake_app, mean_server, png
 from support.parameters import each
 from support.patience import PATIENCE
@@ -102,17 +100,6 @@ def test_what_is_not_there_is_looked_for_until_the_deadline() -> None:
     for context, seconds in ((RequestContext(0), PATIENCE), (RequestContext(PATIENCE), 0.0)):
         assert context.poll(lambda: next(looks), 0.001, seconds) is None
     assert list(looks) == []
-
-
-def test_header_and_log_show_the_same() -> None:
-    context = RequestContext(30, waited=0.5)
-    with context.stage("decode"):
-        time.sleep(0.01)
-    context.finish()
-    header = parts(server_timing(context))
-    line = request_line(FinishedRequest("i", "POST", "/", "/invocations", 200, 1, 2, None, context), False, "worker")
-    assert {name: float(value) for name, value in re.findall(r"(\w+)_ms=([\d.]+)", line)} == header
-    assert_adds_up(header)
 
 
 def test_the_page_defines_each_stage_in_order() -> None:

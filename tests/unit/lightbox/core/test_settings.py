@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from lightbox.cli.settings_docs import docstrings
-from lightbox.core.settings import variable_names
 from lightbox.core.settings_types import TransportName, parse_image_size, setting_metadata
 from lightbox.features.open_inference import OpenInferenceSettings
 from lightbox.model.options import ModelOptions
@@ -28,25 +27,9 @@ def problems(**environ: str) -> list[str]:
     return caught.value.problems
 
 
-@pytest.mark.parametrize("between", [",", ", ", " , "])
-def test_models_are_paths_by_name(between: str) -> None:
-    settings = load_settings({"LIGHTBOX_MODELS": between.join(["a.b=/m/one,two=1", "c=/m/three,four"])})
-    assert {name: str(path) for name, path in settings.models.items()} == {
-        "a.b": "/m/one",
-        "two": str(Path("1").absolute()),
-        "c": "/m/three,four",
-    }
-
-
 def test_models_with_names_are_refused_in_multi_model_mode() -> None:
     expected = "LIGHTBOX_MODELS: expected none in multi-model mode, where POST /models names models, got 'a=/m'"
     assert problems(SAGEMAKER_MULTI_MODEL="true", LIGHTBOX_MODELS="a=/m") == [expected]
-
-
-def test_defaults() -> None:
-    settings = load_settings({})
-    assert (settings.port, settings.transports, str(settings.model_dir)) == (8080, None, "/opt/ml/model")
-    assert settings.workers >= 1
 
 
 @each(
@@ -264,13 +247,6 @@ def test_port_range_refused(text: str) -> None:
     assert line.startswith("SAGEMAKER_SAFE_PORT_RANGE: ")
 
 
-def test_too_few_ports_are_named_beside_other_problems() -> None:
-    ports = {"SAGEMAKER_SAFE_PORT_RANGE": "9000-9002"}  # unopened
-    found = problems(**ports, SAGEMAKER_TFS_INSTANCE_COUNT="2", LIGHTBOX_TRANSPORT="soap")
-    assert [line.split(":")[0] for line in found] == ["LIGHTBOX_TRANSPORT", "SAGEMAKER_TFS_INSTANCE_COUNT"]
-    assert "SAGEMAKER_SAFE_PORT_RANGE=9000-9002" in found[1]
-
-
 def test_what_is_right_among_wrong_settings_can_be_used() -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings({"LIGHTBOX_TRANSPORT": "soap", "SAGEMAKER_BIND_TO_PORT": "8181"})  # unopened
@@ -284,32 +260,6 @@ def test_settings_that_do_not_go_together_are_left_out_as_well() -> None:
     assert caught.value.wrong == {"LIGHTBOX_KSERVE_GRPC_PORT"}
     assert caught.value.usable.of(OpenInferenceSettings).kserve_grpc_port is None
     assert caught.value.problems[0].endswith("got ' 8080 '")
-
-
-def test_the_request_timeout_is_gunicorns_unless_set() -> None:
-    assert load_settings({"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "12"}).request_timeout == 12
-    both = {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "12", "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "7"}
-    assert load_settings(both).request_timeout == 7
-
-
-@each(
-    "environ",
-    [
-        {},
-        {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "2"},
-        {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "90"},
-        {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "0.5"},
-        {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "20"},
-        {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "1"},
-        {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "0.5"},
-        {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "9", "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "9.5"},
-    ],
-)
-def test_each_timeout_is_longer_than_the_one_inside(environ: dict[str, str]) -> None:
-    settings = load_settings(environ)
-    assert settings.deadline_seconds < settings.nginx_read_timeout
-    assert settings.deadline_seconds < settings.gunicorn_timeout
-    assert max(60, settings.deadline_seconds) <= settings.load_seconds < settings.nginx_load_read_timeout
 
 
 def test_a_request_timeout_that_is_set_outlasts_nginxs() -> None:
@@ -332,11 +282,6 @@ def test_every_setting_is_described() -> None:
     assert [name for _, name, field in fields if field.default_factory and not setting_metadata(field, "default")] == []
 
 
-def test_no_variable_sets_two_things() -> None:
-    names = [variable_names(field, part)[0] for part in parts() for field in part.model_fields]
-    assert len(names) == len(set(names))
-
-
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -353,12 +298,6 @@ def test_models_with_names(text: str, found: dict[str, str]) -> None:
 def test_models_without_names_or_paths_are_refused(text: str) -> None:
     (line,) = problems(LIGHTBOX_MODELS=text)
     assert line.startswith("LIGHTBOX_MODELS: expected ")
-
-
-def test_the_grpc_port_is_not_nginxs() -> None:
-    with pytest.raises(SettingsError, match="LIGHTBOX_KSERVE_GRPC_PORT: expected another port"):
-        load_settings({"LIGHTBOX_KSERVE_GRPC_PORT": "8080"})  # unopened
-    assert load_settings({}).of(OpenInferenceSettings).kserve_grpc_port is None
 
 
 def test_variables_of_sagemaker_that_nothing_reads_change_nothing() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lightbox.harness.http_client import status_of
 from lightbox.harness.server import ServerFailed, ServerProcess
 from lightbox.harness.stack import clean_environ
 from support.patience import PATIENCE, poll
@@ -47,10 +46,6 @@ def test_orphans_do_not_outlive_the_server(tmp_path: Path) -> None:
         orphan = psutil.Process(int(server.log))
         server.process.kill()
     assert any(not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE for _ in poll())
-
-
-def test_nobody_who_answers_has_no_status(closed_port: int) -> None:
-    assert status_of(closed_port, "/ping") is None
 
 
 def test_settings_of_this_shell_do_not_reach_a_server(monkeypatch: pytest.MonkeyPatch) -> None:

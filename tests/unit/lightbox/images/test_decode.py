@@ -15,7 +15,6 @@ from PIL import Image
 from corpus.writers import exif, jpeg_segment, png, with_segments
 from lightbox.core.errors import ImageUndecodable, LightboxError, TooLarge
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb, open_image
-from lightbox.images.exif import orientation_of, turn_upright
 from lightbox.images.limits import TimeLimitedBytes, undecodable
 from lightbox.images.preparation import Size
 from lightbox.images.resize import for_pillow
@@ -50,24 +49,6 @@ def test_a_memoryview_is_as_good_as_bytes() -> None:
     assert decode_rgb(body).tobytes() == decode_rgb(JPEG).tobytes()
 
 
-@each("mode", ["RGB", "L"])
-@each("format_name", ["JPEG", "PNG"])
-def test_plain_images_are_bit_equal_to_pillow(format_name: str, mode: str) -> None:
-    for source in ("RGB", "L"):
-        body = saved(Image.effect_noise((65, 43), 90).convert(source), format_name)
-        assert decode_rgb(body, mode=mode).tobytes() == Image.open(BytesIO(body)).convert(mode).tobytes()  # type: ignore[arg-type]
-
-
-def test_a_palette_png_is_bit_equal_to_pillow() -> None:
-    body = saved(PICTURE.quantize(5), "PNG")
-    assert decode_rgb(body).tobytes() == Image.open(BytesIO(body)).convert("RGB").tobytes()
-
-
-def test_the_background_is_white() -> None:
-    body = saved(Image.new("RGBA", (2, 1), (9, 9, 9, 0)), "PNG")
-    assert decode_rgb(body).getpixel((0, 0)) == (255, 255, 255)
-
-
 @each("orientation", range(1, 9))
 @each("format_name", ["PNG", "WEBP", "TIFF"])
 def test_orientation_is_applied_as_to_a_jpeg(format_name: str, orientation: int) -> None:
@@ -93,12 +74,6 @@ def test_orientation_in_xmp_counts_where_exif_has_none() -> None:
     assert decode_rgb(turned).size == (32, 48)
     both = with_segments(JPEG, jpeg_segment(0xE1, exif(1)), jpeg_segment(0xE1, packet))
     assert decode_rgb(both).size == (48, 32)
-
-
-def test_an_upright_image_is_not_copied() -> None:
-    image = Image.new("RGB", (2, 2))
-    assert orientation_of(image) == 1
-    assert turn_upright(image, 1) is image
 
 
 @pytest.mark.extended

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import textwrap
 from io import BytesIO
@@ -15,6 +14,7 @@ from corpus import writers
 from corpus.writers import jpeg_segment, tiff_directory
 from lightbox.core.errors import ImageUndecodable
 from lightbox.images.decode import ImageLimits, decode_rgb, is_image, open_image, sniff_format
+from support import commands
 from support.parameters import each
 
 JPEG = (Path(__file__).parents[3] / "corpus/valid/jpeg-444.jpg").read_bytes()
@@ -85,12 +85,9 @@ def test_only_the_plugins_of_the_allowed_formats_are_loaded() -> None:
         plugins = {{name for name in sys.modules if name.endswith("ImagePlugin")}}
         print(sorted(plugins), {{name for name in set(sys.modules) - before if name.startswith("PIL")}})
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    printed = commands.output([sys.executable, "-c", textwrap.dedent(script)], {"PYTHONPATH": ":".join(sys.path)})
     allowed = ["Avif", "Bmp", "Gif", "Jpeg", "Png", "Ppm", "Tiff", "WebP"]
-    assert done.stdout.strip() == f"{[f'PIL.{name}ImagePlugin' for name in allowed]} set()"
+    assert printed.strip() == f"{[f'PIL.{name}ImagePlugin' for name in allowed]} set()"
 
 
 @pytest.mark.parametrize(("bits", "colours", "sentence"), [(8, 65_536, "65,536 colours"), (1, 257, "257 colours")])

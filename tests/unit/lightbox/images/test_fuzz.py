@@ -46,13 +46,6 @@ def outcome_is_ours(body: bytes) -> None:
         assert len(image.tobytes()) == 3 * image.width * image.height
 
 
-@pytest.mark.extended
-@bounded
-@given(st.binary(max_size=300))
-def test_arbitrary_bytes(body: bytes) -> None:
-    outcome_is_ours(body)
-
-
 @bounded
 @given(st.sampled_from(MAGIC), st.binary(max_size=300))
 def test_arbitrary_bytes_behind_a_magic_number(magic: bytes, body: bytes) -> None:

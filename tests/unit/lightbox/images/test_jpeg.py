@@ -21,9 +21,7 @@ from lightbox.harness.memory import PeakGrowth
 from lightbox.images import jpeg
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb, open_image
 from lightbox.images.exif import orientation_of
-from lightbox.images.preparation import Filter, PixelValues, Preparation, Scaling
-from lightbox.images.resize import Resizer, Rgbx, load_native
-from lightbox.model.spec import Array
+from lightbox.images.resize import Rgbx, load_native
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
 from support.parameters import each
@@ -118,23 +116,6 @@ def test_pillow_reduces_and_makes_grey() -> None:
         assert isinstance(found.pixels, Image.Image)
         assert found.pixels.tobytes() == as_pillow(expected.pixels).tobytes()
     assert isinstance(decode_for_resize(body, resized=lambda size: (1000, 1000)).pixels, Rgbx)
-
-
-@each("dtype", [np.uint8, np.float32, np.float64])
-@each("by", list(Filter))
-@each("size", [(224, 160), (320, 240)])
-def test_tensors_are_the_same(dtype: type, by: Filter, size: tuple[int, int]) -> None:
-    noise = np.random.default_rng(6).integers(0, 256, (240, 320, 3), np.uint8)
-    body = saved(Image.fromarray(noise), "JPEG")
-    decoded = decode_for_resize(body).pixels
-    assert isinstance(decoded, Rgbx)
-    for scaling in Scaling if dtype is not np.uint8 else [Scaling.NONE]:
-        ours: Array = np.empty((size[1], size[0], 3), dtype)
-        pillows = ours.copy()
-        wanted = Preparation(by, values=PixelValues(scaling))
-        Resizer(2, load_native()).fill(decoded, ours, wanted, by_all_cores=True)
-        Resizer(2).fill(decode_rgb(body), pillows, wanted, by_all_cores=False)
-        np.testing.assert_array_equal(ours, pillows)
 
 
 def test_without_simplejpeg_or_with_other_pixels_pillow_decodes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,14 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lightbox.images.decode import decode_rgb
 from lightbox.images.preparation import Filter, Fit, Fitting, PixelValues, Placement, Preparation, Scaling
 from lightbox.images.resize import NativeResize, Resizer, load_native
 from lightbox.images.resize_library import INSTRUCTIONS, resize_line
 from support.parameters import each
 
-ROOT = Path(__file__).parents[4]
-VALID = ROOT / "tests" / "corpus" / "valid"
 FILTERS = [
     Image.Resampling.BOX,
     Image.Resampling.BILINEAR,
@@ -85,17 +82,6 @@ def test_the_bits_are_those_of_tensorflows_arithmetic_in_numpy(
     assert NativeResize(library).interpolate(image, ours, placement=placement)
     Resizer(1).fill(image, numpys, Preparation(Filter.TF_BILINEAR), placement, by_all_cores=False)
     np.testing.assert_array_equal(ours, numpys)
-
-
-@pytest.mark.extended
-@each("path", sorted(VALID.glob("*.png")) + sorted(VALID.glob("*.jpg")))
-def test_images_of_the_corpus(library: Path, path: Path) -> None:
-    image = decode_rgb(path.read_bytes(), mode="RGB")
-    for by in FILTERS:
-        for width, height in ((224, 224), (5, 3)):
-            out = empty(width, height)
-            assert NativeResize(library).resize(image, by, out)
-            np.testing.assert_array_equal(out, np.asarray(image.resize((width, height), by)))
 
 
 @each("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1)])

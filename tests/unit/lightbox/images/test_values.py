@@ -108,8 +108,3 @@ def test_padding_gets_the_values_of_its_color(color: tuple[int, ...], bgr: bool)
     values.fill(out, color)
     full = np.broadcast_to(np.array(color, np.uint8), out.shape)
     assert np.array_equal(out, written(Image.fromarray(np.ascontiguousarray(full)), values))
-
-
-def test_scalings_have_kerass_names() -> None:
-    assert [str(scaling) for scaling in Scaling] == ["none", "unit", "tf", "torch", "caffe"]
-    assert Scaling("tf") is Scaling.TF

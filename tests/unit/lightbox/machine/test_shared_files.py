@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from lightbox.machine.shared_files import Document, shared_numbers
+from support import commands
 from support.parameters import each
-from support.patience import PATIENCE
 
 NUMBERS = TypeAdapter(dict[str, list[int]])
 OLD, NEW = {"a": [1]}, {"a": list(range(5000))}
@@ -92,7 +91,7 @@ def test_a_document_is_read_again_when_it_is_another(tmp_path: Path) -> None:
 @each("kind", ["document", "numbers", "lock", "new lock"])
 def test_who_is_killed_leaves_the_old_or_the_new_and_no_lock(tmp_path: Path, kind: str) -> None:
     command = [sys.executable, "-c", KILLED_AT_EACH_STEP, str(tmp_path / "shared"), kind]
-    seen = subprocess.run(command, timeout=PATIENCE, check=True, capture_output=True, text=True).stdout
+    seen = commands.output(command)
     assert seen == "".join(sorted(seen)), "once the new is there, it stays"
     assert (seen[0], seen[-1]) == ("0", "1")
     assert len(seen) > 5

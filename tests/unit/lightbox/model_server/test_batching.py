@@ -17,7 +17,7 @@ from lightbox.engines.tensorflow.session import TensorFlowSession
 from lightbox.model_server import predict
 from lightbox.model_server.batch_scheduler import BatchScheduler
 from lightbox.model_server.batching import BatchingSession
-from lightbox.model_server.batching_options import BatchingOptions, model_options, read_options
+from lightbox.model_server.batching_options import BatchingOptions, read_options
 from lightbox.tfs_wire.messages import config_pb2
 from lightbox.tfs_wire.status import Code, StatusError
 from support.patience import PATIENCE, poll
@@ -90,24 +90,11 @@ def test_concurrent_calls_are_joined_and_split_back(open_model: Open) -> None:
     assert [result[0].tolist() for result in results] == [[2.5], [3.0, 3.5], [4.0]]  # type: ignore[index]
 
 
-def test_a_batch_is_run_when_its_time_is_over(open_model: Open) -> None:
-    batched = Batched(open_model("half_plus_two/1"), max_batch_size=100, timeout_seconds=0.05)
-    assert batched.call(row(1))[0].tolist() == [2.5]
-    assert batched.sizes() == [1]
-
-
 def test_no_batch_is_larger_than_allowed(open_model: Open) -> None:
     batched = Batched(open_model("half_plus_two/1"), max_batch_size=4, timeout_seconds=0.05)
     results = batched.together(*[row(value, value, value) for value in range(5)])
     assert [result[0].tolist() for result in results] == [[value / 2 + 2] * 3 for value in range(5)]  # type: ignore[index]
     assert batched.sizes() == [3] * 5
-
-
-def test_a_call_of_more_rows_than_a_batch_is_refused(open_model: Open) -> None:
-    batched = Batched(open_model("half_plus_two/1"), max_batch_size=4)
-    with pytest.raises(StatusError) as caught:
-        batched.call(row(*range(5)))
-    assert str(caught.value) == "INVALID_ARGUMENT: Task size 5 is larger than maximum input batch size 4"
 
 
 def test_a_large_call_may_be_run_in_pieces(open_model: Open) -> None:
@@ -343,11 +330,3 @@ def test_parameters_that_make_no_sense(tmp_path: Path, text: str, error: str) ->
     with pytest.raises(StatusError) as caught:
         read_options(str(path))
     assert caught.value.message == error
-
-
-def test_a_model_brings_its_own_parameters(tmp_path: Path) -> None:
-    assert model_options(str(tmp_path)) is None
-    (tmp_path / "batching_params.pbtxt").write_text("max_batch_size { value: 7 }")
-    found = model_options(str(tmp_path))
-    assert found is not None
-    assert found.max_batch_size == 7

@@ -81,17 +81,6 @@ def test_lengths_that_are_none(head: bytes, status: int) -> None:
     assert refused.value.status == status
 
 
-def test_only_a_body_that_is_missing_is_asked_for() -> None:
-    head = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"
-    parser = RequestParser()
-    assert parser.feed(head) is None
-    assert parser.expects_continue
-    assert parser.feed(b"x") is not None
-    assert not parser.expects_continue
-    assert parser.feed(head + b"x") is not None
-    assert not parser.expects_continue
-
-
 @pytest.mark.parametrize(
     "body", [b"Content-Length: 1\r\n\r\nx", b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"]
 )

@@ -5,9 +5,6 @@ from __future__ import annotations
 import random
 import socket
 
-import pytest
-
-from lightbox.model_server.http_response import Response, serialize
 from lightbox.model_server.rest_server import Connection
 
 
@@ -32,19 +29,3 @@ def test_parts_arrive_in_order_however_little_the_socket_takes() -> None:
     assert received == b"".join(parts)
     assert waits
     assert not connection.held
-
-
-def test_a_closed_connection_is_reported() -> None:
-    ours, theirs = socket.socketpair()
-    theirs.close()
-    connection = Connection(ours)
-    connection.unsent = [memoryview(b"x")]
-    with ours, pytest.raises(OSError, match="Broken pipe"):
-        connection.send()
-
-
-def test_the_length_is_that_of_the_body() -> None:
-    (head, *body), keep = serialize(None, Response(200, b"abc"))
-    assert b"Content-Length: 3\r\n" in head
-    assert body == [b"abc"]
-    assert not keep

@@ -87,16 +87,6 @@ def served(manager: Manager) -> str:
     return str(session.path)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("wanted", [["new"], ["other", None, "new"], ["old"]])
-def test_a_call_in_the_old_files_runs_on(manager: Manager, wanted: list[str | None]) -> None:
-    want(manager, "old")
-    assert served(manager) == "old"
-    running, _ = manager.enter("m", None)
-    want(manager, None, *wanted)
-    running.leave()
-    assert served(manager) == wanted[-1]
-
-
 def test_it_is_not_settled_before_it_is_loaded_again(manager: Manager, files: Files) -> None:
     want(manager, "old")
     assert served(manager) == "old"

@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from lightbox.model_server.rest_json import error_body, write_classifications, write_predict, write_regressions
-from lightbox.tfs_wire.messages import classification_pb2, regression_pb2
-from lightbox.tfs_wire.status import StatusError
+from lightbox.model_server.rest_json import error_body, write_predict
 from support.parameters import each
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -90,10 +88,6 @@ def test_strings_and_bytes(by_row: bool) -> None:
     assert [base64.b64decode(item["b64"]) for item in found] == values
 
 
-def test_outputs_come_in_alphabetical_order() -> None:
-    assert write_predict({"b": np.array([1]), "a": np.array([2])}, True) == b'{"predictions":[{"a":2,"b":1}]}'
-
-
 @each("array", [np.float32(3), np.array(b"a", object), np.array(np.nan), np.array(True)])
 def test_an_output_without_rank_is_a_value(array: Any) -> None:
     (found,) = parsed(write_predict({"x": np.asarray(array)}, False)).values()
@@ -106,21 +100,6 @@ def test_arrays_of_another_memory_layout_are_written_in_order(by_row: bool) -> N
     body = write_predict({"x": array}, by_row)
     assert write_predict({"x": np.asfortranarray(array)}, by_row) == body
     assert write_predict({"x": array.astype(">f4")}, by_row) == body
-
-
-def test_results_of_examples() -> None:
-    classes = classification_pb2.ClassificationResult()
-    row = classes.classifications.add()
-    for label, score in (("small", 0.1), ("", float("nan"))):
-        row.classes.add(label=label, score=score)
-    classes.classifications.add()
-    assert write_classifications(classes) == b'{"results":[[["small",0.1],["",NaN]],[]]}'
-    values = regression_pb2.RegressionResult()
-    for value in (0.1, float("-inf")):
-        values.regressions.add(value=value)
-    assert write_regressions(values) == b'{"results":[0.1,-Infinity]}'
-    with pytest.raises(StatusError, match="Cannot convert empty ClassificationResults to JSON"):
-        write_classifications(classification_pb2.ClassificationResult())
 
 
 def test_an_error_is_json_whatever_it_quotes() -> None:

@@ -47,22 +47,6 @@ def answers(server: RestServer) -> bool:
         return client.recv(1 << 16).endswith(b"here")
 
 
-def test_a_thousand_requests_in_one_piece_are_answered_in_turn(server: RestServer) -> None:
-    with connect(server) as client:
-        client.sendall(ONE * 999 + b"GET /small HTTP/1.1\r\nConnection: close\r\n\r\n")
-        received = b""
-        while piece := client.recv(1 << 16):
-            received += piece
-    assert received.count(b"here") == 1000
-
-
-def test_a_length_of_thousands_of_digits_ends_nothing(server: RestServer) -> None:
-    with connect(server) as client:
-        client.sendall(b"POST /small HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n")
-        assert client.recv(1 << 16).startswith(b"HTTP/1.1 400 ")
-    assert answers(server)
-
-
 def test_a_fault_of_ours_ends_one_connection_only(
     server: RestServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

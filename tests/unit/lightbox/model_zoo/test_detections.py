@@ -25,12 +25,3 @@ def test_fewer_candidates_than_places_leave_the_rest_without_score() -> None:
     np.testing.assert_array_equal(found["detection_classes"][0, :3], [5, 8, 1])
     np.testing.assert_allclose(found["detection_scores"][0, :3], [0.9525741, 0.7310586, 0], rtol=1e-6)
     np.testing.assert_array_equal(found["detection_boxes"][0, 2:], np.zeros((98, 4)))
-
-
-def test_anchors_cover_the_image_level_by_level() -> None:
-    anchors = detections.anchor_boxes()
-    assert anchors.shape == (76725, 4)
-    np.testing.assert_allclose(anchors[0], [4 / 640, 4 / 640, 32 / 640, 32 / 640])
-    np.testing.assert_allclose(anchors[3], [4 / 640, 4 / 640, 32 / 640 / 2**0.5, 32 / 640 * 2**0.5], rtol=1e-6)
-    np.testing.assert_allclose(anchors[-9], [576 / 640, 576 / 640, 512 / 640, 512 / 640])
-    np.testing.assert_allclose(anchors[:, :2].mean(axis=0), [0.5, 0.5], rtol=1e-4)

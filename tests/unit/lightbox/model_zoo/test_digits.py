@@ -21,17 +21,6 @@ def test_the_split_holds_out_360_images_of_every_class_and_trains_on_none_of_the
     assert not [image for image in split.held_out_images if image.tobytes() in trained_on]
 
 
-def test_the_split_is_the_same_each_time() -> None:
-    first, second = digits.split(), digits.split()
-    np.testing.assert_array_equal(first.held_out_images, second.held_out_images)
-    np.testing.assert_array_equal(first.held_out_labels, second.held_out_labels)
-
-
-def test_grey_values_use_the_whole_range() -> None:
-    grey = np.array([[[0.0, 1.0, 8.0, 16.0]]])
-    np.testing.assert_array_equal(digits.as_pixels(grey), [[[0, 16, 128, 255]]])
-
-
 @pytest.mark.parametrize("form", ["float32", "uint8", "bytes"])
 def test_every_form_labels_held_out_digits_as_the_trained_net_does(
     digits_forms: dict[str, Path], trained_digits: Any, predict: Any, form: str

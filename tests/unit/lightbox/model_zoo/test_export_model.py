@@ -70,15 +70,6 @@ def test_the_saved_model_holds_no_keras_objects_and_no_training(sample_models: P
     assert not [name for name in operations if "Gradient" in name or "Dropout" in name or "Backprop" in name]
 
 
-def test_the_saved_model_is_little_more_than_its_weights(sample_models: Path) -> None:
-    sizes = {
-        model: sum(path.stat().st_size for path in (sample_models / model).rglob("*") if path.is_file())
-        for model in ("mobilenet_v2", "digits")
-    }
-    assert sizes["mobilenet_v2"] < 16_000_000
-    assert sizes["digits"] < 250_000
-
-
 def test_a_present_version_is_not_replaced_unasked(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (out / "1" / "saved_model.pb").read_bytes()
     assert refusal(["digits", str(out)], capsys) == (

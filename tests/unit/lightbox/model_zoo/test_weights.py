@@ -1,4 +1,3 @@
-import http.server
 import random
 import socket
 from collections.abc import Iterator
@@ -10,13 +9,13 @@ import pytest
 
 from lightbox.model_zoo import mobilenet_v2, weights
 from lightbox.model_zoo.weights import download, unreachable
-from support.http_server import serving
+from support.http_server import QuietHandler, serving
 from support.patience import PATIENCE
 
 pytestmark = pytest.mark.extended
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """Serve one file; return 404 for other paths."""
 
     def do_HEAD(self) -> None:
@@ -29,9 +28,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200 if self.path == "/weights.h5" else 404)
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the overridden method
-        """Keep the test's output clean."""
 
 
 @pytest.fixture(autouse=True)
@@ -64,10 +60,6 @@ def test_what_a_server_lacks_is_named_by_its_status(server: str, tmp_path: Path)
     assert download(f"{server}/other.h5", tmp_path / "other.h5") == "HTTP 404"
 
 
-def test_a_closed_port_is_refused(closed_port: int) -> None:
-    assert "refused" in str(unreachable(f"http://127.0.0.1:{closed_port}/"))
-
-
 def test_a_server_that_never_answers_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         problem = unreachable(f"http://127.0.0.1:{silent.getsockname()[1]}/", seconds=0.2)
@@ -82,15 +74,6 @@ def test_seeded_weights_do_not_depend_on_what_the_process_drew_before(seeded_mob
     again = mobilenet_v2.seeded_model().get_weights()
     for one, other in zip(seeded_mobilenet_v2.get_weights(), again, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def test_seeded_weights_distinguish_images(seeded_mobilenet_v2: Any) -> None:
-    images = np.random.default_rng(3).uniform(-1, 1, (2, 1, 224, 224, 3)).astype(np.float32)
-    images[1] = -1
-    noise, black = (np.asarray(seeded_mobilenet_v2(image, training=False)) for image in images)
-    assert np.isfinite(noise).all()
-    assert max(noise.max(), black.max()) > 0.01
-    assert np.abs(noise - black).max() > 1e-3
 
 
 @pytest.mark.usefixtures("offline")

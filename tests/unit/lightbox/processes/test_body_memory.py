@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
-
 import pytest
 
 from lightbox.processes import body_memory
 from lightbox.processes.body_memory import FAILURE, BodyAccount, missing_storage, room_for_bodies
-from lightbox.processes.health import Health, get
 from lightbox.settings_loading import load_settings
 
 MB = 1_000_000
@@ -57,18 +53,6 @@ def test_the_room_is_what_is_set_or_a_quarter_of_the_memory(
     monkeypatch.setattr(body_memory, "free_bytes", lambda: 4 << 30)
     settings = load_settings({} if given is None else {"LIGHTBOX_REQUEST_MEMORY_MB": given})
     assert room_for_bodies(settings) >> 20 == room_mb
-
-
-def test_what_nginx_is_answered(tmp_path: Path) -> None:
-    async def ask() -> list[int]:
-        health = Health(None, [], "unix:none", tmp_path, slots=1)
-        health.bodies = BodyAccount(most=10 * MB, largest=10 * MB)
-        address = f"unix:{tmp_path}/health"
-        async with await health.serve(address):
-            targets = ["/room/1/a/8000000", "/room/1/b/8000000", "/room/1/c/0002000000"]
-            return [(await get(address, target))[0] for target in targets]
-
-    assert asyncio.run(ask()) == [204, 403, 204]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lightbox import features
 from lightbox.core.errors import StartError
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
@@ -24,7 +23,7 @@ from lightbox.processes.commands import (
     unloadable,
     worker_class_line,
 )
-from lightbox.processes.nginx import TEMPLATE, render
+from lightbox.processes.nginx import render
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
 from support.parameters import each
@@ -131,31 +130,6 @@ def test_a_features_places_are_quoted_and_not_filled_in_themselves(tmp_path: Pat
     part = NginxParts(http='upstream mine { server "@MINE@"; }', places={"MINE": 'unix:/@HOME@/a "b"'})
     conf = render(load_settings({}), tmp_path, NOWHERE, 1 << 28, parts=[part])
     assert 'upstream mine { server "unix:/@HOME@/a \\"b\\""; }' in conf
-
-
-def test_nginx_conf_stays_short() -> None:
-    files = Path(features.__file__).parent.parent.glob("**/*.conf")
-    lengths = {file: len(file.read_text().splitlines()) for file in files}
-    assert len(lengths) > 3
-    assert lengths[TEMPLATE] <= 160
-    assert sum(lengths.values()) <= 300
-
-
-def test_each_probe_has_a_location(tmp_path: Path) -> None:
-    conf = render(load_settings({}), tmp_path, NOWHERE, 1 << 28, probes=["/up"])
-    reply = re.findall(r"location = (\S+) {.* client_max_body_size 1k; proxy_pass http://health(\S+);", conf)
-    assert reply == [("/ping", "/ping"), ("/up", "/up")]
-
-
-def test_without_ports_it_gets_none() -> None:
-    flags = model_server_flags(load_settings({}), ModelServerAddress(grpc_socket=SOCKET), Path("/run"), 16)
-    assert {"--port=0", f"--grpc_socket_path={SOCKET}"} <= set(flags)
-    assert not [flag for flag in flags if flag.startswith(("--rest_api_port", "--local_socket_path"))]
-
-
-def test_the_embedded_server_gets_the_address_of_the_local_transport() -> None:
-    address = ModelServerAddress(grpc_socket=SOCKET, local_socket=Path("/run/y.sock"))
-    assert "--local_socket_path=/run/y.sock" in model_server_flags(load_settings({}), address, Path("/run"), 16)
 
 
 RECORDED = (

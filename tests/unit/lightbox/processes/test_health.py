@@ -19,9 +19,7 @@ from lightbox.processes import health
 from lightbox.processes.additions import IncomingRequest, headers_of
 from lightbox.processes.body_memory import BodyAccount
 from lightbox.processes.health import Health, get
-from lightbox.telemetry import saturation
 from lightbox.telemetry.logs import FinishedRequest, LastResponse
-from lightbox.telemetry.metrics import RequestTable
 from lightbox.transports.model_status import ModelStatus
 from support.model_service import Reload, ScriptedServer, serving
 from support.patience import PATIENCE
@@ -79,15 +77,6 @@ class Scene:
     async def pinged(self, status: int) -> bool:
         return (await get(self.ping, "/ping"))[0] == status
 
-    async def saturation(self) -> str:
-        """Return the X-Lightbox-Saturation header of /ping's response."""
-        reader, writer = await asyncio.open_unix_connection(self.ping.removeprefix("unix:"))
-        writer.write(b"GET /ping HTTP/1.1\r\n\r\n")
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        writer.close()
-        (line,) = [line for line in head.splitlines() if line.startswith("X-Lightbox-Saturation: ")]
-        return line.partition(" ")[2]
-
     async def until_pinged(self, status: int) -> None:
         await until(lambda: self.pinged(status))
 
@@ -127,28 +116,6 @@ def play(folder: Path, story: Callable[[Scene], Coroutine[Any, Any, None]]) -> N
             await story(scene)
 
     asyncio.run(play_it())
-
-
-def test_a_model_that_fails_is_named_once_and_tried_again_when_its_server_is_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async def story(scene: Scene) -> None:
-        async def lost() -> bool:
-            return not scene.health.servers[0].available
-
-        scene.worker.status = 502
-        scene.server.say({1: "AVAILABLE"})
-        await scene.stays_away(scene.probes, times=1)
-        await scene.stays_away(lambda: scene.server.asked)
-        assert scene.worker.asked == 1
-        scene.worker.status = 200
-        scene.server.say(None)
-        await until(lost)
-        scene.server.say({1: "AVAILABLE"})
-        await scene.until_pinged(200)
-
-    play(tmp_path, story)
-    assert capsys.readouterr().err.count("not ready: the model 'net' does not answer: no answer\n") == 1
 
 
 def test_probes_are_answered_whatever_the_model_does(tmp_path: Path) -> None:
@@ -293,28 +260,5 @@ def test_an_answer_of_workers_whose_gunicorn_is_gone_proves_nothing(tmp_path: Pa
         await scene.stays_away(scene.probes)
         scene.answer_somebody()
         await scene.until_pinged(200)
-
-    play(tmp_path, story)
-
-
-@pytest.mark.extended
-def test_ping_shows_how_full_the_container_is_whether_it_is_ready_or_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(saturation, "SMOOTHING_SECONDS", 0.1)
-
-    async def story(scene: Scene) -> None:
-        assert await scene.saturation() == "0.000"
-        RequestTable(tmp_path).claim()(2, 2)  # of four
-
-        async def half() -> bool:
-            return 0.4 < float(await scene.saturation()) <= 0.5
-
-        await until(half)
-        assert await scene.pinged(503)
-        scene.server.say({1: "AVAILABLE"})
-        scene.worker.status = 200
-        await scene.until_pinged(200)
-        assert float(await scene.saturation()) > 0.4
 
     play(tmp_path, story)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -35,28 +33,12 @@ def test_a_port_in_use_is_not_claimed() -> None:
     run_dir.remove()
 
 
-def test_removing_leaves_nothing(tmp_path: Path) -> None:
-    run_dir = RunDir()
-    (run_dir.path / "file").write_text("")
-    run_dir.remove()
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.fixture
 def long_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / ("x" * 90)
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
     return folder
-
-
-def test_below_a_long_path_sockets_are_in_a_short_one(long_folder: Path) -> None:
-    with RunDir() as run_dir, socket.socket(socket.AF_UNIX) as listener:
-        path = run_dir.socket_path("model_server_63")
-        listener.bind(str(path))
-        assert path.is_socket()
-        assert not path.is_relative_to(long_folder)
-    assert not path.parent.exists()
 
 
 def test_where_no_socket_can_be_the_start_ends(long_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,28 +48,6 @@ def test_where_no_socket_can_be_the_start_ends(long_folder: Path, monkeypatch: p
     why = "is too long a path for unix sockets, and none of /proc/one, /proc/other can be written to"
     assert str(caught.value) == f"TMPDIR: {long_folder} {why}"
     assert not list(long_folder.iterdir())
-
-
-def test_what_a_killed_process_left_is_removed_and_what_a_living_one_has_is_not(
-    tmp_path: Path,
-) -> None:
-    make = "import sys; from lightbox.processes.run_dir import RunDir; print(RunDir().path, flush=True); input()"
-    command = [sys.executable, "-c", make]
-    with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as killed,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as living,
-    ):
-        assert killed.stdout and living.stdout and living.stdin
-        left, used = (Path(stdout.readline().decode().strip()) for stdout in (killed.stdout, living.stdout))
-        (left / "metrics").mkdir()
-        (left / "metrics" / "figures").write_text("1")
-        killed.kill()
-        killed.wait()
-        (tmp_path / "lightbox-of-somebody").mkdir()
-        ours = RunDir()
-        assert sorted(tmp_path.iterdir()) == sorted([used, ours.path, tmp_path / "lightbox-of-somebody"])
-        ours.remove()
-        living.stdin.write(b"\n")
 
 
 def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -37,13 +37,6 @@ def problems_of(chosen: Settings) -> list[str]:
     return find_problems(chosen, wants=wants(chosen))
 
 
-@pytest.mark.parametrize("place", ["code", "image_mean/code"])
-def test_code_where_it_belongs_is_no_problem(root: Path, place: str) -> None:
-    (root / place).mkdir()
-    (root / place / "inference.py").write_text("def handler(data, context): ...")
-    assert find_problems(settings(root)) == []
-
-
 @pytest.mark.parametrize("variable", ["SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_KSERVE_GRPC_PORT"])
 def test_a_port_for_callers_that_a_model_server_is_to_have(root: Path, variable: str) -> None:
     low = free_ports(5)
@@ -56,13 +49,6 @@ def test_a_port_for_callers_that_a_model_server_is_to_have(root: Path, variable:
     assert problems_of(settings(root, **beyond)) == []
 
 
-def test_every_taken_port_is_named(root: Path) -> None:
-    with socket.create_server(("", 0)) as one, socket.create_server(("", 0)) as other:
-        ports = [str(taken.getsockname()[1]) for taken in (one, other)]
-        chosen = dict(zip(("SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_KSERVE_GRPC_PORT"), ports, strict=True))
-        assert [problem.partition(":")[0] for problem in problems_of(settings(root, **chosen))] == [*chosen]
-
-
 def test_every_taken_port_of_a_range_is_a_sentence_of_its_own(root: Path) -> None:
     low = free_ports(4)
     with socket.create_server(("", low)), socket.create_server(("", low + 3)):
@@ -71,15 +57,6 @@ def test_every_taken_port_of_a_range_is_a_sentence_of_its_own(root: Path) -> Non
             f"SAGEMAKER_SAFE_PORT_RANGE: port {low}, for gRPC of model server 0, is taken by another process",
             f"SAGEMAKER_SAFE_PORT_RANGE: port {low + 3}, for REST of model server 1, is taken by another process",
         ]
-
-
-def test_a_port_that_two_settings_have_and_one_that_is_taken_are_both_reported(root: Path) -> None:
-    low = free_ports(3)
-    with socket.create_server(("", low + 1)):
-        chosen = {"SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{low + 1}", "SAGEMAKER_BIND_TO_PORT": str(low)}
-        both, taken = problems_of(settings(root, **chosen))
-    assert "is also the value of SAGEMAKER_BIND_TO_PORT" in both
-    assert f"port {low + 1}, for REST of model server 0, is taken" in taken
 
 
 @pytest.mark.parametrize("port", [9000, 8501])
@@ -216,16 +193,6 @@ def test_a_scaling_that_the_pixels_cannot_have(root: Path) -> None:
     (root / "code").mkdir()
     (root / "code" / "inference.py").write_text("def handler(data, context): ...")
     assert find_problems(settings(root, **environ)) == []  # the handler may scale by itself
-
-
-@pytest.mark.parametrize("spoil", ["no_signature", "unreadable", "damaged"])
-def test_every_version_is_judged(root: Path, spoil: str) -> None:
-    version = root / "half_plus_two" / "00000003"
-    version.mkdir()
-    file = version / "saved_model.pb"
-    file.write_bytes({"no_signature": b"\x12\x09\x0a\x07\x22\x05serve", "unreadable": b"", "damaged": b"\x12"}[spoil])
-    (problem,) = find_problems(settings(root))
-    assert str(file) in problem
 
 
 def test_ports_are_no_matter_of_what_lasts(root: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from lightbox.processes.run_dir import RunDir
 from lightbox.processes.startup import callers_line, listening, make_plan
 from lightbox.settings_loading import load_settings
 from lightbox.user_code.paths import find_inference, find_requirements
-from support.models import GOLDEN
 from support.parameters import each
 from support.user_code import write
 
@@ -39,22 +37,6 @@ def test_code_for_all_of_many_models_lies_in_two_places(tmp_path: Path, environ:
     new = write(tmp_path / "code" / "inference.py", "")
     assert find_inference(places) == new
     assert find_requirements(places) == [requirements]
-
-
-@pytest.mark.parametrize("layout", ["1", "00000123", "net/1", "export/Servo/7", "."])
-def test_the_model_server_gets_a_version_of_models_as_sagemaker_lays_them_out(
-    tmp_path: Path, environ: dict[str, str], layout: str
-) -> None:
-    model_dir = tmp_path / "one"
-    (model_dir / layout).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(GOLDEN / "image_mean" / "1", model_dir / layout)
-    with RunDir() as run_dir:
-        plan = make_plan(load_settings({"LIGHTBOX_MODEL_DIR": str(model_dir)}), run_dir)
-        (planned,) = plan.models.values()
-        assert plan.default_model == planned.name
-        (version,) = (folder for folder in planned.base_path.iterdir() if folder.name.isdigit())
-        assert version.resolve() == (model_dir / layout).resolve()
-        assert (version / "saved_model.pb").is_file()
 
 
 @each(

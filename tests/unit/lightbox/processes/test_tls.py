@@ -6,7 +6,6 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from lightbox.processes.nginx import http2_warning, render, resists_rapid_reset
 from lightbox.processes.start_checks import find_warnings
 from lightbox.processes.tls import Identity, TlsError, TlsWatch, identify
 from lightbox.settings_loading import load_settings
-from support.certificates import Authority, key_pem, mount, write_pair
+from support.certificates import Authority, key_pem, write_pair
 from support.parameters import each
 from support.stack import REPOSITORY
 
@@ -66,10 +65,6 @@ def test_the_pages_recipe_makes_a_pair(tmp_path: Path) -> None:
     assert "the certificate of commonName=localhost for localhost, 127.0.0.1, until" in str(
         identity(CERT=tmp_path / "tls")
     )
-
-
-def test_without_the_variables_there_is_no_tls() -> None:
-    assert identity() is None
 
 
 def test_what_is_missing_beside_another_variable_is_named(folder: Path) -> None:
@@ -122,22 +117,6 @@ def test_a_file_that_cannot_be_used_is_named(folder: Path, file: str, content: b
         (folder / file).write_bytes(content)
     (sentence,) = refusal(CERT=folder, CLIENT_CA=folder)
     assert sentence.startswith(said.format(folder / file))
-
-
-def test_a_file_that_is_both_is_reported_once(tmp_path: Path) -> None:
-    (said,) = refusal(CERT=tmp_path / "nowhere.pem")
-    assert said.startswith("LIGHTBOX_TLS_CERT: ")
-
-
-def test_all_problems_are_reported_at_once(folder: Path) -> None:
-    (folder / "tls.crt").unlink()
-    (folder / "tls.key").write_bytes(b"nothing")
-    said = refusal(CERT=folder, CLIENT_CA=folder)
-    assert [line.partition(":")[0] for line in said] == [
-        "LIGHTBOX_TLS_CERT",
-        "LIGHTBOX_TLS_CLIENT_CA",
-        "LIGHTBOX_TLS_KEY",
-    ]
 
 
 def test_a_key_that_the_user_cannot_read_is_reported_with_the_user(folder: Path) -> None:
@@ -211,22 +190,6 @@ class Watched:
         return self._watch.identity.subject.partition(" ")[0].partition("=")[2]
 
 
-Change = Callable[[Path], object]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [lambda folder: write_pair(folder, OTHER), lambda folder: mount(folder, 2, OTHER)],
-    ids=["files", "a secret"],
-)
-def test_a_change_is_loaded_once_it_has_stood_for_a_look(tmp_path: Path, change: Change) -> None:
-    watched = Watched(mount(tmp_path, 1, PAIR))
-    assert (watched.looks(), watched.renewals) == ("lightbox.test", 0)
-    change(tmp_path)
-    assert (watched.looks(1), watched.renewals) == ("lightbox.test", 0)
-    assert (watched.looks(3), watched.renewals) == ("other.test", 1)
-
-
 def test_half_of_a_change_is_waited_out_in_silence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     watched = Watched(folder)
     (folder / "tls.crt").write_bytes(OTHER[0])
@@ -234,22 +197,6 @@ def test_half_of_a_change_is_waited_out_in_silence(folder: Path, capsys: pytest.
     (folder / "tls.key").write_bytes(OTHER[1])
     assert (watched.looks(), watched.renewals) == ("other.test", 1)
     assert "cannot be used" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("damaged", [None, b"", OTHER[1]], ids=["gone", "empty", "of another certificate"])
-def test_what_is_damaged_is_reported_once_and_the_old_pair_stays(
-    folder: Path, damaged: bytes | None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    watched = Watched(folder)
-    (folder / "tls.key").unlink()
-    if damaged is not None:
-        (folder / "tls.key").write_bytes(damaged)
-    assert (watched.looks(4), watched.renewals) == ("lightbox.test", 0)
-    said = capsys.readouterr().err
-    assert said.count("TLS: the files have changed and cannot be used, nginx keeps the old ones:") == 1
-    assert said.count("LIGHTBOX_TLS_KEY: ") == 1
-    write_pair(folder, OTHER)
-    assert (watched.looks(), watched.renewals) == ("other.test", 1)
 
 
 def test_a_pair_that_cannot_be_copied_is_tried_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from lightbox.harness.stack import clean_environ
+from support import commands
 from support.model_files import write_dense_as
-from support.patience import PATIENCE
 
 PROGRAM = """
 import json, sys
@@ -49,13 +48,9 @@ def roots(tmp_path: Path) -> dict[str, Path]:
 
 def test_each_is_one_sentence(roots: dict[str, Path]) -> None:
     try:
-        done = subprocess.run(
+        done = commands.run(
             [*AS_ANOTHER, sys.executable, "-c", PROGRAM, *map(str, roots.values())],
             env=clean_environ() | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
         )
     finally:
         for name, root in roots.items():  # pytest removes them

@@ -19,22 +19,6 @@ def until_loaded() -> int:
 SEEN = (2, "has appeared and cannot be served yet: variables are missing")
 
 
-def test_a_version_that_is_copied_slowly_answers_when_it_is_whole_and_was_tried() -> None:
-    world = World(1)
-    for _ in range(5):
-        world.write(2, CUT)
-        world.look()
-        assert (world.visible, world.answering) == ({1}, 1)
-    world.write(2, WHOLE)
-    world.look()
-    assert world.visible == {1}, "it may still be written to"
-    world.look(until_loaded())
-    assert (world.answering, world.probes) == (2, [2])
-    assert world.logged == [SEEN, (2, "answers")]
-    world.look(20)
-    assert (world.published, world.probes) == ([[1], [2, 1]], [2])
-
-
 def test_what_is_not_whole_is_reported_once_when_nobody_copies_any_more() -> None:
     world = World(1)
     world.write(2, CUT)
@@ -111,14 +95,6 @@ def test_a_version_that_fails_its_load_long_after_the_start_is_not_served() -> N
     assert (world.versions.answering(), world.logged) == ([2], [refusal])
 
 
-def test_a_version_that_changes_between_two_looks_is_not_shown() -> None:
-    world = World(1)
-    for _ in range(10):
-        world.write(2, WHOLE)
-        world.look()
-        assert world.visible == {1}
-
-
 def test_a_version_that_changes_while_it_is_loaded_is_loaded_again_from_the_start() -> None:
     world = World(1, looks_to_load=SLOW)
     world.write(2, WHOLE)
@@ -169,30 +145,6 @@ def test_the_older_version_takes_over_before_the_newest_is_unloaded() -> None:
     assert world.answering == 1
 
 
-def test_the_last_version_stays_when_its_folder_goes_until_another_answers() -> None:
-    world = World(1)
-    world.remove(1)
-    world.look(20)
-    assert (world.answering, len(world.logged)) == (1, 1)
-    world.write(2, WHOLE)
-    world.look(20)
-    assert (world.published[-1], world.visible, world.answering) == ([2], {2}, 2)
-
-
-def test_a_version_that_is_replaced_by_one_of_its_number_leaves_and_comes_back() -> None:
-    world = World(1, 2)
-    world.remove(2)
-    world.write(2, CUT)  # between two looks
-    world.look()
-    assert world.published[-1] == [1]
-    world.look(10)
-    assert (world.visible, world.answering) == ({1}, 1)
-    world.write(2, WHOLE)
-    world.look(10)
-    assert (world.answering, world.probes) == (2, [2])
-    assert world.servers[0].loaded[2] == WHOLE
-
-
 def test_files_that_change_below_the_version_that_answers_are_reported_once() -> None:
     world = World(1)
     for _ in range(5):
@@ -200,23 +152,6 @@ def test_files_that_change_below_the_version_that_answers_are_reported_once() ->
         world.look()
     text = "has changed on disk; the files that were loaded stay in use. Give a new version a new number"
     assert (world.logged, world.answering) == ([(1, text)], 1)
-
-
-def test_two_versions_at_once_and_an_older_one_beside_the_newest() -> None:
-    world = World(2)
-    for version in (3, 4, 1):
-        world.write(version, WHOLE)
-    world.look(10)
-    assert (world.published[-1], world.answering) == ([4, 3, 2, 1], 4)
-    assert (1, "is served; version 4 answers") in world.logged
-
-
-def test_of_two_versions_at_once_the_whole_one_does_not_wait() -> None:
-    world = World(1)
-    world.write(2, WHOLE)
-    world.write(3, BROKEN_GRAPH)
-    world.look(30)
-    assert (world.published[-1], world.answering) == ([2, 1], 2)
 
 
 def test_a_busy_sidecar_only_delays() -> None:
@@ -254,15 +189,6 @@ def test_a_version_that_ends_a_model_server_twice_is_refused() -> None:
     assert (world.visible, world.answering) == ({1}, 1)
     why = "the model server ended while it loaded it"
     assert world.logged == [(2, f"is not served: {why}. It is tried again when its files change")]
-
-
-def test_a_model_server_that_ends_once_while_it_loads_is_no_reason_to_refuse() -> None:
-    world = World(1, looks_to_load=SLOW)
-    world.write(2, WHOLE)
-    world.look(3)
-    world.end_server()
-    world.look(30)
-    assert world.answering == 2
 
 
 def test_a_folder_that_cannot_be_read_changes_nothing() -> None:

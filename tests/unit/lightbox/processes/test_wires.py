@@ -94,7 +94,3 @@ def test_aws_handlers_open_both_wherever_they_lie(root: Path, place: str, multi_
     found = wires(root, SAGEMAKER_MULTI_MODEL=multi_model)
     said = f"{root / place / 'inference.py'} has AWS's handlers, whose context has it" if source == AWS else None
     assert (found.names, found.why_grpc_port, found.why_rest_port) == (("grpc",), said, said)
-
-
-def test_models_that_cannot_be_found_have_no_handlers(root: Path) -> None:
-    assert wires(root / "nowhere").why_grpc_port is None

@@ -66,11 +66,6 @@ def test_what_a_child_says_is_wrapped_as_json(capsys: pytest.CaptureFixture[str]
     assert entry["time"].endswith("+00:00")
 
 
-def test_several_lines_become_several_entries(capsys: pytest.CaptureFixture[str]) -> None:
-    log("one\ntwo")
-    assert without_times(capsys.readouterr().err) == "[lightbox] one\n[lightbox] two\n"
-
-
 def test_lines_are_written_at_once() -> None:
     """With PYTHONUNBUFFERED, as in the image, each write is a system call: another line may come between two."""
     script = "from lightbox.telemetry.logs import log; log('one\\ntwo')"

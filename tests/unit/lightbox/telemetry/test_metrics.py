@@ -54,20 +54,6 @@ def samples(folder: Path, facts: ProcessFacts | None = None) -> dict[str, float]
     return sums
 
 
-def test_what_a_dead_worker_counted_stays(tmp_path: Path) -> None:
-    folder = tmp_path / "metrics"
-    worker(folder, "answer(); answer(); answer(code='too_large')")
-    files = {path.name for path in folder.iterdir()}
-    for _ in range(3):
-        worker(folder, "answer()")
-    found = samples(folder)
-    assert found["lightbox_requests_total"] == found["lightbox_request_seconds_count"] == 6
-    assert (found["lightbox_rejected_total"], found["lightbox_worker_starts_total"]) == (1, 4)
-    assert (found["lightbox_request_bytes_total"], found["lightbox_response_bytes_total"]) == (60, 120)
-    assert found["lightbox_image_pixels_sum"] == 6 * 64
-    assert {path.name for path in folder.iterdir()} == files, "no file is added by a restart"
-
-
 def test_living_workers_have_numbers_of_their_own(tmp_path: Path) -> None:
     first, held = claim_slot(tmp_path)
     second, other = claim_slot(tmp_path)
@@ -86,17 +72,6 @@ def test_models_that_come_and_go_do_not_make_series_for_ever(tmp_path: Path) -> 
     counts = [row for row in text.splitlines() if row.startswith("lightbox_requests_total{")]
     assert len(counts) == MOST_MODELS  # "cats" has no row; the models over the limit share one
     assert sum(float(row.rpartition(" ")[2]) for row in counts) == 6 * MOST_MODELS
-
-
-def test_the_supervisor_adds_what_it_knows(tmp_path: Path) -> None:
-    refused = [("cats", "2", "expected an image, got x")]
-    facts = ProcessFacts(False, {"nginx": 2}, {("cats", "0", "AVAILABLE"): 1}, not_served=refused, saturation=0.25)
-    text = exposition(tmp_path / "metrics", facts).decode()
-    assert "lightbox_ready 0.0" in text
-    assert "lightbox_saturation 0.25" in text
-    assert 'lightbox_child_restarts_total{process="nginx"} 2.0' in text
-    assert 'lightbox_model_versions{model="cats",server="0",state="AVAILABLE"} 1.0' in text
-    assert 'lightbox_version_not_served{model="cats",reason="expected an image, got x",version="2"} 1.0' in text
 
 
 def test_the_engines_that_the_model_server_reported(tmp_path: Path) -> None:

@@ -86,14 +86,6 @@ def missing_in(text: str) -> int:
     return sum(map(int, re.findall(DROPPED.replace("[", r"\[").format(r"(\d+)"), text)))
 
 
-def test_all_lines_are_written_before_the_end(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("wb") as file:
-        one = LogRelay(file.fileno())
-        sent(one, range(1000))
-        one.close(PATIENCE)
-    assert [int(line.split()[1]) for line in (tmp_path / "log").read_text().splitlines()] == list(range(1000))
-
-
 def test_a_reader_that_comes_back_sees_how_much_is_missing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log")
     first = os.open(tmp_path / "log", os.O_RDONLY | os.O_NONBLOCK)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from importlib import metadata
@@ -16,9 +15,9 @@ import pytest
 
 from lightbox.tfs_wire import RELEASE, stubs
 from lightbox.tfs_wire.described_modules import DESCRIPTORS, DescribedModules, module_name
+from support import commands
 from support.other_packages import BOTH, other_packages
 from support.parameters import each
-from support.patience import PATIENCE
 from write_messages import installed_files
 
 CONTAINER = Path(__file__).parents[4] / "container"
@@ -43,8 +42,8 @@ def described(tmp_path: Path, modules: list[str], *hidden: str) -> Mapping[str, 
     environ = os.environ | other_packages(tmp_path / "reports", *hidden)
     environ["PYTHONPATH"] += f"{os.pathsep}{CONTAINER}"
     command = [sys.executable, "-P", "-c", TELL, *modules]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    found: Mapping[str, Mapping[str, Any]] = json.loads(done.stdout)
+    printed = commands.output(command, env=environ)
+    found: Mapping[str, Mapping[str, Any]] = json.loads(printed)
     return found
 
 

@@ -129,19 +129,6 @@ def test_any_bytes_are_a_tensor_or_malformed(data: bytes) -> None:
     assert array.size == math.prod(dim.size for dim in proto.tensor_shape.dim)
 
 
-def test_every_dtype_has_a_number_and_back() -> None:
-    import tensorflow as tf
-
-    for number in NUMBERS:
-        assert dtypes.number_of(dtypes.numpy_dtype(number)) == number
-        assert tf.dtypes.as_dtype(number).name in (
-            dtypes.name_of(number),
-            f"{dtypes.name_of(number)}32",
-            "float64",
-            "float16",
-        )
-
-
 @pytest.mark.parametrize(
     "proto",
     [

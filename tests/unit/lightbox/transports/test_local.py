@@ -97,26 +97,8 @@ DOUBLED = ("local", [0.0, 2.0, 4.0])
 BY_GRPC = ("grpc", [7.0])
 
 
-def test_a_connection_is_kept_for_the_next_call(path: Path, transport: LocalTransport) -> None:
-    threads = set()
-
-    def predict(request: memoryview, seconds: float) -> bytes:
-        threads.add(threading.get_ident())
-        return doubled(request, seconds)
-
-    with serving(path, predict):
-        assert [asked(transport) for _ in range(5)] == [DOUBLED] * 5
-    assert len(threads) == 1
-
-
 AT_MOST_SHARED = local.MOST_SHARED // 4
 """Numbers of a tensor that does not fit the largest memory, with its message around it; 100 less do."""
-
-
-@pytest.mark.parametrize("size", [0, 1, 1_000_000, AT_MOST_SHARED - 100, AT_MOST_SHARED])
-def test_small_and_large_tensors(path: Path, transport: LocalTransport, size: int) -> None:
-    with serving(path):
-        assert asked(transport, size) == ("local", [2.0 * number for number in range(size)])
 
 
 def test_a_connection_gives_way_to_one_with_enough_memory(path: Path, transport: LocalTransport) -> None:
@@ -176,10 +158,6 @@ def test_calls_of_several_threads(path: Path, transport: LocalTransport) -> None
             range(200), pool.map(lambda size: asked(transport, size), range(200)), strict=True
         ):
             assert (wire, found) == ("local", [2.0 * number for number in range(size)])
-
-
-def test_where_there_is_no_socket_it_is_grpc(transport: LocalTransport) -> None:
-    assert asked(transport) == BY_GRPC
 
 
 def test_where_nobody_listens_it_is_grpc(path: Path, transport: LocalTransport) -> None:

@@ -97,18 +97,6 @@ def test_strings_both_ways(values: list[bytes]) -> None:
     assert read_tensor(memoryview(request.inputs["x"].SerializeToString())).tolist() == values
 
 
-def test_response_gives_every_output() -> None:
-    import tensorflow as tf
-
-    response = predict_pb2.PredictResponse()
-    response.model_spec.version.value = 12
-    response.outputs["scores"].CopyFrom(tf.make_tensor_proto(np.array([[1, 2], [3, 4]], "f4")))
-    response.outputs["names"].CopyFrom(tf.make_tensor_proto([b"a", b"\xff"]))
-    outputs = read_predict_response(response.SerializeToString())
-    assert outputs["scores"].tolist() == [[1, 2], [3, 4]]
-    assert outputs["names"].tolist() == [b"a", b"\xff"]
-
-
 def test_bfloat16_is_widened() -> None:
     import tensorflow as tf
 

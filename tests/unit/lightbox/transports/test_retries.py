@@ -18,7 +18,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_server.local_server import LocalServer
 from lightbox.tfs_wire import tensor_proto as predict_response
-from lightbox.transports.base import RECONNECT_SECONDS, Transport
+from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.rest import RestTransport
@@ -144,10 +144,6 @@ def test_a_server_that_comes_back_gets_the_call_once(wire: str) -> None:
         context = Refused(LOOKS[wire], lambda: stack.enter_context(answering(wire, port, calls)))
         assert transport(wire, port, reconnect_seconds=PATIENCE).predict(CALL, context) == {"y": ANSWER}
     assert calls == ["predict"]
-
-
-def test_the_moment_is_a_second() -> None:
-    assert RECONNECT_SECONDS == 1.0
 
 
 @pytest.mark.parametrize("wire", WIRES)

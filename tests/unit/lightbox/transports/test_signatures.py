@@ -148,10 +148,6 @@ def prove(old: Function, new: Function, spec: SignatureSpec | None = None) -> No
 FAILED, REFUSED = ModelFailed("the graph fails"), InputMismatch("inputs do not fit")
 
 
-def test_a_version_that_predicts_may_answer() -> None:
-    prove(well, well)
-
-
 @pytest.mark.parametrize("error", [FAILED, REFUSED, Unavailable("busy")], ids=lambda error: type(error).__name__)
 def test_a_version_that_fails_at_what_the_answering_one_can_may_not(error: LightboxError) -> None:
     with pytest.raises(type(error), match=error.message):

@@ -42,23 +42,9 @@ def test_every_candidate_is_valid_and_differs_from_the_present_settings() -> Non
             assert getattr(changed, parameter) != getattr(settings, parameter)
 
 
-def test_the_model_server_s_own_number_of_threads_is_not_tried_by_its_number() -> None:
-    values = [one for one in tried() if one.startswith("SAGEMAKER_TFS_INTRA_OP_PARALLELISM=")]
-    assert [value.partition("=")[2] for value in values] == ["1", "2"]
-
-
 def test_in_a_container_the_quota_s_cores_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
     assert "SAGEMAKER_TFS_INTRA_OP_PARALLELISM=4" in tried()
-
-
-def test_threads_are_tried_that_let_another_number_of_requests_be_in_progress() -> None:
-    def threads(clients: int, **environ: str) -> list[str]:
-        return [one for one in tried(clients, **environ) if "THREADS" in one]
-
-    assert threads(16) == ["SAGEMAKER_GUNICORN_THREADS=2", "SAGEMAKER_GUNICORN_THREADS=1"]
-    assert "SAGEMAKER_GUNICORN_THREADS=16" in threads(64)
-    assert threads(16, SAGEMAKER_GUNICORN_THREADS="1")[0] == "SAGEMAKER_GUNICORN_THREADS=2"
 
 
 def test_batching_is_switched_off_where_it_is_on() -> None:

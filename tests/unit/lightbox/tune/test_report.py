@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from lightbox.tune.candidates import Candidate, Change
-from lightbox.tune.report import Circumstances, as_json, progress, text
+from lightbox.tune.report import Circumstances, progress, text
 from lightbox.tune.search import Findings
 from lightbox.tune.trials import Goal, Round, Trial
 
@@ -72,19 +69,6 @@ def test_where_every_candidate_failed_nothing_is_claimed() -> None:
     failed.problem = "it was not ready within 9 s"
     report = text(Findings(possible=1, screens=[failed]), ABOUT, 60, 120)
     assert "# lowest latency: not known, as no candidate could be measured" in report.splitlines()
-
-
-def test_json_has_every_figure() -> None:
-    report: dict[str, Any] = json.loads(as_json(found(), ABOUT, 118.2))
-    assert report["model"] == "mobilenet_v2"
-    assert report["compared_with"] == "the defaults"
-    assert report["seconds"] == 118.2
-    assert report["best"]["latency"] == {"SAGEMAKER_TFS_INTRA_OP_PARALLELISM": "1"}
-    assert report["best"]["throughput"]["SAGEMAKER_TFS_MAX_BATCH_SIZE"] == "8"
-    assert [one["latency"]["gain"] for one in report["tried"]] == [1.2, 0.9, 1.1]
-    assert report["confirmed"][1]["throughput"]["rounds"][0] == {"base": 100, "mine": 150}
-    assert report["confirmed"][1]["throughput"]["significantly_better"] is True
-    assert json.loads(as_json(Findings(possible=1), ABOUT, 1))["best"] == {"latency": None, "throughput": None}
 
 
 def test_progress_names_the_candidate_and_what_it_gained() -> None:

@@ -122,15 +122,6 @@ def test_it_keeps_within_the_time(seconds: int) -> None:
     assert found.possible == len(SINGLES)
 
 
-def test_more_time_is_used_for_more_rounds() -> None:
-    def rounds(seconds: float) -> tuple[int, int]:
-        found = run(FakeMeasurer(two_help_throughput, seconds))
-        best = found.best[Goal.LATENCY]
-        return len(found.screens[0].rounds[Goal.LATENCY]), len(best.rounds[Goal.LATENCY])
-
-    assert rounds(60) < rounds(120) < rounds(600) == (6, 30)
-
-
 def test_in_a_short_time_some_are_left_out_and_the_best_is_still_confirmed() -> None:
     found = run(FakeMeasurer(two_help_throughput, 45))
     assert 1 <= len(found.screens) < len(SINGLES)
@@ -159,9 +150,3 @@ def test_a_candidate_that_fails_is_reported_and_not_recommended() -> None:
     assert found.screens[0].problem == "it was not ready within 9 s"
     assert Goal.LATENCY not in found.best
     assert found.best[Goal.THROUGHPUT].candidate == WORKERS
-
-
-def test_every_trial_is_announced() -> None:
-    heard: list[tuple[str, Trial]] = []
-    found = search(FakeMeasurer(two_help_throughput), SINGLES, lambda step, trial: heard.append((step, trial)))
-    assert heard == [("screen", one) for one in found.screens] + [("confirm", one) for one in found.confirmations]

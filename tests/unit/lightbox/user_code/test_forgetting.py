@@ -115,14 +115,6 @@ def test_packages_with_compiled_modules_stay(tmp_path: Path, monkeypatch: pytest
     loader._folders.difference_update([folder, folder / "lib"])
 
 
-def test_a_model_of_the_name_that_lies_elsewhere_has_its_own(tmp_path: Path) -> None:
-    code = UserCode()
-    for name in ("one", "two"):
-        write(tmp_path / name / "inference.py", f"def words(): return {name!r}{HANDLER}")
-    assert answer(code, model("a", tmp_path / "one")) == "one"
-    assert answer(code, model("a", tmp_path / "two")) == "two"
-
-
 class Gate(ModuleType):
     """A module that blocks its importer until the test opens it."""
 

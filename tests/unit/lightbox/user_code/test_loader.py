@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.user_code.aws import AwsHandlers
-from lightbox.user_code.handlers import LightboxHandlers
 from lightbox.user_code.loader import forget_folder, load_functions
-from lightbox.user_code.registry import NONE, UserCode
-from support.user_code import model, write
+from support.user_code import write
 
 REPOSITORY = Path(__file__).parents[4]
 
@@ -50,46 +47,6 @@ def test_what_a_handler_starts_finds_its_modules(tmp_path: Path) -> None:
     assert handler(None, None).split() == ["other", "other"]
     forget_folder(other)
     assert str(tmp_path) not in os.environ["PYTHONPATH"]
-
-
-def test_helpers_of_one_name_in_two_models_are_two_modules(tmp_path: Path) -> None:
-    answers = {}
-    for name in ("a", "b"):
-        code = tmp_path / name / "code"
-        write(code / "shared_helper.py", f"name = {name!r}")
-        file = write(
-            code / "inference.py",
-            "import shared_helper\ndef preprocess(r): return shared_helper.name, __name__, __file__",
-        )
-        answers[name] = load_functions(file)["preprocess"]
-    first, second = answers["a"](None), answers["b"](None)
-    assert (first[0], second[0]) == ("a", "b")
-    assert first[1] != second[1]
-    assert second[2] == str(tmp_path / "b" / "code" / "inference.py")
-
-
-def test_models_share_the_roots_file_and_may_have_their_own(tmp_path: Path) -> None:
-    root, own = tmp_path / "code", tmp_path / "b" / "code"
-    write(root / "inference.py", "def handler(data, context): ...")
-    write(own / "inference.py", "def preprocess(request): ...")
-    code = UserCode()
-    a, b, c = model("a", tmp_path / "a" / "code", root), model("b", own, root), model("c", root)
-    code.load([a, b, c])
-    assert isinstance(code.of(a), AwsHandlers)
-    assert code.of(a) is code.of(c)
-    assert isinstance(code.of(b), LightboxHandlers)
-    assert code.of(model("d")) is NONE
-
-
-def test_a_forgotten_models_code_is_imported_anew(tmp_path: Path) -> None:
-    file = write(tmp_path / "code" / "inference.py", "def preprocess(request): ...")
-    code = UserCode()
-    wanted = model("a", tmp_path / "code")
-    assert isinstance(code.of(wanted), LightboxHandlers)
-    write(file, "def handler(data, context): ...")
-    assert isinstance(code.of(wanted), LightboxHandlers)
-    code.forget("a")
-    assert isinstance(code.of(wanted), AwsHandlers)
 
 
 def test_a_changed_file_is_read_anew_in_the_same_second(tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from support import commands
 from support.other_packages import BOTH, other_packages
-from support.patience import PATIENCE
 
 CONTAINER = Path(__file__).parents[4] / "container"
 SCRIPT = """
@@ -36,9 +35,8 @@ def printed(tmp_path: Path, *hidden: str) -> list[str]:
     environ = os.environ | other_packages(tmp_path / "reports", *hidden)
     environ["PYTHONPATH"] += f"{os.pathsep}{CONTAINER}"
     command = [sys.executable, "-P", "-W", "ignore", "-c", SCRIPT]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    shown = commands.output(command, env=environ)
+    return shown.splitlines()
 
 
 def test_messages_in_an_image_without_tensorflow(tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from lightbox.user_code import loader
-from support.patience import PATIENCE
+from support import commands
 
 from .conftest import WriteCode
 
@@ -40,11 +39,7 @@ def load(file: Path) -> str:
     """Load a handler in a separate process, whose threads must keep running; return the output."""
     container = Path(loader.__file__).parents[2]
     command = [sys.executable, "-P", "-c", USE, str(file)]
-    done = subprocess.run(
-        command, env={"PYTHONPATH": str(container)}, check=False, capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return commands.output(command, env={"PYTHONPATH": str(container)})
 
 
 @pytest.mark.parametrize(

@@ -182,11 +182,6 @@ def test_arrays_get_the_signatures_dtype(write_code: WriteCode, dtype: str, valu
     np.testing.assert_array_equal(got, np.asarray(expected))
 
 
-def test_without_code_an_accept_that_cannot_be_served_is_406_before_all_else(transport: FakeTransport) -> None:
-    client = fake_app(transport, {"mean": ModelOptions()}).test_client()
-    assert client.post("/invocations", data=IMAGE, headers={"Accept": "text/html"}).status_code == 406
-
-
 def test_a_version_replaced_in_between_is_asked_with_the_same_request(
     with_code: WithCode, transport: FakeTransport
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from lightbox.user_code.loader import load_functions
 from lightbox.user_code.paths import OTHERS, WITH_BUILD_ARGUMENT, UserCodeError
+from support import commands
 
 from .conftest import WriteCode
 
@@ -26,8 +26,7 @@ def packages(file: str) -> set[str]:
 @pytest.mark.extended
 def test_what_handlers_import_is_there() -> None:
     imports = "; ".join(f"import {module}" for module in (*IN_EVERY_IMAGE, *WITH_BUILD_ARGUMENT))
-    done = subprocess.run([sys.executable, "-W", "error", "-c", imports], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    commands.output([sys.executable, "-W", "error", "-c", imports])
 
 
 def test_the_lock_files_have_it() -> None:

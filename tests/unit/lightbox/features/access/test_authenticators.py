@@ -8,7 +8,6 @@ import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ from typing_extensions import override
 from lightbox.core.errors import StartError, Unauthenticated
 from lightbox.features.access import REQUESTS, Access, authenticators
 from lightbox.features.access.authenticators import KeyAuthenticator, UrlAuthenticator
-from lightbox.features.access.roles import INFER, MANAGE, METRICS, role_of
+from lightbox.features.access.roles import INFER, MANAGE, role_of
 from lightbox.processes.additions import Authenticator, IncomingRequest
 from lightbox.settings_loading import SettingsError, load_settings
 from support.certificates import Authority, write_pair
-from support.http_server import EmptyPage, serving
+from support.http_server import EmptyPage, QuietHandler, serving
 from support.keys import basic, key_line, outcome_of
 from support.parameters import each
 
@@ -112,32 +111,6 @@ def test_what_manages_models_is_a_role_where_models_come_and_go(path: str) -> No
     assert (role_of(path, True), role_of(path, False)) == (MANAGE, INFER)
 
 
-@each(
-    "path",
-    [
-        "/",
-        "/invocations",
-        "/endpoints/any/invocations",
-        "/models/m/invoke",
-        "/modelsx",
-        "/v1/models/m:predict",
-        "/v2/models/m",
-        "/v2/models/m/stats",
-        "/inference.GRPCInferenceService/ModelStatistics",
-        "/v2/models/m/config",
-        "/openapi.json",
-        "/ui/page.js",
-        "/nothing",
-        "/metrics/",
-        "/inference.GRPCInferenceService/ModelInfer",
-        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-    ],
-)
-def test_all_else_is_a_predictions(path: str) -> None:
-    assert {role_of(path, True), role_of(path, False)} == {INFER}
-    assert role_of("/metrics", True) == METRICS
-
-
 OWN = {"Host": "box:8080", "X_API_Key": "k1"}
 
 
@@ -177,7 +150,7 @@ class Decider:
 def decider() -> Iterator[Decider]:
     found = Decider()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -187,9 +160,6 @@ def decider() -> Iterator[Decider]:
                 self.send_header(name, value)
             self.send_header("Content-Length", "0")
             self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            """Log nothing."""
 
     with serving(Handler) as found.url:
         yield found
@@ -266,16 +236,13 @@ def speaking(begin: bytes, again: bytes = b"") -> Iterator[str]:
     """Respond with ``begin``, then with ``again`` for ever; yield the URL."""
     ended = threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             with suppress(OSError):
                 self.wfile.write(begin)
                 while not ended.wait(0 if len(again) > 1 else 0.02):
                     self.wfile.write(again)
             self.close_connection = True
-
-        def log_message(self, *_: Any) -> None:
-            """Log nothing."""
 
     with serving(Handler) as url:
         try:
@@ -407,8 +374,3 @@ def test_a_file_that_cannot_be_used_stops_a_start(tmp_path: Path) -> None:
     file.write_text("ci\n")
     with pytest.raises(StartError, match=f"LIGHTBOX_API_KEYS: {file}: line 1: expected a name"):
         Access().check(settings)
-
-
-def test_without_settings_there_is_no_gate() -> None:
-    assert not Access().enabled(load_settings({}))
-    assert Access().authenticator(load_settings({"LIGHTBOX_CORS_ORIGINS": "*"})) is None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
+from lightbox.core.errors import DeadlineExceeded
 from lightbox.core.request_context import RequestContext
 from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModels
@@ -20,25 +20,6 @@ from lightbox.model.catalogue import PlannedModel
 from lightbox.transports.model_status import ServerState, VersionStatus
 from support.model_loader import Listener, bare, loader, own_folders
 from support.patience import PATIENCE
-
-
-def test_what_a_load_made_goes_with_the_model(run_dir: Path, server: Listener) -> None:
-    models = loader(run_dir, server)
-    loaded = models.load("a", bare(run_dir), RequestContext(PATIENCE))
-    assert (loaded.model.base_path / "1" / "saved_model.pb").exists()
-    assert loaded.model.base_path.is_relative_to(run_dir)
-    models.unload("a", RequestContext(PATIENCE))
-    assert list((run_dir / "models").iterdir()) == []
-
-
-def test_what_a_refused_load_made_goes_too(run_dir: Path, server: Listener) -> None:
-    server.refusal = BadRequest("no")
-    with pytest.raises(BadRequest, match="no"):
-        loader(run_dir, server).load("a", bare(run_dir), RequestContext(PATIENCE))
-    with pytest.raises(BadRequest) as refused:
-        loader(run_dir, server, "it hangs").load("a", bare(run_dir), RequestContext(PATIENCE))
-    assert refused.value.message == f"url: {bare(run_dir).path}/code: it hangs"
-    assert list((run_dir / "models").iterdir()) == []
 
 
 @pytest.mark.extended
@@ -134,25 +115,6 @@ def test_what_a_server_may_still_be_loading_stays_until_a_later_load(run_dir: Pa
     assert len(own_folders(run_dir)) == 1
     second = loader(run_dir, Listener()).load("a", bare(run_dir), RequestContext(PATIENCE))
     assert list((run_dir / "models").iterdir()) == [second.model.base_path.parent]
-
-
-@pytest.mark.parametrize("url", ["half", "half/1"])
-def test_a_model_whose_folder_is_removed_is_unloaded_by_the_next_load(
-    run_dir: Path, server: Listener, url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    models, state, root = loader(run_dir, server), LoadedModels(run_dir), run_dir.parent / "models"
-    shutil.copytree(root / "half", root / "other")
-    reply = models.load("a", Source(url), RequestContext(PATIENCE)).model.base_path
-    shutil.rmtree(root / "half")
-    assert reply.is_dir(), "a server that misses a folder loads nothing any more"
-    assert sorted(state.all()) == ["a"]
-    models.load("b", Source("other"), RequestContext(PATIENCE))
-    assert sorted(state.all()) == ["b"]
-    assert str(reply) not in server.served
-    assert not reply.exists()
-    assert "the model 'a' is unloaded: its folder was removed" in caplog.text
-    with pytest.raises(ModelNotFound):
-        models.unload("a", RequestContext(PATIENCE))
 
 
 def test_a_model_whose_folder_is_removed_can_be_loaded_from_elsewhere_and_unloaded(

@@ -20,14 +20,6 @@ from support.model_loader import Listener, bare, loader
 from support.patience import PATIENCE, poll
 
 
-def test_loading_may_take_longer_than_a_request(run_dir: Path, server: Listener) -> None:
-    models = loader(run_dir, server)
-    models.load("a", Source("half"), RequestContext(1, waited=1))
-    models.unload("a", RequestContext(1, waited=1))
-    assert len(server.allowed) == 3
-    assert min(server.allowed) > 1
-
-
 def test_a_name_may_have_255_characters(run_dir: Path, server: Listener) -> None:
     models, name = loader(run_dir, server), "n" * 255
     assert models.load(name, bare(run_dir), RequestContext(PATIENCE)).model.name == name
@@ -112,12 +104,6 @@ def use_for_ever(run_dir: Path, began: Connection) -> None:
     with LoadedModels(run_dir).using("a"):
         began.send(True)
         signal.pause()
-
-
-@pytest.mark.parametrize("url", ["a" * 300, "../models", "/", "a\x00b", None, 7, ""])
-def test_paths_that_lead_nowhere_are_reported_as_such(run_dir: Path, server: Listener, url: object) -> None:
-    with pytest.raises(BadRequest, match="url: "):
-        loader(run_dir, server).load("a", Source(url), RequestContext(PATIENCE))
 
 
 @pytest.mark.parametrize("where", ["code/inference.py", "half/code/lightbox.json"])

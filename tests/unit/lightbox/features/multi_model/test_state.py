@@ -26,20 +26,6 @@ def loaded(name: str, generation: str = "1") -> LoadedModel:
     return LoadedModel(model=model, url=f"/m/{name}", generation=generation)
 
 
-def test_a_change_is_seen_by_every_reader(tmp_path: Path) -> None:
-    changes: list[str] = []
-    writer, reader = LoadedModels(tmp_path), LoadedModels(tmp_path)
-    reader.on_change(changes.append)
-    assert reader.all() == {}
-    for name in ("a", "b"):
-        writer.update(name, loaded=loaded(name))
-    assert reader.get("a").url == "/m/a"
-    assert sorted(changes) == ["a", "b"]
-    writer.update("a", loaded=loaded("a", "2"))
-    assert reader.get("a").generation == "2"
-    assert changes[2:] == ["a"]
-
-
 def test_a_model_that_is_being_loaded_is_not_missing(tmp_path: Path) -> None:
     loader, reader = LoadedModels(tmp_path), LoadedModels(tmp_path)
     with loader.loading("a", RequestContext(PATIENCE)):
@@ -67,18 +53,6 @@ def test_names_are_updated_apart(tmp_path: Path) -> None:
     assert (set(states[1].all()), set(states[1].leaving())) == (numbers - left, left)
     states[1].update("m0")
     assert set(states[0].leaving()) == left - {"m0"}
-
-
-def test_one_changes_at_a_time(tmp_path: Path) -> None:
-    one, other = LoadedModels(tmp_path), LoadedModels(tmp_path)
-    with (
-        one.changing(RequestContext(PATIENCE)),
-        pytest.raises(Exception, match="try again"),
-        other.changing(RequestContext(0.1)),
-    ):
-        pass
-    with other.changing(RequestContext(PATIENCE)):
-        pass
 
 
 def test_a_model_that_is_made_ready_holds_up_no_other(tmp_path: Path) -> None:

@@ -181,13 +181,6 @@ def test_a_load_that_does_not_end_is_undone(connect: Connect, states: list[State
     assert server.reloads == [["other"], ["other", "m"], ["other"]]
 
 
-def test_a_reload_that_is_not_answered_in_time(connect: Connect) -> None:
-    server = ScriptedServer(absent(), Reload("DEADLINE_EXCEEDED", [{1: "LOADING"}]))
-    with pytest.raises(DeadlineExceeded):
-        connect(server).load(WITH, {1}, context())
-    assert server.reloads == [["other"], ["other", "m"], ["other"]]
-
-
 class GivesUp(RequestContext):
     """Runs out once a server has received the model."""
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
-import os
 import random
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -26,7 +22,6 @@ from lightbox.core.errors import MalformedBody, TooLarge, Unavailable
 from lightbox.core.pipeline import Pipeline
 from lightbox.features.open_inference import grpc_messages
 from lightbox.features.open_inference.grpc_incoming import PREFIX, Account, Bounds, Incoming, seconds_left
-from lightbox.processes.commands import child_environ
 from support.fakes import mean_server
 from support.grpc_front import (
     BOUNDS,
@@ -48,8 +43,6 @@ from support.patience import PATIENCE, poll
 MB = 1 << 20
 HALF = framed(bytes(MAX_BYTES))[: MAX_BYTES // 2]
 Serve = Callable[..., AbstractContextManager[Caller]]
-EMPTY = {"ServerLive": infer("ServerLive"), "ModelInfer": infer()}
-CHECK = {**infer(), ":path": f"/{grpc_messages.HEALTH_SERVICE}/Check"}
 
 
 @pytest.fixture
@@ -70,20 +63,6 @@ def serve(pipeline: Pipeline, tmp_path: Path, watcher: Watcher) -> Serve:
     return served
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("calls", [40, 80])
-def test_unfinished_messages_are_bounded_over_all_connections(calls: int) -> None:
-    command = [sys.executable, "-m", "support.unfinished", str(calls), str(16 * MB)]
-    environ = child_environ() | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    run = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=PATIENCE)
-    assert run.returncode == 0, run.stderr
-    reply = json.loads(run.stdout)
-    assert reply["sent"] > 0.25
-    assert reply["held"] <= 16 * MB
-    assert reply["growth"] < 4 * 16 * MB
-    assert (reply["beside"], reply["refused"]) == ([200, 0, 0], "unavailable")
-
-
 def test_the_largest_message_in_its_coming_makes_room(serve: Serve, watcher: Watcher) -> None:
     with serve(together=MB) as call, H2Caller(call.port) as client:
         large, small = client.open(infer(**{"x-amzn-requestid": "mine"})), client.open(infer())
@@ -98,13 +77,6 @@ def test_the_largest_message_in_its_coming_makes_room(serve: Serve, watcher: Wat
         refused = watcher.requests.get(timeout=PATIENCE)
         assert (refused.status, refused.error_code, refused.request_id) == (503, "unavailable", "mine")
         assert (refused.bytes_in, refused.route) == (MB - 10, infer()[":path"])
-
-
-def test_what_is_answered_is_counted_no_more(serve: Serve) -> None:
-    with serve(together=MB) as call:
-        body = images(RED + bytes(MB // 2))  # the decoder ignores bytes after an image
-        assert [floats(call("ModelInfer", body)) for _ in range(5)] == [[200, 0, 0]] * 5
-        assert (call.account.held, len(call.account.calls)) == (0, 0)
 
 
 def test_a_message_must_be_whole_in_its_time_and_a_stream_may_be_idle(serve: Serve) -> None:
@@ -150,21 +122,6 @@ def test_watchers_share_a_ping_and_make_room_for_another_call_while_it_lasts(ser
         call.ready = True
         assert client.answer(watching[0]).word("grpc-status") == "14"
         client.wait(lambda: all(client[stream].data for stream in watching))
-
-
-@pytest.mark.parametrize("ends_with_headers", [False, True])
-@pytest.mark.parametrize("headers", [infer("ServerLive"), infer(), CHECK], ids=["live", "infer", "check"])
-def test_a_call_without_a_message_is_answered_at_once(
-    serve: Serve, headers: dict[str, str], ends_with_headers: bool
-) -> None:
-    with serve() as call, H2Caller(call.port) as client:
-        stream = client.open(headers, end=ends_with_headers)
-        if not ends_with_headers:
-            client.push(stream, b"", end=True)
-        reply = client.answer(stream)
-        assert reply.headers[":status"] == "200"
-        assert reply.word("grpc-status") == "12"
-        assert "expected exactly one message" in str(reply.word("grpc-message"))
 
 
 def test_a_unary_call_takes_one_message(serve: Serve) -> None:

@@ -160,14 +160,6 @@ def test_what_cannot_be_used_is_said(call: Caller, request_: dict[str, Any], wor
     assert words in details
 
 
-@each("method", ["ModelInfer", "ModelMetadata", "ModelReady"])
-def test_unknown_models_and_versions(call: Caller, method: str) -> None:
-    name, version = ("model_name", "model_version") if method == "ModelInfer" else ("name", "version")
-    assert call.fails(method, {name: "none"})[0] == "NOT_FOUND"
-    assert call.fails(method, {name: "mean", version: "7"})[0] == "NOT_FOUND"
-    assert call.fails(method, {name: "mean", version: "x"})[0] == "NOT_FOUND"
-
-
 @each(
     ("error", "code"),
     [
@@ -195,17 +187,6 @@ def test_a_message_beyond_the_limit(call: Caller, compression: Any) -> None:
     # gRPC itself refuses much larger messages without reading them.
     far = images(bytes(MAX_BYTES * 30))
     assert call.fails("ModelInfer", far, compression=compression)[0] == "RESOURCE_EXHAUSTED"
-
-
-def test_server_and_models_describe_themselves(call: Caller) -> None:
-    assert call("ServerLive").live
-    assert call("ServerReady").ready
-    assert call("ModelReady", {"name": "mean"}).ready
-    assert "binary_tensor_data" in call("ServerMetadata").extensions
-    (tensor,) = call("ModelMetadata", {"name": "mean"}).inputs
-    assert (tensor.name, tensor.datatype, list(tensor.shape)) == ("image", "UINT8", [-1, 4, 4, 3])
-    assert len(call("RepositoryIndex").models) == len(DTYPES) + 1
-    assert call.fails("RepositoryModelLoad", {"model_name": "mean"})[0] == "UNIMPLEMENTED"
 
 
 @each(

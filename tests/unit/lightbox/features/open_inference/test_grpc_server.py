@@ -161,19 +161,6 @@ def test_a_caller_who_hangs_up_in_the_queue_costs_nothing(
         assert [answer.code().name for answer in busy] == ["OK", "OK"]
 
 
-def test_a_stop_waits_for_calls_in_progress(pipeline: Pipeline, transport: FakeTransport, tmp_path: Path) -> None:
-    gate = Gate(transport)
-    with serving(pipeline, tmp_path) as call:
-        asked = [call.future("ModelInfer", images(RED)) for _ in range(3)]
-        gate.wait_inside(2)
-        assert any(call.pool.requests.total == 3 for _ in poll())  # the third has arrived and waits
-        stopping = threading.Thread(target=call.stop)
-        stopping.start()
-        gate.opened.set()
-        stopping.join(PATIENCE)
-        assert [floats(answer.result()) for answer in asked] == [[200, 0, 0]] * 3
-
-
 def health(call: Caller, method: str) -> Any:
     make = call.channel.unary_unary if method == "Check" else call.channel.unary_stream
     ask = make(

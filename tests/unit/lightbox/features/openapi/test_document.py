@@ -21,7 +21,6 @@ from lightbox.features.multi_model.routes import multi_model_blueprint
 from lightbox.features.openapi.document import views
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.openapi.operations import answers, described
 from lightbox.processes.nginx import render
 from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
@@ -104,11 +103,6 @@ def test_it_is_openapi(environ: Mapping[str, str]) -> None:
     assert problems(document) == []
 
 
-def test_without_the_setting_there_is_no_such_route() -> None:
-    answer = app_of(ALL, {}).test_client().get("/openapi.json")
-    assert (answer.status_code, answer.get_json()["code"]) == (404, "route_not_found")
-
-
 @pytest.mark.parametrize("environ", [ON, MULTI], ids=["fixed", "multi-model"])
 def test_each_route_of_the_app_is_there(environ: Mapping[str, str]) -> None:
     app = app_of(ALL, environ)
@@ -134,14 +128,6 @@ def test_each_route_describes_itself() -> None:
     app = app_of(ALL, EVERYTHING)
     assert len([*views(app)]) > 30
     assert undescribed(app) == []
-
-
-def test_a_route_without_a_description_is_found_here_and_fails_no_request() -> None:
-    app = app_of(ALL, EVERYTHING)
-    app.add_url_rule("/described", view_func=described(answers({}))(lambda: ""), endpoint="described")
-    app.add_url_rule("/undescribed", view_func=lambda: "", endpoint="undescribed", methods=["POST"])
-    assert undescribed(app) == ["GET /described", "POST /undescribed"]
-    assert "/undescribed" not in document_of(app)["paths"]
 
 
 OTHER_LOCATIONS = {

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.errors import BadRequest, TooLarge, Unavailable
+from lightbox.core.errors import BadRequest, Unavailable
 from lightbox.features.sessions import Sessions, SessionSettings
 from lightbox.features.sessions.store import FOLDER, HEADER, Session, SessionStore, UnknownSession
 from lightbox.machine.shared_files import held
@@ -40,16 +40,6 @@ def store(folder: Path, seconds: float = PATIENCE, most: int = 10, images: int =
 
 def keep(sessions: SessionStore, session: Session, rows: list[bytes] = ROWS) -> None:
     sessions.keep(session, (4, len(rows)), rows, 0.25, 77)
-
-
-def test_what_is_kept_is_there_for_all_processes(folder: Path) -> None:
-    session = store(folder).open()
-    keep(store(folder), session)
-    image = store(folder).image(store(folder).find(session.id))
-    assert image is not None
-    assert (image.width, image.height, bytes(image.pixels)) == (4, 2, b"".join(ROWS))
-    assert (image.decode_seconds, image.sent_bytes) == (0.25, 77)
-    assert store(folder).usage() == (1, IMAGE_BYTES)
 
 
 def test_an_id_is_one_that_botocore_takes_and_is_nowhere_in_the_folder(folder: Path) -> None:
@@ -107,40 +97,6 @@ def test_the_expiry_does_not_move(folder: Path) -> None:
     keep(sessions, session)
     keep(sessions, session)
     assert sessions.find(session.id) == session
-
-
-def test_no_more_sessions_than_may_be(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sessions = store(folder, most=2)
-    first, _ = sessions.open(), sessions.open()
-    with pytest.raises(Unavailable, match="2 sessions are open, which is the limit"):
-        sessions.open()
-    sessions.close(first)
-    last = sessions.open()
-    monkeypatch.setattr(time, "time", lambda: last.expires)
-    sessions.open()
-    assert sessions.usage()[0] == 1
-
-
-def test_no_more_memory_than_may_be(folder: Path) -> None:
-    sessions = store(folder, images=2)
-    one, two, three = (sessions.open() for _ in range(3))
-    keep(sessions, one)
-    keep(sessions, three)
-    with pytest.raises(Unavailable, match="LIGHTBOX_REQUEST_MEMORY_MB"):
-        keep(sessions, two)
-    assert sessions.image(two) is None
-    sessions.close(three)
-    keep(sessions, two)
-    assert sessions.usage() == (2, 2 * IMAGE_BYTES)
-    keep(sessions, two, ROWS[::-1])  # the new image replaces the session's own
-    found = sessions.image(two)
-    assert found is not None
-    assert bytes(found.pixels) == b"".join(ROWS[::-1])
-
-
-def test_an_image_that_never_fits(folder: Path) -> None:
-    with pytest.raises(TooLarge, match="an image of 100x100 takes"):
-        store(folder).check_size(100, 100)
 
 
 def test_a_failed_image_leaves_nothing(folder: Path) -> None:

@@ -102,13 +102,6 @@ async def code_of_close(stream: ClientConnection) -> int:
     return closed.value.rcvd.code if closed.value.rcvd else 1006
 
 
-async def until_busy(server: StreamServer) -> None:
-    """Wait until a frame is in progress."""
-    async with asyncio.timeout(PATIENCE):
-        while not any(stream.is_busy for stream in server._streams.values()):
-            await asyncio.sleep(0.01)
-
-
 @in_loop
 async def test_more_streams_than_the_limit_are_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, most=1) as (_, _, address):
@@ -226,23 +219,6 @@ async def test_all_streams_together_hold_a_bounded_number_of_bytes(tmp_path: Pat
 
 
 @in_loop
-async def test_a_stop_answers_the_frame_in_progress_and_no_other(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (server, relay, address), opened(address) as busy, opened(address) as idle:
-        relay.go.clear()
-        await busy.send(b"abc")
-        await busy.send(b"not read")
-        await idle.ping()
-        await until_busy(server)
-        stop = asyncio.create_task(server.stop())
-        assert await code_of_close(idle) == 1012
-        relay.go.set()
-        assert json.loads(await busy.recv())["frame"] == 1
-        assert await code_of_close(busy) == 1012
-        await stop
-    assert relay.frames == [b"abc"]
-
-
-@in_loop
 async def test_a_stop_does_not_wait_for_the_newest_frame_of_many(tmp_path: Path) -> None:
     async with serving(tmp_path) as (server, relay, address), opened(address, "latest=true") as stream:
         relay.go.clear()
@@ -264,25 +240,6 @@ async def test_a_stop_does_not_wait_for_the_newest_frame_of_many(tmp_path: Path)
 
 
 @in_loop
-async def test_a_renewal_ends_the_open_streams_as_a_stop_does_and_lets_others_open(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (server, relay, address), opened(address) as busy, opened(address) as idle:
-        relay.go.clear()
-        await busy.send(b"abc")
-        await busy.send(b"not read")
-        await until_busy(server)
-        server.renew()
-        assert await code_of_close(idle) == 1012
-        async with opened(address) as later:
-            relay.go.set()
-            assert json.loads(await busy.recv())["frame"] == 1
-            assert await code_of_close(busy) == 1012
-            for size in (2, 3):
-                await later.send(bytes(size))
-                assert json.loads(await later.recv())["answer"] == size
-    assert relay.frames == [b"abc", bytes(2), bytes(3)]
-
-
-@in_loop
 async def test_a_frame_that_nobody_takes_is_an_error_unless_all_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,17 +255,6 @@ async def test_a_frame_that_nobody_takes_is_an_error_unless_all_stops(
         relay.go.set()
         assert await code_of_close(stream) == 1012
         await stop
-
-
-def test_choices_are_pairs() -> None:
-    choice = from_text("tfs-transport=rest, latest=TRUE", from_query("tfs-model-name=a&trace=b+c&accept=text/csv"))
-    assert choice.latest
-    assert choice.headers() == {
-        "Content-Type": "application/x-image",
-        "Accept": "text/csv",
-        "X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=a,trace=b c,tfs-transport=rest",
-    }
-    assert Choice().headers() == {"Content-Type": "application/x-image"}
 
 
 @pytest.mark.parametrize(

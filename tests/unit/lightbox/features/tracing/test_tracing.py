@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import lightbox
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
-from lightbox.features.tracing import ENDPOINT, Tracing, TracingMissing
 from lightbox.features.tracing.spans import Spans
 from lightbox.model.spec import ModelCall
-from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.rest import RestTransport
 from support.fakes import signature
+from support.http_server import QuietHandler
 from support.patience import PATIENCE
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -104,13 +103,10 @@ def test_grpc_carries_the_trace_on(traces: Spans) -> None:
 def test_rest_carries_the_trace_on(traces: Spans) -> None:
     seen: list[dict[str, str]] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             seen.append({name.lower(): value for name, value in self.headers.items()})
             self.send_error(500)
-
-        def log_message(self, *_: Any) -> None:
-            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server, ThreadPoolExecutor(1) as pool:
         pool.submit(server.serve_forever)
@@ -132,16 +128,6 @@ def check_carried(predict: Callable[..., Any], traces: Spans, seen: list[dict[st
     assert seen[-1]["traceparent"].startswith(f"00-{TRACE}-")
     with pytest.raises(LightboxError):
         predict(CALL, RequestContext(PATIENCE))
-
-
-def test_missing_packages_are_reported_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = load_settings({ENDPOINT: "http://localhost:4318"})  # unopened
-    Tracing().check(wanted)
-    assert Tracing().enabled(wanted)
-    monkeypatch.setattr("lightbox.features.tracing.PACKAGES", ("opentelemetry_that_is_not.there",))
-    with pytest.raises(TracingMissing, match=r"^OTEL_EXPORTER_OTLP_ENDPOINT is set, but .* requirements/tracing.lock"):
-        Tracing().check(wanted)
-    assert not Tracing().enabled(load_settings({}))
 
 
 @pytest.mark.extended

@@ -35,14 +35,6 @@ def routes_of(**environ: str) -> tuple[set[str], set[str]]:
 
 @pytest.mark.parametrize(
     ("health", "predict"),
-    [("/v1/endpoints/7/deployedModels/9", "/v1/endpoints/7/deployedModels/9:predict"), ("/health", "/predict")],
-)
-def test_routes_of_its_own(health: str, predict: str) -> None:
-    assert routes_of(**{HEALTH: health, PREDICT: predict}) == ({health}, {predict})
-
-
-@pytest.mark.parametrize(
-    ("health", "predict"),
     [
         ("/ping", "/invocations"),
         ("/v2/health/ready", "/v2/models/mean/infer"),
