@@ -25,8 +25,7 @@ EMPTY_TEXT = "Both server_options.model_base_path and server_options.model_confi
 
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
-    command = [*COMMAND, *flags]
-    return commands.run(command, env=own_environ())
+    return commands.run([*COMMAND, *flags], env=own_environ())
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,7 @@ def test_a_request_id_that_is_not_plain_is_not_taken(stack: Stack, given: str) -
         "/internal%2fprobe",
         "http://a/internal/probe",
         "/nginx-refusal/malformed",
+        "/nginx-room",
     ],
 )
 def test_routes_of_our_own_are_not_there(stack: Stack, path: str) -> None:

@@ -26,6 +26,14 @@ def rows(options: ModelOptions, **outputs: Array) -> Any:
     return None if found is None else [json.loads(row) for row in found]
 
 
+def test_the_best_classes_come_first_with_their_names() -> None:
+    scores = np.array([[0.1, 0.7, 0.2], [0.5, 0.25, 0.25]], np.float32)
+    assert rows(ModelOptions(labels=NAMES, top_k=2), y=scores) == [
+        [{"label": 'a "dog"', "class": 1, "score": 0.7}, {"label": "fox", "class": 2, "score": 0.2}],
+        [{"label": "cat", "class": 0, "score": 0.5}, {"label": 'a "dog"', "class": 1, "score": 0.25}],
+    ]
+
+
 def test_five_unless_said() -> None:
     assert [len(row) for row in rows(ModelOptions(labels=NAMES), y=np.zeros((2, 3)))] == [3, 3]
     labels = tuple(map(str, range(8)))

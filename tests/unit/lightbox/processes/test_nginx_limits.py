@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from lightbox.processes.nginx import find_nginx, render
 from lightbox.settings_loading import load_settings
 from support.patience import PATIENCE, poll
@@ -59,9 +57,3 @@ def test_a_large_body_is_not_taken_where_nobody_counts(tmp_path: Path) -> None:
     with nginx(tmp_path) as port, socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         connection.sendall(b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n")
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 503 ")
-
-
-@pytest.mark.parametrize("path", ["/nginx-room", "/room/1/a/5", "/nginx-room/"])
-def test_callers_cannot_ask_for_room(tmp_path: Path, path: str) -> None:
-    with nginx(tmp_path) as port:
-        assert statuses(port, path, 1) == [404 if path == "/nginx-room" else 503]  # the latter go to the sidecar

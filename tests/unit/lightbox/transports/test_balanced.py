@@ -93,11 +93,6 @@ def test_a_server_that_is_away_beside_one_without_the_version(away_first: bool) 
     assert [len(fake.calls) for fake in servers] == [1, 1]
 
 
-def test_all_away() -> None:
-    with pytest.raises(ModelServerUnreachable, match="away"):
-        predict(balanced_over(Away(), Away()))
-
-
 def test_what_has_run_is_not_repeated() -> None:
     def fail(inputs: object) -> dict[str, Array]:
         raise ModelFailed("it failed")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelFailed, NoRoom, Unavailable
+from lightbox.core.errors import BadRequest, DeadlineExceeded, NoRoom, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.features.multi_model import transition
 from lightbox.features.multi_model.transition import Transition
@@ -230,11 +230,6 @@ def test_a_load_that_is_undone_is_not_reported_any_more(connect: Connect) -> Non
     with pytest.raises(BadRequest):
         hanging.load(WITH, {1}, context())
     assert hanging.reload_sent
-
-
-def test_a_configuration_that_is_refused(connect: Connect) -> None:
-    with pytest.raises(ModelFailed, match="INVALID_ARGUMENT"):
-        connect(ScriptedServer(Reload("INVALID_ARGUMENT", [{}]))).load(WITH, {1}, context())
 
 
 def test_an_unload_waits_for_the_end_in_all_servers(connect: Connect) -> None:

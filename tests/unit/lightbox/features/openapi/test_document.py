@@ -103,6 +103,11 @@ def test_it_is_openapi(environ: Mapping[str, str]) -> None:
     assert problems(document) == []
 
 
+def test_without_the_setting_there_is_no_such_route() -> None:
+    answer = app_of(ALL, {}).test_client().get("/openapi.json")
+    assert (answer.status_code, answer.get_json()["code"]) == (404, "route_not_found")
+
+
 @pytest.mark.parametrize("environ", [ON, MULTI], ids=["fixed", "multi-model"])
 def test_each_route_of_the_app_is_there(environ: Mapping[str, str]) -> None:
     app = app_of(ALL, environ)
