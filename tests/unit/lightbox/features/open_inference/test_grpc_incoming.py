@@ -43,6 +43,7 @@ from support.patience import PATIENCE, poll
 MB = 1 << 20
 HALF = framed(bytes(MAX_BYTES))[: MAX_BYTES // 2]
 Serve = Callable[..., AbstractContextManager[Caller]]
+CHECK = {**infer(), ":path": f"/{grpc_messages.HEALTH_SERVICE}/Check"}
 
 
 @pytest.fixture
@@ -122,6 +123,21 @@ def test_watchers_share_a_ping_and_make_room_for_another_call_while_it_lasts(ser
         call.ready = True
         assert client.answer(watching[0]).word("grpc-status") == "14"
         client.wait(lambda: all(client[stream].data for stream in watching))
+
+
+@pytest.mark.parametrize("ends_with_headers", [False, True])
+@pytest.mark.parametrize("headers", [infer("ServerLive"), infer(), CHECK], ids=["live", "infer", "check"])
+def test_a_call_without_a_message_is_answered_at_once(
+    serve: Serve, headers: dict[str, str], ends_with_headers: bool
+) -> None:
+    with serve() as call, H2Caller(call.port) as client:
+        stream = client.open(headers, end=ends_with_headers)
+        if not ends_with_headers:
+            client.push(stream, b"", end=True)
+        reply = client.answer(stream)
+        assert reply.headers[":status"] == "200"
+        assert reply.word("grpc-status") == "12"
+        assert "expected exactly one message" in str(reply.word("grpc-message"))
 
 
 def test_a_unary_call_takes_one_message(serve: Serve) -> None:
