@@ -46,6 +46,7 @@ from lightbox.offline.rows import in_order, unwrapped
 from lightbox.processes.commands import engine_cache
 from lightbox.processes.models_on_disk import code_dirs, found_models, shared_code_dirs, unpacked
 from lightbox.processes.op_threads import choose
+from lightbox.processes.option_checks import option_problems
 from lightbox.settings_loading import load_settings
 from lightbox.tfs_wire.status import StatusError
 from lightbox.user_code.aws import AwsHandlers
@@ -89,6 +90,8 @@ def load(path: str | PathLike[str], *, threads: int | None = None, **options: An
 
 def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | None) -> Model:
     folders = code_dirs(model, shared_code_dirs(settings))
+    if problems := [problem for _, problem in option_problems(model, folders, settings)]:
+        raise StartError("\n".join(problems))
     planned = PlannedModel(
         name=model.name,
         base_path=run_dir / model.name,
