@@ -15,7 +15,7 @@ Chunk = tuple[bytes, bytes]
 Tags = dict[int, tuple[str, Sequence[int]]]
 """TIFF tags: a letter of TIFF_TYPES and the numbers."""
 
-TIFF_TYPES = {"H": 3, "L": 4}
+TIFF_TYPES = {"B": 1, "H": 3, "L": 4}
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 

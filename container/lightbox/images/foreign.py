@@ -9,8 +9,10 @@ _SEEN = 1024
 _SHOWN = 40
 """Characters of a quoted text."""
 
+RAW = "a camera's RAW file: develop it, and send a JPEG or TIFF"
 _FILES = {
     rb".{4}ftyp(?:hei|hev|mif1|msf1)": "HEIC, as iPhones save it: convert it to JPEG",
+    rb"(?:.{4}ftypcrx|FUJIFILMCCD-RAW|IIU\0|IIR[OS]|MMOR|\0MRM|FOVb)": RAW,
     rb".{4}ftyp": "a video (MP4 or MOV): send one of its frames",
     rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51": "JPEG 2000: convert it to JPEG or PNG",
     rb"\0\0\0\x0cJXL |\xff\x0a": "JPEG XL: convert it to JPEG or PNG",

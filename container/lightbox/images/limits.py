@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
+from itertools import islice
 from time import thread_time
 
 from PIL import Image, TiffImagePlugin
@@ -18,6 +19,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 from lightbox.core.error_texts import shorten
 from lightbox.core.errors import ImageUndecodable, LightboxError, TooLarge
 from lightbox.images.avif import Avif
+from lightbox.images.foreign import RAW
 
 MAX_PIXELS_SETTING = "LIGHTBOX_MAX_IMAGE_PIXELS"
 PIXELS_OF_REQUEST = 10
@@ -41,6 +43,11 @@ JPEG_BYTES_PER_PIXEL = 8
 """Memory for a JPEG of one scan: the decoded image and its copy, which only a turned one has."""
 _START_OF_SCAN = b"\xff\xda"
 _TIFF_BYTE_TYPES = frozenset({1, 2, 7})
+_NEW_SUBFILE_TYPE, _PHOTOMETRIC, _SUB_DIRECTORIES, _DNG_VERSION = 254, 262, 330, 50706
+_OF_SENSORS = frozenset({32803, 34892})
+"""Photometric interpretations: a colour filter array, and linear RAW."""
+_SHORT, _POINTERS = 3, {4: "L", 13: "L", 16: "Q", 18: "Q"}
+_MOST_SUB_DIRECTORIES, _MOST_TAGS_BELOW = 16, 256
 _BYTES_PER_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
 # libwebp's canvas, the previous one and the copy between decoder and image: 4 bytes each. The first two stay.
 _WEBP_WORKING, _WEBP_HELD = 12.5, 8
@@ -113,13 +120,16 @@ class ImageLimits:
 def check_header(name: str, body: bytes, limits: ImageLimits) -> None:
     """Check the parts of a header on which Pillow would spend time: WEBP's canvas, TIFF's tags, BMP's palette.
 
-    Raises TooLarge or ImageUndecodable, or struct.error for a truncated header.
+    A camera's RAW file is refused: its first picture, which Pillow would read, is a preview. Raises TooLarge or
+    ImageUndecodable, or struct.error for a truncated header.
     """
     Image.MAX_IMAGE_PIXELS = _at_least(Image.MAX_IMAGE_PIXELS, limits.max_pixels)
     if name == "WEBP":
         limits.check_size(*_webp_size(body))
     elif name == "TIFF":
         _check_tiff_tags(body)
+        if _is_raw(body):
+            raise ImageUndecodable(f"Expected an image, got {RAW}.")
     elif name == "BMP":
         _check_bmp_palette(body)
 
@@ -184,18 +194,46 @@ def _check_bmp_palette(body: bytes) -> None:
 
 
 def _check_tiff_tags(body: bytes) -> None:
-    for tag, kind, count in _tiff_tags(body):
+    for tag, kind, count, _ in _tiff_tags(body):
         if count > TIFF_VALUES and kind not in _TIFF_BYTE_TYPES:
             raise ImageUndecodable(
                 f"The TIFF image has {count:,} values in tag {tag}; at most {TIFF_VALUES:,} are read."
             )
 
 
-def _tiff_tags(body: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield tag, type and count of each entry of the first directory; raise struct.error outside the file."""
+def _is_raw(body: bytes) -> bool:
+    """Return whether a TIFF is a DNG or CR2, or has its preview first, or a sensor's data in a directory below it."""
+    tags = {tag: (kind, count, field) for tag, kind, count, field in _tiff_tags(body)}
+    if body[8:10] == b"CR" or _DNG_VERSION in tags:
+        return True
+    kind, count, field = tags.get(_SUB_DIRECTORIES, (0, 0, b""))
+    if kind not in _POINTERS:
+        return False
     order = "<" if body.startswith(b"II") else ">"
-    pointer, number, entry = ("4xQ", "Q", "HHQ8x") if body[2] == 43 else ("L", "H", "HHL4x")
-    (start,) = struct.unpack_from(order + pointer, body, 4)
+    of_subfile, _, subfile = tags.get(_NEW_SUBFILE_TYPE, (0, 0, b""))
+    subfile = subfile[: 2 if of_subfile == _SHORT else 4]
+    if int.from_bytes(subfile, "little" if order == "<" else "big") & 1:  # a reduced picture
+        return True
+    form = order + _POINTERS[kind]
+    size = struct.calcsize(form)
+    with suppress(struct.error):  # a broken one does not matter: Pillow reads the first directory only
+        if count * size > len(field):
+            at = struct.unpack(order + ("Q" if len(field) == 8 else "L"), field)[0]
+            field = body[at : at + size * min(count, _MOST_SUB_DIRECTORIES)]
+        for (start,) in struct.iter_unpack(form, field[: size * count]):
+            for tag, _, _, value in islice(_tiff_tags(body, start), _MOST_TAGS_BELOW):
+                if tag == _PHOTOMETRIC and struct.unpack_from(order + "H", value)[0] in _OF_SENSORS:
+                    return True
+    return False
+
+
+def _tiff_tags(body: bytes, start: int | None = None) -> Iterator[tuple[int, int, int, bytes]]:
+    """Yield tag, type, count and field of each entry of a directory, by default the first one; raise struct.error
+    outside the file."""
+    order = "<" if body.startswith(b"II") else ">"
+    pointer, number, entry = ("4xQ", "Q", "HHQ8s") if body[2] == 43 else ("L", "H", "HHL4s")
+    if start is None:
+        (start,) = struct.unpack_from(order + pointer, body, 4)
     (entries,) = struct.unpack_from(order + number, body, start)
     first = start + struct.calcsize(order + number)
     size = struct.calcsize(order + entry)

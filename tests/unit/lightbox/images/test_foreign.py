@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from corpus.writers import Tags, tiff_directory
 from lightbox.core.errors import ImageUndecodable
 from lightbox.images.decode import decode_rgb
 from lightbox.images.foreign import describe, file_format
@@ -20,6 +21,9 @@ from support.parameters import each
         (b"\0\0\0\x14ftypqt  ", "a video"),
         (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000"),
         (b"\xff\x0a\xff", "JPEG XL"),
+        (b"\0\0\0\x18ftypcrx \0\0\0\1", "a camera's RAW file"),
+        (b"FUJIFILMCCD-RAW 0201", "a camera's RAW file"),
+        (b"IIU\0\x18\0\0\0", "a camera's RAW file"),
         (b"%PDF-1.7\n", "PDF"),
         (b"<?xml version='1.0'?>\n<!-- a tool -->\n<svg>", "SVG"),
         (b"\0\0\1\0\1\0", "a Windows icon"),
@@ -51,6 +55,53 @@ def test_what_is_no_file_of_another_format(body: bytes, words: str) -> None:
     assert describe(body).startswith(words)
     assert len(describe(body)) < 100
     assert file_format(body) is None
+
+
+PICTURE: Tags = {
+    **{256: ("L", (2,)), 257: ("L", (2,)), 258: ("H", (8,)), 259: ("H", (1,)), 262: ("H", (1,))},
+    **{273: ("L", (400,)), 277: ("H", (1,)), 278: ("L", (2,)), 279: ("L", (4,))},
+}
+PLAIN: Tags = {256: ("L", (2,)), 262: ("H", (1,))}
+SENSOR: Tags = {256: ("L", (2,)), 262: ("H", (32803,))}
+
+
+def tiff(first: Tags, below: Tags, order: str, inside: bytes = b"") -> bytes:
+    """Return a TIFF of four pixels with a directory at 500 that its first one may name."""
+    head = (b"II*\0" if order == "<" else b"MM\0*") + (8 + len(inside)).to_bytes(4, "little" if order == "<" else "big")
+    body = head + inside + tiff_directory(PICTURE | first, order, 8 + len(inside))
+    return body.ljust(400, b"\0") + b"\1\2\3\4".ljust(100, b"\0") + tiff_directory(below, order, 500)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(
+    ("first", "below", "inside"),
+    [
+        ({254: ("L", (1,)), 330: ("L", (500,))}, PLAIN, b""),
+        ({254: ("H", (1,)), 330: ("L", (500, 500))}, PLAIN, b""),
+        ({330: ("L", (500,))}, SENSOR, b""),
+        ({330: ("L", (390, 500))}, SENSOR, b""),
+        ({50706: ("B", (1, 4, 0, 0))}, PLAIN, b""),
+        ({}, PLAIN, b"CR\2\0"),
+    ],
+)
+def test_a_cameras_raw_file_is_named(first: Tags, below: Tags, inside: bytes, order: str) -> None:
+    with pytest.raises(ImageUndecodable, match=r"^Expected an image, got a camera's RAW file: develop it"):
+        decode_rgb(tiff(first, below, order, inside))
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(
+    ("first", "below"),
+    [
+        ({}, SENSOR),
+        ({254: ("L", (2,))}, PLAIN),
+        ({330: ("L", (500,))}, {254: ("L", (1,)), **PLAIN}),  # a pyramid: smaller pictures below the whole one
+        ({330: ("L", (1 << 30,))}, PLAIN),
+        ({330: ("L", (1 << 30, 7))}, PLAIN),
+    ],
+)
+def test_other_tiffs_are_pictures(first: Tags, below: Tags, order: str) -> None:
+    assert decode_rgb(tiff(first, below, order)).size == (2, 2)
 
 
 def test_an_avif_may_not_hold_more_than_its_header_says() -> None:
