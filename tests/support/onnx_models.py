@@ -79,6 +79,24 @@ def write_classifier(file: Path, numbers: Sequence[int] = range(COLORS), classes
     write(file, nodes, {"image": ("FLOAT", image)}, {"scores": ("FLOAT", scores)}, constants, opset=20)
 
 
+def write_patches(file: Path, batch: int | str) -> None:
+    """Write a detector whose rows are objects: x float32 [batch, 3, 8, 8] of 0 to 255, found [n, 2].
+
+    It gives row and column of each bright patch of 2 x 2 pixels in the whole batch.
+    """
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["grey"], axes=[1], keepdims=1),
+        helper.make_node("AveragePool", ["grey"], ["patches"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Greater", ["patches", "least"], ["bright"]),
+        helper.make_node("NonZero", ["bright"], ["places"]),
+        helper.make_node("Transpose", ["places"], ["rows"]),
+        helper.make_node("Gather", ["rows", "sides"], ["sides_of_rows"], axis=1),
+        helper.make_node("Cast", ["sides_of_rows"], ["found"], to=TensorProto.FLOAT),
+    ]
+    constants = {"least": np.array(128, np.float32), "sides": np.array([2, 3])}
+    write(file, nodes, {"x": ("FLOAT", [batch, 3, 8, 8])}, {"found": ("FLOAT", ["n", 2])}, constants)
+
+
 YOLO_NAMES = tuple({2: "car", 11: "stop sign"}.get(number, f"class {number}") for number in range(80))
 """Of the 80 classes of YOLO11n those that ``write_yolo`` finds have their names."""
 _FOUND = (("red", 11, 0.9), ("blue", 2, 0.6))

@@ -12,6 +12,7 @@ from lightbox.engines import AUTO, DEFAULT, ENGINES
 from lightbox.engines.engine import Choice, Engine, Opened, OpenOptions, engines, named
 from lightbox.engines.hardware import PRECISIONS, Hardware
 from lightbox.engines.race import fastest, known
+from lightbox.engines.samples import mark_own_rows
 from lightbox.formats import model_file
 from lightbox.formats.signature import SIGNATURE
 from lightbox.tfs_wire.status import invalid
@@ -112,6 +113,7 @@ def _open_fastest(folder: str, able: Sequence[Engine], options: OpenOptions) -> 
     """Open a model with the engine that takes the least CPU time."""
     engine, choice = fastest(folder, able, options.hardware)
     runner = engine.open(folder, options).runner
+    mark_own_rows(runner)
     for name in runner.signatures:
         log.info("engine of %s, signature %s: %s (%s)", folder, name, choice.engine, choice.reason)
     return Opened(runner, dict.fromkeys(runner.signatures, choice))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 
-from lightbox.engines.base import Array
-from lightbox.tfs_wire.dtypes import numpy_dtype
+from lightbox.engines.base import Array, Runner
+from lightbox.tfs_wire.dtypes import OWN_ROWS, numpy_dtype
 from lightbox.tfs_wire.messages import meta_graph_pb2
+from lightbox.tfs_wire.status import StatusError
 
 BATCHES = (1, 3)
 SEED = 20180113
@@ -25,6 +27,23 @@ def batches(signature: meta_graph_pb2.SignatureDef, count: int, side: int = _SID
     """
     kinds = ("normal", "pixels", "equal")
     return [_feeds(signature, count, side, kind) for kind in kinds]
+
+
+def mark_own_rows(runner: Runner) -> None:
+    """Name the open first dimension of outputs that have another number of rows than a made-up input of one row."""
+    for signature in runner.signatures.values():
+        outputs = [info for info in signature.outputs.values() if _is_open(info)]
+        if not outputs or not all(map(_is_open, signature.inputs.values())):
+            continue
+        for feeds in (feeds for side in sides(signature) for feeds in batches(signature, 1, side)[:2]):
+            with suppress(StatusError):  # made-up inputs do not fit every model
+                for info, found in zip(outputs, runner.run(feeds, [info.name for info in outputs]), strict=True):
+                    if found.shape[:1] != (1,):
+                        info.tensor_shape.dim[0].name = OWN_ROWS
+
+
+def _is_open(info: meta_graph_pb2.TensorInfo) -> bool:
+    return bool(info.tensor_shape.dim) and info.tensor_shape.dim[0].size < 0
 
 
 def sides(signature: meta_graph_pb2.SignatureDef) -> Iterator[int]:

@@ -40,6 +40,8 @@ class TensorSpec:
     name: str
     dtype: str
     shape: tuple[int | None, ...] | None
+    has_own_rows: bool = False
+    """Whether the open first dimension of an output counts other things than the rows of the inputs."""
 
     @property
     def is_string(self) -> bool:
@@ -109,6 +111,17 @@ class SignatureSpec:
             if spec.shape is None and rank < least and not spec.is_string:
                 return f"input {name}: expected a rank of at least {least}, got {rank}"
         return None
+
+    def gives_rows(self, outputs: Iterable[str]) -> bool:
+        """Return whether these outputs are declared to have a row for each row of the inputs.
+
+        It does not depend on a call's sizes, so all answers of a model have one form.
+        """
+        rows = {spec.shape and spec.shape[:1] for spec in self.inputs.values()}
+        declared = [self.outputs[name] for name in outputs if name in self.outputs]
+        return None in rows or all(
+            not spec.shape or (not spec.has_own_rows and spec.shape[:1] in {*rows, (1,)}) for spec in declared
+        )
 
     def without_scalars(self) -> SignatureSpec:
         """Return the signature with unknown ranks in place of empty shapes."""
@@ -244,12 +257,14 @@ class ModelCall:
         """Return the model's outputs in the layout of this call. Raises as ``results`` does."""
         if self.results is not None:
             return self.results(outputs)
-        return Prediction(outputs, self.layout, _shared_rows(self.inputs))
+        batch = _shared_rows(self.inputs) if self.signature.gives_rows(outputs) else None
+        return Prediction(outputs, self.layout, batch)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A model's outputs by name; ``batch`` is the first dimension of all inputs, None if they share none."""
+    """A model's outputs by name; ``batch`` is the first dimension of all inputs, None if they share none, or if the
+    outputs have other rows."""
 
     outputs: Mapping[str, Array]
     layout: Layout = Layout.BATCH

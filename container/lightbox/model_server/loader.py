@@ -18,6 +18,7 @@ from lightbox.model_server.batching import BatchingSession
 from lightbox.model_server.batching_options import BatchingOptions
 from lightbox.model_server.metrics import Metrics
 from lightbox.model_server.servable import Servable
+from lightbox.tfs_wire.dtypes import OWN_ROWS
 from lightbox.tfs_wire.status import Code, StatusError
 
 log = logging.getLogger(__name__)
@@ -111,11 +112,11 @@ class Loader:
 
 
 def _takes_batches(session: Runner, options: BatchingOptions) -> bool:
-    """Return whether the first dimension of all tensors is open, or equal to the only batch size.
+    """Return whether the first dimension of all tensors is open for rows, or equal to the only batch size.
 
     Most exporters of other formats fix it, while SavedModels leave it open: batched calls would all fail.
     """
     tensors = [info for item in session.signatures.values() for info in (*item.inputs.values(), *item.outputs.values())]
     shapes = [info.tensor_shape for info in tensors if not info.tensor_shape.unknown_rank]
-    sizes = {shape.dim[0].size if shape.dim else 0 for shape in shapes}
+    sizes = {shape.dim[0].size if shape.dim and shape.dim[0].name != OWN_ROWS else 0 for shape in shapes}
     return sizes <= {-1, *options.allowed_batch_sizes}

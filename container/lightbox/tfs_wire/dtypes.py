@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 MAX_DIMENSIONS = 64
 """Most dimensions of a tensor."""
+OWN_ROWS = "own rows"
+"""The embedded model server's name for an output's open first dimension that does not count the rows of the inputs."""
 
 
 class DTypeInfo(NamedTuple):

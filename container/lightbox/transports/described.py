@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lightbox.model.spec import SignatureSpec, TensorSpec
-from lightbox.tfs_wire.dtypes import numpy_name
+from lightbox.tfs_wire.dtypes import OWN_ROWS, numpy_name
 from lightbox.tfs_wire.messages import meta_graph_pb2
 
 
@@ -19,7 +19,8 @@ def signature_spec(model: str, version: int, name: str, signature: meta_graph_pb
 
 
 def _tensor_spec(name: str, info: meta_graph_pb2.TensorInfo) -> TensorSpec:
-    shape = None
-    if not info.tensor_shape.unknown_rank:
-        shape = tuple(None if dim.size < 0 else int(dim.size) for dim in info.tensor_shape.dim)
-    return TensorSpec(name, numpy_name(info.dtype), shape)
+    dtype, dims = numpy_name(info.dtype), info.tensor_shape.dim
+    if info.tensor_shape.unknown_rank:
+        return TensorSpec(name, dtype, None)
+    shape = tuple(None if dim.size < 0 else int(dim.size) for dim in dims)
+    return TensorSpec(name, dtype, shape, has_own_rows=bool(dims) and dims[0].name == OWN_ROWS)

@@ -31,7 +31,7 @@ from lightbox.core.errors import (
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
 from lightbox.native import numbers
-from lightbox.tfs_wire.dtypes import numpy_name
+from lightbox.tfs_wire.dtypes import OWN_ROWS, numpy_name
 from lightbox.tfs_wire.messages import types_pb2
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, Transport, from_server
 from lightbox.transports.predict_messages import time_left
@@ -257,4 +257,5 @@ def _tensor_spec(name: str, info: dict[str, Any]) -> TensorSpec:
     if shape["unknown_rank"]:
         return TensorSpec(name, dtype, None)
     sizes = (int(dim["size"]) for dim in shape["dim"])
-    return TensorSpec(name, dtype, tuple(None if size < 0 else size for size in sizes))
+    has_own_rows = any(dim.get("name") == OWN_ROWS for dim in shape["dim"])
+    return TensorSpec(name, dtype, tuple(None if size < 0 else size for size in sizes), has_own_rows)

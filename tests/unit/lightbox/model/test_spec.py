@@ -183,3 +183,29 @@ def test_unknown_outputs_are_named() -> None:
     GOOD.check_outputs(["y"])
     with pytest.raises(BadRequest, match="gives y; got z"):
         GOOD.check_outputs(["y", "z"])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "expected"),
+    [
+        ([(None, 3)], [(None, 2)], True),
+        ([(1, 3)], [(1, 2)], True),
+        ([(1, 3)], [(None, 2)], False),
+        ([(None, 3)], [(5, 2)], False),
+        ([(5, 3)], [(5, 2)], True),
+        ([(None, 3)], [(1, 2)], True),
+        ([(None, 3), (None,)], [(None, 2), (None,)], True),
+        ([(1, 3)], [(1, 2), (None,)], False),
+        ([None], [(None, 2)], True),
+        ([(1, 3)], [None, ()], True),
+    ],
+)
+def test_which_outputs_have_a_row_for_each_input(inputs: list[Shape], outputs: list[Shape], expected: bool) -> None:
+    takes, gives = (
+        {f"{name}{at}": TensorSpec(f"{name}{at}", "float32", shape) for at, shape in enumerate(shapes)}
+        for name, shapes in (("x", inputs), ("y", outputs))
+    )
+    found = SignatureSpec("net", 1, "serving_default", takes, gives)
+    assert found.gives_rows(["another", *gives]) is expected
+    counting = {name: replace(spec, has_own_rows=True) for name, spec in gives.items()}
+    assert replace(found, outputs=counting).gives_rows(gives) is (inputs == [None] or outputs == [None, ()])

@@ -1,4 +1,4 @@
-"""lightbox.load refuses the options that a start refuses."""
+"""lightbox.load: the options that it refuses, as a start does, and the form of answers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lightbox
 from lightbox.core.errors import StartError
-from support.onnx_models import write_classifier
+from support.onnx_models import write_classifier, write_patches
 
 UNFIT: dict[str, Any] = {
     "labels": ["background", "red", "green", "blue"],
@@ -31,3 +32,14 @@ def test_options_that_do_not_fit_the_model_are_refused(key: str, from_file: bool
         (tmp_path / "colors" / "code" / "lightbox.json").write_text(json.dumps(options))
     with pytest.raises(StartError, match=rf"{'lightbox.json' if from_file else 'LIGHTBOX_OPTIONS'}: {key}: "):
         lightbox.load(tmp_path / "colors", **({} if from_file else options))
+
+
+@pytest.mark.parametrize("batch", [1, "batch"])
+def test_the_form_of_an_answer_does_not_depend_on_the_number_of_objects(batch: int | str, tmp_path: Path) -> None:
+    write_patches(tmp_path / "model.onnx", batch)
+    model = lightbox.load(tmp_path / "model.onnx", engine="openvino")
+    pixels = np.zeros((8, 8, 3), np.uint8)
+    for count in range(4):
+        places = [[place, place] for place in range(count)]
+        assert model.predict(pixels) == {"outputs": {"found": places}}
+        pixels[2 * count : 2 * count + 2, 2 * count : 2 * count + 2] = 255
