@@ -24,6 +24,7 @@ from lightbox.model.ranking import (
     form_problem,
     form_sentence,
     names_of_detr,
+    plainly,
 )
 from lightbox.model.spec import Array
 
@@ -83,7 +84,7 @@ def find_objects(
             logits, boxes = (numbers[name] for name in names_of_detr(shapes))
             rows: Iterable[Objects] = (_of_detr(*row, size) for row in zip(logits, boxes, strict=True))
         else:
-            rows = _of_tensorflow(numbers, size)
+            rows = _of_tensorflow(plainly(numbers), size)
         return [_best(row, limits).chosen(slice(limits.most)) for row in rows]
 
 

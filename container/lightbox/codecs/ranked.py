@@ -14,7 +14,17 @@ from lightbox.codecs.json_text import array_text, to_json
 from lightbox.codecs.objects import Limits, Objects, find_objects
 from lightbox.core.errors import ModelFailed
 from lightbox.model.options import ModelOptions
-from lightbox.model.ranking import BOXES, CLASSES, DEFAULT_TOP_K, MOST_OBJECTS, NUMBER, SCORES, has_objects, is_detector
+from lightbox.model.ranking import (
+    BOXES,
+    CLASSES,
+    DEFAULT_TOP_K,
+    MOST_OBJECTS,
+    NUMBER,
+    SCORES,
+    has_objects,
+    is_detector,
+    plainly,
+)
 from lightbox.model.spec import Array, ModelCall, image_input
 
 
@@ -32,10 +42,12 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
             return None
         return [_found(labels, objects) for objects in _detected(outputs, options, call)]
     if is_detector(outputs):
-        return _objects(outputs, labels, options.top_k)
+        return _objects(plainly(outputs), labels, options.top_k)
     scores = next(iter(outputs.values())) if len(outputs) == 1 else None
     if scores is None or scores.ndim != 2 or scores.dtype.kind not in "iuf" or not scores.shape[1]:
         return None
+    if labels and len(labels) != scores.shape[1]:
+        raise ModelFailed(f"labels: expected one for each of the {scores.shape[1]} classes, got {len(labels)}")
     return [_items(row, best, labels) for row, best in zip(scores, best_classes(scores, options.top_k), strict=True)]
 
 
@@ -106,4 +118,9 @@ def _heads(labels: tuple[str, ...]) -> list[bytes]:
 
 
 def _head(heads: list[bytes], index: int) -> bytes:
+    if heads and index >= len(heads):
+        raise ModelFailed(
+            f"labels: expected a name for the class {index}, got {len(heads)} names for 0 to {len(heads) - 1}; if the "
+            "model counts its classes from 1, as TensorFlow's detectors do, begin them with a line for the background"
+        )
     return heads[index] if 0 <= index < len(heads) else b'{"class":%d,"score":' % index

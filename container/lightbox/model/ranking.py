@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
+from typing import TypeVar
 
 from lightbox.model.options import DetectionsName, ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec, describe_shape, image_input
@@ -15,6 +16,7 @@ _EXPECTED: Mapping[str, str] = {
     "detr": "two outputs, logits of [N, Q, C+1] and boxes of [N, Q, 4]",
     "tf": f"{BOXES} of [N, K, 4], {CLASSES} and {SCORES} of [N, K]",
 }
+T = TypeVar("T")
 _PAIR_OF_DETR = 2
 END_TO_END = 6
 Shapes = Mapping[str, tuple[int | None, ...] | None]
@@ -24,7 +26,12 @@ MOST_OBJECTS = 300
 
 def is_detector(outputs: Collection[str]) -> bool:
     """Return whether outputs of these names are a detector's."""
-    return all(name in outputs for name in (BOXES, CLASSES, SCORES))
+    return {BOXES, CLASSES, SCORES} <= {*plainly(dict.fromkeys(outputs))}
+
+
+def plainly(outputs: Mapping[str, T]) -> dict[str, T]:
+    """Return outputs by name without TensorFlow's ``:0``, which converters keep."""
+    return {name.removesuffix(":0"): item for name, item in outputs.items()}
 
 
 def has_objects(options: ModelOptions, signature: SignatureSpec, outputs: Collection[str]) -> bool:
@@ -95,11 +102,9 @@ def classes_of(form: DetectionsName, outputs: Mapping[str, TensorSpec]) -> int |
 def form_problem(form: DetectionsName, shapes: Shapes) -> str | None:
     """Return why outputs of these shapes cannot be of a form; None if they can."""
     if form == "tf":
-        fits = all(name in shapes for name in (BOXES, CLASSES, SCORES)) and (
-            _can_be(shapes[BOXES], (None, None, 4))
-            and all(_can_be(shapes[name], (None, None)) for name in (CLASSES, SCORES))
-            and _are_of_the_same([shapes[name] for name in (BOXES, CLASSES, SCORES)])
-        )
+        of_objects = [plainly(shapes).get(name, ()) for name in (BOXES, CLASSES, SCORES)]
+        wanted = ((None, None, 4), (None, None), (None, None))
+        fits = all(map(_can_be, of_objects, wanted)) and _are_of_the_same(of_objects)
     elif form == "detr":
         fits = len(shapes) == _PAIR_OF_DETR and all(_can_be(shape, (None, None, None)) for shape in shapes.values())
         fits = fits and any(_can_be(shape, (None, None, 4)) for shape in shapes.values())

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from lightbox.codecs.ranked import ranked_rows
+from lightbox.core.errors import ModelFailed
 from lightbox.model.options import ModelOptions
 from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
@@ -88,8 +89,29 @@ def test_a_detector_that_counts_what_is_no_number(counted: float, seen: int) -> 
     assert [len(row) for row in rows(ModelOptions(top_k=5), **outputs)] == [seen]
 
 
-def test_a_class_beyond_the_labels_has_none() -> None:
-    assert rows(ModelOptions(labels=("cat",), top_k=1), y=np.array([[0, 1]])) == [[{"class": 1, "score": 1}]]
+def test_each_class_has_a_label() -> None:
+    with pytest.raises(ModelFailed, match="labels: expected one for each of the 2 classes, got 1"):
+        rows(ModelOptions(labels=("cat",), top_k=1), y=np.array([[1, 0]]))
+
+
+@pytest.mark.parametrize("suffix", ["", ":0"])
+@pytest.mark.parametrize("detections", [None, "tf"])
+def test_a_detector_that_counts_from_1_needs_a_label_for_the_background(detections: Any, suffix: str) -> None:
+    outputs: dict[str, Array] = {
+        "detection_boxes": np.array([[[0.1, 0.1, 0.5, 0.5]]], np.float32),
+        "detection_classes": np.array([[3]], np.float32),
+        "detection_scores": np.array([[0.9]], np.float32),
+    }
+    signature = replace(PIXELS, outputs={key + suffix: spec(key, *value.shape) for key, value in outputs.items()})
+    assert ranking_problem(ModelOptions(labels=NAMES, detections=detections), signature) is None
+
+    def answer(*labels: str) -> Any:
+        options, given = ModelOptions(labels=labels, detections=detections), {k + suffix: v for k, v in outputs.items()}
+        return json.loads((ranked_rows(given, options, replace(NUMBERS, signature=signature)) or [b""])[0])
+
+    assert answer("background", *NAMES)[0]["label"] == "fox"
+    with pytest.raises(ModelFailed, match=r"expected a name for the class 3, got 3 names .* line for the background"):
+        answer(*NAMES)
 
 
 @each(
