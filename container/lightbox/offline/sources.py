@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import orjson
 from typing_extensions import override
@@ -83,7 +83,7 @@ class Source:
     def _count_in(self, name: str) -> int:
         with self._files.open(name) as file:
             if self._kind(name) == SHARD:
-                with tarfile.open(fileobj=file, mode="r:") as shard:
+                with _shard(file, "r:") as shard:
                     return sum(_is_picture(member) for member in shard)
             return _table(file).metadata.num_rows if self._kind(name) == TABLE else sum(1 for _ in file)
 
@@ -170,7 +170,7 @@ class Source:
     def _in_shard(self, name: str) -> Iterator[Item]:
         # In S3 objects may be below the name of a shard: those have a row, not the members with their paths.
         members = set() if self._only else {as_text(other) for other in self._files.names(name)}
-        with self._files.open(name) as file, tarfile.open(fileobj=file, mode="r|*", tarinfo=_Whole) as shard:
+        with self._files.open(name) as file, _shard(file, "r:*") as shard:
             for member in shard:
                 if not _is_picture(member):
                     continue
@@ -222,19 +222,32 @@ class Source:
                     yield place, partial(files.read, inside, self._most)
 
 
+def _shard(file: IO[bytes], mode: Literal["r:", "r:*"]) -> tarfile.TarFile:
+    """Open a shard, which may be several, joined: what follows after the end of one is read too."""
+    return tarfile.open(fileobj=file, mode=mode, tarinfo=_Whole, ignore_zeros=True)
+
+
 class _Whole(tarfile.TarInfo):
-    """A member of a shard. tarfile silently stops at a damaged or truncated header; this class raises."""
+    """A member of a shard. tarfile silently passes over a damaged or truncated header; this class raises."""
 
     @classmethod
     @override
-    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Any:
+    def fromtarfile(cls, tarfile: Any) -> Any:
         try:
-            return super().fromtarfile(tarfile)
+            member = super().fromtarfile(tarfile)
         except _DAMAGED as error:
+            if isinstance(error, _EMPTY) and getattr(tarfile, "has_ended", False):
+                raise
             raise SourceError(f"the shard is damaged or cut off: {error}") from error
+        except _END:
+            tarfile.has_ended = True
+            raise
+        tarfile.has_ended = False
+        return member
 
 
-_DAMAGED = (tarfile.TruncatedHeaderError, tarfile.InvalidHeaderError, tarfile.EmptyHeaderError)  # type: ignore[attr-defined]
+_END, _EMPTY = tarfile.EOFHeaderError, tarfile.EmptyHeaderError  # type: ignore[attr-defined]
+_DAMAGED = (tarfile.TruncatedHeaderError, tarfile.InvalidHeaderError, _EMPTY)  # type: ignore[attr-defined]
 
 
 def as_text(name: str) -> str:

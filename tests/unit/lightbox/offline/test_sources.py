@@ -154,6 +154,31 @@ def test_a_shard_that_is_cut_anywhere_gives_what_is_whole_and_a_sentence(tmp_pat
         assert problem.startswith(f"s.tar: cannot be read after {len(found)} pictures: "), size
 
 
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("between", [b"", bytes(512), bytes(51200)])
+def test_joined_shards_are_read_to_the_end(tmp_path: Path, between: bytes, compressed: bool) -> None:
+    """As ``cat`` joins them; so is one with a lone block of zeros."""
+    parts = [write_shard(tmp_path / "parts" / name, {f"{name}.jpg": name.encode()}).read_bytes() for name in "abc"]
+    pieces = [parts[0].rstrip(b"\0").ljust(2048, b"\0"), between, parts[1], parts[2]]
+    (tmp_path / "s.tar").write_bytes(b"".join(gzip.compress(piece) if compressed else piece for piece in pieces))
+    source = Source(str(tmp_path / "s.tar"))
+    assert read(source) == {f"s.tar/{name}.jpg": name.encode() for name in "abc"}
+    assert not source.problems
+    assert compressed or is_counted(source, 3)
+
+
+@pytest.mark.parametrize("left", [0, 600, 2000])
+def test_what_follows_the_end_of_a_shard_and_is_none_is_a_sentence(tmp_path: Path, left: int) -> None:
+    """A header of zeros looks like an end."""
+    content = write_shard(tmp_path / "s.tar", {"a.jpg": b"a", "b.jpg": b"b" * 3000}).read_bytes()
+    at = content.index(b"b.jpg")
+    (tmp_path / "s.tar").write_bytes(content[:at] + bytes(512) + content[at + 512 :][left:])
+    source = Source(str(tmp_path))
+    assert read(source) == {"s.tar/a.jpg": b"a"}
+    (problem,) = source.problems
+    assert problem.startswith("s.tar: cannot be read after 1 pictures: the shard is damaged or cut off: ")
+
+
 def test_a_shard_with_a_damaged_header_is_a_sentence(tmp_path: Path) -> None:
     content = bytearray(write_shard(tmp_path / "s.tar", PICTURES).read_bytes())
     at = content.index(b"4.jpg")
