@@ -229,7 +229,10 @@ class S3(Files):
                 self._client.upload_fileobj(file, *self._of(name).values())
 
     def _put_new(self, name: str, file: IO[bytes]) -> None:
-        """Put a new object. boto3 repeats a PUT whose response is lost, and S3 refuses it: the mark shows that."""
+        """Put a new object. boto3 repeats a PUT whose response is lost, and S3 refuses it: the mark shows that.
+
+        A store that knows no such condition is asked for the object first, which does not keep two runs apart.
+        """
         mark = {"lightbox-put": uuid4().hex}
         try:
             with self._failing(name):
@@ -239,6 +242,15 @@ class S3(Files):
                 found = self._client.head_object(**self._of(name))
             if found["Metadata"] != mark:
                 raise
+        except AwsError as error:
+            about = getattr(error.__cause__, "response", {}).get("ResponseMetadata", {})
+            if about.get("HTTPStatusCode") not in _WITHOUT_CONDITIONS:
+                raise
+            if self.exists(name):
+                raise FileExistsError(f"{S3_SCHEME}{self._bucket}/{self._prefix}{name} is there already") from error
+            file.seek(0)
+            with self._failing(name):
+                self._client.upload_fileobj(file, *self._of(name).values())
 
     @override
     def move(self, name: str, new_name: str) -> None:
@@ -271,6 +283,8 @@ class AwsError(OSError):
     """S3 refuses a call or cannot be reached; the message names the call and the reason."""
 
 
+_WITHOUT_CONDITIONS = (400, 405, 501)
+"""Statuses of stores that know no PUT with a condition."""
 _DENIED = ("AccessDenied", "403")
 _OF_ONE_OBJECT = (*_DENIED, "InvalidObjectState", "InvalidRequest", "KeyTooLongError")
 """Error codes of reading one object only: denied, archived, encrypted with a caller's key, a name that is too long."""

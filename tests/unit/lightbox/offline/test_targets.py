@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError
 from botocore.httpsession import URLLib3Session
 
@@ -267,6 +268,32 @@ def test_a_part_whose_answer_was_lost_is_there(moto_s3: dict[str, str], monkeypa
         target.finish()
     assert len(lost) == 1
     assert [one.path for one in found(to)] == [row(0).path, row(1).path]
+
+
+@pytest.mark.parametrize("status", [400, 405, 501])
+def test_a_store_without_conditions_gets_each_part(
+    moto_s3: dict[str, str], monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    send = URLLib3Session.send
+
+    def unconditional(self: URLLib3Session, request: Any) -> Any:
+        if "If-None-Match" not in request.headers:
+            return send(self, request)
+        refusal = AWSResponse(request.url, status, {}, None)
+        refusal._content = b""
+        return refusal
+
+    monkeypatch.setattr(URLLib3Session, "send", unconditional)
+    for ending in (".csv/", ".csv"):
+        to = f"s3://{BUCKET}/without-{status}/rows{ending}"
+        write(to)
+        assert Counter(one.path for one in found(to)) == {row(number).path: 1 for number in range(COUNT)}
+        with Target(f"{to}/two.csv/", By()) as first, Target(f"{to}/two.csv/", By()) as second:
+            for one in (first, second):
+                one.add(row(0))
+            first.flush()
+            with pytest.raises(TargetError, match="another run is writing to it"):
+                second.flush()
 
 
 def test_a_bucket_that_is_not_there_is_a_sentence(moto_s3: dict[str, str]) -> None:
