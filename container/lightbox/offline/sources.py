@@ -187,7 +187,7 @@ class Source:
             table = _table(file)
             column = _column(table.schema_arrow, self._column)
             number = 0
-            for batch in table.iter_batches(ROWS, columns=[column]):
+            for batch in batches(table, ROWS, [column]):
                 for content in _first_column(batch):
                     yield as_text(f"{name}/{number}"), self._held(partial(_same, content), len(content))
                     number += 1
@@ -310,7 +310,13 @@ def _table(file: IO[bytes]) -> Any:
         import pyarrow.parquet
     except ModuleNotFoundError as error:
         raise SourceError(NEEDS_PYARROW) from error
-    return pyarrow.parquet.ParquetFile(file)
+    return pyarrow.parquet.ParquetFile(file, pre_buffer=False)  # which would keep what has been read
+
+
+def batches(table: Any, rows: int = 1 << 16, columns: list[str] | None = None) -> Iterator[Any]:
+    """Yield a table's batches by row group: pyarrow keeps the groups that it has read until the iteration ends."""
+    for group in range(table.num_row_groups):
+        yield from table.iter_batches(rows, row_groups=[group], columns=columns)
 
 
 NEEDS_PYARROW = "Parquet needs the package pyarrow: pip install 'lightbox-serve[parquet]'"
@@ -331,11 +337,11 @@ def _column(schema: Any, wanted: str | None) -> str:
     raise SourceError(f"expected {expected}; the table has {had}")
 
 
-def _first_column(batch: Any) -> list[bytes]:
-    """Return the values of a batch's one column, or of its one column's one part, with null as no bytes."""
+def _first_column(batch: Any) -> Iterator[bytes]:
+    """Yield the values of a batch's one column, or of its one column's one part, with null as no bytes."""
     import pyarrow
 
-    return [value or b"" for value in pyarrow.Table.from_batches([batch]).flatten().column(0).to_pylist()]
+    return (value.as_py() or b"" for value in pyarrow.Table.from_batches([batch]).flatten().column(0))
 
 
 def _damages() -> tuple[type[Exception], ...]:

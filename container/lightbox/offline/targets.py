@@ -26,7 +26,7 @@ from typing_extensions import override
 from lightbox.codecs.json_text import from_json
 from lightbox.offline.files import Files, Folder, split
 from lightbox.offline.rows import Answerer, Row, json_text, reason
-from lightbox.offline.sources import NEEDS_PYARROW
+from lightbox.offline.sources import NEEDS_PYARROW, batches
 
 PART_ROWS, PART_BYTES, PART_SECONDS = 10_000, 64 << 20, 30.0
 """Limits of a part in rows, bytes and seconds. A kill loses at most the rows of one part."""
@@ -124,19 +124,19 @@ class Parquet(Form):
 
     @override
     def read(self, file: IO[bytes]) -> Iterator[Row]:
-        for batch in self._opened(file).iter_batches():
+        for batch in batches(self._opened(file)):
             yield from (Row(**row) for row in batch.to_pylist())
 
     @override
     def join(self, files: Iterable[IO[bytes]], into: IO[bytes]) -> None:
         with self._parquet.ParquetWriter(into, arrow_table(()).schema) as writer:
             for file in files:
-                for batch in self._opened(file).iter_batches():
+                for batch in batches(self._opened(file)):
                     writer.write_batch(batch)
 
     def _opened(self, file: IO[bytes]) -> Any:
         try:
-            return self._parquet.ParquetFile(file)
+            return self._parquet.ParquetFile(file, pre_buffer=False)
         except Exception as error:
             raise ValueError(str(error)) from error
 

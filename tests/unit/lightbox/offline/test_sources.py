@@ -256,6 +256,25 @@ def test_a_picture_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     assert read(Source(f"{tmp_path}/t.parquet", most=len(most))) == {"t.parquet/0": most, "t.parquet/1": refused}
 
 
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_the_memory_for_a_table_depends_on_its_row_groups(tmp_path: Path, compression: str) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    groups, size = 24, 1 << 20
+    table = pyarrow.table({"image": [os.urandom(size) for _ in range(groups)]})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet", row_group_size=1, compression=compression)
+    del table
+    tracemalloc.start()
+    before, most = pyarrow.total_allocated_bytes(), 0
+    for item in Source(str(tmp_path / "t.parquet")).items():
+        assert len(sources.read(item)[1]) == size  # type: ignore[arg-type]
+        most = max(most, pyarrow.total_allocated_bytes() - before)
+    most += tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < groups * size // 2
+
+
 def test_a_bucket_of_a_list_has_one_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
