@@ -20,6 +20,7 @@ from lightbox.model.ranking import (
     END_TO_END,
     NUMBER,
     SCORES,
+    SIGMOIDS,
     Shapes,
     form_problem,
     form_sentence,
@@ -32,6 +33,7 @@ Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 _FRACTIONS = 4.0
 """Box centers that are all below this are fractions of the input: in pixels they would all lie in its corner."""
+_OF_ROUNDING = 0.01
 _MOST_SCORE = 1.1
 """Largest probability, with a margin for float16 and rounding."""
 
@@ -81,7 +83,9 @@ def find_objects(
             (output,) = numbers.values()
             return [_of_ultralytics(row, size, limits) for row in output]
         if form == "detr":
-            logits, boxes = (numbers[name] for name in names_of_detr(shapes))
+            logits, boxes = (numbers[name] for name in names_of_detr(shapes) or ())
+            if logits.size and 2 * np.count_nonzero(_are_of_sigmoids(logits)) > logits[..., 0].size:
+                raise ModelFailed(f"detections: most queries have negative logits only; {SIGMOIDS}")
             rows: Iterable[Objects] = (_of_detr(*row, size) for row in zip(logits, boxes, strict=True))
         else:
             rows = _of_tensorflow(plainly(numbers), size)
@@ -98,10 +102,11 @@ def _of_ultralytics(row: Float32, size: tuple[int, int], limits: Limits) -> Obje
                 "detections: expected corners of boxes for 'ultralytics'; the model gives centers and sizes"
             )
         return best.chosen(slice(limits.most))
-    if row[4:].max(initial=0) > _MOST_SCORE:
+    least, most = row[4:].min(initial=0), row[4:].max(initial=0)
+    if most > _MOST_SCORE or least < 1 - _MOST_SCORE:
         raise ModelFailed(
-            "detections: expected scores to 1 for 'ultralytics', as of a detector's classes; the model gives "
-            f"{row[4:].max():.3g}"
+            "detections: expected scores of 0 to 1 for 'ultralytics', as of a detector's classes; the model gives "
+            f"{most if most > _MOST_SCORE else least:.3g}"
         )
     classes = row[4:].argmax(axis=0) if row.shape[1] else np.zeros(0, np.int64)
     scores = row[4:].max(axis=0, initial=0)
@@ -115,6 +120,13 @@ def _in_pixels(boxes: Float32, places: Float32, size: tuple[int, int]) -> Float3
     """Return boxes in pixels. Ultralytics' exports for LiteRT have fractions of the input, most others pixels."""
     are_fractions = not places.size or places.max() <= _FRACTIONS
     return boxes * np.array(size * 2, np.float32) if are_fractions else boxes
+
+
+def _are_of_sigmoids(logits: Float32) -> npt.NDArray[np.bool_]:
+    """Return for each query whether its logits say that it is nothing at all, which is a class of a softmax: all are
+    negative, and no logarithms of probabilities."""
+    found: npt.NDArray[np.bool_] = (logits.max(axis=-1) < 0) & (np.abs(np.exp(logits).sum(axis=-1) - 1) > _OF_ROUNDING)
+    return found
 
 
 def _of_detr(logits: Float32, boxes: Float32, size: tuple[int, int]) -> Objects:

@@ -21,6 +21,7 @@ from lightbox.model.ranking import (
     MOST_OBJECTS,
     NUMBER,
     SCORES,
+    classes_problem,
     has_objects,
     is_detector,
     plainly,
@@ -81,6 +82,9 @@ def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCa
     assert options.detections is not None and wanted is not None, "it has objects"
     height, width = (call.inputs[wanted.name].shape[side] for side in wanted.sides)
     most = options.top_k or MOST_OBJECTS
+    shapes = {name: array.shape for name, array in outputs.items()}
+    if problem := classes_problem(options.detections, shapes, options.labels):
+        raise ModelFailed(f"labels: {problem}")
     limits = Limits(options.score_threshold, options.iou_threshold, options.class_agnostic, most)
     found = find_objects(options.detections, outputs, (width, height), limits)
     if call.placed and len(call.placed) != len(found):

@@ -10,7 +10,7 @@ from typing import BinaryIO, cast
 from lightbox.formats.signature import FileSignature, FileTensor, check_weights
 from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
 
-_GRAPH = 7
+_GRAPH, _NOTE = 7, 14
 _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
 _INITIALIZER_NAME, _OUTSIDE, _KEY, _VALUE = 8, 13, 1, 2
 _NAME, _TYPE, _TENSOR_TYPE = 1, 2, 1
@@ -48,7 +48,11 @@ def weights_outside(path: Path) -> list[str]:
 def _outside(tensor: memoryview) -> dict[str, str]:
     """Return the place of a tensor's values outside its file, empty if they are inside."""
     entries = [value for number, kind, value in read_fields(tensor) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED)]
-    return {_text(_last(entry, _KEY)): _text(_last(entry, _VALUE)) for entry in entries}
+    return dict(map(_entry, entries))
+
+
+def _entry(entry: memoryview) -> tuple[str, str]:
+    return _text(_last(entry, _KEY)), _text(_last(entry, _VALUE))
 
 
 def _signature(model: memoryview, folder: Path) -> FileSignature:
@@ -70,7 +74,10 @@ def _signature(model: memoryview, folder: Path) -> FileSignature:
             _check_outside(value, folder)
     if not outputs:
         raise ValueError("its graph has no output")
-    return FileSignature({name: one for name, one in inputs.items() if name not in constants}, outputs)
+    notes = [value for number, kind, value in read_fields(model) if (number, kind) == (_NOTE, LENGTH_DELIMITED)]
+    return FileSignature(
+        {name: one for name, one in inputs.items() if name not in constants}, outputs, dict(map(_entry, notes))
+    )
 
 
 def _check_outside(tensor: memoryview, folder: Path) -> None:

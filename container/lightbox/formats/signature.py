@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -25,10 +26,14 @@ class FileTensor(NamedTuple):
 
 
 class FileSignature(NamedTuple):
-    """Inputs and outputs by the names that callers give them, in the file's order."""
+    """Inputs and outputs by the names that callers give them, in the file's order.
+
+    ``notes`` are those of the exporter about the model, by name.
+    """
 
     inputs: Mapping[str, FileTensor]
     outputs: Mapping[str, FileTensor]
+    notes: Mapping[str, str] = MappingProxyType({})
 
 
 def check_weights(file: Path, need: int) -> None:

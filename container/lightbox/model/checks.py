@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lightbox.formats import SAVED_MODEL_FILES, ModelFile, holds_model, model_file, model_files
@@ -14,6 +16,8 @@ from lightbox.model.options import options_file
 from lightbox.model.saved_model import FILE, ModelFileError, check_whole, read_signatures
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
 from lightbox.tfs_wire.dtypes import numpy_name
+
+NOTES = "metadata.yaml"
 
 
 def unusable_versions(model: ModelOnDisk) -> list[str]:
@@ -92,8 +96,19 @@ def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, Signat
     """Return the signatures of a version as ``read_signatures`` does, or those of a file; none for the text form, which
     only the model server reads."""
     if (file := model_file(folder)) is not None:
-        return _of_file(file, model, version)
-    return read_signatures(folder, model, version) if (folder / FILE).exists() else {}
+        found = _of_file(file, model, version)
+    else:
+        found = read_signatures(folder, model, version) if (folder / FILE).exists() else {}
+    notes = _notes_beside(file.path.parent if file else folder)
+    return {name: replace(signature, notes={**notes, **signature.notes}) for name, signature in found.items()}
+
+
+def _notes_beside(folder: Path) -> dict[str, str]:
+    """Return the lines with a key and a value of the file that Ultralytics writes beside other formats than ONNX."""
+    try:
+        return dict(re.findall(r"^(\w+): *(\S.*)$", (folder / NOTES).read_text("utf-8", "replace"), re.MULTILINE))
+    except OSError:
+        return {}
 
 
 def _of_file(file: ModelFile, model: str, version: int) -> Mapping[str, SignatureSpec]:
@@ -106,7 +121,7 @@ def _of_file(file: ModelFile, model: str, version: int) -> Mapping[str, Signatur
         why = f"cannot be read as {file.format.title}: {error}"
         raise ModelFileError(f"{pointer} {POINTER}" if pointer else f"{file.path} {why}") from None
     inputs, outputs = _tensors(found.inputs), _tensors(found.outputs)
-    return {DEFAULT_SIGNATURE: SignatureSpec(model, version, DEFAULT_SIGNATURE, inputs, outputs)}
+    return {DEFAULT_SIGNATURE: SignatureSpec(model, version, DEFAULT_SIGNATURE, inputs, outputs, found.notes)}
 
 
 def _tensors(described: Mapping[str, FileTensor]) -> dict[str, TensorSpec]:

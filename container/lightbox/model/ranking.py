@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from ast import literal_eval
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from typing import TypeVar
 
@@ -19,6 +22,11 @@ _EXPECTED: Mapping[str, str] = {
 T = TypeVar("T")
 _PAIR_OF_DETR = 2
 END_TO_END = 6
+_NAMED_AS_BOXES, _NAMED_AS_CLASSES = re.compile("box|det", re.I), re.compile("logit|label|class|cls|score", re.I)
+_OF_RF_DETR = {"dets", "labels"}
+SIGMOIDS = "each of its classes has a sigmoid, which cannot be decoded yet: 'detr' takes a softmax"
+_OTHER_TASKS = {"obb": "rotated boxes", "pose": "poses", "segment": "masks", "classify": "classes of whole images"}
+"""Ultralytics' tasks with other outputs than plain boxes."""
 Shapes = Mapping[str, tuple[int | None, ...] | None]
 DEFAULT_TOP_K = 5
 MOST_OBJECTS = 300
@@ -72,12 +80,39 @@ def _objects_problem(options: ModelOptions, signature: SignatureSpec, outputs: M
         takes = ", ".join(map(str, signature.inputs.values()))
         hint = "; set layout, which its shape leaves open" if signature.open_input else ""
         return f"expected a model that takes pixels, in which boxes can be placed; this one takes {takes}{hint}"
-    if problem := detections_problem(options.detections, outputs):
+    if problem := _problem_in_notes(signature.notes) or detections_problem(options.detections, outputs):
         return problem
-    classes = classes_of(options.detections, outputs)
-    count = len(options.labels) if options.labels is not None else None
-    if classes is not None and count is not None and count != classes:
-        return f"expected a label for each of the {classes} classes, got {count}"
+    shapes = {name: spec.shape for name, spec in outputs.items()}
+    return classes_problem(options.detections, shapes, options.labels, _names_in(signature.notes))
+
+
+def _problem_in_notes(notes: Mapping[str, str]) -> str | None:
+    """Return why a file that Ultralytics has written holds no plain boxes, None if it may."""
+    task = "pose" if "kpt_shape" in notes else notes.get("task", "")
+    what = _OTHER_TASKS.get(task, "RT-DETR's boxes" if "RTDETR" in notes.get("head", "") else None)
+    if what is None:
+        return None
+    return f"expected a model that finds plain boxes; by its metadata it gives {what}, which cannot be decoded yet"
+
+
+def _names_in(notes: Mapping[str, str]) -> int | None:
+    """Return the number of names of classes in Ultralytics' metadata, None if there are none."""
+    with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return len(literal_eval(notes.get("names", ""))) or None
+    return None
+
+
+def classes_problem(
+    form: DetectionsName, shapes: Shapes, labels: Sequence[str] | None, names: int | None = None
+) -> str | None:
+    """Return why outputs have another number of classes than there are labels or ``names`` in a file, else None.
+
+    Rows of other values, such as an angle, look like further classes.
+    """
+    classes = classes_of(form, shapes)
+    for count, of in ((names, "its metadata have"), (len(labels) if labels is not None else None, "got")):
+        if None not in (classes, count) and classes != count:
+            return f"expected a label for each of the {classes} classes or rows of other values, {of} {count}"
     return None
 
 
@@ -89,13 +124,13 @@ def detections_problem(form: DetectionsName, outputs: Mapping[str, TensorSpec]) 
     return form_problem(form, shapes)
 
 
-def classes_of(form: DetectionsName, outputs: Mapping[str, TensorSpec]) -> int | None:
+def classes_of(form: DetectionsName, shapes: Shapes) -> int | None:
     """Return the number of classes of such outputs, None if their shapes leave it open."""
-    shapes = {name: spec.shape for name, spec in outputs.items()}
     if form == "ultralytics":
         (shape,) = shapes.values()
         return shape[1] - 4 if shape and shape[1] is not None and shape[2] not in (None, END_TO_END) else None
-    logits = shapes[names_of_detr(shapes)[0]] if form == "detr" else None
+    names = names_of_detr(shapes) if form == "detr" else None
+    logits = shapes[names[0]] if names else None
     return logits[2] - 1 if logits and logits[2] is not None else None
 
 
@@ -109,6 +144,10 @@ def form_problem(form: DetectionsName, shapes: Shapes) -> str | None:
         fits = len(shapes) == _PAIR_OF_DETR and all(_can_be(shape, (None, None, None)) for shape in shapes.values())
         fits = fits and any(_can_be(shape, (None, None, 4)) for shape in shapes.values())
         fits = fits and _are_of_the_same(list(shapes.values()))
+        is_open = any(shape is None or shape[-1] is None for shape in shapes.values())
+        fits = fits and (is_open or names_of_detr(shapes) is not None)
+        if fits and set(shapes) == _OF_RF_DETR:
+            return f"the outputs {' and '.join(sorted(_OF_RF_DETR))} are those of RF-DETR; {SIGMOIDS}"
     else:
         shape = next(iter(shapes.values())) if len(shapes) == 1 else ()
         fits = _can_be(shape, (None, None, END_TO_END)) or (_can_be(shape, (None, None, None)) and _is_raw(shape))
@@ -145,9 +184,14 @@ def form_sentence(form: DetectionsName, shapes: Shapes) -> str:
     return f"expected {_EXPECTED[form]} for {form!r}; the model gives {given}"
 
 
-def names_of_detr(shapes: Shapes) -> tuple[str, str]:
-    """Return the names of the logits and of the boxes, which end in a dimension of 4 or are named so."""
-    one, other = shapes
-    if _can_be(shapes[one], (None, None, 4)) and ("box" in one or not _can_be(shapes[other], (None, None, 4))):
-        return other, one
-    return one, other
+def names_of_detr(shapes: Shapes) -> tuple[str, str] | None:
+    """Return the names of the logits and of the boxes, which end in a dimension of 4 and, if both do, are named so.
+
+    None if there are no boxes, or if neither shapes nor names tell.
+    """
+    boxes = [name for name, shape in shapes.items() if _can_be(shape, (None, None, 4))]
+    if len(boxes) == _PAIR_OF_DETR:
+        boxes = [name for name in boxes if _NAMED_AS_BOXES.search(name) and not _NAMED_AS_CLASSES.search(name)] or [
+            name for name in boxes if not _NAMED_AS_CLASSES.search(name)
+        ]
+    return (next(name for name in shapes if name != boxes[0]), boxes[0]) if len(boxes) == 1 else None

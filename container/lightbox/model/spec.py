@@ -7,7 +7,7 @@ Names and dtypes are checked here. The model server checks shapes, except for ra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -62,6 +62,8 @@ class SignatureSpec:
     name: str
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What the exporter has written about the model, where the signature is that of its files."""
 
     @property
     def open_input(self) -> TensorSpec | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -200,12 +202,12 @@ def test_what_can_be_of_a_form_and_how_many_classes_it_has(
 ) -> None:
     specs = {name: TensorSpec(name, "float32", shape) for name, shape in shapes.items()}
     assert detections_problem(form, specs) is None
-    assert classes_of(form, specs) == classes
+    assert classes_of(form, shapes) == classes
 
 
 def test_scores_that_are_none_and_boxes_of_another_kind() -> None:
     poses = yolo([100, 100, 40, 20, 0.9, 320.0])
-    with pytest.raises(ModelFailed, match=r"expected scores to 1 for 'ultralytics'.* gives 320"):
+    with pytest.raises(ModelFailed, match=r"expected scores of 0 to 1 for 'ultralytics'.* gives 320"):
         find_objects("ultralytics", {"y": poses}, SIZE, Limits())
     centers = np.array([[[0.5, 0.5, 0.1, 0.2, 0.9, 1], [0.6, 0.3, 0.2, 0.1, 0.8, 1], [0, 0, 0, 0, 0, 0]]], np.float32)
     with pytest.raises(ModelFailed, match="expected corners of boxes"):
@@ -290,3 +292,53 @@ def test_a_model_whose_input_is_no_picture(shape: tuple[int | None, ...] | None,
     signature = SignatureSpec("net", 1, "s", {"x": taken}, {"y": TensorSpec("y", "float32", (None, 84, 8400))})
     said = f"expected a model that takes pixels, in which boxes can be placed; this one takes {taken}{hint}"
     assert ranking_problem(ModelOptions(detections="ultralytics"), signature) == said
+
+
+PIXELS = SignatureSpec("net", 1, "s", {"x": TensorSpec("x", "float32", (1, 3, 640, 640))}, {})
+
+
+@pytest.mark.parametrize(
+    ("shape", "notes", "words"),
+    [
+        ((1, 20, 8400), {"task": "obb"}, "gives rotated boxes"),
+        ((1, 300, 6), {"task": "obb", "end2end": "True"}, "gives rotated boxes"),
+        ((1, 116, 8400), {"task": "segment"}, "gives masks"),
+        ((1, 56, 8400), {"task": "pose"}, "gives poses"),
+        ((1, 8, 8400), {"kpt_shape": "[1, 3]"}, "gives poses"),
+        ((None, None, None), {"task": "pose"}, "gives poses"),
+        ((1, 300, 6), {"task": "detect", "head": "RTDETRDecoder"}, "gives RT-DETR's boxes"),
+        ((1, 20, 8400), {"names": str(dict.fromkeys(range(15), "x"))}, "each of the 16 classes .* have 15"),
+        ((1, 20, 8400), {"task": "detect", "names": str(dict.fromkeys(range(16), "x"))}, None),
+        ((1, 20, 8400), {"names": "['broken"}, None),
+        ((1, 20, 8400), {"names": "{}"}, None),
+        ((1, 300, 6), {"names": str({0: "x"})}, None),
+    ],
+)
+def test_what_a_files_metadata_say_counts(
+    shape: tuple[int | None, ...], notes: dict[str, str], words: str | None
+) -> None:
+    outputs = {"y": TensorSpec("y", "float16", shape), "masks": TensorSpec("masks", "float32", (1, 32, 160, 160))}
+    options = ModelOptions(detections="ultralytics", outputs=("y",))
+    problem = ranking_problem(options, replace(PIXELS, outputs=outputs, notes=notes))
+    assert problem is None if words is None else re.search(words, str(problem))
+
+
+@pytest.mark.parametrize("classes", [1, 3, 80, 90])
+@pytest.mark.parametrize("names", [("dets", "labels"), ("labels", "dets"), ("pred_logits", "pred_boxes"), ("a", "b")])
+def test_classes_with_a_sigmoid_each_are_refused(classes: int, names: tuple[str, str]) -> None:
+    """RF-DETR's names are refused at the start already, as are outputs that may both be boxes."""
+    logits, boxes = np.full((1, 300, classes + 1), -5, np.float32), np.full((1, 300, 4), 0.5, np.float32)
+    logits[0, 0, 0] = 2
+    arrays = dict(zip(names, (logits, boxes) if names[0] != "dets" else (boxes, logits), strict=True))
+    specs = {name: TensorSpec(name, "float32", array.shape) for name, array in arrays.items()}
+    problem = ranking_problem(ModelOptions(detections="detr"), replace(PIXELS, outputs=specs))
+    assert (problem is not None) is ("dets" in names or (names == ("a", "b") and classes == 3))
+    with pytest.raises(
+        ModelFailed, match="a sigmoid" if problem is None or "dets" in names else "expected two outputs"
+    ):
+        find_objects("detr", arrays, SIZE, Limits())
+
+
+def test_scores_below_0_are_none() -> None:
+    with pytest.raises(ModelFailed, match=r"expected scores of 0 to 1 for 'ultralytics'.* gives -0.7"):
+        find_objects("ultralytics", {"y": yolo([100, 100, 40, 20, 0.9, -0.7])}, SIZE, Limits())

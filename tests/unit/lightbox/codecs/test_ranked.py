@@ -168,3 +168,11 @@ def test_another_signature_has_no_objects(inputs: dict[str, TensorSpec], output:
     options, outputs = ModelOptions(detections="ultralytics"), {"y": np.zeros((1, 6, 9), np.float32)}
     assert ranked_rows(outputs, options, call) is None
     assert ranked_rows(outputs, options, replace(call, signature=FINDS)) == [b"[]"]
+
+
+def test_objects_of_sizes_that_only_a_call_shows_need_a_label_for_each_class() -> None:
+    call = replace(NUMBERS, signature=replace(FINDS, outputs={"y": spec("y", None, None, None)}))
+    options = ModelOptions(detections="ultralytics", labels=NAMES)
+    assert ranked_rows({"y": np.zeros((1, 7, 9), np.float32)}, options, call) == [b"[]"]
+    with pytest.raises(ModelFailed, match="each of the 4 classes or rows of other values, got 3"):
+        ranked_rows({"y": np.zeros((1, 8, 9), np.float32)}, options, call)

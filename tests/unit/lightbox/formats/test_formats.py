@@ -25,7 +25,7 @@ def test_names_dtypes_and_open_sides(tmp_path: Path, name: str) -> None:
     write_dense_as(tmp_path / name)
     found = as_model_file(tmp_path / name)
     assert found is not None
-    inputs, outputs = found.signature()
+    inputs, outputs, _ = found.signature()
     assert [(name, tensor.dtype, tensor.shape) for name, tensor in inputs.items()] == [("x", 1, (None, 4))]
     assert [(name, tensor.dtype, tensor.shape) for name, tensor in outputs.items()] == [("y", 1, (None, 3))]
     assert platform(tmp_path) == PLATFORMS[name]
@@ -156,7 +156,7 @@ def test_litert_without_a_signature_has_its_tensors_names(tmp_path: Path) -> Non
     file.write_bytes(content)
     found = model_file(tmp_path)
     assert found is not None
-    inputs, outputs = found.signature()
+    inputs, outputs, _ = found.signature()
     assert (list(inputs), list(outputs)) == (["serving_default_x:0"], ["PartitionedCall:0"])
 
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import lightbox
 from lightbox.core.errors import StartError
-from support.onnx_models import write_classifier, write_patches
+from support.onnx_models import write, write_classifier, write_patches
 
+Tensors = dict[str, tuple[str, list[int | str]]]
 UNFIT: dict[str, Any] = {
     "labels": ["background", "red", "green", "blue"],
     "detections": "tf",
@@ -43,3 +45,17 @@ def test_the_form_of_an_answer_does_not_depend_on_the_number_of_objects(batch: i
         places = [[place, place] for place in range(count)]
         assert model.predict(pixels) == {"outputs": {"found": places}}
         pixels[2 * count : 2 * count + 2, 2 * count : 2 * count + 2] = 255
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_the_exporter_says_about_a_file_counts(beside: bool, tmp_path: Path) -> None:
+    """Ultralytics writes it into ONNX files, and beside others."""
+    inputs: Tensors = {"images": ("FLOAT", [1, 3, 8, 8])}
+    outputs: Tensors = {"output0": ("FLOAT", [1, 3 * 8, 8])}
+    nodes = [helper.make_node("Reshape", ["images", "shape"], ["output0"])]
+    notes = {} if beside else {"task": "obb"}
+    write(tmp_path / "model.onnx", nodes, inputs, outputs, {"shape": np.array([1, 24, 8])}, metadata=notes)
+    if beside:
+        (tmp_path / "metadata.yaml").write_text("description: a\ntask: obb\nnames:\n  0: plane\n")
+    with pytest.raises(StartError, match="by its metadata it gives rotated boxes, which cannot be decoded yet"):
+        lightbox.load(tmp_path, detections="ultralytics")
