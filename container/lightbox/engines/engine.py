@@ -54,8 +54,8 @@ class Engine(ABC):
     sets_answers = False
     """Whether its results are the reference for the other engines that open the same model."""
 
-    keeps_integers = False
-    """Whether it computes integers exactly, and refuses positions outside a tensor."""
+    follows_files = False
+    """Whether its results are those of the file's specification, also of integers and positions outside a tensor."""
 
     def is_installed(self) -> bool:
         """Whether its package can be imported."""
@@ -69,6 +69,10 @@ class Engine(ABC):
     @abstractmethod
     def opens(self, folder: Path) -> bool:
         """Return whether the model in a folder is in a format of this engine."""
+
+    def departures(self, folder: Path) -> list[str]:
+        """Return what it is known to compute otherwise than the specification of a model's file."""
+        return []
 
     @abstractmethod
     def open(self, folder: str, options: OpenOptions) -> Opened:

@@ -11,6 +11,9 @@ from lightbox.formats.signature import FileSignature, FileTensor, check_weights
 from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
 
 _GRAPH, _NOTE = 7, 14
+_NODE, _OPERATION, _ATTRIBUTE, _ATTRIBUTE_NAME, _INTEGER, _INTEGERS = 1, 4, 5, 1, 3, 8
+_LARGEST_NODE = 1 << 16
+"""Larger nodes hold weights."""
 _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
 _INITIALIZER_NAME, _OUTSIDE, _KEY, _VALUE = 8, 13, 1, 2
 _NAME, _TYPE, _TENSOR_TYPE = 1, 2, 1
@@ -43,6 +46,34 @@ def weights_outside(path: Path) -> list[str]:
         fields = read_fields(graph or memoryview(b""))
         tensors = [value for number, kind, value in fields if (number, kind) == (_INITIALIZER, LENGTH_DELIMITED)]
         return list(dict.fromkeys(place["location"] for place in map(_outside, tensors) if "location" in place))
+
+
+def operations(path: Path) -> Iterator[tuple[str, dict[str, list[int]]]]:
+    """Yield the type and the attributes that are integers of each node of a graph, but not of the graphs in its nodes.
+
+    Raises OSError, and ValueError for a damaged file.
+    """
+    with path.open("rb") as file:
+        graph = _last(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))), _GRAPH)
+        for number, kind, node in read_fields(graph or memoryview(b"")):
+            if (number, kind) == (_NODE, LENGTH_DELIMITED) and len(node) < _LARGEST_NODE:
+                fields = list(read_fields(memoryview(bytes(node))))
+                kinds = [_text(value) for number, _, value in fields if number == _OPERATION]
+                yield "".join(kinds), dict(_integers(value) for number, _, value in fields if number == _ATTRIBUTE)
+
+
+def _integers(attribute: memoryview) -> tuple[str, list[int]]:
+    """Return the name and the integers of an attribute. One list of them is packed or not, as the writer likes."""
+    name, found = "", list[int]()
+    for number, kind, value in read_fields(attribute):
+        if number == _ATTRIBUTE_NAME:
+            name = _text(value)
+        elif number in (_INTEGER, _INTEGERS) and kind in (VARINT, LENGTH_DELIMITED):
+            position = 0
+            while position < len(value):
+                item, position = read_varint(value, position)
+                found.append(item)
+    return name, found
 
 
 def _outside(tensor: memoryview) -> dict[str, str]:

@@ -30,7 +30,7 @@ class OnnxRuntime(Engine):
     """Runs ONNX files; the results are its own."""
 
     name = package = "onnxruntime"
-    keeps_integers = True
+    follows_files = True
 
     def opens(self, folder: Path) -> bool:
         """Return whether it is an ONNX file."""

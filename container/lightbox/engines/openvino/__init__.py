@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lightbox.engines.base import Runner
 from lightbox.engines.engine import Choice, Engine, Opened, OpenOptions
-from lightbox.formats import holds_model, model_file
+from lightbox.formats import ONNX, holds_model, model_file
 
 
 class OpenVino(Engine):
@@ -18,6 +18,15 @@ class OpenVino(Engine):
     def opens(self, folder: Path) -> bool:
         """Return whether it is a SavedModel, except for the text form, or a file of another format."""
         return holds_model(folder)
+
+    def departures(self, folder: Path) -> list[str]:
+        """Return the operations of an ONNX file, and the inputs, that it computes otherwise."""
+        file = model_file(folder)
+        if file is None or file.format != ONNX:
+            return []
+        from lightbox.engines.openvino.files import departures
+
+        return departures(file)
 
     def open(self, folder: str, options: OpenOptions) -> Opened:
         """Load a file, or the allowed signatures of a SavedModel; raise StatusError with the refused ones."""

@@ -15,11 +15,10 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from lightbox.engines import samples
 from lightbox.engines.base import Array, Runner
 from lightbox.engines.child import run
+from lightbox.engines.comparison import difference
 from lightbox.engines.hardware import INT8, Hardware
 from lightbox.engines.openvino.compiled import DEFAULT_SIGNATURE, Compiled
 from lightbox.engines.openvino.graph import read_meta_graph
@@ -32,8 +31,6 @@ from lightbox.tfs_wire.status import StatusError
 
 log = logging.getLogger("model_server")
 
-RELATIVE, ABSOLUTE = 1e-4, 1e-5
-"""Tolerance of floats: relative to each value, and to the largest value of its output."""
 GAIN, GAIN_SECONDS = 0.1, 2e-5
 """Required saving of CPU time: a share of TensorFlow's, and an absolute minimum."""
 
@@ -140,7 +137,7 @@ def _apart(compiled: Compiled, reference: Runner, feeds: Mapping[str, Array], fe
         expected = reference.run(feeds, fetches)
     except StatusError as error:
         return f"it accepts an input that TensorFlow refuses: {error.message}"
-    return _difference(compiled.signature, dict(zip(fetches, zip(expected, got, strict=True), strict=True)))
+    return difference(dict(zip(compiled.signature.outputs, zip(expected, got, strict=True), strict=True)))
 
 
 def _inputs(
@@ -179,30 +176,6 @@ def _recorded(signature: meta_graph_pb2.SignatureDef, name: str, folder: str) ->
                 yield {info.name: tensor_proto.decode(asked.inputs[alias]) for alias, info in signature.inputs.items()}
     except (StatusError, ValueError):
         return
-
-
-def _difference(signature: meta_graph_pb2.SignatureDef, answers: Mapping[str, tuple[Array, Array]]) -> str | None:
-    """Return how the first different output differs, None if all are equal."""
-    for alias, info in sorted(signature.outputs.items()):
-        expected, got = answers[info.name]
-        if (got.dtype, got.shape) != (expected.dtype, expected.shape):
-            kinds = f"{got.dtype}{list(got.shape)} instead of {expected.dtype}{list(expected.shape)}"
-            return f"output {alias!r} is {kinds}"
-        if not _is_close(expected, got):
-            with np.errstate(all="ignore"):
-                apart = np.nanmax(np.abs(got.astype(np.float64) - expected.astype(np.float64)))
-            return f"output {alias!r} differs by up to {apart:.3g}"
-    return None
-
-
-def _is_close(expected: Array, got: Array) -> bool:
-    if expected.dtype.kind != "f":
-        return bool(np.array_equal(expected, got))
-    if not np.array_equal(np.isfinite(expected), np.isfinite(got)):
-        return False
-    finite = expected[np.isfinite(expected)]
-    largest = float(np.max(np.abs(finite))) if finite.size else 0.0
-    return bool(np.allclose(got, expected, rtol=RELATIVE, atol=ABSOLUTE * largest, equal_nan=True))
 
 
 def _faster(openvino: Callable[[], object], tensorflow: Callable[[], object], matches: str) -> Verdict:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from lightbox.engines.engine import Opened, OpenOptions
 from lightbox.engines.openvino.compiled import Compiled
 from lightbox.engines.openvino.fallback import OpenVinoWithFallback
 from lightbox.formats import ModelFile
+from lightbox.formats.onnx import operations
 from lightbox.formats.signature import SIGNATURE, FileSignature, signature_def
-from lightbox.tfs_wire.dtypes import DT_STRING
+from lightbox.tfs_wire.dtypes import DT_DOUBLE, DT_INT64, DT_STRING, DT_UINT32, DT_UINT64
 from lightbox.tfs_wire.messages import meta_graph_pb2
 from lightbox.tfs_wire.status import invalid
+
+_WIDE = {DT_INT64, DT_UINT32, DT_UINT64, DT_DOUBLE}
+_POOLS = {"AveragePool", "MaxPool", "LpPool"}
 
 
 def open_file(file: ModelFile, options: OpenOptions) -> Opened:
@@ -26,6 +32,26 @@ def open_file(file: ModelFile, options: OpenOptions) -> Opened:
     runner = OpenVinoWithFallback(graph, {SIGNATURE: compiled}, {}, None)
     runner.warm(options.batches)
     return Opened(runner, {})
+
+
+def departures(file: ModelFile) -> list[str]:
+    """Return what OpenVINO computes otherwise than ONNX specifies, in an ONNX file; see docs/engines.md."""
+    try:
+        wide = [name for name, tensor in file.signature().inputs.items() if tensor.dtype in _WIDE]
+        found = [f"the input {name!r} in 32 bits" for name in wide]
+        for operation, attributes in operations(file.place()):
+            if _is_computed_otherwise(operation, attributes):
+                found.append(operation)
+    except (OSError, ValueError):  # a load says why
+        return []
+    return list(dict.fromkeys(found))
+
+
+def _is_computed_otherwise(operation: str, attributes: Mapping[str, Sequence[int]]) -> bool:
+    if operation == "Resize":
+        return any(attributes.get("antialias", ()))
+    is_rounded_up = operation in _POOLS and any(attributes.get("ceil_mode", ()))
+    return is_rounded_up and (operation == "LpPool" or any(attributes.get("pads", ())))
 
 
 def _strings(signature: FileSignature) -> str | None:

@@ -17,6 +17,7 @@ from lightbox.engines.choice import Opener
 from lightbox.engines.engine import Opened, OpenOptions, named
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.onnxruntime.divisions import guard_divisions
+from lightbox.engines.race import fastest
 from lightbox.tfs_wire.status import Code, StatusError
 from support.onnx_models import write, write_dense
 from support.parameters import few_of
@@ -131,7 +132,7 @@ def test_a_damaged_file_has_each_ones_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_every_engine_is_timed_with_scalars(tmp_path: Path, name: str, dtype: str) -> None:
     write(tmp_path / "model.onnx", [helper.make_node("Identity", ["x"], ["y"])], {"x": (dtype, [])}, {"y": (dtype, [])})
-    assert opened(tmp_path, name).choices["serving_default"].reason.endswith(" ms of CPU per input")
+    assert " ms of CPU per input" in opened(tmp_path, name).choices["serving_default"].reason
 
 
 LEAST = np.iinfo(np.int32).min
@@ -240,3 +241,47 @@ def test_a_changed_file_finds_its_weights(tmp_path: Path) -> None:
     assert (tmp_path / "weights.bin").stat().st_size
     (found,) = answer(loaded(tmp_path), x=np.full((1, 4), 5, np.int32))
     np.testing.assert_array_equal(found, more[None] + 1)
+
+
+def write_pool(file: Path) -> None:
+    """Write a pooling whose last column OpenVINO divides by another number."""
+    pool = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1, "count_include_pad": 1}
+    node = helper.make_node("AveragePool", ["x"], ["y"], **pool)
+    write(file, [node], {"x": ("FLOAT", [1, 3, 4, 4])}, {"y": ("FLOAT", [1, 3, 3, 3])}, opset=19)
+
+
+def test_auto_takes_it_where_results_differ(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_pool(tmp_path / "m" / "model.onnx")
+    hardware, able = Hardware(1, 1, cache_folder=str(tmp_path / "cache")), [named("openvino"), named("onnxruntime")]
+    for _ in range(2):  # the second time from the cache
+        engine, choice = fastest(str(tmp_path / "m"), able, hardware)
+        assert engine.name == "onnxruntime"
+        assert "openvino differs: output 'y (made-up input 1)' differs by up to " in choice.reason
+        assert "m is served by onnxruntime, which follows the file: openvino differs" in caplog.messages[-1]
+
+
+def test_openvino_alone_warns_of_what_it_computes_otherwise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_pool(tmp_path / "model.onnx")
+    _, choice = fastest(str(tmp_path), [named("openvino")], Hardware(1, 1))
+    assert choice.reason.endswith("it may compute otherwise than the file specifies: AveragePool")
+    assert "is served by openvino, which may compute otherwise than the file specifies: AveragePool" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("operation", "attributes", "departs"),
+    [
+        ("MaxPool", {"kernel_shape": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}, True),
+        ("MaxPool", {"kernel_shape": [2, 2], "ceil_mode": 1}, False),
+        ("MaxPool", {"kernel_shape": [2, 2], "pads": [1, 1, 1, 1]}, False),
+        ("LpPool", {"kernel_shape": [2, 2], "ceil_mode": 1}, True),
+        ("Resize", {"antialias": 1}, True),
+        ("Resize", {"antialias": 0, "mode": "cubic"}, False),
+    ],
+)
+def test_what_openvino_computes_otherwise(
+    tmp_path: Path, operation: str, attributes: dict[str, Any], departs: bool
+) -> None:
+    nodes = [helper.make_node("Identity", ["x"], ["z"]), helper.make_node(operation, ["z"], ["y"], **attributes)]
+    write(tmp_path / "model.onnx", nodes, {"x": ("INT64", [1])}, {"y": ("FLOAT", [1])})
+    expected = ["the input 'x' in 32 bits", *([operation] if departs else [])]
+    assert named("openvino").departures(tmp_path) == expected
