@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lightbox.core.settings import Settings
+from lightbox.machine.access import is_file
 from lightbox.model.checks import newest_signatures
 from lightbox.model.image_options import image_problems
-from lightbox.model.layout import ModelOnDisk
+from lightbox.model.layout import ModelOnDisk, is_version
 from lightbox.model.options import OPTIONS_FILE, ModelOptions, OptionSettings, load_options, options_file
 from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, image_input
-from lightbox.user_code.paths import find_code
+from lightbox.user_code.paths import UserCodeError, find_code, refuse_misplaced_options
 
 
 def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[tuple[bool, str]]:
@@ -21,6 +22,15 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
     Raises ModelOptionsError and UserCodeError for unreadable files in ``code_dirs``.
     """
     options = load_options(code_dirs, settings)
+    if is_file(model.base_path):
+        folder = model.base_path.parent
+        for place in (folder, folder / "code", *([folder.parent / "code"] if is_version(folder.name) else [])):
+            if is_file(place / OPTIONS_FILE):
+                whole = folder.parent if is_version(folder.name) else folder
+                raise UserCodeError(
+                    f"{place / OPTIONS_FILE} is not read for a model that is a file: name the folder {whole}, "
+                    "or set the options by LIGHTBOX_OPTIONS"
+                )
     return misfits(model.name, newest_signatures(model), options, code_dirs, settings)
 
 
@@ -33,7 +43,9 @@ def misfits(
 ) -> Iterator[tuple[bool, str]]:
     """Yield which of these ``options`` a version with these signatures cannot follow, as ``option_problems`` does."""
     # The user's code may scale and name classes by itself.
-    signature = signatures.get(DEFAULT_SIGNATURE) if find_code(code_dirs) is None else None
+    code = find_code(code_dirs)
+    refuse_misplaced_options(code_dirs, has_labels=options.labels is not None or code is not None)
+    signature = signatures.get(DEFAULT_SIGNATURE) if code is None else None
     found = {"outputs": _misfit_of_outputs(model, signatures, options)}
     if wanted := image_input(signature.with_layout(options.layout)) if signature else None:
         found |= {key: f"{problem}; the model is {model!r}" for key, problem in image_problems(options, wanted)}

@@ -1,4 +1,4 @@
-"""The places of ``inference.py``, and hints for a misplaced one."""
+"""The places of ``inference.py``, and hints for it and the files of options where they are misplaced."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 
 from lightbox.core.errors import StartError
 from lightbox.machine.access import is_dir, is_file
+from lightbox.model.options import OPTIONS_FILE
 
 FILE_NAME = "inference.py"
+LABELS = "labels.txt"
 LIB = "lib"
 REQUIREMENTS = "requirements.txt"
 BUILD_ARGUMENT = "--build-arg HANDLER_PACKAGES=aws"
@@ -62,20 +64,28 @@ def has_lib(requirements: Path) -> bool:
     return (requirements.parent / LIB).is_dir()
 
 
-def refuse_misplaced(code_dirs: Sequence[Path]) -> None:
-    """Raise UserCodeError for an ``inference.py`` in a wrong place or with a wrong name.
+def refuse_misplaced(code_dirs: Sequence[Path], name: str = FILE_NAME) -> None:
+    """Raise UserCodeError for a file of this name, such as ``inference.py``, in a wrong place or with a similar name.
 
     Checks the parent of each ``code/`` folder, the version directories there and their ``code/``, and similar names.
     """
     for code in code_dirs:
         for folder in _wrong_places(code):
-            if is_file(folder / FILE_NAME):
-                raise UserCodeError(
-                    f"{folder / FILE_NAME} is not where it is looked for: move it to {code / FILE_NAME}"
-                )
-        misnamed = _misnamed(code)
+            if is_file(folder / name):
+                raise UserCodeError(f"{folder / name} is not where it is looked for: move it to {code / name}")
+        misnamed = None if _is_there(code / name) else _misnamed(code, name)
         if misnamed:
-            raise UserCodeError(f"{misnamed} is not called {FILE_NAME}: rename it to {code / FILE_NAME}")
+            raise UserCodeError(f"{misnamed} is not called {name}: rename it to {code / name}")
+
+
+def refuse_misplaced_options(code_dirs: Sequence[Path], has_labels: bool) -> None:
+    """Raise UserCodeError as ``refuse_misplaced`` does, for ``lightbox.json`` and, without labels, a file of them."""
+    refuse_misplaced(code_dirs, OPTIONS_FILE)
+    if not has_labels:
+        refuse_misplaced(code_dirs, LABELS)
+        for code in code_dirs:
+            if is_file(code / LABELS):
+                raise UserCodeError(f'{code / LABELS} is not read: set "labels": "{LABELS}" in {code / OPTIONS_FILE}')
 
 
 def _is_there(path: Path) -> bool:
@@ -87,20 +97,26 @@ def _wrong_places(code: Path) -> Iterator[Path]:
     model = code.parent
     yield from (model, code / "code")
     if is_dir(model):
-        versions = sorted(entry for entry in model.iterdir() if entry.name.isdigit() and is_dir(entry))
-        yield from (folder for version in versions for folder in (version, version / "code"))
+        folders = sorted(entry for entry in model.iterdir() if entry.name != code.name and is_dir(entry))
+        yield from (
+            folder for folder in folders if difflib.get_close_matches(folder.name.lower(), ["code"], cutoff=0.8)
+        )
+        yield from (place for folder in folders if folder.name.isdigit() for place in (folder, folder / "code"))
 
 
-def _misnamed(code: Path) -> Path | None:
+def _misnamed(code: Path, name: str) -> Path | None:
     if not is_dir(code):
         return None
-    scripts = {
-        entry.name.lower().removesuffix(".txt"): entry
-        for entry in sorted(code.iterdir())
-        if entry.name.lower().endswith((".py", ".py.txt")) and is_file(entry)
-    }
-    close = difflib.get_close_matches(FILE_NAME, scripts, n=1, cutoff=0.85)
-    return scripts[close[0]] if close else None
+    stem, suffix = name.split(".")
+    files = [entry for entry in sorted(code.iterdir()) if is_file(entry) and _may_be(entry.name.lower(), suffix)]
+    stems = {entry.name.lower().partition(".")[0]: entry for entry in files}
+    close = difflib.get_close_matches(stem, stems, n=1, cutoff=0.85)
+    return stems[close[0]] if close else None
+
+
+def _may_be(name: str, suffix: str) -> bool:
+    """Return whether a file may be one with this suffix, misnamed: a program keeps its own."""
+    return name.endswith((".py", ".py.txt")) == (suffix == "py")
 
 
 def how_to_install(module: str) -> str:

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from lightbox.user_code.loader import load_functions
-from lightbox.user_code.paths import UserCodeError, find_inference, find_requirements, refuse_misplaced
+from lightbox.user_code.paths import (
+    UserCodeError,
+    find_inference,
+    find_requirements,
+    refuse_misplaced,
+    refuse_misplaced_options,
+)
 from support.parameters import each
 
 from .conftest import WriteCode
@@ -112,11 +118,54 @@ def test_an_error_says_where_a_misplaced_file_belongs(tmp_path: Path, place: str
     assert str(caught.value).endswith(f" it to {tmp_path / right}")
 
 
+@pytest.mark.parametrize(
+    ("place", "right"),
+    [
+        ("lightbox.json", "code/lightbox.json"),
+        ("net/lightbox.json", "net/code/lightbox.json"),
+        ("net/1/lightbox.json", "net/code/lightbox.json"),
+        ("net/1/code/lightbox.json", "net/code/lightbox.json"),
+        ("net/Code/lightbox.json", "net/code/lightbox.json"),
+        ("net/codes/lightbox.json", "net/code/lightbox.json"),
+        ("net/code/lightbox.jsn", "net/code/lightbox.json"),
+        ("net/code/lightbox.yaml", "net/code/lightbox.json"),
+        ("net/code/lightbox.json.txt", "net/code/lightbox.json"),
+        ("net/code/Lightbox.json", "net/code/lightbox.json"),
+        ("net/code/ligthbox.json", "net/code/lightbox.json"),
+        ("net/labels.txt", "net/code/labels.txt"),
+        ("net/1/labels.txt", "net/code/labels.txt"),
+        ("net/code/label.txt", "net/code/labels.txt"),
+        ("code/Labels.TXT", "code/labels.txt"),
+    ],
+)
+def test_so_are_misplaced_options_and_labels(tmp_path: Path, place: str, right: str) -> None:
+    folders = [tmp_path / "net" / "code", tmp_path / "code"]
+    file = tmp_path / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("{}")
+    with pytest.raises(UserCodeError) as caught:
+        refuse_misplaced_options(folders, has_labels=False)
+    assert str(file) in str(caught.value)
+    assert str(caught.value).endswith(f" it to {tmp_path / right}")
+    if "abel" in place:
+        refuse_misplaced_options(folders, has_labels=True)
+
+
+def test_labels_that_no_option_names_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "labels.txt").write_text("cat")
+    with pytest.raises(UserCodeError, match='is not read: set "labels": "labels'):
+        refuse_misplaced_options([tmp_path / "code"], has_labels=False)
+
+
 def test_other_files_are_nobodys_business(tmp_path: Path) -> None:
     (tmp_path / "code" / "lib").mkdir(parents=True)
     for name in ("code/lib/inference.py", "code/utils.py", "code/inference.ipynb", "code/lightbox.json", "readme.txt"):
         (tmp_path / name).write_text("")
     refuse_misplaced([tmp_path / "net" / "code", tmp_path / "code"])
+    for name in ("code/lightbox.py", "code/lightbox.json.bak", "code/layers.txt", "lib.json"):
+        (tmp_path / name).write_text("")
+    refuse_misplaced_options([tmp_path / "net" / "code", tmp_path / "code"], has_labels=False)
 
 
 def test_a_models_own_code_comes_first(tmp_path: Path) -> None:
