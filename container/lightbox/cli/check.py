@@ -24,7 +24,7 @@ from lightbox.cli.starting import (
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import default_of, setting_metadata
-from lightbox.engines import DEFAULT
+from lightbox.engines import AUTO, DEFAULT
 from lightbox.features import callers, wants
 from lightbox.formats import model_file
 from lightbox.images.resize_library import resize_line
@@ -145,7 +145,10 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
     print(f"  its options: {'the defaults' if set_apart == '{}' else set_apart}")
     if options.labels:
         print(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")
-    if {options.engine, settings.engine} - {None, DEFAULT} or model_file(newest_folder(model)):
+    engine = options.engine or settings.engine
+    if engine not in (None, DEFAULT, AUTO):
+        print(f"  its engine: {engine}")
+    elif engine == AUTO or model_file(newest_folder(model)):
         listing = subprocess.run(  # noqa: S603 - our own program
             engines_command(model, settings), env=child_environ(), capture_output=True, text=True, check=False
         )

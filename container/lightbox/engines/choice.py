@@ -110,7 +110,9 @@ def _open_best(folder: str, options: OpenOptions) -> Opened:
 
 
 def _open_fastest(folder: str, able: Sequence[Engine], options: OpenOptions) -> Opened:
-    """Open a model with the engine that takes the least CPU time."""
+    """Open a model with the engine that takes the least CPU time, and has the precision that is asked for."""
+    if options.hardware.precision != PRECISIONS[0]:
+        able = [engine for engine in able if engine.has_precisions] or able
     engine, choice = fastest(folder, able, options.hardware)
     runner = engine.open(folder, options).runner
     mark_own_rows(runner)

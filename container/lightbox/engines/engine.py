@@ -57,6 +57,9 @@ class Engine(ABC):
     follows_files = False
     """Whether its results are those of the file's specification, also of integers and positions outside a tensor."""
 
+    has_precisions = False
+    """Whether it computes in other precisions than f32."""
+
     def is_installed(self) -> bool:
         """Whether its package can be imported."""
         return find_spec(self.package) is not None

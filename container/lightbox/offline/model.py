@@ -90,7 +90,7 @@ def load(path: str | PathLike[str], *, threads: int | None = None, **options: An
 
 def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | None) -> Model:
     folders = code_dirs(model, shared_code_dirs(settings))
-    if problems := [problem for _, problem in option_problems(model, folders, settings)]:
+    if problems := [misfit.sentence for misfit in option_problems(model, folders, settings)]:
         raise StartError("\n".join(problems))
     planned = PlannedModel(
         name=model.name,

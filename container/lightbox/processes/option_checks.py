@@ -4,34 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from lightbox.core.settings import Settings
+from lightbox.engines import AUTO, DEFAULT, default
+from lightbox.engines.hardware import INT8
+from lightbox.formats import model_file
 from lightbox.machine.access import is_file
-from lightbox.model.checks import newest_signatures
-from lightbox.model.image_options import image_problems
+from lightbox.model.checks import newest_folder, newest_signatures
+from lightbox.model.image_options import fixed_size, image_problems
 from lightbox.model.layout import ModelOnDisk, is_version
 from lightbox.model.options import OPTIONS_FILE, ModelOptions, OptionSettings, load_options, options_file
 from lightbox.model.ranking import ranking_problem
-from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, image_input
+from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, SignatureSpec, image_input
 from lightbox.user_code.paths import UserCodeError, find_code, refuse_misplaced_options
 
 
-def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[tuple[bool, str]]:
-    """Yield the options that a model's newest version cannot follow, and whether they are from its own lightbox.json.
+class Misfit(NamedTuple):
+    """An option that a model cannot follow."""
 
-    Raises ModelOptionsError and UserCodeError for unreadable files in ``code_dirs``.
+    key: str
+    sentence: str
+    is_own: bool
+    """Whether it is from the model's own lightbox.json."""
+    is_idle: bool
+    """Whether it changes nothing for the model: one for all models may be meant for others."""
+
+
+_OF_IMAGES = (
+    *("preset", "fit", "resize_shorter", "crop_pct", "pad", "resize", "scaling", "mean", "std", "channels"),
+    *("layout", "image_size", "fast_decode"),
+)
+_OPENVINO = "openvino"
+
+
+def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[Misfit]:
+    """Yield the options that a model's newest version cannot follow.
+
+    Raises ModelOptionsError and UserCodeError for unreadable files in ``code_dirs``, and for misplaced ones.
     """
     options = load_options(code_dirs, settings)
     if is_file(model.base_path):
-        folder = model.base_path.parent
-        for place in (folder, folder / "code", *([folder.parent / "code"] if is_version(folder.name) else [])):
-            if is_file(place / OPTIONS_FILE):
-                whole = folder.parent if is_version(folder.name) else folder
-                raise UserCodeError(
-                    f"{place / OPTIONS_FILE} is not read for a model that is a file: name the folder {whole}, "
-                    "or set the options by LIGHTBOX_OPTIONS"
-                )
-    return misfits(model.name, newest_signatures(model), options, code_dirs, settings)
+        _refuse_options_beside(model.base_path)
+    yield from misfits(model.name, newest_signatures(model), options, code_dirs, settings)
+    file, engine = model_file(newest_folder(model)), options.engine or settings.engine or default()
+    found = list[tuple[str, str]]()
+    if file and engine == DEFAULT and (options.engine or settings.engine):
+        found.append(("engine", f"{DEFAULT!r} does not open {file.path}; set {AUTO!r}"))
+    if options.precision != "f32" and (engine not in (_OPENVINO, AUTO, *([DEFAULT] if file else []))):
+        found.append(("precision", f"{options.precision!r} is OpenVINO's, but the engine is {engine}; set {AUTO!r}"))
+    elif file and options.precision == INT8:
+        found.append(("precision", f"{INT8!r} is for SavedModels that make quantize has quantized, got {file.path}"))
+    for key, problem in found:
+        by = "LIGHTBOX_ENGINE" if key == "engine" and options.engine is None else None
+        yield _misfit(key, f"{problem}; the model is {model.name!r}", by, code_dirs, settings, is_idle=True)
+
+
+def _refuse_options_beside(file: Path) -> None:
+    """Raise UserCodeError for a ``lightbox.json`` that would count if the model were not named by its file."""
+    folder = file.parent
+    whole = folder.parent if is_version(folder.name) else folder
+    for place in (folder, folder / "code", whole / "code"):
+        if is_file(place / OPTIONS_FILE):
+            raise UserCodeError(
+                f"{place / OPTIONS_FILE} is not read for a model that is a file: name the folder {whole}, "
+                "or set the options by LIGHTBOX_OPTIONS"
+            )
 
 
 def misfits(
@@ -40,24 +78,47 @@ def misfits(
     options: ModelOptions,
     code_dirs: Sequence[Path],
     settings: Settings,
-) -> Iterator[tuple[bool, str]]:
+) -> Iterator[Misfit]:
     """Yield which of these ``options`` a version with these signatures cannot follow, as ``option_problems`` does."""
     # The user's code may scale and name classes by itself.
     code = find_code(code_dirs)
     refuse_misplaced_options(code_dirs, has_labels=options.labels is not None or code is not None)
+    if problem := _misfit_of_outputs(model, signatures, options):
+        yield _misfit("outputs", problem, None, code_dirs, settings)
     signature = signatures.get(DEFAULT_SIGNATURE) if code is None else None
-    found = {"outputs": _misfit_of_outputs(model, signatures, options)}
-    if wanted := image_input(signature.with_layout(options.layout)) if signature else None:
-        found |= {key: f"{problem}; the model is {model!r}" for key, problem in image_problems(options, wanted)}
-    for key in ("detections", "labels", "top_k"):
-        if signature and getattr(options, key) is not None:
-            problem = ranking_problem(options, signature.with_layout(options.layout))
-            found[key] = problem and f"{problem}; the model is {model!r}"
-            break
-    for key, problem in found.items():
-        variable = settings.of(OptionSettings).variable(key)
-        if problem:
-            yield variable is None, f"{variable or f'{options_file(code_dirs) or OPTIONS_FILE}: {key}'}: {problem}"
+    if signature is None:
+        return
+    signature, end = signature.with_layout(options.layout), f"; the model is {model!r}"
+    wanted = image_input(signature)
+    wrong = dict(image_problems(options, wanted)) if wanted else {}
+    for key, problem in wrong.items():
+        yield _misfit(key, problem + end, None, code_dirs, settings)
+    for key, problem in () if wrong else _idle(options, signature, wanted):
+        yield _misfit(key, problem + end, None, code_dirs, settings, is_idle=True)
+    named = [key for key in ("detections", "labels", "top_k") if getattr(options, key) is not None]
+    if named and (ranking := ranking_problem(options, signature)):
+        yield _misfit(named[0], ranking + end, None, code_dirs, settings)
+
+
+def _misfit(
+    key: str, problem: str, by: str | None, code_dirs: Sequence[Path], settings: Settings, is_idle: bool = False
+) -> Misfit:
+    """``by`` is the setting that sets the option, if it is none of the options' own."""
+    variable = by or settings.of(OptionSettings).variable(key)
+    place = variable or f"{options_file(code_dirs) or OPTIONS_FILE}: {key}"
+    return Misfit(key, f"{place}: {problem}", variable is None, is_idle)
+
+
+def _idle(options: ModelOptions, signature: SignatureSpec, wanted: ImageInput | None) -> Iterator[tuple[str, str]]:
+    """Yield options about images that change nothing."""
+    if wanted is None or wanted.encoded:
+        unset, takes = ModelOptions(), ", ".join(map(str, signature.inputs.values()))
+        given = [key for key in _OF_IMAGES if getattr(options, key) != getattr(unset, key)]
+        what = "files, which the model decodes itself" if wanted else "no image, or needs the option layout"
+        for key in given[:1] if options.preset else given:
+            yield key, f"works only with an input of pixels; the model takes {takes}: {what}"
+    elif options.image_size and (size := fixed_size(wanted, options)) and size != options.image_size:
+        yield "image_size", f"expected {size[0]}x{size[1]} or none, as the input {wanted.name} is of this size"
 
 
 def _misfit_of_outputs(model: str, signatures: Mapping[str, SignatureSpec], options: ModelOptions) -> str | None:

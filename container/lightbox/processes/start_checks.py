@@ -8,18 +8,20 @@ from pathlib import Path
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
+from lightbox.engines import DEFAULT
 from lightbox.formats import model_file
 from lightbox.machine.access import access_problem, is_file
 from lightbox.machine.memory import LEAST_MB, container_bytes
 from lightbox.model.checks import newest_folder, unusable_versions
 from lightbox.model.foreign_files import MLFLOW, describe_foreign_folder
 from lightbox.model.layout import ModelOnDisk, folders_without_model, is_version, weights_note
+from lightbox.model.options import load_options, options_file
 from lightbox.processes import tls
 from lightbox.processes.additions import NO_NEEDS, StartNeeds
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.processes.nginx import find_nginx, http2_warning
-from lightbox.processes.option_checks import option_problems
+from lightbox.processes.option_checks import Misfit, option_problems
 from lightbox.processes.scaling_report import ScalingLine, scaling_lines
 from lightbox.processes.startup import check_added_ports, check_port, check_port_range
 
@@ -72,8 +74,8 @@ def find_warnings(settings: Settings, wants: StartNeeds = NO_NEEDS) -> list[str]
     """Return a sentence for each folder without a model, each model with random weights, each setting that a model
     cannot follow, and each problem of TLS or HTTP/2 that does not stop a start.
 
-    The default model must follow all settings, else the start fails. A variable applies to all models and may be meant
-    for some: requests to the others report it.
+    The default model must follow all settings but those that change nothing for it, else the start fails. It fails as
+    well if a setting fits no model. A variable applies to all models and may be meant for some.
     """
     memory = memory_warning(settings)
     of_http2 = http2_warning() if settings.nginx and (settings.tls_cert or wants.ports) else None
@@ -87,8 +89,12 @@ def find_warnings(settings: Settings, wants: StartNeeds = NO_NEEDS) -> list[str]
     ]
     notes = ((name, weights_note(newest_folder(model))) for name, model in models.items())
     passed += [f"{name} has {note}" for name, note in notes if note.startswith("random weights")]
-    others = (model for model in models.values() if model.name != default)
-    return passed + [problem for model in others for own, problem in _misfits(model, settings) if not own]
+    return passed + [
+        misfit.sentence
+        for model in models.values()
+        for misfit in _misfits(model, settings)
+        if not misfit.is_own and (model.name != default or misfit.is_idle)
+    ]
 
 
 def memory_warning(settings: Settings) -> str | None:
@@ -125,6 +131,9 @@ def _missing_model_reason(folder: Path) -> str:
 
 def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings) -> list[str]:
     problems: list[str] = []
+    unfit = list[dict[str, str]]()
+    """Of each model the options for all models that it cannot follow."""
+    told = set[str]()
     for model in models:
         problems += [f"LIGHTBOX_MODEL_DIR: {problem}" for problem in unusable_versions(model)]
         if settings.universal_bucket:  # a later download may complete a model's own code
@@ -132,19 +141,32 @@ def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings
         with _collecting_into(problems):
             problems += _engine_problem(model, settings)
         with _collecting_into(problems):
-            problems += [misfit for own, misfit in _misfits(model, settings) if own or model.name == default]
-    return problems
+            found = list(_misfits(model, settings))
+            unfit.append({one.key: one.sentence for one in found if not one.is_own})
+            refused = [one for one in found if one.is_own or (model.name == default and not one.is_idle)]
+            problems += [one.sentence for one in refused]
+            told |= {one.key for one in refused}
+    fits_none = set.intersection(*map(set, unfit)) - told if unfit else told
+    return problems + [sentence for of_model in unfit for key, sentence in of_model.items() if key in fits_none]
 
 
 def _engine_problem(model: ModelOnDisk, settings: Settings) -> Iterator[str]:
-    """Yield the problem if the newest version of a model is a file that the model server cannot open."""
-    file = model_file(newest_folder(model))
-    if file is not None and model_server_program(settings)[0] == BINARY:
+    """Yield the problem if the newest version of a model is a file that the model server cannot open, or if the model's
+    own options choose an engine, which it does not have."""
+    if model_server_program(settings)[0] != BINARY:
+        return
+    if file := model_file(newest_folder(model)):
         why = f"is {file.format.title}, which {BINARY} does not open; set LIGHTBOX_MODEL_SERVER=embedded"
         yield f"LIGHTBOX_MODEL_DIR: {file.path} {why}"
+    folders = code_dirs(model, shared_code_dirs(settings))
+    options = load_options(folders, settings)
+    for key, without in (("engine", (None, DEFAULT)), ("precision", ("f32",))):
+        if getattr(options, key) not in without:
+            why = f"expected none with {BINARY}, which has its own; set LIGHTBOX_MODEL_SERVER=embedded"
+            yield f"{options_file(folders)}: {key}: {why}"
 
 
-def _misfits(model: ModelOnDisk, settings: Settings) -> Iterator[tuple[bool, str]]:
+def _misfits(model: ModelOnDisk, settings: Settings) -> Iterator[Misfit]:
     return option_problems(model, code_dirs(model, shared_code_dirs(settings)), settings)
 
 

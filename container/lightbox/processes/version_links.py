@@ -137,7 +137,9 @@ class VersionLinks:
             found = list(misfits(model.name, new, model.options, model.code_dirs, self._settings))
         except StartError as error:
             return str(error)
-        if problem := next((text for own, text in found if own or self._is_default), None):
+        if problem := next(
+            (one.sentence for one in found if one.is_own or (self._is_default and not one.is_idle)), None
+        ):
             return f"{problem}; other options need a restart"
         if not new or answering is None or model.options.model_changes == "allow":
             return None

@@ -14,6 +14,7 @@ class OpenVino(Engine):
     """Runs SavedModels and the files of other runtimes, without these."""
 
     name = package = "openvino"
+    has_precisions = True
 
     def opens(self, folder: Path) -> bool:
         """Return whether it is a SavedModel, except for the text form, or a file of another format."""

@@ -194,7 +194,7 @@ class ModelLoader:
     def _problems_of(self, found: ModelOnDisk, code_dirs: Sequence[Path]) -> list[str]:
         """Return a sentence for each problem that would refuse a start with this model."""
         try:
-            own = [misfit for own, misfit in option_problems(found, code_dirs, self._settings) if own]
+            own = [misfit.sentence for misfit in option_problems(found, code_dirs, self._settings) if misfit.is_own]
         except (ModelOptionsError, UserCodeError) as error:
             own = [str(error)]
         return unusable_versions(found) + own

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import socket
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from lightbox.processes.startup import choose_addresses
 from lightbox.processes.wires import wires_to_come
 from lightbox.settings_loading import load_settings
 from support.models import copy_golden
+from support.onnx_models import write_classifier
 
 
 @pytest.fixture
@@ -188,8 +191,9 @@ def test_a_scaling_that_the_pixels_cannot_have(root: Path) -> None:
     environ = {"LIGHTBOX_SCALING": "tf", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean"}
     (problem,) = find_problems(settings(root, **environ))
     assert problem.startswith("LIGHTBOX_SCALING: 'tf' makes fractions, but the model's input image is uint8")
-    (warning,) = find_warnings(settings(root, LIGHTBOX_SCALING="tf"))  # the default model takes no image
-    assert "image_mean" in warning
+    no_image, makes_fractions = find_problems(settings(root, LIGHTBOX_SCALING="tf"))  # it fits none of the models
+    assert "LIGHTBOX_SCALING: works only with an input of pixels; the model takes x (float32 [-1])" in no_image
+    assert "image_mean" in makes_fractions
     (root / "code").mkdir()
     (root / "code" / "inference.py").write_text("def handler(data, context): ...")
     assert find_problems(settings(root, **environ)) == []  # the handler may scale by itself
@@ -202,3 +206,56 @@ def test_ports_are_no_matter_of_what_lasts(root: Path) -> None:
         taken = settings(root, SAGEMAKER_BIND_TO_PORT=str(other.getsockname()[1]))
         assert len(find_problems(taken)) == 1
         assert find_lasting_problems(taken) == []
+
+
+def test_a_setting_for_all_models_is_left_out_where_it_changes_nothing(root: Path) -> None:
+    write_classifier(root / "colors" / "1" / "model.onnx")
+    for environ, name, words in (
+        (
+            {"LIGHTBOX_ENGINE": "tensorflow"},
+            "colors",
+            "LIGHTBOX_ENGINE: 'tensorflow' does not open .*model.onnx; set 'auto'",
+        ),
+        (
+            {"LIGHTBOX_SCALING": "unit", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "colors"},
+            "half_plus_two",
+            "LIGHTBOX_SCALING: ",
+        ),
+        (
+            {"LIGHTBOX_OPTIONS": '{"fast_decode": true}'},
+            "half_plus_two",
+            "LIGHTBOX_OPTIONS: fast_decode: works only with",
+        ),
+    ):
+        chosen = settings(root, **environ)
+        assert find_problems(chosen) == []
+        assert any(re.match(words, warning) and f"{name!r}" in warning for warning in find_warnings(chosen)), environ
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"image_size": "64x64"}, "image_size: expected 224x224 or none, as the input image is of this size"),
+        ({"engine": "tensorflow"}, "engine: 'tensorflow' does not open "),
+        ({"precision": "int8"}, "precision: 'int8' is for SavedModels"),
+        ({"precision": "bf16", "engine": "tensorflow"}, "engine: 'tensorflow' does not open "),
+        ({"image_size": "224x224", "precision": "bf16", "engine": "auto"}, None),
+    ],
+)
+def test_options_that_change_nothing_are_refused(tmp_path: Path, options: dict[str, str], words: str | None) -> None:
+    """For the model's own as for those of all models, where it is the only one."""
+    write_classifier(tmp_path / "colors" / "1" / "model.onnx")
+    by_setting = find_problems(settings(tmp_path, LIGHTBOX_OPTIONS=json.dumps(options)))
+    (tmp_path / "colors" / "code").mkdir()
+    (tmp_path / "colors" / "code" / "lightbox.json").write_text(json.dumps(options))
+    for problems in (by_setting, find_problems(settings(tmp_path))):
+        assert len(problems) == (words is not None)
+        assert words is None or words in problems[0]
+
+
+def test_options_of_images_need_one(root: Path) -> None:
+    (root / "half_plus_two" / "code").mkdir()
+    (root / "half_plus_two" / "code" / "lightbox.json").write_text('{"preset": "timm", "precision": "bf16"}')
+    images, precision = find_problems(settings(root, LIGHTBOX_ENGINE="tensorflow"))
+    assert "preset: works only with an input of pixels; the model takes x (float32 [-1]): no image" in images
+    assert "precision: 'bf16' is OpenVINO's, but the engine is tensorflow; set 'auto'" in precision
