@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lightbox.codecs.activation import activated
 from lightbox.core.errors import ModelFailed
-from lightbox.model.options import DetectionsName
+from lightbox.model.options import ActivationName, DetectionsName
 from lightbox.model.ranking import (
     BOXES,
     CLASSES,
@@ -25,7 +26,6 @@ from lightbox.model.ranking import (
     form_problem,
     form_sentence,
     names_of_detr,
-    plainly,
 )
 from lightbox.model.spec import Array
 
@@ -64,6 +64,7 @@ class Limits(NamedTuple):
     iou: float = 0.7
     class_agnostic: bool = False
     most: int = 300
+    activation: ActivationName | None = None
 
 
 def find_objects(
@@ -84,32 +85,36 @@ def find_objects(
             return [_of_ultralytics(row, size, limits) for row in output]
         if form == "detr":
             logits, boxes = (numbers[name] for name in names_of_detr(shapes) or ())
-            if logits.size and 2 * np.count_nonzero(_are_of_sigmoids(logits)) > logits[..., 0].size:
+            by_sigmoids = limits.activation is None and 2 * np.count_nonzero(_are_of_sigmoids(logits))
+            if by_sigmoids and by_sigmoids > logits[..., 0].size:
                 raise ModelFailed(f"detections: most queries have negative logits only; {SIGMOIDS}")
-            rows: Iterable[Objects] = (_of_detr(*row, size) for row in zip(logits, boxes, strict=True))
+            pairs = zip(logits, boxes, strict=True)
+            rows: Iterable[Objects] = (_of_detr(*row, size, limits.activation) for row in pairs)
         else:
-            rows = _of_tensorflow(plainly(numbers), size)
+            rows = _of_tensorflow(numbers, size)
         return [_best(row, limits).chosen(slice(limits.most)) for row in rows]
 
 
 def _of_ultralytics(row: Float32, size: tuple[int, int], limits: Limits) -> Objects:
     if row.shape[1] == END_TO_END:
         boxes = _in_pixels(row[:, :4], row[:, :4], size)
-        best = _best(Objects(_as_integers(row[:, 5]), row[:, 4], boxes), limits)
+        scores = activated(row[:, 4], "sigmoid") if limits.activation == "sigmoid" else row[:, 4]
+        best = _best(Objects(_as_integers(row[:, 5]), scores.astype(np.float32, copy=False), boxes), limits)
         turned = np.flatnonzero((best.boxes[:, 2:] < best.boxes[:, :2]).any(axis=1))
         if 2 * len(turned) > len(best.scores):
             raise ModelFailed(
                 "detections: expected corners of boxes for 'ultralytics'; the model gives centers and sizes"
             )
         return best.chosen(slice(limits.most))
-    least, most = row[4:].min(initial=0), row[4:].max(initial=0)
+    chances = activated(row[4:].T, limits.activation)
+    least, most = chances.min(initial=0), chances.max(initial=0)
     if most > _MOST_SCORE or least < 1 - _MOST_SCORE:
         raise ModelFailed(
             "detections: expected scores of 0 to 1 for 'ultralytics', as of a detector's classes; the model gives "
-            f"{most if most > _MOST_SCORE else least:.3g}"
+            f"{most if most > _MOST_SCORE else least:.3g}; if they are logits, set the option activation"
         )
-    classes = row[4:].argmax(axis=0) if row.shape[1] else np.zeros(0, np.int64)
-    scores = row[4:].max(axis=0, initial=0)
+    classes = chances.argmax(axis=1) if row.shape[1] else np.zeros(0, np.int64)
+    scores = chances.max(axis=1, initial=0)
     passed = scores > limits.score  # few of many: the rest need no corners
     boxes = _in_pixels(_corners(row[:4].T[passed]), row[:2], size)
     best = _best(Objects(classes[passed], scores[passed], boxes), limits)
@@ -129,9 +134,10 @@ def _are_of_sigmoids(logits: Float32) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _of_detr(logits: Float32, boxes: Float32, size: tuple[int, int]) -> Objects:
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
-    chances = (powers / powers.sum(axis=1, keepdims=True))[:, :-1]  # the last class is "no object"
+def _of_detr(logits: Float32, boxes: Float32, size: tuple[int, int], activation: ActivationName | None) -> Objects:
+    chances = activated(logits, activation or "softmax")
+    if activation != "sigmoid":
+        chances = chances[:, :-1]  # the last class is "no object"
     classes = chances.argmax(axis=1) if chances.size else np.zeros(len(chances), np.int64)
     scores = chances.max(axis=1, initial=0)
     return Objects(classes, scores, _corners(boxes) * np.array(size * 2, np.float32))

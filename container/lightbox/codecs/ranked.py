@@ -10,10 +10,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from lightbox.codecs.activation import activated, are_probabilities, warn_of_logits
 from lightbox.codecs.json_text import array_text, to_json
 from lightbox.codecs.objects import Limits, Objects, find_objects
 from lightbox.core.errors import ModelFailed
-from lightbox.model.options import ModelOptions
+from lightbox.model.options import ActivationName, ModelOptions
 from lightbox.model.ranking import (
     BOXES,
     CLASSES,
@@ -37,18 +38,24 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
     ``detections``: boxes in pixels of the pictures of ``call``. None for a signature without such outputs. Raises
     ModelFailed for outputs without valid values.
     """
-    labels = tuple(options.labels or ())
+    labels, model = tuple(options.labels or ()), call.signature.model
+    if options.detections is not None and not has_objects(options, call.signature, outputs):
+        return None
+    if is_detector(outputs):
+        outputs = plainly(outputs)
+        outputs[SCORES] = _scores_of_objects(outputs[SCORES], options.activation, model)
     if options.detections is not None:
-        if not has_objects(options, call.signature, outputs):
-            return None
         return [_found(labels, objects) for objects in _detected(outputs, options, call)]
     if is_detector(outputs):
-        return _objects(plainly(outputs), labels, options.top_k)
+        return _objects(outputs, labels, options.top_k)
     scores = next(iter(outputs.values())) if len(outputs) == 1 else None
     if scores is None or scores.ndim != 2 or scores.dtype.kind not in "iuf" or not scores.shape[1]:
         return None
     if labels and len(labels) != scores.shape[1]:
         raise ModelFailed(f"labels: expected one for each of the {scores.shape[1]} classes, got {len(labels)}")
+    if options.activation is None and not are_probabilities(scores):
+        warn_of_logits(model)
+    scores = activated(scores, options.activation)
     return [_items(row, best, labels) for row, best in zip(scores, best_classes(scores, options.top_k), strict=True)]
 
 
@@ -64,6 +71,12 @@ def _items(scores: Array, classes: Array, labels: tuple[str, ...]) -> bytes:
     heads, numbers = _heads(labels), score_texts(scores[classes])
     items = (_head(heads, int(index)) + number + b"}" for index, number in zip(classes.tolist(), numbers, strict=True))
     return b"[" + b",".join(items) + b"]"
+
+
+def _scores_of_objects(scores: Array, activation: ActivationName | None, model: str) -> Array:
+    if activation is None and scores.size and scores.dtype.kind == "f" and not 0 <= scores.min() <= scores.max() <= 1:
+        warn_of_logits(model)
+    return activated(scores, activation) if activation == "sigmoid" else scores
 
 
 def _objects(outputs: Mapping[str, Array], labels: tuple[str, ...], top_k: int | None) -> list[bytes]:
@@ -83,9 +96,9 @@ def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCa
     height, width = (call.inputs[wanted.name].shape[side] for side in wanted.sides)
     most = options.top_k or MOST_OBJECTS
     shapes = {name: array.shape for name, array in outputs.items()}
-    if problem := classes_problem(options.detections, shapes, options.labels):
+    if problem := classes_problem(options, shapes):
         raise ModelFailed(f"labels: {problem}")
-    limits = Limits(options.score_threshold, options.iou_threshold, options.class_agnostic, most)
+    limits = Limits(options.score_threshold, options.iou_threshold, options.class_agnostic, most, options.activation)
     found = find_objects(options.detections, outputs, (width, height), limits)
     if call.placed and len(call.placed) != len(found):
         raise ModelFailed(f"the model answers {len(call.placed)} images with objects of {len(found)}")

@@ -20,6 +20,7 @@ from lightbox.model.presets import PRESETS, PresetName, with_preset
 OPTIONS_FILE = "lightbox.json"
 
 MOST_PIXELS = 65535
+ActivationName = Literal["softmax", "sigmoid", "none"]
 DetectionsName = Literal["ultralytics", "detr", "tf"]
 _LABELS = TypeAdapter(tuple[str, ...])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
@@ -91,6 +92,10 @@ class ModelOptions(BaseModel):
 
     top_k: int | None = Field(default=None, ge=1)
     """Number of classes in a response; by default 5 with `labels`."""
+
+    activation: ActivationName | None = None
+    """[Makes scores of logits](#labels-and-top_k), for `labels`, `top_k` and `detections`. `none` says that the scores
+    are meant as they are."""
 
     detections: DetectionsName | None = None
     """[Output format](#detections) of a detector."""

@@ -24,7 +24,7 @@ _PAIR_OF_DETR = 2
 END_TO_END = 6
 _NAMED_AS_BOXES, _NAMED_AS_CLASSES = re.compile("box|det", re.I), re.compile("logit|label|class|cls|score", re.I)
 _OF_RF_DETR = {"dets", "labels"}
-SIGMOIDS = "each of its classes has a sigmoid, which cannot be decoded yet: 'detr' takes a softmax"
+SIGMOIDS = "each of its classes has a sigmoid: set the option activation to 'sigmoid'"
 _OTHER_TASKS = {"obb": "rotated boxes", "pose": "poses", "segment": "masks", "classify": "classes of whole images"}
 """Ultralytics' tasks with other outputs than plain boxes."""
 Shapes = Mapping[str, tuple[int | None, ...] | None]
@@ -82,8 +82,10 @@ def _objects_problem(options: ModelOptions, signature: SignatureSpec, outputs: M
         return f"expected a model that takes pixels, in which boxes can be placed; this one takes {takes}{hint}"
     if problem := _problem_in_notes(signature.notes) or detections_problem(options.detections, outputs):
         return problem
+    if options.activation is None and options.detections == "detr" and set(outputs) == _OF_RF_DETR:
+        return f"the outputs {' and '.join(sorted(outputs))} are those of RF-DETR; {SIGMOIDS}"
     shapes = {name: spec.shape for name, spec in outputs.items()}
-    return classes_problem(options.detections, shapes, options.labels, _names_in(signature.notes))
+    return classes_problem(options, shapes, _names_in(signature.notes))
 
 
 def _problem_in_notes(notes: Mapping[str, str]) -> str | None:
@@ -102,16 +104,16 @@ def _names_in(notes: Mapping[str, str]) -> int | None:
     return None
 
 
-def classes_problem(
-    form: DetectionsName, shapes: Shapes, labels: Sequence[str] | None, names: int | None = None
-) -> str | None:
+def classes_problem(options: ModelOptions, shapes: Shapes, names: int | None = None) -> str | None:
     """Return why outputs have another number of classes than there are labels or ``names`` in a file, else None.
 
-    Rows of other values, such as an angle, look like further classes.
+    Rows of other values, such as an angle, look like further classes. With a sigmoid each, none is for "no object".
     """
-    classes = classes_of(form, shapes)
-    for count, of in ((names, "its metadata have"), (len(labels) if labels is not None else None, "got")):
-        if None not in (classes, count) and classes != count:
+    assert options.detections is not None
+    classes = classes_of(options.detections, shapes)
+    more = options.detections == "detr" and options.activation == "sigmoid"
+    for count, of in ((names, "its metadata have"), (options.labels and len(options.labels), "got")):
+        if classes is not None and count is not None and count not in (classes, classes + more):
             return f"expected a label for each of the {classes} classes or rows of other values, {of} {count}"
     return None
 
@@ -146,8 +148,6 @@ def form_problem(form: DetectionsName, shapes: Shapes) -> str | None:
         fits = fits and _are_of_the_same(list(shapes.values()))
         is_open = any(shape is None or shape[-1] is None for shape in shapes.values())
         fits = fits and (is_open or names_of_detr(shapes) is not None)
-        if fits and set(shapes) == _OF_RF_DETR:
-            return f"the outputs {' and '.join(sorted(_OF_RF_DETR))} are those of RF-DETR; {SIGMOIDS}"
     else:
         shape = next(iter(shapes.values())) if len(shapes) == 1 else ()
         fits = _can_be(shape, (None, None, END_TO_END)) or (_can_be(shape, (None, None, None)) and _is_raw(shape))

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from lightbox.codecs.activation import activated
 from lightbox.codecs.ranked import best_classes, score_texts
 from lightbox.core.error_texts import shown
 from lightbox.core.errors import BadRequest, MalformedBody
 from lightbox.core.request import TensorResponse
 from lightbox.core.request_context import Share
 from lightbox.model.casting import string_tensor
+from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 
 CLASSIFICATION = "classification"
 """The parameter of an output for the number of classes."""
 RANKS = (1, 2)
 """Ranks of outputs with classes: [classes] and [batch, classes]."""
-_SCORE_BYTES, _TEXT_BYTES, _COPIES = 24, 400, 3
+_SCORE_BYTES, _ACTIVATED_BYTES, _TEXT_BYTES, _COPIES = 24, 40, 400, 3
 """Bytes for sorting each score, and for each text until the response is written, besides copies of its label."""
 
 
@@ -37,7 +39,7 @@ def read_class_count(output: str, parameters: Mapping[str, Any]) -> int | None:
 
 
 def classified(
-    response: TensorResponse, counts: Mapping[str, int], labels: Sequence[str] | None, memory: Share
+    response: TensorResponse, counts: Mapping[str, int], options: ModelOptions, memory: Share
 ) -> TensorResponse:
     """Return a response with the number of classes in ``counts`` in place of each named output.
 
@@ -46,25 +48,27 @@ def classified(
     [batch, classes], and as ``Share.hold``.
     """
     outputs = {
-        name: _classes(name, array, counts[name], labels, memory) if name in counts else array
+        name: _classes(name, array, counts[name], options, memory) if name in counts else array
         for name, array in response.outputs.items()
     }
     return TensorResponse(response.signature, outputs)
 
 
-def _classes(name: str, array: Array, count: int, labels: Sequence[str] | None, memory: Share) -> Array:
+def _classes(name: str, array: Array, count: int, options: ModelOptions, memory: Share) -> Array:
     if array.ndim not in RANKS or array.dtype.kind not in "iuf" or not array.shape[-1]:
         raise BadRequest(
             f"output {name}: {CLASSIFICATION}: expected an output of numbers of shape [batch,classes] or [classes], "
             f"got {array.dtype.name} {list(array.shape)}"
         )
-    ends = [b""] * array.shape[-1]
+    ends, labels = [b""] * array.shape[-1], options.labels
     if labels is not None and len(labels) == len(ends):
         ends = [f":{label}".encode() for label in labels]
     rows = np.atleast_2d(array)
     size = rows.size * _SCORE_BYTES + len(rows) * min(count, len(ends)) * (_TEXT_BYTES + _COPIES * max(map(len, ends)))
+    size += rows.size * _ACTIVATED_BYTES * (options.activation is not None)
     memory.weigh(size)
     memory.hold(memory.most + size, f"output {name}: {CLASSIFICATION}")
+    rows = activated(rows, options.activation)
     best = best_classes(rows, count)
     texts = [
         b"%s:%d%s" % (score, index, ends[index])

@@ -20,9 +20,9 @@ def predicted(
 ) -> TensorResponse:
     """Return the outputs; ``version`` is the one in the path or message, "" for none. Raises as Pipeline.run."""
     # Before the prediction: it may be unloaded after.
-    labels = pipeline.catalogue.find(model).options.labels if asked.classes else None
+    options = pipeline.catalogue.find(model).options
     found = pipeline.run(asked.call(pipeline.codecs, model, version, attributes), context)
     if not asked.classes:
         return found
     with context.stage("postprocess"):
-        return classified(found, asked.classes, labels, context.memory)
+        return classified(found, asked.classes, options, context.memory)

@@ -101,24 +101,29 @@ def test_an_output_without_classes(forms: Forms) -> None:
     assert "output s: classification: expected an output of numbers of shape" in answer.get_json()["error"]
 
 
-def classes(array: Array, count: int, labels: tuple[str, ...] | None = None) -> Any:
-    return classified(TensorResponse(ONE, {"y": array}), {"y": count}, labels, Share()).outputs["y"].tolist()
+def classes(array: Array, count: int, labels: tuple[str, ...] | None = None, **more: Any) -> Any:
+    options = ModelOptions(labels=labels, **more)
+    return classified(TensorResponse(ONE, {"y": array}), {"y": count}, options, Share()).outputs["y"].tolist()
 
 
 def test_the_texts_of_classes_are_held_before_they_are_made() -> None:
     """The request holds the measured size of the texts of each output, in addition to the memory it has."""
     scores = np.zeros((100, 1000), np.float32)
-    budget, labels = MemoryBudget(200 << 20), ["a label of a class"] * 1000
+    budget, options = MemoryBudget(200 << 20), ModelOptions(labels=("a label of a class",) * 1000)
     with budget.share() as share:
         share.hold(1 << 20)
         response = TensorResponse(ONE, {"y": scores, "z": scores})
         tracemalloc.start()
-        encode_response(classified(response, {"y": 1000, "z": 1000}, labels, share), InferRequest({}))
+        encode_response(classified(response, {"y": 1000, "z": 1000}, options, share), InferRequest({}))
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert most < share.most - (1 << 20) < 2 * most
     with MemoryBudget(1 << 20).share() as share, pytest.raises(TooLarge, match="output y: classification: it takes"):
-        classified(response, {"y": 1000}, labels, share)
+        classified(response, {"y": 1000}, options, share)
+
+
+def test_logits_become_scores() -> None:
+    assert classes(np.log(np.array([1, 3], np.float32)), 2, activation="softmax") == [b"0.75:1", b"0.25:0"]
 
 
 def test_labels_are_those_of_an_output_with_as_many_classes() -> None:
