@@ -13,7 +13,7 @@ from lightbox.model.foreign_files import POINTER, content_problem, is_pointer_fi
 from lightbox.model.graph import MetaGraph, empty_is_unknown, operations, parse, shape_of
 from lightbox.model.layout import version_folder
 from lightbox.model.rescaling import Rescaling, find_rescaling
-from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
 from lightbox.model.variables import variables_problem
 from lightbox.tfs_wire.dtypes import numpy_name
 from lightbox.tfs_wire.ranks import least_rank
@@ -31,9 +31,24 @@ def read_signatures(folder: Path, model: str, version: int) -> dict[str, Signatu
     """Return the public signatures of ``folder/saved_model.pb`` by name.
 
     Raises ModelFileError for an unreadable file, without a graph to serve, or without a signature that has an output.
+    One with a sparse input is left out, and refused if it is the default one or the only one.
     """
     path = folder / FILE
-    found = dict(_signatures(serving_graph(path), model, version))
+    graph = serving_graph(path)
+    found = dict(_signatures(graph, model, version))
+    sparse = {
+        name: tensor
+        for name in found
+        for tensor, info in graph.signature_def[name].inputs.items()
+        if not info.name  # a sparse or composite tensor has several names, in another field
+    }
+    if sparse and (DEFAULT_SIGNATURE in sparse or sparse.keys() == found.keys()):
+        name = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in sparse else min(sparse)
+        raise ModelFileError(
+            f"{path}: the signature {name!r} takes the sparse tensor {sparse[name]!r}, which requests cannot carry: "
+            "save a signature of dense tensors"
+        )
+    found = {name: signature for name, signature in found.items() if name not in sparse}
     if not found:
         raise ModelFileError(
             f"{path} has no usable signature: expected one with an output, such as 'serving_default'; "

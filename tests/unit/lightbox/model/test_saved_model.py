@@ -83,6 +83,20 @@ def test_what_cannot_be_served(tmp_path: Path, data: bytes, said: str) -> None:
     assert str(tmp_path / "saved_model.pb") in str(caught.value)
 
 
+def test_a_signature_with_a_sparse_input_is_refused_by_name(tmp_path: Path) -> None:
+    """TensorFlow describes such a tensor by three others."""
+    made = meta_graph_pb2.MetaGraphDef()
+    made.meta_info_def.tags.append("serve")
+    for name in ("lists", "serving_default"):
+        made.signature_def[name].outputs["y"].dtype = 1
+        made.signature_def[name].inputs["x"].coo_sparse.values_tensor_name = "values:0"
+        said = f"the signature '{name}' takes the sparse tensor 'x', which requests cannot carry"
+        with pytest.raises(ModelFileError, match=said):
+            read(tmp_path, delimited(2, made.SerializeToString()))
+    made.signature_def["serving_default"].inputs["x"].name = "x:0"
+    assert list(read(tmp_path, delimited(2, made.SerializeToString()))) == ["serving_default"]
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="cannot be read: No such file"):
         read_signatures(tmp_path, "net", 1)
