@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from lightbox.client.pictures import counted
 from lightbox.offline.endpoint import EndpointGone
-from lightbox.offline.files import READERS
+from lightbox.offline.files import READERS, Denied
 from lightbox.offline.rows import DENIED, UNREACHED_AT_MOST, Answerer, Row, in_order, rows
 from lightbox.offline.sources import Source, SourceError, read
 from lightbox.offline.targets import Target
@@ -36,7 +36,7 @@ class Run:
         self._source, self._target, self._by, self._stopping = source, target, by, stopping
         self._before = len(target.done)
         self._written = 0
-        self._denied = 0
+        self._denied, self._has_read = 0, False
         self._failed: Counter[str] = Counter()
         self._first: dict[str, str] = {}
         """The first picture of each error."""
@@ -80,15 +80,23 @@ class Run:
     def _pictures(self) -> Iterator[tuple[str, Any]]:
         done = self._target.done
         items = (item for item in self._until_stopped(self._source.items()) if item[0] not in done)
-        return items if self._by.reads else self._until_stopped(in_order(read, items, READERS))
+        return items if self._by.reads else self._until_stopped(self._noted(in_order(read, items, READERS)))
+
+    def _noted(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+        for path, content in pictures:
+            self._has_read |= not isinstance(content, Denied)
+            yield path, content
 
     def _until_stopped(self, items: Iterable[T]) -> Iterator[T]:
         return takewhile(lambda _: not self._stopping.is_set(), items)
 
     def _end_if_denied(self, last: Row) -> None:
-        """Raise SourceError if S3 denies the first pictures, as many as have a row: each start goes further."""
+        """Raise SourceError if S3 denies the first pictures, as many as have a row: each start goes further.
+
+        A picture that has been read may still be in progress.
+        """
         self._denied += last.code == DENIED
-        if self._denied == self._written >= max(UNREACHED_AT_MOST, self._before):
+        if not self._has_read and self._denied == self._written >= max(UNREACHED_AT_MOST, self._before):
             pictures = f"the first {self._denied:,} pictures (--again repeats them)"
             raise SourceError(f"S3 denies {pictures}; the last: {last.path}: {last.error}")
 

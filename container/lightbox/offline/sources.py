@@ -168,8 +168,9 @@ class Source:
             self.problems.append(f"{as_text(name)}: cannot be read after {read_before} pictures: {error}")
 
     def _in_shard(self, name: str) -> Iterator[Item]:
-        # In S3 objects may be below the name of a shard: those have a row, not the members with their paths.
-        members = set() if self._only else {as_text(other) for other in self._files.names(name)}
+        # In S3 objects may be below the name of a shard: they and their pictures have a row, not members of their path.
+        below = [] if self._only else list(self._files.names(name))
+        members = {path for other in below for path in (as_text(other), *self._paths_in(other))}
         with self._files.open(name) as file, _shard(file, "r:*") as shard:
             for member in shard:
                 if not _is_picture(member):
@@ -181,6 +182,12 @@ class Source:
                 members.add(path)
                 content = shard.extractfile(member) if member.isfile() else None
                 yield path, self._held(content.read, member.size) if content else _link
+
+    def _paths_in(self, name: str) -> Iterator[str]:
+        """Yield the paths of the pictures in a shard, as far as it can be read; none for other files."""
+        if _ending(name) == SHARD:
+            with suppress(*_damages()), self._files.open(name) as file, _shard(file, "r:*") as shard:
+                yield from (as_text(f"{name}/{member.name}") for member in shard if _is_picture(member))
 
     def _in_table(self, name: str) -> Iterator[Item]:
         with self._files.open(name) as file:

@@ -74,6 +74,19 @@ def test_an_object_with_the_path_of_a_member_of_a_shard_is_there_once(bucket: An
     assert alone.problems == []
 
 
+def test_so_is_one_with_the_path_of_a_member_of_a_shard_inside(bucket: Any, tmp_path: Path) -> None:
+    shards = {
+        "s.tar": write_shard(tmp_path / "s.tar", {"x.tar/m.jpg": b"outer", "x.tar/n.jpg": b"n"}).read_bytes(),
+        "s.tar/x.tar": write_shard(tmp_path / "x.tar", {"m.jpg": b"inner"}).read_bytes(),
+        "s.tar/y.tar": b"no shard" * 100,
+    }
+    for name, content in shards.items():
+        bucket.put_object(Bucket=BUCKET, Key=f"in/{name}", Body=content)
+    source = Source(PLACE)
+    assert sorted(map(sources.read, source.items())) == [("s.tar/x.tar/m.jpg", b"inner"), ("s.tar/x.tar/n.jpg", b"n")]
+    assert [problem.partition(": ")[0] for problem in source.problems] == ["s.tar/x.tar/m.jpg", "s.tar/y.tar"]
+
+
 @pytest.mark.parametrize(("name", "total"), [("l.manifest", 2), ("s.tar", None)])
 def test_a_list_is_counted_and_a_shard_is_not(bucket: Any, tmp_path: Path, name: str, total: int | None) -> None:
     write_list(tmp_path / "l.manifest", [f"{PLACE}/a.jpg", f"{PLACE}/b.jpg"])
@@ -187,6 +200,27 @@ class Sizes:
 
     def answered(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         return ((path, content if isinstance(content, Exception) else len(content)) for path, content in pictures)
+
+
+class Slow(Sizes):
+    """One whose answers come after those of pictures that cannot be read, as from an endpoint."""
+
+    def answered(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+        return iter(sorted(super().answered(pictures), key=lambda answer: isinstance(answer[1], int)))
+
+
+def test_denied_pictures_do_not_end_a_run_while_others_are_in_progress(
+    moto_s3: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = [f"{number:03}.jpg" for number in range(2 * UNREACHED_AT_MOST)]
+    denying = Bucket(names)
+    denying.denied = set(names[1:-1])
+    with serving(partial(Server, denying)) as url:  # type: ignore[arg-type]
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
+        with Target(f"{tmp_path}/rows.jsonl/", Slow()) as target:
+            assert Run(Source(PLACE), target, Slow(), threading.Event()).run() == 1
+    with Target(f"{tmp_path}/rows.jsonl/", Slow()) as target:
+        assert target.done == set(names)
 
 
 def test_a_run_ends_where_s3_denies_all_and_each_start_goes_further(
