@@ -45,6 +45,18 @@ _NODE = re.compile(r"(name:?|node) ?'[^']*'", re.IGNORECASE)
 """A node's name in a runtime's text, which may hold any words."""
 
 
+def rows_apart(signature: meta_graph_pb2.SignatureDef, feeds: Mapping[str, Array]) -> str | None:
+    """Return how inputs differ in their number of rows, though the file has one name for it; None if they do not."""
+    known: dict[str, tuple[str, int]] = {}
+    for name, info in sorted(signature.inputs.items()):
+        dims = info.tensor_shape.dim
+        if dims and dims[0].name and info.name in feeds and feeds[info.name].ndim:
+            first, rows = known.setdefault(dims[0].name, (name, len(feeds[info.name])))
+            if rows != len(feeds[info.name]):
+                return f"expected the same number of rows, got {rows} of {first} and {len(feeds[info.name])} of {name}"
+    return None
+
+
 def unfit(feeds: Mapping[str, Array], has_open_sizes: bool) -> StatusError:
     """Return the error of a call whose inputs have sizes that a model does not take, though it declares them.
 

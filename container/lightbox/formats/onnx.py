@@ -17,7 +17,7 @@ _LARGEST_NODE = 1 << 16
 _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
 _INITIALIZER_NAME, _OUTSIDE, _KEY, _VALUE = 8, 13, 1, 2
 _NAME, _TYPE, _TENSOR_TYPE = 1, 2, 1
-_ELEMENT, _SHAPE, _DIMENSION, _SIZE = 1, 2, 1, 1
+_ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SYMBOL = 1, 2, 1, 1, 2
 _OPEN = 1 << 63
 """From here on a varint is a negative size, which PaddlePaddle writes for an open dimension."""
 _DTYPES = {
@@ -153,7 +153,16 @@ def _tensor(described: memoryview) -> tuple[str, FileTensor]:
     if element not in _DTYPES:
         raise ValueError(f"{name!r} has the dtype {element} of ONNX, which cannot be served")
     shape = _last(tensor, _SHAPE)
-    return name, FileTensor(_DTYPES[element], None if shape is None else tuple(_sizes(shape)), name)
+    if shape is None:
+        return name, FileTensor(_DTYPES[element], None, name)
+    sizes, first = tuple(_sizes(shape)), _first_symbol(shape)
+    return name, FileTensor(_DTYPES[element], sizes, name, first if sizes[:1] == (None,) else "")
+
+
+def _first_symbol(shape: memoryview) -> str:
+    """Return the name of the first dimension's size, "" if it has none."""
+    first = next((dimension for number, _, dimension in read_fields(shape) if number == _DIMENSION), memoryview(b""))
+    return _text(_last(first, _SYMBOL))
 
 
 def _sizes(shape: memoryview) -> Iterator[int | None]:

@@ -23,6 +23,8 @@ class FileTensor(NamedTuple):
     dtype: int
     shape: tuple[int | None, ...] | None
     name: str
+    rows: str = ""
+    """The file's name for the size of an open first dimension: it is the same wherever it stands."""
 
 
 class FileSignature(NamedTuple):
@@ -56,4 +58,6 @@ def signature_def(signature: FileSignature) -> meta_graph_pb2.SignatureDef:
             info.tensor_shape.unknown_rank = tensor.shape is None
             for size in tensor.shape or ():
                 info.tensor_shape.dim.add(size=-1 if size is None else size)
+            if tensor.rows:
+                info.tensor_shape.dim[0].name = tensor.rows
     return made

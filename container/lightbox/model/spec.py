@@ -101,6 +101,15 @@ class SignatureSpec:
         """Return a sentence about the first input with another shape than declared, else None."""
         return next((said for name, array in inputs.items() if (said := _misfit(self.inputs[name], array))), None)
 
+    def rows_apart(self, inputs: Mapping[str, Array]) -> str | None:
+        """Return a sentence about inputs whose open first dimensions differ, else None; some models take such."""
+        opened = [name for name, spec in self.inputs.items() if spec.shape and spec.shape[0] is None]
+        given = {name: inputs[name].shape for name in opened if inputs[name].ndim}
+        if len({shape[0] for shape in given.values()}) <= 1:
+            return None
+        named = " and ".join(f"{name} {describe_shape(shape)}" for name, shape in given.items())
+        return f"inputs: expected the same number of rows, got {named}"
+
     def rank_problem(self, ranks: Mapping[str, int], least: int) -> str | None:
         """Return a sentence about the first input with a lower rank than declared, else None.
 

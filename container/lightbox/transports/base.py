@@ -30,6 +30,8 @@ _PARSE_EXAMPLE_NODE = re.compile(r"\{\{node [^}]*parse_?(?:single_?)?example", r
 _UNINITIALIZED = re.compile(r"uninitialized|not (?:been )?initialized")
 """TensorFlow's texts for a missing variable or table. REST has no status of its own for it."""
 _SHAPES_DISAGREE = re.compile(r"Incompatible shapes|Matrix size-incompatible")
+_VALUES = re.compile(r"indices\[|index \S+ .*out of (?:bounds|range)|integer division by zero", re.IGNORECASE)
+"""TensorFlow's texts for positions outside of a tensor, and for a division."""
 
 
 class Transport(Protocol):
@@ -84,13 +86,13 @@ def _invalid_argument(message: str, which: str) -> LightboxError:
 
     The server returns INVALID_ARGUMENT when it refuses the request, and also when an operation of the graph fails; only
     the latter names a graph node. Inputs of the graph have passed our own check. So a failing operation is the model's
-    fault, unless its message says that images, examples or shapes do not fit.
+    fault, unless its message says that images, examples, shapes or numbers do not fit.
     """
     if _DECODE_NODE.search(message):
         return ImageUndecodable(f"{which} could not decode the image: {message}")
     if _PARSE_EXAMPLE_NODE.search(message):
         return InputMismatch(f"examples do not fit the {which}: {message}")
-    if _SHAPES_DISAGREE.match(message):
+    if _SHAPES_DISAGREE.match(message) or _VALUES.search(message):
         return InputMismatch(f"inputs do not fit the {which}: {message}")
     if _GRAPH_NODE.search(message):
         return _failed(message, which)

@@ -203,7 +203,8 @@ class RankGuard:
         try:
             return transport.predict(call, context)
         except (BadRequest, ModelFailed) as error:
-            if (misfit := call.signature.misfit(call.inputs)) is None:
+            misfit = call.signature.misfit(call.inputs) or call.signature.rows_apart(call.inputs)
+            if misfit is None:
                 raise
             raise InputMismatch(f"{misfit}: {error.message}") from error
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.engines.base import Array, failure
+from lightbox.engines.base import Array, failure, rows_apart
 from lightbox.engines.engine import Engine, Opened, OpenOptions
 from lightbox.engines.onnxruntime.divisions import guard_divisions
 from lightbox.engines.samples import batches
@@ -79,6 +79,11 @@ class Session:
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
         """Return the values of ``fetches``; see ``Runner.run``."""
+        if apart := rows_apart(self.signatures[SIGNATURE], feeds):
+            raise invalid(apart)
+        empty = [name for name, array in feeds.items() if not array.size]
+        if empty and len(empty) < len(feeds):  # some operations then read beyond the values of the others
+            raise invalid(f"{empty[0]} is empty")
         try:
             given = {name: _strings(array, bytes.decode) for name, array in feeds.items()}
             return [_strings(array, str.encode) for array in self._session.run(list(fetches), given)]

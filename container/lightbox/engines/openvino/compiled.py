@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.engines.base import Array, failure, unfit
+from lightbox.engines.base import Array, failure, rows_apart, unfit
 from lightbox.engines.hardware import INT8, Hardware
 from lightbox.engines.openvino.bounds import BEYOND, add_bounds
 from lightbox.engines.openvino.graph import FILE
@@ -170,7 +170,7 @@ class Compiled:
             if array.size == 0:
                 return f"{name} is empty"
         if not self._is_guarded:
-            return None
+            return rows_apart(self.signature, feeds)
         # TensorFlow refuses inputs that OpenVINO may broadcast.
         rows = {array.shape[0] for name, array in feeds.items() if array.ndim and self._declared[name][1][0] < 0}
         return f"the inputs have {' and '.join(map(str, sorted(rows)))} rows" if len(rows) > 1 else None

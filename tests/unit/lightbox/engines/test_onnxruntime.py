@@ -285,3 +285,27 @@ def test_what_openvino_computes_otherwise(
     write(tmp_path / "model.onnx", nodes, {"x": ("INT64", [1])}, {"y": ("FLOAT", [1])})
     expected = ["the input 'x' in 32 bits", *([operation] if departs else [])]
     assert named("openvino").departures(tmp_path) == expected
+
+
+@pytest.mark.parametrize("engine", RUNTIMES)
+def test_inputs_have_as_many_rows_as_their_file_says(tmp_path: Path, engine: str) -> None:
+    """An empty one would make ONNX Runtime read other memory."""
+    nodes = [helper.make_node("Concat", ["a", "b"], ["y"], axis=1), helper.make_node("Identity", ["c"], ["z"])]
+    inputs: dict[str, tuple[str, list[int | str]]] = {
+        "a": ("FLOAT", ["n", 3]),
+        "b": ("FLOAT", ["n", 2]),
+        "c": ("FLOAT", ["m", 2]),
+    }
+    outputs: dict[str, tuple[str, list[int | str]]] = {"y": ("FLOAT", ["n", 5]), "z": ("FLOAT", ["m", 2])}
+    write(tmp_path / "model.onnx", nodes, inputs, outputs)
+    runner = opened(tmp_path, engine).runner
+    one, two, three = (np.ones((rows, 2), np.float32) for rows in (1, 2, 3))
+    found = answer(runner, a=np.ones((2, 3), np.float32), b=two, c=three)
+    assert {array.shape for array in found} == {(2, 5), (3, 2)}
+    for a, b, c, said in (
+        (np.ones((2, 3), np.float32), three, three, "expected the same number of rows, got 2 of a and 3 of b"),
+        (np.ones((1, 3), np.float32), one, np.zeros((0, 2), np.float32), "c is empty"),
+    ):
+        with pytest.raises(StatusError, match=said) as caught:
+            answer(runner, a=a, b=b, c=c)
+        assert caught.value.code is Code.INVALID_ARGUMENT

@@ -209,3 +209,11 @@ def test_which_outputs_have_a_row_for_each_input(inputs: list[Shape], outputs: l
     assert found.gives_rows(["another", *gives]) is expected
     counting = {name: replace(spec, has_own_rows=True) for name, spec in gives.items()}
     assert replace(found, outputs=counting).gives_rows(gives) is (inputs == [None] or outputs == [None, ()])
+
+
+def test_inputs_of_different_rows_do_not_fit_each_other() -> None:
+    spec = signature(a=("float32", (None, 3)), b=("float32", (None,)), c=("float32", (5, None)), d=("float32", ()))
+    fitting = {name: np.zeros(shape) for name, shape in (("a", (2, 3)), ("b", (2,)), ("c", (5, 7)), ("d", ()))}
+    assert spec.rows_apart(fitting) is None
+    said = "inputs: expected the same number of rows, got a [2,3] and b [3]"
+    assert spec.rows_apart(fitting | {"b": np.zeros(3)}) == said

@@ -47,6 +47,15 @@ def test_what_a_model_lacks_is_distinguished_from_what_its_inputs_cause(code: st
     assert (type(error), error.code, error.status) == (ModelUninitialized, "model_failed", 502)
 
 
+@pytest.mark.parametrize(
+    "message",
+    ["indices[0,0] = 7 is not in [0, 3)", "slice index 5 of dimension 0 out of bounds.", "Integer division by zero"],
+)
+def test_numbers_that_an_operation_does_not_take_are_the_callers(message: str) -> None:
+    error = from_server("INVALID_ARGUMENT", f"{message}\n\t [[{{{{node y}}}}]]", "net", 1)
+    assert (error.code, error.status) == ("input_mismatch", 400)
+
+
 EXPECTED = {
     "INVALID_ARGUMENT": "bad_request",
     "NOT_FOUND": "model_not_found",
