@@ -36,6 +36,8 @@ _OF_IMAGES = (
     *("layout", "image_size", "fast_decode"),
 )
 _OPENVINO = "openvino"
+LEFT_OUT = frozenset({"detections", "labels", "top_k"})
+"""Options for all models that a start leaves out for those that cannot follow them: their answers would be wrong."""
 
 
 def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[Misfit]:
@@ -83,7 +85,8 @@ def misfits(
     # The user's code may scale and name classes by itself.
     code = find_code(code_dirs)
     refuse_misplaced_options(code_dirs, has_labels=options.labels is not None or code is not None)
-    if problem := _misfit_of_outputs(model, signatures, options):
+    problem = _misfit_of_outputs(model, signatures, options)
+    if problem:
         yield _misfit("outputs", problem, None, code_dirs, settings)
     signature = signatures.get(DEFAULT_SIGNATURE) if code is None else None
     if signature is None:
@@ -91,12 +94,12 @@ def misfits(
     signature, end = signature.with_layout(options.layout), f"; the model is {model!r}"
     wanted = image_input(signature)
     wrong = dict(image_problems(options, wanted)) if wanted else {}
-    for key, problem in wrong.items():
-        yield _misfit(key, problem + end, None, code_dirs, settings)
-    for key, problem in () if wrong else _idle(options, signature, wanted):
-        yield _misfit(key, problem + end, None, code_dirs, settings, is_idle=True)
+    for key, why in wrong.items():
+        yield _misfit(key, why + end, None, code_dirs, settings)
+    for key, why in () if wrong else _idle(options, signature, wanted):
+        yield _misfit(key, why + end, None, code_dirs, settings, is_idle=True)
     named = [key for key in ("detections", "labels", "top_k") if getattr(options, key) is not None]
-    if named and (ranking := ranking_problem(options, signature)):
+    if named and not problem and (ranking := ranking_problem(options, signature)):
         yield _misfit(named[0], ranking + end, None, code_dirs, settings)
 
 

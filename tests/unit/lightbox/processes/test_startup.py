@@ -12,6 +12,7 @@ from lightbox.processes.run_dir import RunDir
 from lightbox.processes.startup import callers_line, listening, make_plan
 from lightbox.settings_loading import load_settings
 from lightbox.user_code.paths import find_inference, find_requirements
+from support.onnx_models import write_classifier
 from support.parameters import each
 from support.user_code import write
 
@@ -68,3 +69,17 @@ def test_code_that_is_here_is_not_downloaded(tmp_path: Path, environ: dict[str, 
     file = write(tmp_path / place / "inference.py", "")
     bucket = {"SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET": "none", "SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX": "none"}
     assert find_inference(shared(environ | bucket)) == file
+
+
+def test_names_for_all_models_are_left_out_where_they_do_not_fit(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, classes in (("colors", 3), ("more", 4)):
+        write_classifier(tmp_path / name / "1" / "model.onnx", range(3), classes)
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("run")))
+    environ = {"LIGHTBOX_MODEL_DIR": str(tmp_path), "LIGHTBOX_OPTIONS": '{"labels": ["a", "b", "c"]}'}
+    settings = load_settings(environ | {"LIGHTBOX_MODEL_SERVER": "embedded"})
+    with RunDir() as run_dir:
+        models = make_plan(settings, run_dir).models
+    assert models["colors"].options.labels == ("a", "b", "c")
+    assert models["more"].options.labels is None
