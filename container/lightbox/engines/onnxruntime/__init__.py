@@ -87,6 +87,8 @@ class Session:
         try:
             given = {name: _strings(array, bytes.decode) for name, array in feeds.items()}
             return [_strings(array, str.encode) for array in self._session.run(list(fetches), given)]
+        except UnicodeDecodeError:
+            raise invalid("expected text in UTF-8, as ONNX Runtime takes no other bytes") from None
         except Exception as error:
             if isinstance(error, ValueError) or type(error).__name__ in _REFUSALS:
                 is_run = "while running" in str(error)
