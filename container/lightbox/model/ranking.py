@@ -114,7 +114,8 @@ def classes_problem(options: ModelOptions, shapes: Shapes, names: int | None = N
     more = options.detections == "detr" and options.activation == "sigmoid"
     for count, of in ((names, "its metadata have"), (options.labels and len(options.labels), "got")):
         if classes is not None and count is not None and count not in (classes, classes + more):
-            return f"expected a label for each of the {classes} classes or rows of other values, {of} {count}"
+            hint = "" if options.detections == "detr" else "; rows of other values, such as an angle, look like classes"
+            return f"expected a label for each of the {classes} classes, {of} {count}{hint}"
     return None
 
 

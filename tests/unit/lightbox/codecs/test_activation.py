@@ -124,5 +124,5 @@ def test_another_number_of_labels_is_refused_with_a_sigmoid_too() -> None:
     outputs = {name: TensorSpec(name, "float32", shape) for name, shape in shapes.items()}
     signature = SignatureSpec("net", 1, "s", {"x": TensorSpec("x", "float32", (1, 3, 64, 64))}, outputs)
     options = ModelOptions(detections="detr", activation="sigmoid", labels=("a", "b"))
-    assert "each of the 3 classes or rows of other values, got 2" in str(ranking_problem(options, signature))
+    assert "each of the 3 classes, got 2" in str(ranking_problem(options, signature))
     assert ranking_problem(options, replace(signature, outputs={})) is not None

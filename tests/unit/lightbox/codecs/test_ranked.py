@@ -174,5 +174,5 @@ def test_objects_of_sizes_that_only_a_call_shows_need_a_label_for_each_class() -
     call = replace(NUMBERS, signature=replace(FINDS, outputs={"y": spec("y", None, None, None)}))
     options = ModelOptions(detections="ultralytics", labels=NAMES)
     assert ranked_rows({"y": np.zeros((1, 7, 9), np.float32)}, options, call) == [b"[]"]
-    with pytest.raises(ModelFailed, match="each of the 4 classes or rows of other values, got 3"):
+    with pytest.raises(ModelFailed, match="each of the 4 classes, got 3"):
         ranked_rows({"y": np.zeros((1, 8, 9), np.float32)}, options, call)
