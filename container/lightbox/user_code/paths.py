@@ -49,7 +49,7 @@ def find_code(code_dirs: Sequence[Path]) -> Path | None:
     """Return the same as ``find_inference``; raise UserCodeError if there is only a misplaced file."""
     file = find_inference(code_dirs)
     if file is None:
-        refuse_misplaced(code_dirs)
+        refuse_misplaced(code_dirs, FILE_NAME)
     return file
 
 
@@ -64,28 +64,28 @@ def has_lib(requirements: Path) -> bool:
     return (requirements.parent / LIB).is_dir()
 
 
-def refuse_misplaced(code_dirs: Sequence[Path], name: str = FILE_NAME) -> None:
-    """Raise UserCodeError for a file of this name, such as ``inference.py``, in a wrong place or with a similar name.
+def refuse_misplaced(code_dirs: Sequence[Path], *names: str) -> None:
+    """Raise UserCodeError for a file of these names, such as ``inference.py``, in a wrong place or misspelled.
 
-    Checks the parent of each ``code/`` folder, the version directories there and their ``code/``, and similar names.
+    Checks the parent of each ``code/`` folder, similar folders there, and files in ``code/`` with similar names; of a
+    model's own folder, which comes first, also the version directories and their ``code/``. Beside the code for all
+    models a folder named by digits may be another model.
     """
     for code in code_dirs:
-        for folder in _wrong_places(code):
-            if is_file(folder / name):
+        for folder in _wrong_places(code, has_versions=code == code_dirs[0]):
+            if name := next((name for name in names if is_file(folder / name)), None):
                 raise UserCodeError(f"{folder / name} is not where it is looked for: move it to {code / name}")
-        misnamed = None if _is_there(code / name) else _misnamed(code, name)
-        if misnamed:
-            raise UserCodeError(f"{misnamed} is not called {name}: rename it to {code / name}")
+        for name in names:
+            if not _is_there(code / name) and (misnamed := _misnamed(code, name)):
+                raise UserCodeError(f"{misnamed} is not called {name}: rename it to {code / name}")
 
 
 def refuse_misplaced_options(code_dirs: Sequence[Path], has_labels: bool) -> None:
     """Raise UserCodeError as ``refuse_misplaced`` does, for ``lightbox.json`` and, without labels, a file of them."""
-    refuse_misplaced(code_dirs, OPTIONS_FILE)
-    if not has_labels:
-        refuse_misplaced(code_dirs, LABELS)
-        for code in code_dirs:
-            if is_file(code / LABELS):
-                raise UserCodeError(f'{code / LABELS} is not read: set "labels": "{LABELS}" in {code / OPTIONS_FILE}')
+    refuse_misplaced(code_dirs, OPTIONS_FILE, *([] if has_labels else [LABELS]))
+    for code in () if has_labels else code_dirs:
+        if is_file(code / LABELS):
+            raise UserCodeError(f'{code / LABELS} is not read: set "labels": "{LABELS}" in {code / OPTIONS_FILE}')
 
 
 def _is_there(path: Path) -> bool:
@@ -93,15 +93,21 @@ def _is_there(path: Path) -> bool:
     return os.path.lexists(path)
 
 
-def _wrong_places(code: Path) -> Iterator[Path]:
+def _wrong_places(code: Path, has_versions: bool) -> Iterator[Path]:
     model = code.parent
     yield from (model, code / "code")
     if is_dir(model):
-        folders = sorted(entry for entry in model.iterdir() if entry.name != code.name and is_dir(entry))
-        yield from (
-            folder for folder in folders if difflib.get_close_matches(folder.name.lower(), ["code"], cutoff=0.8)
-        )
-        yield from (place for folder in folders if folder.name.isdigit() for place in (folder, folder / "code"))
+        # The names come first: there may be thousands of models beside the code for all, and each looks here.
+        with os.scandir(model) as entries:
+            names = sorted(entry.name for entry in entries if entry.name != code.name)
+        yield from (model / name for name in names if _is_like_code(name.lower()) and is_dir(model / name))
+        for version in (model / name for name in names if has_versions and name.isdigit() and is_dir(model / name)):
+            yield from (version, version / "code")
+
+
+def _is_like_code(name: str) -> bool:
+    may_be = 3 <= len(name) <= 6 and len(set("code").intersection(name)) >= 3  # else no match, which takes longer
+    return may_be and bool(difflib.get_close_matches(name, ["code"], cutoff=0.8))
 
 
 def _misnamed(code: Path, name: str) -> Path | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.user_code import paths
 from lightbox.user_code.loader import load_functions
 from lightbox.user_code.paths import (
     UserCodeError,
@@ -98,11 +99,10 @@ def test_what_is_refused(write_code: WriteCode, source: str, said: str) -> None:
     ("place", "right"),
     [
         ("inference.py", "code/inference.py"),
-        ("1/inference.py", "code/inference.py"),
-        ("1/code/inference.py", "code/inference.py"),
         ("code/code/inference.py", "code/inference.py"),
         ("net/inference.py", "net/code/inference.py"),
         ("net/007/inference.py", "net/code/inference.py"),
+        ("net/1/code/inference.py", "net/code/inference.py"),
         ("code/Inference.py", "code/inference.py"),
         ("code/inferance.py", "code/inference.py"),
         ("code/inference.py.txt", "code/inference.py"),
@@ -113,7 +113,7 @@ def test_an_error_says_where_a_misplaced_file_belongs(tmp_path: Path, place: str
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("")
     with pytest.raises(UserCodeError) as caught:
-        refuse_misplaced([tmp_path / "net" / "code", tmp_path / "code"])
+        refuse_misplaced([tmp_path / "net" / "code", tmp_path / "code"], "inference.py")
     assert str(file) in str(caught.value)
     assert str(caught.value).endswith(f" it to {tmp_path / right}")
 
@@ -162,10 +162,35 @@ def test_other_files_are_nobodys_business(tmp_path: Path) -> None:
     (tmp_path / "code" / "lib").mkdir(parents=True)
     for name in ("code/lib/inference.py", "code/utils.py", "code/inference.ipynb", "code/lightbox.json", "readme.txt"):
         (tmp_path / name).write_text("")
-    refuse_misplaced([tmp_path / "net" / "code", tmp_path / "code"])
+    refuse_misplaced([tmp_path / "net" / "code", tmp_path / "code"], "inference.py")
     for name in ("code/lightbox.py", "code/lightbox.json.bak", "code/layers.txt", "lib.json"):
         (tmp_path / name).write_text("")
     refuse_misplaced_options([tmp_path / "net" / "code", tmp_path / "code"], has_labels=False)
+
+
+def test_beside_the_code_for_all_a_model_may_be_named_by_digits(tmp_path: Path) -> None:
+    shared, other = tmp_path / "code", tmp_path / "101" / "code"
+    other.mkdir(parents=True)
+    (other / "lightbox.json").write_text("{}")
+    (other / "inference.py").write_text("")
+    refuse_misplaced_options([tmp_path / "net" / "code", shared], has_labels=False)
+    refuse_misplaced([tmp_path / "net" / "code", shared], "inference.py")
+
+
+def test_only_names_of_folders_that_may_be_meant_cost_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be thousands of models beside the code for all."""
+    for name in ("net", "m1", "resnet", "coder", "decoder", "101"):
+        (tmp_path / name).mkdir()
+    looked = list[str]()
+
+    def is_dir(path: Path) -> bool:
+        looked.append(path.name)
+        return path.is_dir()
+
+    monkeypatch.setattr(paths, "is_dir", is_dir)
+    refuse_misplaced_options([tmp_path / "net" / "code", tmp_path / "code"], has_labels=False)
+    assert not {"m1", "resnet", "decoder", "101"}.intersection(looked)
+    assert "coder" in looked
 
 
 def test_a_models_own_code_comes_first(tmp_path: Path) -> None:
