@@ -17,7 +17,7 @@ from lightbox.model.layout import ModelOnDisk, is_version
 from lightbox.model.options import OPTIONS_FILE, ModelOptions, OptionSettings, load_options, options_file
 from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, SignatureSpec, image_input
-from lightbox.user_code.paths import UserCodeError, find_code, refuse_misplaced_options
+from lightbox.user_code.paths import UserCodeError, find_code, find_inference, refuse_misplaced_options
 
 
 class Misfit(NamedTuple):
@@ -47,7 +47,9 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
     """
     options = load_options(code_dirs, settings)
     if is_file(model.base_path):
-        _refuse_options_beside(model.base_path)
+        _refuse_options_beside(model.base_path, code_dirs)
+    has_labels = options.labels is not None or find_inference(code_dirs) is not None
+    refuse_misplaced_options(code_dirs, has_labels)
     yield from misfits(model.name, newest_signatures(model), options, code_dirs, settings)
     file, engine = model_file(newest_folder(model)), options.engine or settings.engine or default()
     found = list[tuple[str, str]]()
@@ -62,12 +64,12 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
         yield _misfit(key, f"{problem}; the model is {model.name!r}", by, code_dirs, settings, is_idle=True)
 
 
-def _refuse_options_beside(file: Path) -> None:
-    """Raise UserCodeError for a ``lightbox.json`` that would count if the model were not named by its file."""
+def _refuse_options_beside(file: Path, code_dirs: Sequence[Path]) -> None:
+    """Raise UserCodeError for a ``lightbox.json`` that would count only if the model were not named by its file."""
     folder = file.parent
     whole = folder.parent if is_version(folder.name) else folder
     for place in (folder, folder / "code", whole / "code"):
-        if is_file(place / OPTIONS_FILE):
+        if place not in code_dirs and is_file(place / OPTIONS_FILE):
             raise UserCodeError(
                 f"{place / OPTIONS_FILE} is not read for a model that is a file: name the folder {whole}, "
                 "or set the options by LIGHTBOX_OPTIONS"
@@ -82,9 +84,9 @@ def misfits(
     settings: Settings,
 ) -> Iterator[Misfit]:
     """Yield which of these ``options`` a version with these signatures cannot follow, as ``option_problems`` does."""
-    # The user's code may scale and name classes by itself.
-    code = find_code(code_dirs)
-    refuse_misplaced_options(code_dirs, has_labels=options.labels is not None or code is not None)
+    code = find_code(code_dirs)  # it may scale and name classes by itself
+    # Labels for all models may be left out of these options: a start looks for a misplaced file of them.
+    refuse_misplaced_options(code_dirs, has_labels=True)
     problem = _misfit_of_outputs(model, signatures, options)
     if problem:
         yield _misfit("outputs", problem, None, code_dirs, settings)

@@ -259,3 +259,14 @@ def test_options_of_images_need_one(root: Path) -> None:
     images, precision = find_problems(settings(root, LIGHTBOX_ENGINE="tensorflow"))
     assert "preset: works only with an input of pixels; the model takes x (float32 [-1]): no image" in images
     assert "precision: 'bf16' is OpenVINO's, but the engine is tensorflow; set 'auto'" in precision
+
+
+def test_the_options_for_all_models_are_read_for_a_file_too(tmp_path: Path) -> None:
+    write_classifier(tmp_path / "plain.onnx")
+    named = {"LIGHTBOX_MODELS": f"p={tmp_path / 'plain.onnx'}"}
+    options = tmp_path / "code" / "lightbox.json"
+    options.parent.mkdir()
+    options.write_text('{"scaling": "unit"}')
+    assert find_problems(settings(tmp_path, **named)) == []
+    (problem,) = find_problems(settings(tmp_path / "others", **named))
+    assert problem.startswith(f"{options} is not read for a model that is a file")

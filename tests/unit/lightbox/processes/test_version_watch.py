@@ -168,6 +168,15 @@ def test_a_variable_for_all_models_holds_versions_of_the_default_one(pictures: P
     assert misfit(beside(pictures, default="other", LIGHTBOX_LABELS=names), 2) is None
 
 
+def test_a_file_of_labels_that_the_start_has_left_out_holds_no_version(pictures: Path) -> None:
+    """As where LIGHTBOX_LABELS fits other models."""
+    (pictures / "code" / "lightbox.json").unlink()
+    (pictures / "code" / "labels.txt").write_text("cat")
+    around = beside(pictures, labels=False, default="other", LIGHTBOX_LABELS="labels.txt")
+    export_classes(pictures, 2, 10)
+    assert misfit(around, 2) is None
+
+
 def test_code_in_a_versions_folder_is_found_while_serving_too(pictures: Path) -> None:
     around = beside(pictures)
     export_classes(pictures, 2, 10)
