@@ -49,14 +49,16 @@ def accept(_: PlannedModel) -> None:
     """Accept any model's code."""
 
 
-def loader(run_dir: Path, server: Listener, code_problem: str | None = None, check: CodeCheck = accept) -> ModelLoader:
+def loader(
+    run_dir: Path, server: Listener, code_problem: str | None = None, check: CodeCheck = accept, **given: str
+) -> ModelLoader:
     def check_code(model: PlannedModel) -> None:
         check(model)
         if code_problem is not None:
             raise UserCodeError(f"{model.code_dirs[0]}: {code_problem}")
 
     environ = {"LIGHTBOX_MODEL_DIR": str(run_dir.parent / "models"), "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "1"}
-    settings = load_settings(environ | {"SAGEMAKER_MULTI_MODEL": "true"})
+    settings = load_settings(environ | {"SAGEMAKER_MULTI_MODEL": "true"} | given)
     return ModelLoader(settings, 1000, run_dir, LoadedModels(run_dir), server, check_code)
 
 

@@ -36,8 +36,14 @@ _OF_IMAGES = (
     *("layout", "image_size", "fast_decode"),
 )
 _OPENVINO = "openvino"
-LEFT_OUT = frozenset({"detections", "labels", "top_k"})
-"""Options for all models that a start leaves out for those that cannot follow them: their answers would be wrong."""
+_RANKING = ("detections", "labels", "top_k")
+"""Options for all models that are left out for those that cannot follow them: their answers would be wrong."""
+
+
+def fitting_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
+    """Return a model's options without those for all models that it cannot follow; raise as ``option_problems``."""
+    unfit = {misfit.key for misfit in option_problems(model, code_dirs, settings) if not misfit.is_own}
+    return load_options(code_dirs, settings).model_copy(update=dict.fromkeys(unfit.intersection(_RANKING)))
 
 
 def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[Misfit]:
@@ -100,9 +106,13 @@ def misfits(
         yield _misfit(key, why + end, None, code_dirs, settings)
     for key, why in () if wrong else _idle(options, signature, wanted):
         yield _misfit(key, why + end, None, code_dirs, settings, is_idle=True)
-    named = [key for key in ("detections", "labels", "top_k") if getattr(options, key) is not None]
-    if named and not problem and (ranking := ranking_problem(options, signature)):
-        yield _misfit(named[0], ranking + end, None, code_dirs, settings)
+    given = [key for key in _RANKING if getattr(options, key) is not None]
+    while given and not problem and (ranking := ranking_problem(options, signature)):
+        key = given.pop(0)
+        yield (misfit := _misfit(key, ranking + end, None, code_dirs, settings))
+        if misfit.is_own:
+            return
+        options = options.model_copy(update={key: None})  # the model may not follow the others alone
 
 
 def _misfit(

@@ -11,12 +11,11 @@ from lightbox.core.settings import Settings
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions
 from lightbox.model.layout import ModelOnDisk
-from lightbox.model.options import load_options
 from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
 from lightbox.processes.additions import NO_NEEDS, Port, StartNeeds
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
-from lightbox.processes.option_checks import LEFT_OUT, option_problems
+from lightbox.processes.option_checks import fitting_options
 from lightbox.processes.run_dir import RunDir, port_is_free
 from lightbox.processes.wires import LOCAL, planned_wires, wires_to_come
 from lightbox.user_code.s3 import download_universal_code
@@ -85,14 +84,14 @@ def make_plan(settings: Settings, run_dir: RunDir, wants: StartNeeds = NO_NEEDS)
 
 def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: Iterable[Path]) -> PlannedModel:
     folders = code_dirs(model, shared)
-    unfit = {misfit.key for misfit in option_problems(model, folders, settings) if not misfit.is_own}
+    options = fitting_options(model, folders, settings)
     base_path = run_dir.path / "models" / model.name
     show_versions(model, base_path, folders)
     return PlannedModel(
         name=model.name,
         base_path=base_path,
         versions_dir=None if model.unversioned else model.base_path,
-        options=load_options(folders, settings).model_copy(update=dict.fromkeys(unfit & LEFT_OUT)),
+        options=options,
         code_dirs=tuple(folders),
     )
 

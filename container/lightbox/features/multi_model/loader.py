@@ -23,9 +23,9 @@ from lightbox.model.archives import unpack
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions, unusable_versions
 from lightbox.model.layout import ModelOnDisk, version_numbers
-from lightbox.model.options import ModelOptionsError, load_options
+from lightbox.model.options import ModelOptionsError
 from lightbox.processes.commands import model_config
-from lightbox.processes.option_checks import option_problems
+from lightbox.processes.option_checks import fitting_options, option_problems
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import ServerState
 from lightbox.user_code.paths import UserCodeError
@@ -179,9 +179,10 @@ class ModelLoader:
             folder = root = own / "unpacked"
         found = find_model(folder, root, source, context)
         code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))
-        if problems := self._problems_of(replace(found, name=name), code_dirs):
+        named = replace(found, name=name)
+        if problems := self._problems_of(named, code_dirs):
             raise _refusal(source, "; ".join(problems), folder)
-        options = load_options(code_dirs, self._settings)
+        options = fitting_options(named, code_dirs, self._settings)
         base_path = own / "versions"
         show_versions(found, base_path, code_dirs)
         model = PlannedModel(name=name, base_path=base_path, options=options, code_dirs=tuple(code_dirs))
@@ -194,10 +195,13 @@ class ModelLoader:
     def _problems_of(self, found: ModelOnDisk, code_dirs: Sequence[Path]) -> list[str]:
         """Return a sentence for each problem that would refuse a start with this model."""
         try:
-            own = [misfit.sentence for misfit in option_problems(found, code_dirs, self._settings) if misfit.is_own]
+            misfits = list(option_problems(found, code_dirs, self._settings))
         except (ModelOptionsError, UserCodeError) as error:
-            own = [str(error)]
-        return unusable_versions(found) + own
+            return [*unusable_versions(found), str(error)]
+        for misfit in misfits:
+            if not misfit.is_own:
+                log.warning(misfit.sentence)
+        return unusable_versions(found) + [misfit.sentence for misfit in misfits if misfit.is_own]
 
     def _serve(
         self,

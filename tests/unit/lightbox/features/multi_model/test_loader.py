@@ -17,6 +17,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModels
 from support.model_loader import Listener, bare, loader
+from support.onnx_models import write_classifier
 from support.patience import PATIENCE, poll
 
 
@@ -104,6 +105,19 @@ def use_for_ever(run_dir: Path, began: Connection) -> None:
     with LoadedModels(run_dir).using("a"):
         began.send(True)
         signal.pause()
+
+
+def test_labels_for_all_models_are_left_out_where_they_do_not_fit(
+    run_dir: Path, server: Listener, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = run_dir.parent / "models"
+    for classes in (3, 4):
+        write_classifier(root / f"of{classes}" / "1" / "model.onnx", classes=classes)
+    models = loader(run_dir, server, LIGHTBOX_OPTIONS='{"labels": ["cat", "dog", "cow"]}')
+    loaded = [models.load(name, Source(name), RequestContext(PATIENCE)) for name in ("of3", "of4")]
+    assert [entry.model.options.labels for entry in loaded] == [("cat", "dog", "cow"), None]
+    (warning,) = (record.getMessage() for record in caplog.records)
+    assert warning.startswith("LIGHTBOX_OPTIONS: labels: expected a label for each of the 4 classes")
 
 
 @pytest.mark.parametrize("where", ["code/inference.py", "half/code/lightbox.json"])
