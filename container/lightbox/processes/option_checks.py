@@ -104,7 +104,9 @@ def misfits(
     wrong = dict(image_problems(options, wanted)) if wanted else {}
     for key, why in wrong.items():
         yield _misfit(key, why + end, None, code_dirs, settings)
-    for key, why in () if wrong else _idle(options, signature, wanted):
+    inputs = [image_input(one.with_layout(options.layout)) for one in signatures.values()]
+    pixels = [one for one in inputs if one and not one.encoded]
+    for key, why in () if wrong else _idle(options, signature, wanted, pixels):
         yield _misfit(key, why + end, None, code_dirs, settings, is_idle=True)
     given = [key for key in _RANKING if getattr(options, key) is not None]
     while given and not problem and (ranking := ranking_problem(options, signature)):
@@ -124,16 +126,19 @@ def _misfit(
     return Misfit(key, f"{place}: {problem}", variable is None, is_idle)
 
 
-def _idle(options: ModelOptions, signature: SignatureSpec, wanted: ImageInput | None) -> Iterator[tuple[str, str]]:
-    """Yield options about images that change nothing."""
-    if wanted is None or wanted.encoded:
+def _idle(
+    options: ModelOptions, signature: SignatureSpec, wanted: ImageInput | None, pixels: Sequence[ImageInput]
+) -> Iterator[tuple[str, str]]:
+    """Yield options about images that change nothing for any signature; ``pixels`` are those that take decoded ones."""
+    if not pixels:
         unset, takes = ModelOptions(), ", ".join(map(str, signature.inputs.values()))
         given = [key for key in _OF_IMAGES if getattr(options, key) != getattr(unset, key)]
         what = "files, which the model decodes itself" if wanted else "no image, or needs the option layout"
         for key in given[:1] if options.preset else given:
             yield key, f"works only with an input of pixels; the model takes {takes}: {what}"
-    elif options.image_size and (size := fixed_size(wanted, options)) and size != options.image_size:
-        yield "image_size", f"expected {size[0]}x{size[1]} or none, as the input {wanted.name} is of this size"
+    elif options.image_size and options.image_size not in [fixed_size(one, options) for one in pixels]:
+        size = "x".join(map(str, fixed_size(pixels[0], options) or ()))
+        yield "image_size", f"expected {size} or none, as the input {pixels[0].name} is of this size"
 
 
 def _misfit_of_outputs(model: str, signatures: Mapping[str, SignatureSpec], options: ModelOptions) -> str | None:

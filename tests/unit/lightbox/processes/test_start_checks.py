@@ -13,7 +13,10 @@ from lightbox.core.settings import Settings
 from lightbox.features import wants
 from lightbox.harness.ports import free_ports
 from lightbox.model.layout import WEIGHTS_NOTE
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.processes import start_checks
+from lightbox.processes.option_checks import misfits
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start_checks import find_lasting_problems, find_problems, find_warnings
 from lightbox.processes.startup import choose_addresses
@@ -270,3 +273,24 @@ def test_the_options_for_all_models_are_read_for_a_file_too(tmp_path: Path) -> N
     assert find_problems(settings(tmp_path, **named)) == []
     (problem,) = find_problems(settings(tmp_path / "others", **named))
     assert problem.startswith(f"{options} is not read for a model that is a file")
+
+
+def test_options_of_images_may_be_meant_for_another_signature() -> None:
+    def signature(name: str, dtype: str, *shape: int | None) -> SignatureSpec:
+        return SignatureSpec(
+            "m", 1, name, {"x": TensorSpec("x", dtype, shape)}, {"y": TensorSpec("y", "float32", None)}
+        )
+
+    files = signature("serving_default", "string", None)
+    pixels = signature("pixels", "float32", None, 8, 8, 3)
+    options = ModelOptions.model_validate({"scaling": "unit", "image_size": "8x8"})
+    wrong = options.model_copy(update={"image_size": (9, 9)})
+    for signatures, given, expected in (
+        ([files], options, ["image_size", "scaling"]),
+        ([files, pixels], options, []),
+        ([files, pixels], wrong, ["image_size"]),
+    ):
+        named = {one.name: one for one in signatures}
+        found = list(misfits("m", named, given, [], load_settings({})))
+        assert sorted(one.key for one in found) == expected
+        assert all(one.is_idle for one in found)
