@@ -233,6 +233,8 @@ def test_a_setting_for_all_models_is_left_out_where_it_changes_nothing(root: Pat
         chosen = settings(root, **environ)
         assert find_problems(chosen) == []
         assert any(re.match(words, warning) and f"{name!r}" in warning for warning in find_warnings(chosen)), environ
+    (refusal,) = find_problems(settings(root / "colors", LIGHTBOX_ENGINE="tensorflow"))  # it fits none
+    assert refusal.startswith("LIGHTBOX_ENGINE: 'tensorflow' does not open ")
 
 
 @pytest.mark.parametrize(
