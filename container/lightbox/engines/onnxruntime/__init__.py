@@ -81,8 +81,9 @@ class Session:
         """Return the values of ``fetches``; see ``Runner.run``."""
         if apart := rows_apart(self.signatures[SIGNATURE], feeds):
             raise invalid(apart)
-        empty = [name for name, array in feeds.items() if not array.size]
-        if empty and len(empty) < len(feeds):  # some operations then read beyond the values of the others
+        rows = {name: len(array) for name, array in feeds.items() if array.ndim}
+        empty = [name for name, count in rows.items() if not count]
+        if empty and len(empty) < len(rows):  # some operations then read beyond the values of the others
             raise invalid(f"{empty[0]} is empty")
         try:
             given = {name: _strings(array, bytes.decode) for name, array in feeds.items()}

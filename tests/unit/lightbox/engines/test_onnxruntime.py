@@ -309,3 +309,13 @@ def test_inputs_have_as_many_rows_as_their_file_says(tmp_path: Path, engine: str
         with pytest.raises(StatusError, match=said) as caught:
             answer(runner, a=a, b=b, c=c)
         assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+def test_a_cache_that_is_empty_at_first_is_an_input(tmp_path: Path) -> None:
+    """It has a row for each row of the other inputs, and no steps yet."""
+    node = helper.make_node("Concat", ["past", "x"], ["present"], axis=1)
+    inputs: dict[str, Any] = {"past": ("FLOAT", ["n", "p", 4]), "x": ("FLOAT", ["n", "s", 4])}
+    write(tmp_path / "model.onnx", [node], inputs, {"present": ("FLOAT", ["n", "t", 4])})
+    given = np.arange(8, dtype=np.float32).reshape(1, 2, 4)
+    (found,) = answer(loaded(tmp_path), past=np.zeros((1, 0, 4), np.float32), x=given)
+    np.testing.assert_array_equal(found, given)
