@@ -44,6 +44,7 @@ JPEG_BYTES_PER_PIXEL = 8
 _START_OF_SCAN = b"\xff\xda"
 _TIFF_BYTE_TYPES = frozenset({1, 2, 7})
 _NEW_SUBFILE_TYPE, _PHOTOMETRIC, _SUB_DIRECTORIES, _DNG_VERSION = 254, 262, 330, 50706
+_START_OF_CR2 = b"II*\0\x10\0\0\0CR\2"
 _OF_SENSORS = frozenset({32803, 34892})
 """Photometric interpretations: a colour filter array, and linear RAW."""
 _SHORT, _POINTERS = 3, {4: "L", 13: "L", 16: "Q", 18: "Q"}
@@ -204,7 +205,7 @@ def _check_tiff_tags(body: bytes) -> None:
 def _is_raw(body: bytes) -> bool:
     """Return whether a TIFF is a DNG or CR2, or has its preview first, or a sensor's data in a directory below it."""
     tags = {tag: (kind, count, field) for tag, kind, count, field in _tiff_tags(body)}
-    if body[8:10] == b"CR" or _DNG_VERSION in tags:
+    if body.startswith(_START_OF_CR2) or _DNG_VERSION in tags:
         return True
     kind, count, field = tags.get(_SUB_DIRECTORIES, (0, 0, b""))
     if kind not in _POINTERS:

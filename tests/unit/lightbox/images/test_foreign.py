@@ -74,19 +74,26 @@ def tiff(first: Tags, below: Tags, order: str, inside: bytes = b"") -> bytes:
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize(
-    ("first", "below", "inside"),
+    ("first", "below"),
     [
-        ({254: ("L", (1,)), 330: ("L", (500,))}, PLAIN, b""),
-        ({254: ("H", (1,)), 330: ("L", (500, 500))}, PLAIN, b""),
-        ({330: ("L", (500,))}, SENSOR, b""),
-        ({330: ("L", (390, 500))}, SENSOR, b""),
-        ({50706: ("B", (1, 4, 0, 0))}, PLAIN, b""),
-        ({}, PLAIN, b"CR\2\0"),
+        ({254: ("L", (1,)), 330: ("L", (500,))}, PLAIN),
+        ({254: ("H", (1,)), 330: ("L", (500, 500))}, PLAIN),
+        ({330: ("L", (500,))}, SENSOR),
+        ({330: ("L", (390, 500))}, SENSOR),
+        ({50706: ("B", (1, 4, 0, 0))}, PLAIN),
     ],
 )
-def test_a_cameras_raw_file_is_named(first: Tags, below: Tags, inside: bytes, order: str) -> None:
+def test_a_cameras_raw_file_is_named(first: Tags, below: Tags, order: str) -> None:
     with pytest.raises(ImageUndecodable, match=r"^Expected an image, got a camera's RAW file: develop it"):
-        decode_rgb(tiff(first, below, order, inside))
+        decode_rgb(tiff(first, below, order))
+
+
+def test_canons_raw_file_is_named_and_no_picture_whose_first_pixels_are_its_letters() -> None:
+    with pytest.raises(ImageUndecodable, match="a camera's RAW file"):
+        decode_rgb(tiff({}, PLAIN, "<", b"CR\2\0\0\0\0\0"))
+    for order, pixels in (("<", b"CRCRCRCR\0\0"), ("<", b"CRCRCRCR"), (">", b"CR\2\0\0\0\0\0")):
+        picture = tiff({273: ("L", (8,))}, PLAIN, order, pixels)
+        assert [decode_rgb(picture).getpixel(place) for place in ((0, 0), (1, 0))] == [(67,) * 3, (82,) * 3]
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
