@@ -25,6 +25,7 @@ from lightbox.model.ranking import (
     classes_problem,
     has_objects,
     is_detector,
+    other_classes,
     plainly,
 )
 from lightbox.model.spec import Array, ModelCall, image_input
@@ -48,8 +49,11 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
         return [_found(labels, objects) for objects in _detected(outputs, options, call)]
     if is_detector(outputs):
         return _objects(outputs, labels, options.top_k)
-    scores = next(iter(outputs.values())) if len(outputs) == 1 else None
+    name, scores = next(iter(outputs.items())) if len(outputs) == 1 else ("", None)
     if scores is None or scores.ndim != 2 or scores.dtype.kind not in "iuf" or not scores.shape[1]:
+        return None
+    spec = call.signature.outputs.get(name)
+    if spec is not None and other_classes(options, spec) is not None:
         return None
     if labels and len(labels) != scores.shape[1]:
         raise ModelFailed(f"labels: expected one for each of the {scores.shape[1]} classes, got {len(labels)}")

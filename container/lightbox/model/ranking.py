@@ -66,11 +66,16 @@ def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | No
             f"expected one output of [batch, classes], or {BOXES}, {CLASSES} and {SCORES}; the model gives {given}; "
             "name one in outputs"
         )
-    classes = spec.shape[1] if spec.shape is not None else None
-    count = len(options.labels) if options.labels is not None else None
-    if classes is not None and count is not None and count != classes:
+    if (classes := other_classes(options, spec)) is not None:
+        count = len(options.labels or ())
         return f"expected a label for each of the {classes} classes of the output {spec.name}, got {count}"
     return None
+
+
+def other_classes(options: ModelOptions, spec: TensorSpec) -> int | None:
+    """Return the number of classes of an output [batch, classes] if it declares another one than there are labels."""
+    classes = spec.shape[1] if spec.shape is not None and len(spec.shape) == 2 else None
+    return None if options.labels is None or classes == len(options.labels) else classes
 
 
 def _objects_problem(options: ModelOptions, signature: SignatureSpec, outputs: Mapping[str, TensorSpec]) -> str | None:

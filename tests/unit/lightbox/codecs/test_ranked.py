@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lightbox.codecs.json_schemas import ranked_row
 from lightbox.codecs.ranked import ranked_rows
 from lightbox.core.errors import ModelFailed
 from lightbox.model.options import ModelOptions
@@ -92,6 +93,16 @@ def test_a_detector_that_counts_what_is_no_number(counted: float, seen: int) -> 
 def test_each_class_has_a_label() -> None:
     with pytest.raises(ModelFailed, match="labels: expected one for each of the 2 classes, got 1"):
         rows(ModelOptions(labels=("cat",), top_k=1), y=np.array([[1, 0]]))
+
+
+@each(("classes", "is_ranked"), [(3, True), (None, True), (4, False)])
+def test_an_output_of_another_width_has_other_classes(classes: int | None, is_ranked: bool) -> None:
+    """A caller may name a signature that gives features, which labels are not meant for."""
+    signature = replace(PIXELS, outputs={"y": spec("y", None, classes)})
+    options, width = ModelOptions(labels=NAMES), classes or len(NAMES)
+    found = ranked_rows({"y": np.ones((1, width), np.float32)}, options, replace(NUMBERS, signature=signature))
+    assert (found is not None) is is_ranked
+    assert (ranked_row(signature, signature.outputs, options) is not None) is is_ranked
 
 
 @pytest.mark.parametrize("suffix", ["", ":0"])
