@@ -7,21 +7,31 @@ from functools import lru_cache
 
 import numpy as np
 
-from lightbox.model.options import ActivationName
+from lightbox.model.options import ActivationName, ModelOptions
 from lightbox.model.spec import Array
 
 log = logging.getLogger("lightbox")
 
 _OF_ROUNDING, _FAR = 0.001, 0.05
-"""How far below 0 a probability may be, and how far from 1 a sum of them: float16 has three digits."""
+"""How far outside of 0 to 1 a probability may be, and how far from 1 a sum of them: float16 has three digits."""
+
+
+def class_scores(scores: Array, options: ModelOptions) -> Array:
+    """Return the scores of rows of classes.
+
+    The option ``activation`` applies to all rows. Without it a preset makes a softmax of each row of logits by itself:
+    numbers outside of 0 to 1 without NaN. The network may have a softmax or sigmoids already.
+    """
+    if not options.may_give_logits:
+        return activated(scores, options.activation)
+    found = activated(scores, "softmax")
+    are_logits = (scores.min(axis=-1) < -_OF_ROUNDING) | (scores.max(axis=-1) > 1 + _OF_ROUNDING)
+    return np.where(are_logits[:, None], found, scores.astype(found.dtype))
 
 
 def activated(scores: Array, activation: ActivationName | None) -> Array:
-    """Return the scores of classes, the last dimension, as numbers of float32 or float64.
-
-    A softmax leaves probabilities as they are: a preset has it, and the network may have one already.
-    """
-    if activation in (None, "none") or (activation == "softmax" and are_probabilities(scores)):
+    """Return the scores of classes, the last dimension, as numbers of float32 or float64."""
+    if activation in (None, "none"):
         return scores
     values = scores.astype(np.float64)
     with np.errstate(all="ignore"):  # NaN stays, and a large logit is 1

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from lightbox.codecs.activation import activated, are_probabilities, warn_of_logits
+from lightbox.codecs.activation import activated, are_probabilities, class_scores, warn_of_logits
 from lightbox.codecs.json_text import array_text, to_json
 from lightbox.codecs.objects import Limits, Objects, find_objects
 from lightbox.core.errors import ModelFailed
@@ -57,9 +57,9 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
         return None
     if labels and len(labels) != scores.shape[1]:
         raise ModelFailed(f"labels: expected one for each of the {scores.shape[1]} classes, got {len(labels)}")
+    scores = class_scores(scores, options)
     if options.activation is None and not are_probabilities(scores):
         warn_of_logits(model)
-    scores = activated(scores, options.activation)
     return [_items(row, best, labels) for row, best in zip(scores, best_classes(scores, options.top_k), strict=True)]
 
 

@@ -15,7 +15,7 @@ from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
 from lightbox.machine.access import is_file
-from lightbox.model.presets import PRESETS, PresetName, with_preset
+from lightbox.model.presets import OF_LOGITS, PRESETS, PresetName, with_preset
 
 OPTIONS_FILE = "lightbox.json"
 
@@ -124,6 +124,11 @@ class ModelOptions(BaseModel):
 
     model_changes: Literal["hold", "allow"] = "hold"
     """`allow` serves new versions with other inputs or outputs."""
+
+    @property
+    def may_give_logits(self) -> bool:
+        """Whether the preset's classifiers give logits, and no option says how scores are made of them."""
+        return self.preset in OF_LOGITS and self.detections is None and "activation" not in self.model_fields_set
 
     @field_validator("mean", "std")
     @classmethod

@@ -9,26 +9,25 @@ PresetName = Literal["keras-mobilenet", "keras-resnet", "torchvision", "timm", "
 
 _IMAGENET = {"scaling": "unit", "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 _MIDDLE = {"fit": "crop", "crop_pct": 0.875}
-_LOGITS = {"activation": "softmax"}
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "keras-mobilenet": {"fit": "stretch", "resize": "nearest", "scaling": "tf"},
     "keras-resnet": {"fit": "stretch", "resize": "nearest", "scaling": "caffe"},
-    "torchvision": {"resize": "bilinear", **_MIDDLE, **_IMAGENET, **_LOGITS},
-    "timm": {"resize": "bicubic", **_MIDDLE, **_IMAGENET, **_LOGITS},
+    "torchvision": {"resize": "bilinear", **_MIDDLE, **_IMAGENET},
+    "timm": {"resize": "bicubic", **_MIDDLE, **_IMAGENET},
     "ultralytics": {"fit": "letterbox", "pad": 114, "resize": "tf_bilinear", "scaling": "unit"},
     "tf-object-detection": {"fit": "stretch", "resize": "tf_bilinear", "scaling": "none"},
 }
 """The options of ``code/lightbox.json`` for each preset."""
+OF_LOGITS = frozenset({"torchvision", "timm"})
+"""Presets of libraries whose classifiers give logits, unless an export adds a softmax or sigmoids."""
 
 _REPLACED = {
     "scaling": ("mean", "std"),
     "fit": ("crop_pct", "pad"),
     "resize_shorter": ("crop_pct",),
-    "detections": ("activation",),
 }
-"""Options of a preset that an override also removes: a mean belongs to its scaling, padding to its fit, logits
-to a classifier."""
+"""Options of a preset that an override also removes: a mean belongs to its scaling, padding to its fit."""
 
 
 def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:

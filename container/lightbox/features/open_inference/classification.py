@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.codecs.activation import activated
+from lightbox.codecs.activation import class_scores
 from lightbox.codecs.ranked import best_classes, score_texts
 from lightbox.core.error_texts import shown
 from lightbox.core.errors import BadRequest, MalformedBody
@@ -65,10 +65,10 @@ def _classes(name: str, array: Array, count: int, options: ModelOptions, memory:
         ends = [f":{label}".encode() for label in labels]
     rows = np.atleast_2d(array)
     size = rows.size * _SCORE_BYTES + len(rows) * min(count, len(ends)) * (_TEXT_BYTES + _COPIES * max(map(len, ends)))
-    size += rows.size * _ACTIVATED_BYTES * (options.activation is not None)
+    size += rows.size * _ACTIVATED_BYTES * (options.activation is not None or options.may_give_logits)
     memory.weigh(size)
     memory.hold(memory.most + size, f"output {name}: {CLASSIFICATION}")
-    rows = activated(rows, options.activation)
+    rows = class_scores(rows, options)
     best = best_classes(rows, count)
     texts = [
         b"%s:%d%s" % (score, index, ends[index])

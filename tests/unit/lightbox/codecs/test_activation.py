@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightbox.codecs.activation import activated, are_probabilities, warn_of_logits
+from lightbox.codecs.activation import activated, are_probabilities, class_scores, warn_of_logits
 from lightbox.codecs.ranked import ranked_rows
 from lightbox.model.options import ActivationName, DetectionsName, ModelOptions
 from lightbox.model.presets import with_preset
@@ -51,10 +51,32 @@ def test_logits_become_scores(activation: ActivationName | None, dtype: Any) -> 
         (np.zeros((0, 3)), True),
     ],
 )
-def test_a_softmax_leaves_probabilities(scores: Any, expected: bool) -> None:
-    given = np.array(scores, np.float32)
-    assert are_probabilities(given) is expected
-    assert (activated(given, "softmax") is given) is expected
+def test_which_scores_are_probabilities(scores: Any, expected: bool) -> None:
+    assert are_probabilities(np.array(scores, np.float32)) is expected
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_preset_makes_a_softmax_of_each_row_of_logits_by_itself(dtype: Any) -> None:
+    """A row without numbers outside of 0 to 1 may come from a softmax or sigmoids."""
+    rows: Any = np.array([[0.5, 0.25, 0.25], [9, -3, 1], [np.nan, 9, 1], [0.75, 0.5, 0.125], [0.5, 0.5, -2]], dtype)
+    preset = ModelOptions(preset="timm")
+    found = class_scores(rows, preset)
+    softmax = activated(rows, "softmax")
+    np.testing.assert_array_equal(found[[0, 2, 3]], rows[[0, 2, 3]])
+    np.testing.assert_array_equal(found[[1, 4]], softmax[[1, 4]])
+    for row, alone in zip(rows, found, strict=True):
+        np.testing.assert_array_equal(class_scores(row[None], preset), alone[None])
+    for chosen in ("softmax", "sigmoid", "none"):
+        own = ModelOptions(preset="timm", activation=chosen)
+        np.testing.assert_array_equal(class_scores(rows, own), activated(rows, chosen))
+    assert class_scores(rows, ModelOptions(preset="timm", detections="tf")) is rows
+
+
+def test_sigmoids_with_a_preset_of_logits_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_logits.cache_clear()
+    ((found,),) = named({"y": np.array([[0.25]], np.float32)}, top_k=1, preset="timm")
+    assert found["score"] == 0.25
+    assert "set the option activation" in caplog.text
 
 
 def test_scores_that_are_no_probabilities_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -71,10 +93,14 @@ def test_scores_that_are_no_probabilities_are_reported_once(caplog: pytest.LogCa
 
 
 def test_a_preset_knows_its_librarys_logits() -> None:
+    def may_give_logits(**given: Any) -> bool:
+        return ModelOptions().model_copy(update=with_preset(given)).may_give_logits
+
     for preset in ("timm", "torchvision"):
-        assert with_preset({"preset": preset})["activation"] == "softmax"
-        assert with_preset({"preset": preset, "activation": "none"})["activation"] == "none"
-        assert "activation" not in with_preset({"preset": preset, "detections": "tf"})
+        assert may_give_logits(preset=preset)
+        assert not may_give_logits(preset=preset, activation="none")
+        assert not may_give_logits(preset=preset, detections="tf")
+    assert not may_give_logits(preset="keras-resnet") and not may_give_logits()
 
 
 @pytest.mark.parametrize("form", ["ultralytics", "end_to_end", "detr", "tf", "raw_tf"])
