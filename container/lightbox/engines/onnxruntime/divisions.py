@@ -43,19 +43,23 @@ def _names(text: str) -> frozenset[str]:
 
 
 _GIVE_FLOATS = _names("""
-    AveragePool BatchNormalization Ceil Conv ConvTranspose Cos DequantizeLinear Elu Erf Exp Floor Gelu GlobalAveragePool
-    GlobalMaxPool GRU HardSigmoid HardSwish InstanceNormalization LayerNormalization LeakyRelu Log LogSoftmax
-    LpNormalization LSTM Mish Reciprocal Round Sigmoid Sin Softmax Softplus Sqrt Tanh
+    Acos Acosh AffineGrid Asin Asinh Atan Atanh Attention AveragePool BatchNormalization CausalConvWithState Ceil
+    Celu Conv ConvTranspose Cos Cosh DeformConv DequantizeLinear Det DFT Elu Exp Floor Gelu GlobalAveragePool
+    GlobalLpPool GlobalMaxPool GroupNormalization GRU Hardmax HardSigmoid HardSwish InstanceNormalization
+    LayerNormalization LeakyRelu LinearAttention Log LogSoftmax LpNormalization LpPool LRN LSTM MaxRoiPool MaxUnpool
+    Mean MeanVarianceNormalization Mish NegativeLogLikelihoodLoss RandomNormal RandomNormalLike RandomUniform
+    RandomUniformLike Reciprocal RMSNormalization RNN RoiAlign RotaryEmbedding Round Selu Sigmoid Sin Sinh Softmax
+    SoftmaxCrossEntropyLoss Softplus Softsign Sqrt STFT Sum SwiGLU Swish Tan Tanh TfIdfVectorizer ThresholdedRelu
 """)
 _GIVE_INT64 = _names("ArgMax ArgMin NonMaxSuppression NonZero Shape Size")
 _LIKE_FIRST = _names("""
-    Abs Clip Compress CumSum DepthToSpace Dropout Expand Flatten Gather GatherElements GatherND GridSample Identity
-    MaxPool Neg Pad Pow ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
-    ReduceSum ReduceSumSquare Relu Reshape Resize ScatterElements ScatterND Sign Slice SpaceToDepth Squeeze Tile TopK
-    Transpose Trilu Unsqueeze Upsample
+    Abs Clip Compress CumSum DepthToSpace Dropout Erf Expand Flatten Gather GatherElements GatherND GridSample
+    Identity MaxPool Neg Pad Pow ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin
+    ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize ScatterElements ScatterND Sign Slice SpaceToDepth
+    Squeeze Tile TopK Transpose Trilu Unsqueeze Upsample
 """)
 """Operations whose first result has the type of the first input."""
-_LIKE_ANY = _names("Add Concat Div Einsum Gemm MatMul Max Mean Min Mod Mul PRelu Range Sub Sum")
+_LIKE_ANY = _names("Add Concat Div Einsum Gemm MatMul Max Min Mod Mul PRelu Range Sub")
 """Operations whose inputs and result have one type."""
 _BODY_OF = {"If": ("then_branch", 0), "Loop": ("body", 1), "Scan": ("body", 0)}
 """The attribute with a body, and how many of the body's first outputs are none of the operation's."""

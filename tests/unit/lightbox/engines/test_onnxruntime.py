@@ -16,7 +16,7 @@ from lightbox.engines.base import Array, Runner
 from lightbox.engines.choice import Opener
 from lightbox.engines.engine import Opened, OpenOptions, named
 from lightbox.engines.hardware import Hardware
-from lightbox.engines.onnxruntime.divisions import guard_divisions
+from lightbox.engines.onnxruntime.divisions import _GIVE_FLOATS, guard_divisions
 from lightbox.engines.race import fastest
 from lightbox.tfs_wire.status import Code, StatusError
 from support.onnx_models import write, write_dense
@@ -229,6 +229,17 @@ def test_a_division_of_an_old_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'q' may be the smallest integer divided by -1.*: expected opset 9 or later"):
         divisions(tmp_path, [helper.make_node("Div", ["n", "n"], ["q"])], {}, opset=8)
     assert divisions(tmp_path, [helper.make_node("Div", ["x", "x"], ["q"])], {}, opset=8) is None
+    nodes = [helper.make_node("Selu", ["x"], ["z"]), helper.make_node("Div", ["z", "z"], ["q"])]
+    assert divisions(tmp_path, nodes, {}, opset=8) is None
+
+
+def test_all_operations_that_only_give_floats_are_known() -> None:
+    floats = {f"tensor({name})" for name in ("float16", "bfloat16", "float", "double")}
+    types: dict[str, set[str]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == "" and schema.outputs:
+            types.setdefault(schema.name, set()).update(schema.outputs[0].types)
+    assert {name for name, found in types.items() if found <= floats} == _GIVE_FLOATS
 
 
 def test_a_changed_file_finds_its_weights(tmp_path: Path) -> None:
