@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from lightbox.engines import disk_cache, race
+from lightbox.engines.comparison import OF_FLOAT16, difference
 from lightbox.engines.engine import named
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.race import fastest, known
 from lightbox.tfs_wire.status import StatusError
-from support.onnx_models import write_dense
+from support.onnx_models import write, write_dense
+from support.parameters import each
 
 
 def test_an_engine_is_timed(tmp_path: Path) -> None:
@@ -72,3 +76,31 @@ def test_a_refusal_is_not_remembered(tmp_path: Path) -> None:
     (file,) = (tmp_path / "cache").iterdir()
     disk_cache.write(file, {"milliseconds": None, "refused": "half copied"})
     assert fastest(str(tmp_path), able, hardware)[0] is able[0]
+
+
+def test_cached_times_need_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A root file system may be read-only."""
+    write_dense(tmp_path / "1" / "model.onnx")
+    hardware, able = Hardware(1, 1, cache_folder=str(tmp_path / "cache")), [named("openvino")]
+    first = fastest(str(tmp_path / "1"), able, hardware)
+    monkeypatch.setattr(race, "TemporaryDirectory", None)
+    assert fastest(str(tmp_path / "1"), able, hardware) == first
+
+
+@each(
+    ("dtype", "casts_to", "expected"),
+    [("FLOAT", None, False), ("FLOAT", "FLOAT16", True), ("FLOAT", "DOUBLE", False), ("FLOAT16", None, True)],
+)
+def test_float16_in_a_file_widens_the_tolerance(
+    dtype: str, casts_to: str | None, expected: bool, tmp_path: Path
+) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["z"])]
+    if casts_to:
+        nodes = [helper.make_node("Cast", ["x"], ["small"], to=getattr(TensorProto, casts_to))]
+        nodes.append(helper.make_node("Cast", ["small"], ["z"], to=TensorProto.FLOAT))
+    nodes.append(helper.make_node("Identity", ["z"], ["y"]))
+    write(tmp_path / "model.onnx", nodes, {"x": (dtype, ["n", 4])}, {"y": (dtype, ["n", 4])})
+    assert race._computes_in_float16(str(tmp_path)) is expected
+    rounded = np.array([1.0, 0.5], np.float32), np.array([1.001, 0.5], np.float32)
+    assert difference({"y": rounded}, OF_FLOAT16) is None
+    assert difference({"y": rounded}) == "output 'y' differs by up to 0.001"
