@@ -12,7 +12,7 @@ from lightbox.engines import AUTO, DEFAULT, ENGINES
 from lightbox.engines.engine import Choice, Engine, Opened, OpenOptions, engines, named
 from lightbox.engines.hardware import PRECISIONS, Hardware
 from lightbox.engines.race import fastest, known
-from lightbox.engines.samples import mark_own_rows
+from lightbox.engines.samples import mark_rows
 from lightbox.formats import model_file
 from lightbox.formats.signature import SIGNATURE
 from lightbox.tfs_wire.status import invalid
@@ -81,6 +81,7 @@ class Opener:
         """Return the engine that ``auto`` takes for each signature; see ``Engine.choices``. Empty for a single one."""
         reference, able = _able(folder)
         if reference is None:
+            able = _precise(able, self.hardware)
             if not compares and not known(folder, able, self.hardware):
                 return {SIGNATURE: Choice("", "the engines are compared when the model is loaded")}
             return {SIGNATURE: fastest(folder, able, self.hardware)[1]}
@@ -111,14 +112,17 @@ def _open_best(folder: str, options: OpenOptions) -> Opened:
 
 def _open_fastest(folder: str, able: Sequence[Engine], options: OpenOptions) -> Opened:
     """Open a model with the engine that takes the least CPU time, and has the precision that is asked for."""
-    if options.hardware.precision != PRECISIONS[0]:
-        able = [engine for engine in able if engine.has_precisions] or able
-    engine, choice = fastest(folder, able, options.hardware)
+    engine, choice = fastest(folder, _precise(able, options.hardware), options.hardware)
     runner = engine.open(folder, options).runner
-    mark_own_rows(runner)
+    mark_rows(runner)
     for name in runner.signatures:
         log.info("engine of %s, signature %s: %s (%s)", folder, name, choice.engine, choice.reason)
     return Opened(runner, dict.fromkeys(runner.signatures, choice))
+
+
+def _precise(able: Sequence[Engine], hardware: Hardware) -> list[Engine]:
+    """Return the engines that have the precision that is asked for; all if none has another one than f32."""
+    return [engine for engine in able if engine.has_precisions or hardware.precision == PRECISIONS[0]] or [*able]
 
 
 def _able(folder: str) -> tuple[Engine | None, list[Engine]]:

@@ -29,21 +29,37 @@ def batches(signature: meta_graph_pb2.SignatureDef, count: int, side: int = _SID
     return [_feeds(signature, count, side, kind) for kind in kinds]
 
 
-def mark_own_rows(runner: Runner) -> None:
-    """Name the open first dimension of outputs that have another number of rows than a made-up input of one row."""
+def mark_rows(runner: Runner) -> None:
+    """Mark outputs with an open first dimension by their rows for made-up inputs of one row.
+
+    Those with another number of rows get a name. Where all inputs have one row, the others are declared to have one,
+    too: the exporter has lost it.
+    """
     for signature in runner.signatures.values():
         outputs = [info for info in signature.outputs.values() if _is_open(info)]
-        if not outputs or not all(map(_is_open, signature.inputs.values())):
+        is_fixed = all(_has_one_row(info) for info in signature.inputs.values())
+        if not outputs or not (is_fixed or all(map(_is_open, signature.inputs.values()))):
             continue
-        for feeds in (feeds for side in sides(signature) for feeds in batches(signature, 1, side)[:2]):
-            with suppress(StatusError):  # made-up inputs do not fit every model
-                for info, found in zip(outputs, runner.run(feeds, [info.name for info in outputs]), strict=True):
-                    if found.shape[:1] != (1,):
-                        info.tensor_shape.dim[0].name = OWN_ROWS
+        runs: list[list[Array]] = []
+        for side in sides(signature):
+            for feeds in batches(signature, 1, side)[:2]:
+                with suppress(StatusError):  # made-up inputs do not fit every model
+                    runs.append(runner.run(feeds, [info.name for info in outputs]))
+            if runs:
+                break
+        for info, *found in zip(outputs, *runs, strict=True) if runs else ():
+            if any(array.shape[:1] != (1,) for array in found):
+                info.tensor_shape.dim[0].name = OWN_ROWS
+            elif is_fixed:
+                info.tensor_shape.dim[0].size = 1
 
 
 def _is_open(info: meta_graph_pb2.TensorInfo) -> bool:
     return bool(info.tensor_shape.dim) and info.tensor_shape.dim[0].size < 0
+
+
+def _has_one_row(info: meta_graph_pb2.TensorInfo) -> bool:
+    return bool(info.tensor_shape.dim) and info.tensor_shape.dim[0].size == 1
 
 
 def sides(signature: meta_graph_pb2.SignatureDef) -> Iterator[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from lightbox.engines import choice
 from lightbox.engines.base import Array, Runner
 from lightbox.engines.choice import Opener
-from lightbox.engines.engine import Opened, OpenOptions, named
+from lightbox.engines.engine import Choice, Engine, Opened, OpenOptions, named
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.onnxruntime.divisions import _GIVE_FLOATS, guard_divisions
 from lightbox.engines.race import fastest
@@ -296,6 +297,21 @@ def test_what_openvino_computes_otherwise(
     write(tmp_path / "model.onnx", nodes, {"x": ("INT64", [1])}, {"y": ("FLOAT", [1])})
     expected = ["the input 'x' in 32 bits", *([operation] if departs else [])]
     assert named("openvino").departures(tmp_path) == expected
+
+
+def test_a_choice_is_between_engines_that_have_the_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without running them, as not every processor has it."""
+    write_dense(tmp_path / "model.onnx")
+    raced: list[list[str]] = []
+
+    def note(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[Engine, Choice]:
+        raced.append(sorted(engine.name for engine in able))
+        return able[0], Choice(able[0].name, "")
+
+    monkeypatch.setattr(choice, "fastest", note)
+    for precision in ("f32", "bf16"):
+        Opener("auto", ("serve",), b"", Hardware(2, 2, precision)).choices(str(tmp_path), compares=True, keeps=False)
+    assert raced == [RUNTIMES, ["openvino"]]
 
 
 @pytest.mark.parametrize("engine", RUNTIMES)

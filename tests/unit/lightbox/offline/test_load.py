@@ -58,3 +58,11 @@ def test_what_the_exporter_says_about_a_file_counts(beside: bool, tmp_path: Path
         (tmp_path / "metadata.yaml").write_text("description: a\ntask: obb\nnames:\n  0: plane\n")
     with pytest.raises(StartError, match="by its metadata it gives rotated boxes, which cannot be decoded yet"):
         lightbox.load(tmp_path, detections="ultralytics")
+
+
+def test_an_answer_has_a_row_for_a_picture_although_the_exporter_has_lost_it(tmp_path: Path) -> None:
+    node = helper.make_node("GlobalAveragePool", ["x"], ["means"])
+    nodes = [node, helper.make_node("Flatten", ["means"], ["y"])]
+    write(tmp_path / "model.onnx", nodes, {"x": ("FLOAT", [1, 3, 8, 8])}, {"y": ("FLOAT", ["n", 3])})
+    model = lightbox.load(tmp_path / "model.onnx", engine="openvino")
+    assert model.predict(np.full((8, 8, 3), 7, np.uint8)) == [7, 7, 7]
