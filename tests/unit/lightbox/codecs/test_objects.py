@@ -307,7 +307,11 @@ PIXELS = SignatureSpec("net", 1, "s", {"x": TensorSpec("x", "float32", (1, 3, 64
         ((1, 8, 8400), {"kpt_shape": "[1, 3]"}, "gives poses"),
         ((None, None, None), {"task": "pose"}, "gives poses"),
         ((1, 300, 6), {"task": "detect", "head": "RTDETRDecoder"}, "gives RT-DETR's boxes"),
-        ((1, 20, 8400), {"names": str(dict.fromkeys(range(15), "x"))}, "each of the 16 classes, .* 15; rows of other values"),
+        (
+            (1, 20, 8400),
+            {"names": str(dict.fromkeys(range(15), "x"))},
+            "each of the 16 classes, .* 15; rows of other values",
+        ),
         ((1, 20, 8400), {"task": "detect", "names": str(dict.fromkeys(range(16), "x"))}, None),
         ((1, 20, 8400), {"names": "['broken"}, None),
         ((1, 20, 8400), {"names": "{}"}, None),
