@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import requests
-from onnx import helper
 
 from support import commands, photos
 from support.isolation import own_environ
 from support.model_files import FILES, dense, write_dense_as, write_means
 from support.models import copy_golden
-from support.onnx_models import write
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, running
 
@@ -24,20 +22,13 @@ PLATFORMS = {"model.onnx": "onnx", "model.xml": "openvino_ir", "model.tflite": "
 PHOTO = photos.path_of("images", "china.jpg")
 
 
-def name_of(file: str) -> str:
-    return PLATFORMS[file]
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     copy_golden("half_plus_two", folder / "half_plus_two")
     for file in FILES:
-        write_dense_as(folder / name_of(file) / "1" / file)
+        write_dense_as(folder / PLATFORMS[file] / "1" / file)
     write_means(folder / "means" / "1" / "model.xml", 40, 60)
-    joined = [helper.make_node("Add", ["a", "b"], ["sum"]), helper.make_node("Identity", ["text"], ["same"])]
-    inputs: dict[str, Any] = {"a": ("FLOAT", ["n"]), "b": ("FLOAT", ["n"]), "text": ("STRING", ["n"])}
-    write(folder / "several" / "1" / "x.onnx", joined, inputs, {"sum": ("FLOAT", ["n"]), "same": ("STRING", ["n"])})
     return folder
 
 
@@ -60,7 +51,7 @@ def post(stack: Stack, path: str, model: str = "", **body: object) -> Any:
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_route_answers_every_format(file_stack: Stack, file: str) -> None:
-    model, expected = name_of(file), dense(X)
+    model, expected = PLATFORMS[file], dense(X)
     for path in ("/invocations", f"/v1/models/{model}:predict", f"/v1/models/{model}/versions/1:predict"):
         np.testing.assert_allclose(post(file_stack, path, model, instances=X)["predictions"], expected, rtol=1e-5)
     tensor = {"name": "x", "datatype": "FP32", "shape": [2, 4], "data": X}
@@ -76,12 +67,12 @@ def test_saved_models_beside_them_are_answered_as_ever(file_stack: Stack) -> Non
 
 @pytest.mark.parametrize("file", FILES)
 def test_format_engine_and_signature_are_shown(file_stack: Stack, file: str) -> None:
-    metadata = requests.get(f"{file_stack.url}/v2/models/{name_of(file)}", timeout=PATIENCE).json()
+    metadata = requests.get(f"{file_stack.url}/v2/models/{PLATFORMS[file]}", timeout=PATIENCE).json()
     assert metadata["platform"] == PLATFORMS[file]
     assert metadata["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]
     assert metadata["outputs"] == [{"name": "y", "datatype": "FP32", "shape": [-1, 3]}]
     assert metadata["parameters"]["engines"]["serving_default"]["engine"] in ("openvino", "onnxruntime")
-    metadata = requests.get(f"{file_stack.url}/v1/models/{name_of(file)}/metadata", timeout=PATIENCE).json()
+    metadata = requests.get(f"{file_stack.url}/v1/models/{PLATFORMS[file]}/metadata", timeout=PATIENCE).json()
     (signature,) = metadata["metadata"]["signature_def"]["signature_def"].values()
     assert signature["method_name"] == "tensorflow/serving/predict"
 
@@ -90,26 +81,6 @@ def test_a_photo_reaches_a_model_with_its_channels_first(file_stack: Stack) -> N
     answer = file_stack.invoke(PHOTO.read_bytes(), Content_Type="image/jpeg", **of("means"))
     assert answer.status_code == 200, answer.text
     assert answer.json()["predictions"] == [pytest.approx(photos.photo(PHOTO.name).mean((0, 1)), abs=2)]
-
-
-def test_strings_and_several_inputs(file_stack: Stack) -> None:
-    rows = [{"a": 1.0, "b": 2.0, "text": "grün"}, {"a": 0.5, "b": 0.25, "text": ""}]
-    found = post(file_stack, "/invocations", "several", instances=rows)["predictions"]
-    assert found == [{"sum": 3.0, "same": "grün"}, {"sum": 0.75, "same": ""}]
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("file", FILES)
-def test_a_file_alone_is_served_by_its_name(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, file: str
-) -> None:
-    own = tmp_path / f"net{Path(file).suffix}"
-    write_dense_as(own)
-    write_dense_as(tmp_path / "beside.onnx")
-    with running(own, tmp_path_factory.mktemp("run")) as stack:
-        np.testing.assert_allclose(post(stack, "/invocations", instances=X)["predictions"], dense(X), rtol=1e-5)
-        assert requests.get(f"{stack.url}/v2/models/net", timeout=PATIENCE).json()["platform"] == PLATFORMS[file]
-        assert stack.stop() == 0
 
 
 def test_a_new_version_of_another_format_takes_over(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -21,7 +21,6 @@ from lightbox.core.errors import LightboxError, StartError
 from lightbox.machine.cores import available_cores
 from lightbox.offline import Model
 from support import commands
-from support.onnx_models import write_classifier, write_yolo
 from support.parameters import few_of
 from support.stack import REPOSITORY, Stack, running
 
@@ -161,30 +160,6 @@ def test_pictures_come_as_they_are_at_hand(model: Model, tmp_path: Path) -> None
     (probabilities,) = model.predict_arrays(image).values()
     assert probabilities.shape == (1, 1000)
     np.testing.assert_array_equal(probabilities[0], np.array(answers[0], np.float32))
-
-
-@pytest.mark.extended
-def test_classes_and_boxes_of_onnx_runtime(tmp_path: Path) -> None:
-    """Labels, top-k, a letterbox and boxes, as lightbox.json requests them."""
-    made = {
-        "classifier": (write_classifier, {"preset": "torchvision", "labels": ["red", "green", "blue"], "top_k": 2}),
-        "yolo": (write_yolo, {"preset": "ultralytics"}),
-    }
-    for name, (write, options) in made.items():
-        write(tmp_path / "models" / name / "1" / "model.onnx")
-        (tmp_path / "models" / name / "code").mkdir()
-        (tmp_path / "models" / name / "code" / "lightbox.json").write_text(json.dumps(options))
-    models = {name: lightbox.load(tmp_path / "models" / name, engine="onnxruntime") for name in made}
-    assert {model.engine for model in models.values()} == {"onnxruntime"}
-    environ = {"LIGHTBOX_ENGINE": "onnxruntime", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "yolo"}
-    with running(tmp_path / "models", tmp_path / "run", **environ) as stack:
-        for path in FEW:
-            for name, model in models.items():
-                attributes = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-model-name={name}"}
-                answer = stack.invoke(path.read_bytes(), Content_Type="application/x-image", **attributes).json()
-                failed = {key: answer.get(key) for key in ("error", "code")}
-                expected = answer["predictions"][0] if "predictions" in answer else failed
-                assert outcome(model, path) == expected, (name, path.name)
 
 
 def without_addresses(answer: Any) -> str:
