@@ -43,7 +43,6 @@ def repository(tmp_path: Path) -> Path:
         ("tests/support/fakes.py", IMAGES[:1]),
         ("tests/e2e/test_errors.py", []),
         ("docs/errors.md", ["tests/unit/test_docs.py"]),
-        ("Makefile", ["tests/unit/test_docs.py"]),
     ],
 )
 def test_what_a_changed_file_runs(repository: Path, file: str, tests: list[str]) -> None:
