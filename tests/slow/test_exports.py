@@ -26,7 +26,7 @@ Answers = list[tuple[set[str], npt.NDArray[Any]]]
 OPENS = {"auto": set(FORMATS), "openvino": set(FORMATS), "onnxruntime": {"onnx"}}
 """The formats by the engine that is set."""
 SERVED = [(engine, name) for engine, formats in OPENS.items() for name in EXPORTS if EXPORTS[name].format in formats]
-LOAD_SECONDS = 600.0
+LOAD_SECONDS = 3000.0
 """``auto`` measures both engines for each file in ONNX, one after the other, in processes of their own."""
 
 

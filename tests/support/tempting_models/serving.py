@@ -12,7 +12,7 @@ from support.model_server import ModelServer
 from support.predicting import predict
 from support.tempting_models import MODELS, Answer, config, difference
 
-LOAD_SECONDS = 600.0
+LOAD_SECONDS = 3000.0
 """Engines are compared in processes of their own, one for each model."""
 
 Answers = Mapping[tuple[str, int], Answer]
