@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -79,6 +80,12 @@ def request_lines(observed_stack: Stack) -> list[dict[str, object]]:
     return [line for line in map(json.loads, observed_stack.log.splitlines()) if line["message"] == "request"]
 
 
+def lines_of(observed_stack: Stack, request_id: str) -> list[dict[str, Any]]:
+    """Return a request's lines in the log, which come after its answer."""
+    lines = ([line for line in request_lines(observed_stack) if line["request_id"] == request_id] for _ in poll())
+    return next(filter(None, lines))
+
+
 def test_requests_are_counted_by_route_model_wire_and_status(observed_stack: Stack) -> None:
     labels = {"route": "/invocations", "model": "constant", "status": "200"}
     before = {
@@ -102,7 +109,7 @@ def test_stages_add_up_to_the_total_in_the_header_the_log_and_the_metrics(observ
         headers = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}", "X_Request_Id": f"adds-up-{number}"}
         answer = observed_stack.invoke(IMAGE, Content_Type="image/png", **headers)
         shown = {name: float(time) for name, time in re.findall(r"(\w+);dur=([\d.]+)", answer.headers["Server-Timing"])}
-        (line,) = [line for line in request_lines(observed_stack) if line["request_id"] == f"adds-up-{number}"]
+        (line,) = lines_of(observed_stack, f"adds-up-{number}")
         logged = {name.removesuffix("_ms"): time for name, time in line.items() if name.endswith("_ms")}
         assert logged == shown
         assert sum(shown.values()) == pytest.approx(2 * shown["total"], abs=0.0005 * (len(shown) + 1))
@@ -216,9 +223,7 @@ def test_processes_stay_small(observed_stack: Stack) -> None:
 
 def test_every_json_line_is_an_object_and_each_request_has_one(observed_stack: Stack) -> None:
     observed_stack.invoke(IMAGE, Content_Type="image/png", X_Amzn_RequestId="seen-1")
-    found = [line for line in request_lines(observed_stack) if line["request_id"] == "seen-1"]
-    assert len(found) == 1
-    line = found[0]
+    (line,) = lines_of(observed_stack, "seen-1")
     assert (line["route"], line["model"], line["transport"]) == ("/invocations", "constant", "local")
     assert (line["status"], line["bytes_in"]) == (200, len(IMAGE))
     times = [line[f"{stage}_ms"] for stage in ("decode", "preprocess", "predict", "total")]

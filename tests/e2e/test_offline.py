@@ -31,10 +31,9 @@ CORPUS = sorted(
     if path.suffix != ".json"
 )
 FEW = CORPUS[::6]
-ENGINES = few_of(["tensorflow", "openvino", "auto"], "auto")
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=few_of(["tensorflow", "openvino", "auto"], "auto"))
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -42,7 +42,7 @@ def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_pat
         check=False,
     )
     report = done.stdout
-    assert done.returncode == 0, "\n".join([*done.stderr.splitlines()[-1:], report, done.stderr])  # a summary cuts it
+    assert done.returncode == 0, "\n".join([*done.stderr.splitlines()[-1:], report, done.stderr])
     fixed, changing = re.split(r"^changing models: .*$", report, flags=re.MULTILINE)
     rows = _rows(fixed)
     assert rows["lost"] == rows["not connected"] == 0, report

@@ -17,7 +17,6 @@ from support.stack import running
 pytestmark = pytest.mark.timeout(3600)
 
 ON = {"LIGHTBOX_OPENAPI": "true"}
-PHASES = "examples,coverage,fuzzing"
 POSTPROCESS = """
 def postprocess(outputs, request):
     if request.custom_attributes:
@@ -43,7 +42,7 @@ def test_models_with_class_names(tmp_path: Path) -> None:
     (folder / "image_mean" / "code" / "lightbox.json").write_text(json.dumps({"labels": ["red", "green", "blue"]}))
     environ = ON | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two"}
     with running(folder, tmp_path, **environ) as stack:
-        statuses = drive(stack, tmp_path, PHASES, 8)
+        statuses = drive(stack, tmp_path, "examples,coverage,fuzzing", 8)
     assert never_answered(statuses) == set()
     assert {400, 404, 415, 424} <= refusals(statuses)
 
@@ -65,7 +64,7 @@ def test_models_that_come_and_go(tmp_path: Path) -> None:
         for name in ("half_plus_two", "image_mean"):
             loaded = requests.post(f"{stack.url}/models", json={"model_name": name, "url": name}, timeout=PATIENCE)
             assert loaded.status_code == 200, loaded.text
-        statuses = drive(stack, tmp_path, PHASES, 5)
+        statuses = drive(stack, tmp_path, "examples,coverage,fuzzing", 5)
     assert statuses["POST /models", 200] and statuses["POST /v2/repository/models/{model}/load", 200]
     assert statuses["POST /v2/repository/models/{model}/unload", 200] + statuses["DELETE /models/{name}", 200] > 0
     assert {400, 404, 409, 415, 424} <= refusals(statuses)

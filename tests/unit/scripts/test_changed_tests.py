@@ -36,12 +36,9 @@ def repository(tmp_path: Path) -> Path:
         ("container/lightbox/images/exif.py", IMAGES),
         ("container/lightbox/empty/deep.py", ["tests/unit/lightbox/test_cli.py"]),
         ("scripts/audit.py", ["tests/unit/scripts/test_audit.py"]),
-        ("tests/unit/lightbox/images/test_resize.py", IMAGES[1:]),
         ("tests/unit/lightbox/images/conftest.py", ["tests/unit/lightbox/images"]),
         ("tests/unit/lightbox/test_deleted.py", []),
         ("tests/support/photos.py", IMAGES),
-        ("tests/support/fakes.py", IMAGES[:1]),
-        ("tests/e2e/test_errors.py", []),
         ("docs/errors.md", ["tests/unit/test_docs.py"]),
     ],
 )
