@@ -65,10 +65,10 @@ def test_weights_behind_links_to_several_folders(
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[Path]:
-    """A link to ``/mnt`` of a process with its own mounts, which holds a copy of ``tmp_path/models``."""
+    """A link to a folder of a process with its own mounts, which holds a copy of ``tmp_path/models``."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    script = 'mount -t tmpfs none /mnt && cp -r "$0"/. /mnt && echo there && exec sleep infinity'
-    command = ["unshare", *user, "--mount", "sh", "-ec", script, str(tmp_path / "models")]
+    script = 'mkdir "$1" && mount -t tmpfs none "$1" && cp -r "$0"/. "$1" && echo there && exec sleep infinity'
+    command = ["unshare", *user, "--mount", "sh", "-ec", script, str(tmp_path / "models"), str(tmp_path / "own")]
     write_outside(tmp_path / "models" / "weights" / "1" / "model.onnx", "w.bin")
     write_dense_as(tmp_path / "models" / "flat" / "model.xml")
     write_dense_as(tmp_path / "models" / "lite" / "7" / "model.tflite")
@@ -82,7 +82,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
         try:
             assert process.stdout.readline() == "there\n"
             link = tmp_path / "elsewhere"
-            link.symlink_to(f"/proc/{process.pid}/root/mnt")
+            link.symlink_to(Path("/proc", str(process.pid), "root", str(tmp_path)[1:], "own"))
             yield link
         finally:
             process.kill()
