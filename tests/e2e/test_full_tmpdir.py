@@ -151,8 +151,7 @@ def test_the_refusal_is_logged_and_counted_as_what_it_is(full_stack: SmallStack)
         requests.post(f"{full_stack.url}/invocations", bytes(BODY_BYTES), headers=headers, timeout=PATIENCE).status_code
         == 507
     )
-    full_stack.wait_until(lambda: "request_id=does-not-fit" in full_stack.log)
-    (line,) = [line for line in full_stack.log.splitlines() if "request_id=does-not-fit" in line]
+    (line,) = full_stack.lines_with("request_id=does-not-fit")
     assert "status=507" in line and "error=no_room" in line
     pages = (requests.get(f"{full_stack.url}/metrics", timeout=PATIENCE).text for _ in poll())
     assert any('lightbox_rejected_total{reason="no_room"}' in page for page in pages)

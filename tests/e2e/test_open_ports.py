@@ -123,11 +123,8 @@ def test_a_named_rest_has_a_port_and_grpc_needs_none(tmp_path: Path, run: Path) 
         assert listening(stack) == {(False, stack.port), (False, rest)}
         assert f"port {rest} on all interfaces: REST of the model server; LIGHTBOX_TRANSPORT names rest" in said(stack)
         assert over(stack, "grpc").json() == over(stack, "rest").json() == stack.invoke(BODY).json() == ANSWER
-        assert [line.split("transport=")[1].split()[0] for line in requests_of(stack)] == ["grpc", "rest", "rest"]
-
-
-def requests_of(stack: Stack) -> list[str]:
-    return [line for line in stack.log.splitlines() if "route=/invocations" in line]
+        logged = stack.lines_with("route=/invocations", 3)
+        assert [line.split("transport=")[1].split()[0] for line in logged] == ["grpc", "rest", "rest"]
 
 
 def test_aws_handlers_have_their_ports(tmp_path: Path, run: Path) -> None:

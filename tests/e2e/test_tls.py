@@ -530,6 +530,6 @@ def test_the_refusals_are_logged_and_counted(mutual_stack: TlsStack) -> None:
     before = counted()
     reply = mutual_stack.call("GET", "/v2", client=False).json()
     mutual_stack.wait_until(lambda: counted() == before + 1)
-    line = next(line for line in mutual_stack.log.splitlines() if f"request_id={reply['request_id']} " in line)
+    (line,) = mutual_stack.lines_with(f"request_id={reply['request_id']} ")
     assert " status=403 " in line
     assert " error=permission_denied " in line

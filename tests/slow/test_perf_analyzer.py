@@ -60,11 +60,10 @@ def test_every_line_of_the_page_runs_to_its_end(sample_models: Path, tmp_path: P
     assert LINES.count(f"--concurrency-range {AT_ONCE} --request-count {ASKED}\n") == runs
     assert reply.count(f"Request count: {ASKED}\n") == runs == 5
     by_protocol = LINES.count("--request-count") - LINES.count("--service-kind")
-    # The server counts a request when it sends the response: one in flight at either end of the client's window
-    # counts a moment later.
+    # The server counts a request after the response: the client's window may begin and end before some of them count.
     served = [int(count) for count in re.findall(r"Successful request count: (\d+)\n", reply)]
     assert len(served) == by_protocol == 4
-    assert all(abs(count - ASKED) <= AT_ONCE for count in served), served
+    assert all(abs(count - ASKED) <= ASKED // 5 for count in served), served
     assert len(re.findall(r"compute infer [1-9]\d* usec", reply)) == by_protocol
     for model in ("digits", "digits_of_files"):
         # It sends slightly more requests than it counts.

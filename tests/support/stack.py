@@ -91,6 +91,11 @@ class Stack(harness_stack.Stack):
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return requests.post(self.url + path, data=body, headers=named, timeout=PATIENCE)
 
+    def lines_with(self, part: str, count: int = 1) -> list[str]:
+        """Return the lines of the log with ``part`` when there are ``count``: a request's line follows its answer."""
+        self.wait_until(lambda: self.log.count(part) >= count)
+        return [line for line in self.log.splitlines() if part in line]
+
     def in_progress(self) -> int:
         """Return the number of requests in progress, from the metrics page."""
         page = requests.get(f"{self.url}/metrics", timeout=PATIENCE).text

@@ -123,12 +123,11 @@ def test_a_stream(client: Any, input_name: str) -> None:
 
 def test_calls_are_counted_and_logged_as_requests_are(stack: Stack, client: Any, input_name: str) -> None:
     client.infer("mobilenet_v2", [images(input_name, photo())], headers={"x-amzn-requestid": "counted"})
-    stack.wait_until(lambda: "request_id=counted" in stack.log)
     route = "/inference.GRPCInferenceService/ModelInfer"
     labels = f'{{model="mobilenet_v2",route="{route}",status="200",transport="local"}}'
     pages = (requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text for _ in poll())
     assert any(f"lightbox_requests_total{labels}" in page for page in pages)
-    (line,) = [line for line in stack.log.splitlines() if "request_id=counted" in line]
+    (line,) = stack.lines_with("request_id=counted")
     assert without_times(line).startswith(
         f"[request] request_id=counted method=POST route={route} model=mobilenet_v2 transport=local"
     )

@@ -18,7 +18,7 @@ from support import commands
 from support.fakes import png
 from support.models import GOLDEN, copy_golden
 from support.openapi import problems
-from support.patience import PATIENCE
+from support.patience import PATIENCE, poll
 from support.stack import Stack, free_port, running
 
 CASES = [case for case in replay.load(str(GOLDEN.parent / "rest.jsonl")) if case["request"]["path"].startswith("/v1")]
@@ -110,12 +110,11 @@ def test_requests_are_logged_and_counted_by_their_rule(tfs_stack: Stack) -> None
     assert good.headers["X-Lightbox-Model"].startswith(f"{MODEL}/")
     bad = requests.post(url, json={"instances": ["a"]}, headers={"X-Request-Id": "tfs-bad"}, timeout=PATIENCE)
     assert (bad.status_code, bad.headers["X-Amzn-RequestId"]) == (400, "tfs-bad")
-    tfs_stack.wait_until(lambda: all(f"request_id=tfs-{name}" in tfs_stack.log for name in ("good", "bad")))
-    lines = {name: line for name in ("good", "bad") for line in tfs_stack.log.splitlines() if f"=tfs-{name} " in line}
-    assert f"route=/v1/models/<model>:predict model={MODEL} transport=rest status=200" in lines["good"]
-    assert "error=bad_request" in lines["bad"]
-    counted = requests.get(f"{tfs_stack.url}/metrics", timeout=PATIENCE).text
-    assert 'route="/v1/models/<model>:predict"' in counted
+    (logged,) = tfs_stack.lines_with("request_id=tfs-good ")
+    assert f"route=/v1/models/<model>:predict model={MODEL} transport=rest status=200" in logged
+    assert all("error=bad_request" in line for line in tfs_stack.lines_with("request_id=tfs-bad "))
+    pages = (requests.get(f"{tfs_stack.url}/metrics", timeout=PATIENCE).text for _ in poll())
+    assert any('route="/v1/models/<model>:predict"' in page for page in pages)
 
 
 @pytest.mark.extended
