@@ -20,7 +20,7 @@ stage() { # NAME WHAT COMMAND...
 run() { # MARKS PROCESSES PATH...
   local marks=$1 processes=$2
   shift 2
-  "$python" -m pytest -m "$marks" -n "$processes" --dist loadscope --durations="${DURATIONS:-5}" "$@" tests/e2e tests/contract tests/unit
+  "$python" -m pytest -m "$marks" -n "$processes" --dist loadscope --durations="${DURATIONS:-5}" "$@" tests/e2e tests/attacks tests/contract tests/unit
 }
 
 # Tests need the sample models, so they are made in parallel with the lint checks.
