@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-FILES = ("Dockerfile", "deploy/compose.yaml", "deploy/kubernetes/models.yaml")
+FILES = ("Dockerfile", "deploy/compose.yaml", "deploy/kubernetes/models.yaml", "deploy/helm/lightbox/values.yaml")
 REFERENCE = re.compile(
-    r"^(?P<before>ARG \w+_IMAGE=|\s*image: )(?P<name>[a-z0-9.:/_-]+):(?P<tag>[\w.-]+)"
+    r"^(?P<before>ARG \w+_IMAGE=|\s*(?:i|s3I)mage: )(?P<name>[a-z0-9.:/_-]+):(?P<tag>[\w.-]+)"
     r"(?P<digest>@sha256:[0-9a-f]{64})?$",
     re.MULTILINE,
 )
@@ -38,14 +38,14 @@ def main(
     parser = argparse.ArgumentParser(prog="pin_base_images", description=__doc__)
     parser.add_argument("--check", action="store_true", help="list images without a digest, without requests")
     options = parser.parse_args(arguments)
-    files = [root / name for name in FILES]
-    found = [(file, image) for file in files for image in public_images(file)]
     if options.check:
-        loose = [f"{file.name}: {image['name']}:{image['tag']}" for file, image in found if not image["digest"]]
+        loose = without_digest(root)
         print("\n".join(f"{entry} has no digest" for entry in loose) or "every image has a digest")
         return 1 if loose else 0
+    files = [root / name for name in FILES]
+    found = [image for file in files for image in public_images(file)]
     try:
-        tags = dict.fromkeys((image["name"], image["tag"]) for _, image in found)
+        tags = dict.fromkeys((image["name"], image["tag"]) for image in found)
         digests = {tag: resolve(*tag, environ) for tag in tags}
     except Unresolved as problem:
         print(f"pin_base_images: {problem}", file=sys.stderr)
@@ -55,6 +55,12 @@ def main(
     for (name, tag), digest in digests.items():
         print(f"{name}:{tag}@{digest}")
     return 0
+
+
+def without_digest(root: Path) -> list[str]:
+    """Return the public images that a tag alone names, as FILE: NAME:TAG."""
+    found = [(name, image) for name in FILES for image in public_images(root / name)]
+    return [f"{name}: {image['name']}:{image['tag']}" for name, image in found if not image["digest"]]
 
 
 def public_images(file: Path) -> list[re.Match[str]]:

@@ -23,6 +23,7 @@ from docker_image.engine import NoEngine, find_engine
 from docker_image.parts import write_parts
 from lightbox import __version__
 from lightbox.telemetry import say
+from pin_base_images import without_digest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 IMAGES = (
@@ -82,8 +83,13 @@ def check(release: Release) -> str:
     """Return the release notes; raise Refused unless the repository is ready."""
     text = (release.repository / "CHANGELOG.md").read_text()
     notes = notes_of(text, __version__, needs_date=not release.is_candidate)
+    loose = ", ".join(without_digest(release.repository))
     if release.is_candidate:
+        if loose:
+            say.progress(f"without a digest, so a release is refused until REGISTRY=HOST make pin-images: {loose}")
         return notes
+    if loose:
+        raise Refused(f"expected NAME:TAG@sha256:DIGEST as REGISTRY=HOST make pin-images writes it, got {loose}")
     if changed := _git(release, "status", "--porcelain"):
         raise Refused(f"git: expected no change that is not committed, got {' '.join(changed.split()[:20])}")
     tags = _git(release, "tag", "--points-at", "HEAD").split()

@@ -20,6 +20,7 @@ from docker_image.docker import Engine
 from docker_image.engine import NoEngine
 from docker_image.parts import part
 from lightbox import __version__
+from pin_base_images import FILES, public_images, write
 from support.released import committed, git
 from support.stack import REPOSITORY
 
@@ -49,6 +50,7 @@ def test_a_candidate_and_its_release_have_the_same_files(repository: Path, tmp_p
         done = made(repository, "--candidate", "--out", str(out))
         assert done.returncode == 0, done.stderr
     assert "nothing was pushed" in done.stdout
+    assert "without a digest, so a release is refused until REGISTRY=HOST make pin-images: Dockerfile: " in done.stdout
     wheels = [f"{PACKAGE}-py3-none-manylinux_2_17_{machine}.whl" for machine in release.MACHINES]
     assert sorted(path.name for path in first.iterdir()) == sorted(
         ["SHA256SUMS", f"{NAME}-notes.md", f"{PACKAGE}.tar.gz", *wheels]
@@ -74,15 +76,22 @@ def test_a_candidate_and_its_release_have_the_same_files(repository: Path, tmp_p
         assert packed_about is not None and packed_about.read() == about
 
 
-def test_a_release_wants_a_date_a_tag_and_no_change(repository: Path) -> None:
+def test_a_release_wants_a_date_digests_a_tag_and_no_change(repository: Path) -> None:
     undated = made(repository)
     assert undated.returncode == 1
     assert f"expected '## {__version__} (YYYY-MM-DD)', got '## {__version__} (unreleased)'" in undated.stderr
     page = repository / "CHANGELOG.md"
     page.write_text(page.read_text().replace("(unreleased)", "(2026-11-23)", 1))
+    loose = made(repository)
+    assert loose.returncode == 1
+    assert "expected NAME:TAG@sha256:DIGEST as REGISTRY=HOST make pin-images writes it, got Docker" in loose.stderr
+    assert "python:" in loose.stderr and "amazon/aws-cli:" in loose.stderr
+    for file in (repository / name for name in FILES):
+        digests = {(image["name"], image["tag"]): f"sha256:{'0' * 64}" for image in public_images(file)}
+        write(file, digests)
     changed = made(repository)
     assert changed.returncode == 1
-    assert "expected no change that is not committed, got M CHANGELOG.md" in changed.stderr
+    assert "expected no change that is not committed, got M CHANGELOG.md M Dockerfile" in changed.stderr
     git(repository, "commit", "--quiet", "--all", "-m", "Date the release")
     untagged = made(repository)
     assert untagged.returncode == 1
