@@ -22,6 +22,7 @@ from lightbox.telemetry.metrics import Metric
 if TYPE_CHECKING:
     from flask import Blueprint
 
+    from lightbox.codecs.base import Response
     from lightbox.core.pipeline import Pipeline
     from lightbox.core.request import Middleware
     from lightbox.core.services import Services
@@ -148,19 +149,23 @@ class Feature:
         return None
 
     def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Middleware]:
-        """Return the middleware before the pipeline on SageMaker's routes."""
+        """Return the middleware before the pipeline on routes that predict with a body."""
         return ()
 
     def tasks(self, start: Start) -> Iterable[Coroutine[Any, Any, None]]:
         """Return the supervisor's tasks beside its children, until it stops."""
         return ()
 
+    def direct(self, services: Services) -> Mapping[str, Callable[[dict[str, Any]], Response]]:
+        """Return by path what answers a POST in a worker without Flask; ``routes`` has these paths too."""
+        return {}
+
     def routes(self, services: Services) -> Iterable[Blueprint]:
         """Return its routes in a worker."""
         return ()
 
     def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
-        """Return its routes in OpenAPI, and its additions to SageMaker's; ``models`` answer now."""
+        """Return its routes in OpenAPI, and its additions to those that predict with a body; ``models`` answer now."""
         from lightbox.openapi.operations import Description
 
         return Description()

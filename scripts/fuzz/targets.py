@@ -19,6 +19,7 @@ from websockets.server import ServerProtocol
 from fuzz.cost import Bound
 from lightbox.codecs import Codecs
 from lightbox.codecs.media_type import decoded_body
+from lightbox.core.attributes import CustomAttributes
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference import grpc_messages
@@ -30,7 +31,6 @@ from lightbox.images.preparation import Placement
 from lightbox.images.resize import for_pillow, load_native
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Method, SignatureSpec, TensorSpec
-from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
 

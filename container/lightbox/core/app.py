@@ -11,23 +11,16 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, Reque
 from lightbox.core import errors
 from lightbox.core.edge import Edge
 from lightbox.core.http import enter
+from lightbox.core.predictions import without_flask
+from lightbox.core.probes import internal_blueprint, probes_blueprint
 from lightbox.core.services import Services
 from lightbox.core.settings import Settings
 from lightbox.feature import Feature
-from lightbox.sagemaker.event_stream import add_response_stream
-from lightbox.sagemaker.execution_parameters import add_execution_parameters
-from lightbox.sagemaker.invocations import (
-    Invocations,
-    internal_blueprint,
-    probes_blueprint,
-    sagemaker_blueprint,
-    without_flask,
-)
 from lightbox.telemetry.logs import context_maker
 
 
 def create_app(services: Services, features: Sequence[Feature]) -> Flask:
-    """Return the app with the routes of SageMaker and of the features."""
+    """Return the app with the routes of the features."""
     settings, pipeline = services.settings, services.pipeline
     app = Flask("lightbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
@@ -40,19 +33,16 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
     def translate(error: HTTPException) -> NoReturn:
         raise _from_http(error, settings) from error
 
-    invocations = Invocations(services)
+    direct = {path: answer for feature in features for path, answer in feature.direct(services).items()}
     app.wsgi_app = Edge(  # type: ignore[method-assign]
-        without_flask(invocations, app.wsgi_app, translate),
+        without_flask(direct, app.wsgi_app, translate),
         settings.threads,
         pipeline.allowed_seconds,
         services.observers,
         context_maker(services.observers),
         services.requests,
     )
-    sagemaker = sagemaker_blueprint(invocations)
-    add_response_stream(sagemaker, invocations)
-    add_execution_parameters(sagemaker, settings)
-    own = [internal_blueprint(pipeline), sagemaker]
+    own = [internal_blueprint(pipeline)]
     if not settings.nginx:
         probes = {path: probe for feature in features for path, probe in feature.probes(settings).items()}
         own.append(probes_blueprint(pipeline, probes))

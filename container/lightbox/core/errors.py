@@ -209,6 +209,10 @@ class StartError(Exception):
     """Base of the errors that stop a start. The message is for the operator, a line for each problem, no traceback."""
 
 
+class PortTaken(StartError):
+    """A port that the settings name is in use; the message names setting and port."""
+
+
 class BadRequest(LightboxError):
     """The request cannot be used. A handler may raise it with another status from 400 to 499."""
 

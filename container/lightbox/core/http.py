@@ -5,7 +5,6 @@ A request is a WSGI environ here, as ``/invocations`` does not use Flask's reque
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,10 +18,10 @@ from werkzeug.wsgi import get_content_length, get_input_stream
 
 from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import decoded_body
+from lightbox.core.attributes import CUSTOM_ATTRIBUTES, meant
 from lightbox.core.edge import EXCHANGE, Exchange, drain_body, header_of
 from lightbox.core.errors import BadRequest, LightboxError
 from lightbox.core.request_context import MemoryBudget, RequestContext
-from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, meant
 
 
 def enter() -> None:
@@ -74,11 +73,6 @@ def _whole_body(environ: dict[str, Any], length: int | None, most: int) -> bytes
     if len(body) < length:
         raise ClientDisconnected
     return body
-
-
-log = logging.getLogger("lightbox")
-
-TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
 
 
 def check_query(environ: dict[str, Any]) -> None:

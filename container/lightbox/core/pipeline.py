@@ -14,6 +14,7 @@ from lightbox.codecs import Codecs
 from lightbox.codecs.base import Response
 from lightbox.codecs.options import CodecOptions
 from lightbox.codecs.ranked import ranked_rows
+from lightbox.core.attributes import CustomAttributes
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.core.request import Body, Call, TensorResponse
 from lightbox.core.request_context import MemoryBudget, RequestContext
@@ -22,7 +23,6 @@ from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.layout import is_model_name
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Layout, ModelCall, Prediction, SignatureSpec
-from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.transports.base import Transport
 from lightbox.transports.signatures import IsLoading, RankGuard, Signatures, layout_by, probe, probe_version, traits_by
 from lightbox.user_code.aws import AwsHandlers, Context

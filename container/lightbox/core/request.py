@@ -12,6 +12,7 @@ from typing_extensions import override
 from lightbox.codecs import Codecs, check_single
 from lightbox.codecs.base import Parsed, Response
 from lightbox.codecs.base import Writer as BodyCodec
+from lightbox.core.attributes import CROP, CustomAttributes
 from lightbox.core.errors import BadRequest, InputMismatch
 from lightbox.core.request_context import Header, RequestContext
 from lightbox.images.decode import is_image
@@ -19,7 +20,6 @@ from lightbox.images.picture import Crop, Picture
 from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, image_input
-from lightbox.sagemaker.custom_attributes import CROP, CustomAttributes
 from lightbox.user_code.handlers import ANSWER, Request, finish, finish_tensors
 from lightbox.user_code.loader import Function
 

@@ -12,6 +12,7 @@ from lightbox.features.multi_model import MultiModel
 from lightbox.features.open_inference import OpenInference
 from lightbox.features.openapi import OpenApi
 from lightbox.features.page import Page
+from lightbox.features.sagemaker import SageMaker
 from lightbox.features.sessions import Sessions
 from lightbox.features.streams import Streams
 from lightbox.features.tfs_api import TfsApi
@@ -31,6 +32,7 @@ FEATURES: Sequence[Feature] = (
     Tracing(),
     VertexAi(),
     Access(),
+    SageMaker(),
 )
 
 

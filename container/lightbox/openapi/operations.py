@@ -1,4 +1,4 @@
-"""Descriptions of routes: the decorators of their views, and the features' additions to SageMaker's.
+"""Descriptions of routes: the decorators of their views, and the features' additions to those that predict with a body.
 
 The docstring of a view is the summary of its operation, the name of its endpoint the id, that of its blueprint the tag.
 """
@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from lightbox.codecs import MAYBE_IMAGE_TYPES
 from lightbox.codecs.base import Reader, Writer
-from lightbox.core.edge import REQUEST_ID_HEADERS
+from lightbox.core.edge import MODEL_HEADER, REQUEST_ID_HEADERS
 from lightbox.core.error_bodies import REQUEST_ID_HEADER
 from lightbox.core.errors import STATUS_OF_CODE
 from lightbox.core.settings import Settings
 from lightbox.model.layout import LONGEST_NAME
 from lightbox.openapi.models import DescribedModel
-from lightbox.openapi.schemas import TEXT, Schema, ref
+from lightbox.openapi.schemas import BINARY, TEXT, Schema, any_of, ref
 
 Operation = dict[str, Any]
 JSON = "application/json"
@@ -183,3 +184,68 @@ def path_parameter(name: str, text: str, schema: Schema | None = None) -> dict[s
 def example(value: Any) -> dict[str, Any]:
     """Return the part of a media type that shows an example, nothing for None."""
     return {} if value is None else {"example": value}
+
+
+def invocation(served: Served, model: DescribedModel | None) -> Operation:
+    """Return the operation of a route that predicts with any body and any form of response."""
+    ok = response("The predictions.", _response_content(served))
+    ok["headers"] |= {name: {"schema": TEXT} for writer in served.writers.values() for name in writer.headers}
+    return prediction(served, ok)
+
+
+def prediction(served: Served, ok: Operation) -> Operation:
+    """Return the operation of a prediction of a body, ``ok`` for 200, with the features' additions."""
+    added = served.descriptions
+    headers = [name for description in added for name in description.headers]
+    ok["headers"] |= {name: ref(name, "headers") for name in (*headers, MODEL_HEADER)}
+    without_body = [description.without_body for description in added if description.without_body]
+    return {
+        "parameters": [*(ref(name, "parameters") for each in added for name in each.parameters), *REQUEST_IDS],
+        "requestBody": {
+            "required": not without_body,
+            "content": _request_content(served),
+            "description": " ".join([BODY, *without_body]),
+        },
+        "responses": served.prediction(ok),
+    }
+
+
+def _request_content(served: Served) -> dict[str, Any]:
+    """Return the media types of requests that the models of this start can take."""
+    images = served.any_model or any(model.takes_images for model in served.models)
+    forms: dict[str, Sequence[Schema]] = {}
+    shown: dict[str, Any] = {}
+    for codec in served.readers:
+        if images or not codec.of_images:
+            forms |= dict.fromkeys(codec.media_types, codec.request_schemas(served.models))
+            shown |= dict.fromkeys(codec.media_types, codec.example(served.models[0]) if served.models else None)
+    if images:
+        forms[MAYBE_IMAGE_TYPES[0]] = [BINARY]
+    content = _with_added(forms, [description.requests for description in served.descriptions])
+    found = {name: {"schema": schema} | example(shown.get(name)) for name, schema in content.items()}
+    return found | ({"*/*": {}} if served.any_request else {})
+
+
+def _response_content(served: Served) -> dict[str, Schema]:
+    """Return the media types of responses, with schemas."""
+    one_output = served.any_model or any(model.has_one_output for model in served.models)
+    models = [] if served.any_response else served.models
+    forms = {
+        media_type: codec.response_schemas(models)
+        for media_type, codec in served.writers.items()
+        if one_output or not codec.single
+    }
+    content = _with_added(forms, [description.responses for description in served.descriptions])
+    return content | ({"*/*": {}} if served.any_response else {})
+
+
+def _with_added(
+    forms: Mapping[str, Sequence[Schema]], added: Sequence[Mapping[str, Sequence[Schema]]]
+) -> dict[str, Schema]:
+    """Return a schema for each media type; an empty schema for types without forms of their own."""
+    found = {media_type: [*schemas] for media_type, schemas in forms.items()}
+    for more in added:
+        for media_type, schemas in more.items():
+            if media_type not in forms or forms[media_type]:
+                found.setdefault(media_type, []).extend(schemas)
+    return {media_type: any_of(schemas) for media_type, schemas in found.items()}

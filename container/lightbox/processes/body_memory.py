@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-from lightbox.core.settings import Settings
-from lightbox.machine.memory import available_bytes
 from lightbox.machine.temporary_storage import free_bytes
 
 ROOM = "/room/"
@@ -30,16 +28,6 @@ VERY_LARGE_BYTES = 10_000_000
 """Larger bodies share half of the room, so that a few of them cannot block photos."""
 
 _DIGITS = re.compile("[0-9]{1,18}")
-
-
-def room_for_bodies(settings: Settings) -> int:
-    """Return the most bytes of large bodies together, from the memory settings or free memory, and TMPDIR's space."""
-    room = free_bytes() // 2
-    if "request_memory_mb" in settings.model_fields_set:
-        room = min(room, settings.request_memory_mb << 20)
-    elif (memory := available_bytes()) is not None:
-        room = min(room, memory // 4)
-    return max(2 * settings.max_body_mb << 20, room)
 
 
 def missing_storage(length: str, target: str) -> str | None:

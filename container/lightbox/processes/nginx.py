@@ -15,7 +15,7 @@ from pathlib import Path
 from lightbox.codecs import COMPRESSIBLE_TYPES
 from lightbox.core.edge import REQUEST_ID_PATTERN
 from lightbox.core.error_bodies import error_body, model_error_body
-from lightbox.core.errors import StartError, Unavailable
+from lightbox.core.errors import PortTaken, StartError, Unavailable
 from lightbox.core.settings import Settings
 from lightbox.machine.cores import available_cores
 from lightbox.machine.environment import variable
@@ -23,7 +23,6 @@ from lightbox.processes.additions import NginxParts
 from lightbox.processes.body_memory import SMALL_BYTES
 from lightbox.processes.nginx_log import ANSWERED, FINISHED, level_to_log
 from lightbox.processes.refusals import UNAVAILABLE
-from lightbox.processes.startup import PortTaken
 
 _TIMES_IN_PROGRESS = 4
 """Minimum number of bodies of 0.1 to 1 MB in progress for each request of the sidecar."""

@@ -8,9 +8,20 @@ from functools import cached_property
 from pathlib import Path
 
 from lightbox.core.settings import Settings
+from lightbox.machine.memory import available_bytes
+from lightbox.machine.temporary_storage import free_bytes
 from lightbox.model.plan import ServingPlan
-from lightbox.processes.body_memory import room_for_bodies
 from lightbox.processes.run_dir import RunDir
+
+
+def room_for_bodies(settings: Settings) -> int:
+    """Return the most bytes of large bodies together, from the memory settings or free memory, and TMPDIR's space."""
+    room = free_bytes() // 2
+    if "request_memory_mb" in settings.model_fields_set:
+        room = min(room, settings.request_memory_mb << 20)
+    elif (memory := available_bytes()) is not None:
+        room = min(room, memory // 4)
+    return max(2 * settings.max_body_mb << 20, room)
 
 
 @dataclass(frozen=True)

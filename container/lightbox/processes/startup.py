@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lightbox.core.errors import StartError
+from lightbox.core.errors import PortTaken
 from lightbox.core.settings import Settings
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions
@@ -56,10 +56,6 @@ GRPC_PORT, REST_PORT = 9000, 8501
 EPHEMERAL = 32768
 """First port that Linux may give to outgoing connections at any time."""
 """The first model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
-
-
-class PortTaken(StartError):
-    """A port that the settings name is in use; the message names setting and port."""
 
 
 def make_plan(settings: Settings, run_dir: RunDir, wants: StartNeeds = NO_NEEDS) -> ServingPlan:

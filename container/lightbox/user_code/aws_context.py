@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.model.spec import Method
-from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.user_code.aws import JSON, Context, PortlessContext
+
+
+class Attributes(Protocol):
+    """A request's custom attributes: the pairs, and the header itself."""
+
+    @property
+    def pairs(self) -> Mapping[str, str]:
+        """The pairs by name."""
+        ...
+
+    @property
+    def text(self) -> str | None:
+        """The header; None if absent."""
+        ...
 
 
 class AwsContexts:
@@ -37,7 +50,7 @@ class AwsContexts:
         model: str,
         version: int | None,
         method: Method,
-        attributes: CustomAttributes,
+        attributes: Attributes,
         content_type: str,
         accept: str,
         size: int,

@@ -92,9 +92,8 @@ class MultiModel(Feature):
 
     @override
     def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
-        from lightbox.features.multi_model.routes import SCHEMAS
+        from lightbox.features.multi_model.routes import SCHEMAS, TARGET
         from lightbox.openapi.operations import Description
-        from lightbox.sagemaker.operations import TARGET
 
         return Description(schemas=SCHEMAS, parameters={TARGET["name"]: TARGET})
 
@@ -103,15 +102,15 @@ class MultiModel(Feature):
         from flask import request
 
         from lightbox.core.http import http_response
+        from lightbox.core.predictions import Predictions
         from lightbox.features.multi_model.catalogue import LoadableModels
         from lightbox.features.multi_model.routes import multi_model_blueprint
-        from lightbox.sagemaker.invocations import Invocations
 
         models = services.pipeline.catalogue
         assert isinstance(models, LoadableModels), "it is this feature's"
-        invocations = Invocations(services)
+        predictions = Predictions(services)
 
         def invoke(name: str) -> Response:
-            return http_response(invocations.answer(request.environ, name))
+            return http_response(predictions.answer(request.environ, name))
 
         yield multi_model_blueprint(models.loader, models.state, invoke)

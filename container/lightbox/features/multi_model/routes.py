@@ -15,18 +15,28 @@ from typing import Any
 from flask import Blueprint, Response, g, request
 
 from lightbox.codecs.json_text import from_json
+from lightbox.core.attributes import TARGET_MODEL
 from lightbox.core.edge import drain_body
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import BadRequest, DeadlineExceeded, LoadTimeout, MalformedBody, ModelNotFound, TooLarge
-from lightbox.core.http import TARGET_MODEL, json_body
+from lightbox.core.http import json_body
 from lightbox.features.multi_model.loader import ModelLoader
 from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
 from lightbox.model.layout import LONGEST_NAME
 from lightbox.openapi.models import DescribedModel
-from lightbox.openapi.operations import MODEL_NAME, OF_A_LOAD, OF_A_MODEL, Operation, Served, answers, described
+from lightbox.openapi.operations import (
+    MODEL_NAME,
+    OF_A_LOAD,
+    OF_A_MODEL,
+    Operation,
+    Served,
+    answers,
+    described,
+    header,
+    invocation,
+)
 from lightbox.openapi.schemas import TEXT, Schema, array, ref, struct
-from lightbox.sagemaker import operations
 from lightbox.transports.model_status import VersionStatus
 
 MAX_LOAD_BYTES = 1 << 16
@@ -43,6 +53,7 @@ SCHEMAS = {
     "LoadedModels": struct({"models": array(struct(_ENTRY))}, {"next_page_token": TEXT, "nextPageToken": TEXT}),
 }
 """The bodies of the routes."""
+TARGET = header(TARGET_MODEL, "The model's folder or archive below the models directory.")
 _TOKEN = {"name": "next_page_token", "in": "query", "description": "Of an earlier response.", "schema": TEXT}
 
 
@@ -99,7 +110,7 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
 
 
 def _invocation(served: Served, model: DescribedModel | None) -> Operation:
-    found = operations.invocations(served, model)
+    found = invocation(served, model)
     found["parameters"].remove(ref(TARGET_MODEL, "parameters"))
     return found
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from lightbox.core.attributes import CustomAttributes
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import TensorResponse
 from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference.classification import classified
 from lightbox.features.open_inference.requests import InferRequest
-from lightbox.sagemaker.custom_attributes import CustomAttributes
 
 
 def predicted(

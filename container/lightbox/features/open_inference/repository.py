@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lightbox.core.attributes import TARGET_MODEL
 from lightbox.core.errors import BadRequest, LightboxError, ModelNotFound, UnknownSignature
-from lightbox.core.http import TARGET_MODEL
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import Header, RequestContext
 from lightbox.features.open_inference.requests import version_number

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lightbox.codecs import Codecs
+from lightbox.core.attributes import CUSTOM_ATTRIBUTES, CustomAttributes
 from lightbox.core.errors import BadRequest, MalformedBody, ModelNotFound, TooLarge
 from lightbox.core.request import Call, TensorResponse, Tensors
 from lightbox.core.request_context import Header
 from lightbox.model.spec import Array, Method
-from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, CustomAttributes
 
 MAX_NAMED = 1024
 """Most inputs, outputs and parameters of a request, each; models of TensorFlow Serving have fewer."""

@@ -11,6 +11,7 @@ from lightbox.codecs.base import Response
 from lightbox.codecs.json_numbers import parse_values, parsing_bytes
 from lightbox.codecs.json_text import to_json
 from lightbox.codecs.media_type import parse_content_type
+from lightbox.core.attributes import CustomAttributes
 from lightbox.core.errors import MalformedBody, ModelNotFound, NotAcceptable
 from lightbox.core.http import check_query, http_response, json_body, received_body
 from lightbox.core.pipeline import Pipeline
@@ -32,7 +33,6 @@ from lightbox.features.open_inference.tensors import (
 from lightbox.model.spec import Array
 from lightbox.openapi.operations import ANYWHERE, OF_A_LOAD, OF_A_MODEL, answers, described
 from lightbox.openapi.schemas import TEXT, Schema, ref, struct
-from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.user_code.aws import AwsHandlers
 
 SIZE = "json-header-size"

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from lightbox.codecs.json_numbers import parse_around_lists, parse_values, parsing_bytes
+from lightbox.core.attributes import CustomAttributes
 from lightbox.core.error_texts import shown
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.pipeline import Pipeline
@@ -28,7 +29,6 @@ from lightbox.features.open_inference.tensors import (
 from lightbox.images.decode import is_image
 from lightbox.model.casting import numpy_dtype, string_tensor
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
-from lightbox.sagemaker.custom_attributes import CustomAttributes
 
 _ELEMENT_BYTES = 80
 _KEYS = ("name", "datatype", "shape", "data")

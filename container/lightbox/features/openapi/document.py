@@ -35,7 +35,6 @@ from lightbox.openapi.operations import (
     response,
 )
 from lightbox.openapi.schemas import TEXT, Schema, ref, struct
-from lightbox.sagemaker import operations
 from lightbox.user_code.aws import AwsHandlers
 
 VERSION = "3.1.0"
@@ -63,7 +62,7 @@ def openapi_blueprint(services: Services) -> Blueprint:
         exchange.is_observed = False
         pipeline = services.pipeline
         models, codecs = _models(pipeline, g.context), pipeline.codecs
-        descriptions = [operations.describe(models), *services.operations(models)]
+        descriptions = services.operations(models)
         served = Served(services.settings, models, codecs.readers, codecs.writers, descriptions)
         return Response(json_body(document(served, current_app)), mimetype=JSON)
 

@@ -106,20 +106,19 @@ class VertexAi(Feature):
         from flask import Blueprint, request
 
         from lightbox.core.http import http_response
-        from lightbox.openapi.operations import described
-        from lightbox.sagemaker import operations
-        from lightbox.sagemaker.invocations import Invocations
+        from lightbox.core.predictions import Predictions
+        from lightbox.openapi.operations import described, invocation
 
         _, predict = self._routes(services.settings)
         if predict is None or _PREDICTIONS.fullmatch(predict):
             return
-        blueprint, invocations = Blueprint(THEME, __name__), Invocations(services)
+        blueprint, predictions = Blueprint(THEME, __name__), Predictions(services)
 
         @blueprint.post(predict)
-        @described(operations.invocations)
+        @described(invocation)
         def vertex_predict() -> HttpResponse:
             """Predict, as /invocations does, on Vertex AI's route."""
-            return http_response(invocations.answer(request.environ))
+            return http_response(predictions.answer(request.environ))
 
         yield blueprint
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from flask.testing import FlaskClient
 
+from lightbox.core.attributes import parse_custom_attributes
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.sagemaker.custom_attributes import parse_custom_attributes
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 from support.parameters import each

@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 import re
 
-from lightbox.sagemaker.custom_attributes import parse_custom_attributes
+from lightbox.core.attributes import parse_custom_attributes
 from support.parameters import each
 
 FOUND_BY_AWS = re.compile(r"(tfs-[a-z-]+)=([^,]+)")

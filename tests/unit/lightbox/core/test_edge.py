@@ -25,9 +25,9 @@ from lightbox.core.errors import (
     TooLarge,
     Unavailable,
 )
+from lightbox.core.predictions import Predictions
 from lightbox.machine.temporary_storage import temporary_folder
 from lightbox.model.options import ModelOptions
-from lightbox.sagemaker.invocations import Invocations
 from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.fake import FakeTransport
 from support.error_shape import assert_error
@@ -231,7 +231,7 @@ def test_every_route_gives_every_error_in_one_form(
             raise raised
 
         app.view_functions = dict.fromkeys(known, fail)
-        monkeypatch.setattr(Invocations, "answer", fail)
+        monkeypatch.setattr(Predictions, "_call", fail)
         mine = f"mine-{number}"
         caplog.clear()
         answer = app.test_client().open(path, method=verb, headers={"X-Amzn-RequestId": mine})

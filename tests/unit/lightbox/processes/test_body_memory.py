@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lightbox.processes import body_memory
-from lightbox.processes.body_memory import FAILURE, BodyAccount, missing_storage, room_for_bodies
+from lightbox.processes import body_memory, start
+from lightbox.processes.body_memory import FAILURE, BodyAccount, missing_storage
+from lightbox.processes.start import room_for_bodies
 from lightbox.settings_loading import load_settings
 
 MB = 1_000_000
@@ -49,8 +50,8 @@ def test_a_lost_worker_holds_nothing() -> None:
 def test_the_room_is_what_is_set_or_a_quarter_of_the_memory(
     monkeypatch: pytest.MonkeyPatch, given: str | None, memory_mb: int, room_mb: int
 ) -> None:
-    monkeypatch.setattr(body_memory, "available_bytes", lambda: memory_mb << 20)
-    monkeypatch.setattr(body_memory, "free_bytes", lambda: 4 << 30)
+    monkeypatch.setattr(start, "available_bytes", lambda: memory_mb << 20)
+    monkeypatch.setattr(start, "free_bytes", lambda: 4 << 30)
     settings = load_settings({} if given is None else {"LIGHTBOX_REQUEST_MEMORY_MB": given})
     assert room_for_bodies(settings) >> 20 == room_mb
 

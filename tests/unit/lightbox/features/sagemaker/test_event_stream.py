@@ -9,7 +9,7 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightbox.sagemaker.event_stream import MAX_PART, encode_event, encode_message, parts
+from lightbox.features.sagemaker.event_stream import MAX_PART, encode_event, encode_message, parts
 
 
 def read(stream: bytes) -> list[Any]:

@@ -1,4 +1,4 @@
-"""``X-Amzn-SageMaker-Custom-Attributes``: how a request chooses model, version, method, wire and more."""
+"""``X-Amzn-SageMaker-Custom-Attributes``: how a request chooses model, version, transport and more."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from lightbox.images.picture import Crop
 from lightbox.model.spec import Method
 
 CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
+TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
+"""Names a model's folder or archive in multi-model mode."""
 CROP = "tfs-crop"
 OUTPUTS = "tfs-outputs"
 """A pair whose value holds commas."""

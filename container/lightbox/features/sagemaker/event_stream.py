@@ -20,9 +20,9 @@ from flask import Blueprint, request
 from flask import Response as HttpResponse
 
 from lightbox.core.http import http_response
+from lightbox.core.predictions import Predictions
+from lightbox.features.sagemaker.schemas import STREAM_ACCEPT, STREAM_CONTENT_TYPE, STREAM_TYPE, response_stream
 from lightbox.openapi.operations import described
-from lightbox.sagemaker import STREAM_ACCEPT, STREAM_CONTENT_TYPE, STREAM_TYPE, operations
-from lightbox.sagemaker.invocations import Invocations
 
 MAX_PART = 1 << 20
 """Largest payload in bytes; readers refuse messages beyond 16 to 24 MiB."""
@@ -63,7 +63,7 @@ def _header(name: str, value: str) -> bytes:
     return struct.pack(">B", len(name_bytes)) + name_bytes + struct.pack(">BH", _STRING, len(value_bytes)) + value_bytes
 
 
-def add_response_stream(blueprint: Blueprint, invocations: Invocations) -> None:
+def add_response_stream(blueprint: Blueprint, predictions: Predictions) -> None:
     """Add the route.
 
     Without an Accept header the answer is JSON lines: one event for each prediction. All errors occur before the stream
@@ -71,11 +71,11 @@ def add_response_stream(blueprint: Blueprint, invocations: Invocations) -> None:
     """
 
     @blueprint.post("/endpoints/<name>/invocations-response-stream")
-    @described(operations.response_stream)
+    @described(response_stream)
     def invoke_endpoint_stream(name: str) -> HttpResponse:
         """Predict, as SageMaker's InvokeEndpointWithResponseStream does."""
         accept = request.headers.get(STREAM_ACCEPT) or LINES
-        return _as_events(http_response(invocations.answer(request.environ, loads=True, accept=accept)))
+        return _as_events(http_response(predictions.answer(request.environ, loads=True, accept=accept)))
 
 
 def _as_events(response: HttpResponse) -> HttpResponse:

@@ -1,0 +1,45 @@
+"""SageMaker's routes: predictions, boto3's own routes, response streams and batch transform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from lightbox.core.settings import Settings
+from lightbox.feature import Feature
+
+if TYPE_CHECKING:
+    from flask import Blueprint
+
+    from lightbox.codecs.base import Response
+    from lightbox.core.services import Services
+    from lightbox.openapi.models import DescribedModel
+    from lightbox.openapi.operations import Description
+
+
+class SageMaker(Feature):
+    """Always on."""
+
+    name = "sagemaker"
+    modules = (f"{__name__}.routes",)
+
+    @override
+    def direct(self, services: Services) -> Mapping[str, Callable[[dict[str, Any]], Response]]:
+        from lightbox.core.predictions import Predictions
+        from lightbox.features.sagemaker.routes import PATH
+
+        return {PATH: Predictions(services).answer}  # loads no model: the platform loads models by name
+
+    @override
+    def routes(self, services: Services) -> Iterable[Blueprint]:
+        from lightbox.features.sagemaker.routes import sagemaker_blueprint
+
+        yield sagemaker_blueprint(services)
+
+    @override
+    def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
+        from lightbox.features.sagemaker.schemas import describe
+
+        return describe(models)
