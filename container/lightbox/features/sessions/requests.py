@@ -14,6 +14,7 @@ import orjson
 
 from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import parse_content_type
+from lightbox.core.error_texts import echo
 from lightbox.core.errors import BadRequest
 from lightbox.core.request import JSON, Answer, Body, Call
 from lightbox.core.request_context import Header, RequestContext
@@ -142,7 +143,7 @@ def _request_type(content: Body) -> str | None:
     if not isinstance(document, dict) or "requestType" not in document:
         return None
     if document not in ({"requestType": NEW}, {"requestType": CLOSE}):
-        came = content.body.decode()
+        came = echo(content.body.decode())
         raise BadRequest(
             f'requestType: expected {{"requestType": "{NEW}"}} or {{"requestType": "{CLOSE}"}}, got {came}'
         )
