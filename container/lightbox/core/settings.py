@@ -285,6 +285,12 @@ class Settings(BaseModel):
     ] = setting("Logs and metrics", "SAGEMAKER_TFS_NGINX_LOGLEVEL", default="error")
     """Log level of nginx."""
 
+    handler_log_kb: int = setting(
+        "Logs and metrics", "LIGHTBOX_HANDLER_LOG_KB", default=256, ge=16, le=1 << 20, unit="kB/s"
+    )
+    """How much [handlers may log](observability.md#log-lines): prints, records and tracebacks. Four seconds of it may
+    come at once. Further lines are dropped and counted."""
+
     metrics: bool = setting("Logs and metrics", "LIGHTBOX_METRICS", default=True)
     """Serve `/metrics` for Prometheus."""
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from lightbox.core.error_texts import shown
+from lightbox.core.error_texts import ECHO_LIMIT, shown
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.core.request_context import RequestContext
 from lightbox.model.archives import ENDINGS, MAX_DEPTH, MAX_ENTRIES
@@ -24,7 +24,7 @@ class Source:
     @property
     def shown(self) -> str:
         """The caller's path, shortened for an error."""
-        return shown(self.path, 200)
+        return shown(self.path, ECHO_LIMIT)
 
 
 def check_name(name: object) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from lightbox.core.error_texts import echo
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.formats import holds_model
@@ -46,8 +47,8 @@ class LoadedModel(BaseModel):
 def not_loaded(name: str) -> ModelNotFound:
     """Return the error for a model, or a target, that is not loaded; it begins like that of AWS's container."""
     return ModelNotFound(
-        f"Model {name} is not loaded yet. POST /models loads a model; POST /endpoints/<any name>/invocations loads its "
-        "TargetModel on first use"
+        f"Model {echo(name)} is not loaded yet. POST /models loads a model; POST /endpoints/<any name>/invocations "
+        "loads its TargetModel on first use"
     )
 
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from lightbox.core.edge import Work
-from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerUnreachable
+from lightbox.core.error_texts import shorten_foreign, without_folders
+from lightbox.core.errors import LightboxError, MalformedBody, ModelServerUnreachable
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
 from lightbox.model.plan import Answering
@@ -42,15 +41,10 @@ _MODEL_SPEC_TAG = bytes([_MODEL_SPEC << 3 | LENGTH_DELIMITED])
 class ModelServerError(LightboxError):
     """The model server's error with its own status and message; ``code`` is for the log and metrics."""
 
-    def __init__(self, status: str, details: str, model: str) -> None:
-        super().__init__(details)
+    def __init__(self, status: str, details: str, model: str, sent: bytes) -> None:
+        super().__init__(shorten_foreign(without_folders(details), sent))
         self.code = from_server(status, details, model, None).code
-        self._status, self._details = status, without_folders(details)
-
-    @property
-    def message(self) -> str:
-        """The model server's message, without the container's folders."""
-        return self._details
+        self._status = status
 
     @property
     def grpc_status(self) -> str:
@@ -92,15 +86,11 @@ class TfsGrpc:
             messages += [data + _version(number) for number in self._pipeline.versions(spec.name)]
         elif route.rpartition("/")[2] in CALLS and not chosen:
             messages = [data + _version(number) for number in self._pipeline.versions(spec.name)] + messages
-        try:
-            held = self._pipeline.catalogue.using(spec.name) if spec.name else nullcontext()
-            context.model = spec.name or context.model
-        except ModelNotFound:  # the model server returns the error
-            held = nullcontext()
-        if route == PREDICT:
-            self._check_ranks(messages, context)
-        with held, context.stage("predict"):
-            return self._send(route, messages, spec.name, context)
+        with self._pipeline.holding(spec.name, context):
+            if route == PREDICT:
+                self._check_ranks(messages, context)
+            with context.stage("predict"):
+                return self._send(route, messages, spec.name, context)
 
     def _check_ranks(self, messages: Sequence[bytes], context: RequestContext) -> None:
         """Raise InputMismatch for a call that may crash the model server, see RankGuard, and MalformedBody for an
@@ -131,7 +121,7 @@ class TfsGrpc:
                 except grpc.RpcError as error:
                     if is_unsent(error):
                         continue
-                    failure = _error_of(error, model)
+                    failure = _error_of(error, model, message)
                     if error.code() is not grpc.StatusCode.NOT_FOUND:
                         raise failure from error
                     missing = failure
@@ -147,11 +137,11 @@ class TfsGrpc:
         return reply
 
 
-def _error_of(error: grpc.RpcError, model: str) -> LightboxError:
+def _error_of(error: grpc.RpcError, model: str, sent: bytes) -> LightboxError:
     status, details = error.code(), error.details() or ""
     if status in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED):
         return from_server(status.name, details, model, None)  # gRPC's own message, with internal addresses
-    return ModelServerError(status.name, details, model)
+    return ModelServerError(status.name, details, model, sent)
 
 
 def _model_spec(data: bytes) -> model_pb2.ModelSpec:
