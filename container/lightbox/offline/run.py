@@ -133,8 +133,8 @@ class Run:
             _say(f"{times} with an error: {self._first[error]}{more}: {error}")
         for problem in self._source.problems[:SHOWN]:
             _say(problem)
-        if len(self._source.problems) > SHOWN:
-            _say(f"{len(self._source.problems) - SHOWN} more of these")
+        if (unsaid := len(self._source.problems) + self._source.more_problems - SHOWN) > 0:
+            _say(f"{unsaid:,} more of these")
         if stopped:
             say_stopped(stopped)
 
