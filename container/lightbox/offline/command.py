@@ -23,6 +23,7 @@ from lightbox.offline.rows import Answerer
 from lightbox.offline.run import Run, handled, say_stopped
 from lightbox.offline.sources import Source, SourceError
 from lightbox.offline.targets import PART_ROWS, Target, TargetError
+from lightbox.telemetry.logs import escape
 
 MOST_SENT = 100 << 20
 """Bytes of a picture that are sent to an endpoint, which has its own limit, whatever the one of this machine is."""
@@ -115,7 +116,9 @@ def command(source: str, to: str, column: str | None, outside: bool, part_rows: 
     except KeyboardInterrupt:
         say_stopped("interrupted")
         return 130
-    except (TargetError, SourceError, EndpointGone, Misconfigured, StartError, AwsError) as problem:
+    except (TargetError, SourceError, EndpointGone, Misconfigured, AwsError) as problem:
+        raise NothingDone(escape(str(problem))) from None
+    except StartError as problem:  # of several lines
         raise NothingDone(str(problem)) from None
 
 
@@ -160,10 +163,12 @@ def make_sender(
     attributes = f"tfs-model-name={model}" if model else ""
     http = InvocationsSender(url, attributes, timeout)
     if endpoint_name or protocol == "boto3":
-        from lightbox.client.boto import runtime_client
+        from lightbox.client.boto import bounded, runtime_client
 
         client = runtime_client(None if endpoint_name else url, region, connections=MOST, read_timeout=timeout)
-        return Boto3Sender(client, endpoint_name or "local", attributes, None if endpoint_name else http)
+        if endpoint_name:
+            return Boto3Sender(client, endpoint_name, attributes)
+        return Boto3Sender(bounded(client, timeout), "local", attributes, http)
     if protocol == "open-inference":
         return OpenInferenceSender(url, model, timeout)
     return http
