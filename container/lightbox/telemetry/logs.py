@@ -32,6 +32,7 @@ DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
 """Environment variable with the descriptor of the supervisor's relay (relay.py), for lines without a prefix."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_CONTROL_BUT_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
 UNMATCHED = "unmatched"
 """The route of requests that match no rule."""
 _PATH_LIMIT = 200
@@ -58,6 +59,11 @@ def use_json(as_json: bool) -> None:
 def escape(text: str) -> str:
     """Write control characters, including line ends, as ``\\x0a``: a text stays on its line."""
     return _CONTROL.sub(_escaped, text)
+
+
+def shown(text: str) -> str:
+    """Write control characters but tabs and line ends as ``escape`` does."""
+    return text if text.isascii() and text.isprintable() else _CONTROL_BUT_LINES.sub(_escaped, text)
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -35,7 +35,7 @@ from lightbox.model.spec import DEFAULT_SIGNATURE, Array, ImageInput, SignatureS
 from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
 from lightbox.processes.scaling_report import PIXELS, scaling_line
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.logs import log
+from lightbox.telemetry.logs import escape, log
 from lightbox.tune.load import PictureUnreadable, picture
 from lightbox.tune.stack import STOP_SECONDS, reason, start
 
@@ -113,7 +113,7 @@ def _run(settings: Settings, name: str | None, image: Path) -> int:
     answers = _answers(model, signature, options, ways, bodies)
     print(f"{model.name}, {described}: {_title(bool(classes))}\n")
     for line in accuracy_table(answers, classes) if classes else side_by_side(answers, labels):
-        print(line)
+        print(escape(line))
     if said := scaling_line(model, folders, settings):
         print(f"\n{said}")
     return 0
