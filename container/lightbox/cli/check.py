@@ -115,7 +115,7 @@ def _print_plan(settings: Settings) -> int:
     print(op_threads.choose(settings, fixed_models(settings)))
     print(resize_line())
     wanted = wants(settings)
-    wires = wires_to_come(settings, wanted.why_rest_port)
+    wires = wires_to_come(settings, wanted.why_rest)
     print(f"wires: {', '.join(wires.names)}")
     for line in listening(settings, wires, usual_ports(settings), wanted.ports):
         print(f"listening: {line}")

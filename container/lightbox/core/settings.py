@@ -104,13 +104,14 @@ class Settings(BaseModel):
         option=Option("transport"),
     )
     """Transports to the model server, the default first. A request selects another with the attribute
-    `tfs-transport=rest`. `local`, a unix socket, takes the least CPU time. `rest` opens a TCP port, with
+    `tfs-transport=rest`. `local`, a unix socket, takes the least CPU time. Naming `rest` opens a TCP port, with
     tensorflow_model_server on all interfaces. `PREDICT_USING_GRPC=true` means `grpc`, `false` means `rest`."""
 
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = setting(
         "Model servers", "SAGEMAKER_SAFE_PORT_RANGE", values_text="`low-high`, two ports per model server"
     )
-    """Ports of the model servers. Server i uses low+2i for gRPC and low+2i+1 for REST. If unset, 9000 and 8501."""
+    """Ports of the model servers, [where they are open](adr/062-no-unneeded-ports.md). Server i uses low+2i for gRPC
+    and low+2i+1 for REST. If unset, 9000 and 8501."""
 
     instance_count: int = setting("Model servers", "SAGEMAKER_TFS_INSTANCE_COUNT", default=1, ge=1, le=64)
     """Number of model servers. Requests avoid one that is down."""

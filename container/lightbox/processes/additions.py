@@ -119,13 +119,13 @@ class NginxParts:
 class StartNeeds:
     """The features' requirements of a start, derived from the settings.
 
-    ``ports`` are open to callers. ``why_rest_port`` is the reason for the model server's REST port, None if no feature
-    needs it. Each of ``checks`` raises StartError if a requirement of a feature is missing. ``nginx`` are the variables
+    ``ports`` are open to callers. ``why_rest`` is the reason for the model server's REST API, None if no feature needs
+    it. Each of ``checks`` raises StartError if a requirement of a feature is missing. ``nginx`` are the variables
     that are set and have no effect without nginx.
     """
 
     ports: Sequence[Port] = ()
-    why_rest_port: str | None = None
+    why_rest: str | None = None
     checks: Sequence[Callable[[], None]] = ()
     nginx: Sequence[str] = ()
 
