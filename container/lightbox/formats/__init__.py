@@ -11,7 +11,7 @@ from shutil import copyfile
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from lightbox.formats.signature import FileSignature
+from lightbox.formats.signature import FileSignature, check_tensors
 from lightbox.machine.access import is_file
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
@@ -105,6 +105,8 @@ class ModelFile(NamedTuple):
     def signature(self) -> FileSignature:
         """Return its signature. Raises OSError, and ValueError for a damaged file or another format."""
         found: FileSignature = import_module(f"{__name__}.{self.format.platform}").read_signature(self.place())
+        for tensors in (found.inputs, found.outputs):
+            check_tensors({name: tensor.shape for name, tensor in tensors.items()})
         return found
 
 

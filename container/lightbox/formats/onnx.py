@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from os import SEEK_END
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
+from lightbox.formats.looks import Looks, looks_at
 from lightbox.formats.signature import FileSignature, FileTensor, check_weights
 from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
 
@@ -32,8 +33,8 @@ def read_signature(path: Path) -> FileSignature:
 
     Raises OSError, and ValueError for a damaged file, another format, or incomplete external weights.
     """
-    with path.open("rb") as file:
-        return _signature(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))), path.parent)
+    with _opened(path) as model:
+        return _signature(model, path.parent)
 
 
 def weights_outside(path: Path) -> list[str]:
@@ -41,10 +42,10 @@ def weights_outside(path: Path) -> list[str]:
 
     Raises OSError, and ValueError for a damaged file.
     """
-    with path.open("rb") as file:
-        graph = _last(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))), _GRAPH)
+    with _opened(path) as model:
+        graph = _last(model, _GRAPH)
         fields = read_fields(graph or memoryview(b""))
-        tensors = [value for number, kind, value in fields if (number, kind) == (_INITIALIZER, LENGTH_DELIMITED)]
+        tensors = (value for number, kind, value in fields if (number, kind) == (_INITIALIZER, LENGTH_DELIMITED))
         return list(dict.fromkeys(place["location"] for place in map(_outside, tensors) if "location" in place))
 
 
@@ -53,11 +54,11 @@ def operations(path: Path) -> Iterator[tuple[str, dict[str, list[int]]]]:
 
     Raises OSError, and ValueError for a damaged file.
     """
-    with path.open("rb") as file:
-        graph = _last(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))), _GRAPH)
+    with _opened(path) as model:
+        graph = _last(model, _GRAPH)
         for number, kind, node in read_fields(graph or memoryview(b"")):
             if (number, kind) == (_NODE, LENGTH_DELIMITED) and len(node) < _LARGEST_NODE:
-                fields = list(read_fields(memoryview(bytes(node))))
+                fields = list(read_fields(node))
                 kinds = [_text(value) for number, _, value in fields if number == _OPERATION]
                 yield "".join(kinds), dict(_integers(value) for number, _, value in fields if number == _ATTRIBUTE)
 
@@ -69,16 +70,16 @@ def _integers(attribute: memoryview) -> tuple[str, list[int]]:
         if number == _ATTRIBUTE_NAME:
             name = _text(value)
         elif number in (_INTEGER, _INTEGERS) and kind in (VARINT, LENGTH_DELIMITED):
-            position = 0
-            while position < len(value):
-                item, position = read_varint(value, position)
+            position, numbers = 0, bytes(value)
+            while position < len(numbers):
+                item, position = read_varint(numbers, position)
                 found.append(item)
     return name, found
 
 
 def _outside(tensor: memoryview) -> dict[str, str]:
     """Return the place of a tensor's values outside its file, empty if they are inside."""
-    entries = [value for number, kind, value in read_fields(tensor) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED)]
+    entries = (value for number, kind, value in read_fields(tensor) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED))
     return dict(map(_entry, entries))
 
 
@@ -105,7 +106,7 @@ def _signature(model: memoryview, folder: Path) -> FileSignature:
             _check_outside(value, folder)
     if not outputs:
         raise ValueError("its graph has no output")
-    notes = [value for number, kind, value in read_fields(model) if (number, kind) == (_NOTE, LENGTH_DELIMITED)]
+    notes = (value for number, kind, value in read_fields(model) if (number, kind) == (_NOTE, LENGTH_DELIMITED))
     return FileSignature(
         {name: one for name, one in inputs.items() if name not in constants}, outputs, dict(map(_entry, notes))
     )
@@ -118,28 +119,30 @@ def _check_outside(tensor: memoryview, folder: Path) -> None:
         check_weights(folder / place["location"], int(place.get("offset", 0)) + int(place.get("length", 0)))
 
 
-class _Stored:
-    """Bytes of a file, read on access, so without the weights. A memory map would crash the process if the file is
-    truncated meanwhile."""
+@contextmanager
+def _opened(path: Path) -> Iterator[memoryview]:
+    """Yield the bytes of a file. Raises OSError."""
+    with looks_at(path) as looks:
+        yield cast(memoryview, _Stored(looks, 0, looks.size))
 
-    def __init__(self, file: BinaryIO, start: int, end: int) -> None:
-        self._file, self._start, self._end = file, start, end
+
+class _Stored:
+    """Bytes of a file, read on access."""
+
+    def __init__(self, looks: Looks, start: int, end: int) -> None:
+        self._looks, self._start, self._end = looks, start, end
 
     def __len__(self) -> int:
         return self._end - self._start
 
     def __getitem__(self, at: int | slice) -> int | _Stored:
-        if isinstance(at, slice):
-            return _Stored(self._file, self._start + at.start, self._start + at.stop)
-        return self._read(self._start + at, 1)[0]
+        if isinstance(at, int):
+            return self._looks.byte(self._start + at)
+        self._looks.count(1)
+        return _Stored(self._looks, self._start + at.start, self._start + at.stop)
 
     def __bytes__(self) -> bytes:
-        return self._read(self._start, len(self))
-
-    def _read(self, at: int, count: int) -> bytes:
-        self._file.seek(at)
-        found = self._file.read(count)
-        if len(found) < count:
+        if len(found := self._looks.bytes(self._start, len(self))) < len(self):
             raise ValueError("it has become shorter")
         return found
 

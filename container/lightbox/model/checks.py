@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lightbox.formats import SAVED_MODEL_FILES, ModelFile, holds_model, model_file, model_files
 from lightbox.formats.signature import FileTensor
-from lightbox.machine.access import access_problem, is_dir
+from lightbox.machine.access import MOST_OPTIONS, access_problem, is_dir, read_file
 from lightbox.model.foreign_files import POINTER, describe_foreign_folder, is_pointer_file
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
 from lightbox.model.options import options_file
@@ -106,7 +106,8 @@ def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, Signat
 def _notes_beside(folder: Path) -> dict[str, str]:
     """Return the lines with a key and a value of the file that Ultralytics writes beside other formats than ONNX."""
     try:
-        return dict(re.findall(r"^(\w+): *(\S.*)$", (folder / NOTES).read_text("utf-8", "replace"), re.MULTILINE))
+        text = read_file(folder / NOTES, MOST_OPTIONS).decode("utf-8", "replace")
+        return dict(re.findall(r"^(\w+): *(\S.*)$", text, re.MULTILINE))
     except OSError:
         return {}
 

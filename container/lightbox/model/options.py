@@ -14,12 +14,14 @@ from pydantic_core import PydanticCustomError
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
-from lightbox.machine.access import is_file
+from lightbox.machine.access import MOST_OPTIONS, MOST_TEXT, is_file, read_file
 from lightbox.model.presets import OF_LOGITS, PRESETS, PresetName, with_preset
 
 OPTIONS_FILE = "lightbox.json"
 
 MOST_PIXELS = 65535
+MOST_LABELS = 1_000_000
+_MOST_PROBLEMS = 20
 ActivationName = Literal["softmax", "sigmoid", "none"]
 DetectionsName = Literal["ultralytics", "detr", "tf"]
 _LABELS = TypeAdapter(tuple[str, ...])
@@ -246,7 +248,7 @@ def options_file(code_dirs: Sequence[Path]) -> Path | None:
 
 def _read(path: Path) -> ModelOptions:
     try:
-        return ModelOptions.model_validate_json(path.read_bytes(), strict=False)
+        return ModelOptions.model_validate_json(read_file(path, MOST_OPTIONS), strict=False)
     except OSError as error:
         raise ModelOptionsError(f"{path} cannot be read: {error.strerror}") from None
     except ValidationError as error:
@@ -254,6 +256,8 @@ def _read(path: Path) -> ModelOptions:
 
 
 def _problems(error: ValidationError, whole: str) -> str:
+    if (count := error.error_count()) > _MOST_PROBLEMS:
+        return f"{whole}: {count:,} values are wrong"
     return "; ".join(_problem(detail, whole) for detail in error.errors())
 
 
@@ -274,11 +278,12 @@ def _read_labels(setting: str, name: str, code_dirs: Sequence[Path]) -> tuple[st
     if path is None:
         raise ModelOptionsError(f"{setting}: there is no file {' or '.join(map(str, candidates)) or name}")
     try:
-        text = path.read_text("utf-8-sig")
-        if path.suffix == ".json":
-            return _LABELS.validate_json(text)
-        return tuple(line.strip() for line in text.splitlines())
+        text = read_file(path, MOST_TEXT).decode("utf-8-sig")
+        found = _LABELS.validate_json(text) if path.suffix == ".json" else tuple(map(str.strip, text.splitlines()))
     except ValidationError:
         raise ModelOptionsError(f"{setting}: {path}: expected a JSON list of names") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ModelOptionsError(f"{setting}: {path} cannot be read as UTF-8 text: {error}") from None
+    if len(found) > MOST_LABELS:
+        raise ModelOptionsError(f"{setting}: {path} has {len(found):,} names, expected at most {MOST_LABELS:,}")
+    return found

@@ -10,6 +10,7 @@ from pathlib import Path
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import TransportName
+from lightbox.machine.access import MOST_TEXT, read_file
 from lightbox.model.layout import ModelLayoutError, ModelOnDisk
 from lightbox.model.plan import Wires
 from lightbox.processes.commands import BINARY, model_server_program
@@ -65,7 +66,7 @@ def _aws_handler(code_places: Iterable[Sequence[Path]]) -> Path | None:
 
 def _is_aws(file: Path) -> bool:
     try:
-        return looks_like_aws(file.read_bytes())
+        return looks_like_aws(read_file(file, MOST_TEXT))
     except OSError:  # the import reports it
         return False
 

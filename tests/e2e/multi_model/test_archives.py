@@ -47,7 +47,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def archives_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running(root, tmp_path_factory.mktemp("run"), SAGEMAKER_MULTI_MODEL="true") as archives_stack:
+    settings = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_GUNICORN_THREADS": "32"}  # half of them may load
+    with running(root, tmp_path_factory.mktemp("run"), **settings) as archives_stack:
         yield archives_stack
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -64,6 +65,8 @@ _LIKE_ANY = _names("Add Concat Div Einsum Gemm MatMul Max Min Mod Mul PRelu Rang
 _BODY_OF = {"If": ("then_branch", 0), "Loop": ("body", 1), "Scan": ("body", 0)}
 """The attribute with a body, and how many of the body's first outputs are none of the operation's."""
 
+_MOST_FIELDS = 1_000_000
+"""Fields of a message; most are a graph's nodes and weights."""
 _MOST_PARTS = 256
 """Parts of a split whose types are noted."""
 
@@ -230,7 +233,10 @@ def _written(number: int, kind: int, value: memoryview) -> Fragments:
 
 
 def _fields(message: bytes | memoryview | None) -> _Fields:
-    return list(read_fields(memoryview(message or b"")))
+    found = list(islice(read_fields(memoryview(message or b"")), _MOST_FIELDS))
+    if len(found) == _MOST_FIELDS:
+        raise ValueError(f"a part of it has {_MOST_FIELDS:,} fields or more")
+    return found
 
 
 def _last(message: memoryview | None, wanted: int) -> memoryview | None:

@@ -9,15 +9,17 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom
-from lightbox.core.request_context import RequestContext
+from lightbox.core.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
+from lightbox.core.request_context import RequestContext, Turns
 from lightbox.core.settings import Settings
 from lightbox.features.multi_model.sources import Source, check_name, find_model, locate, measure
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
 from lightbox.features.multi_model.transition import ROLLBACK_SECONDS, LoadFailed, Transition
+from lightbox.machine.deadline import deadline
 from lightbox.machine.memory import available_bytes
 from lightbox.model.archives import unpack
 from lightbox.model.catalogue import PlannedModel
@@ -67,6 +69,7 @@ class ModelLoader:
         self._state = state
         self._management = management
         self._check_code = check_code
+        self._turns = Turns(max(1, settings.threads // 2))
 
     def load(self, name: object, source: Source, context: RequestContext) -> LoadedModel:
         """Load the model at ``source`` and serve it as ``name``.
@@ -74,14 +77,23 @@ class ModelLoader:
         Raises BadRequest, ModelNotFound, AlreadyLoaded, NoRoom, Unavailable, ModelFailed and DeadlineExceeded. After
         each of them the list is unchanged, and the next call removes the rest of the model from the servers.
         """
-        checked, context = check_name(name), context.longer(self._settings.load_seconds)
+        checked = check_name(name)
+        if not self._turns.acquire(0):  # waiting would hold a thread, too
+            raise Unavailable("try again: loads hold half of the threads; the others are for models that are loaded")
+        try:
+            return self._load(checked, source, context.longer(self._settings.load_seconds))
+        finally:
+            self._turns.release()
+
+    def _load(self, checked: str, source: Source, context: RequestContext) -> LoadedModel:
         with context.stage("load"), self._state.loading(checked, context):
             self._loaded_before(checked)
             generation = uuid.uuid4().hex
             own = self._own_folder(checked, generation)
             transition: Transition | None = None
             try:
-                model, size = self._prepared(checked, source, own, context)
+                with deadline(partial(context.check, "the model")):
+                    model, size = self._prepared(checked, source, own, context)
                 new = LoadedModel(model=model, url=str(source.path), generation=generation)
                 with self._state.changing(context):
                     self._unload_removed(context)
@@ -179,6 +191,7 @@ class ModelLoader:
             folder = root = own / "unpacked"
         found = find_model(folder, root, source, context)
         code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))
+        _check_memory(size := measure(found.base_path, root, source.field, context))
         named = replace(found, name=name)
         if problems := self._problems_of(named, code_dirs):
             raise _refusal(source, "; ".join(problems), folder)
@@ -190,18 +203,20 @@ class ModelLoader:
             self._check_code(model)
         except UserCodeError as error:
             raise _refusal(source, str(error), folder) from error
-        return model, measure(found.base_path, root, source.field, context)
+        return model, size
 
     def _problems_of(self, found: ModelOnDisk, code_dirs: Sequence[Path]) -> list[str]:
         """Return a sentence for each problem that would refuse a start with this model."""
+        if unusable := unusable_versions(found):
+            return unusable
         try:
             misfits = list(option_problems(found, code_dirs, self._settings))
         except (ModelOptionsError, UserCodeError) as error:
-            return [*unusable_versions(found), str(error)]
+            return [str(error)]
         for misfit in misfits:
             if not misfit.is_own:
                 log.warning(misfit.sentence)
-        return unusable_versions(found) + [misfit.sentence for misfit in misfits if misfit.is_own]
+        return [misfit.sentence for misfit in misfits if misfit.is_own]
 
     def _serve(
         self,
