@@ -41,7 +41,8 @@ class MultiModelSettings(BaseModel):
     requests to `/models`. An archive may unpack to 4 GiB, and to 64 MiB plus 100 times its size."""
 
     max_models: int = setting("Multi-model mode", "LIGHTBOX_MAX_MODELS", default=1000, ge=1, le=100_000)
-    """Maximum number of loaded models. Beyond it a load gets 507."""
+    """Maximum number of loaded models. Beyond it a load gets 507, unless models that only a TargetModel loaded can
+    [make room](production.md#load-and-unload-models)."""
 
 
 class MultiModel(Feature):

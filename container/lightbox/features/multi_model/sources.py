@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,23 +37,54 @@ def check_name(name: object) -> str:
 
 
 def locate(source: Source, root: Path) -> Path:
-    """Return the folder or archive of ``source``; a relative path starts at ``root``.
+    """Return the folder or archive of ``source``, after links; a relative path starts at ``root``.
 
     Raises BadRequest for a path that leaves ``root``, ModelNotFound for a missing one.
     """
-    path, field, shown = source.path, source.field, source.shown
-    if not isinstance(path, str) or not path or "\x00" in path:
-        raise BadRequest(f"{field}: expected the path of a model's folder or archive, got {shown!r}")
-    try:
-        found = (root / path.removeprefix("file://")).resolve()
-        there = found.is_dir() or (path.endswith(ENDINGS) and found.is_file())
-    except (OSError, RuntimeError):
-        raise BadRequest(f"{field}: the path {shown!r} cannot be followed") from None
+    field, shown = source.field, source.shown
+    found = place_of(source, root)
     if root.resolve() not in found.parents:
         raise BadRequest(f"{field}: expected a path below LIGHTBOX_MODEL_DIR, got {shown!r}")
-    if not there:
+    if not is_place(source, found):
         raise ModelNotFound(f"{field}: there is no model {shown!r}")
     return found
+
+
+def place_of(source: Source, root: Path) -> Path:
+    """Return where a path leads after links, whether or not anything is there. Raises BadRequest."""
+    path = source.path
+    if not isinstance(path, str) or not path or "\x00" in path:
+        raise BadRequest(f"{source.field}: expected the path of a model's folder or archive, got {source.shown!r}")
+    try:
+        found = (root / path.removeprefix("file://")).resolve()
+        is_place(source, found)
+    except (OSError, RuntimeError):
+        raise BadRequest(f"{source.field}: the path {source.shown!r} cannot be followed") from None
+    return found
+
+
+def is_place(source: Source, found: Path) -> bool:
+    """Return whether a folder is at ``found``, to which the source leads, or an archive. Raises OSError."""
+    return found.is_dir() or (str(source.path).endswith(ENDINGS) and found.is_file())
+
+
+def name_of(source: Source, root: Path) -> str | None:
+    """Return the name of a model that is loaded by its path: the path below ``root``, an archive's without its ending.
+
+    Returns None if that is no valid name, or may be another archive's path.
+    """
+    path = os.path.normpath(root / str(source.path).removeprefix("file://"))
+    name = os.path.relpath(path, os.path.normpath(root))
+    if not Path(path).is_dir():
+        name = name.removesuffix(".tgz").removesuffix(".tar.gz")
+        if name.endswith(ENDINGS):
+            return None
+    return name if is_model_name(name) else None
+
+
+def unforeseeable_name(source: Source) -> str:
+    """Return a name for a model that is loaded by its path, which no other path can have."""
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '-', str(source.path))[:100]}-{secrets.token_hex(16)}"
 
 
 def find_model(folder: Path, inside: Path, source: Source, context: RequestContext) -> ModelOnDisk:
