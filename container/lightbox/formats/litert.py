@@ -15,7 +15,7 @@ from typing import BinaryIO
 from lightbox.formats.signature import SIGNATURE, FileSignature, FileTensor
 
 _IDENTIFIER = b"TFL3"
-_SUBGRAPHS, _BUFFERS, _SIGNATURES = 2, 4, 7
+_SUBGRAPHS, _BUFFERS, _SIGNATURES, _FILES = 2, 4, 7, 8
 _TENSORS, _INPUTS, _OUTPUTS = 0, 1, 2
 _SHAPE, _TYPE, _NAME, _OPEN_SHAPE = 0, 1, 3, 7
 _SIGNATURE_INPUTS, _SIGNATURE_OUTPUTS, _SIGNATURE_KEY, _SIGNATURE_SUBGRAPH = 0, 1, 2, 4
@@ -36,6 +36,8 @@ def read_signature(path: Path) -> FileSignature:
         size = file.seek(0, SEEK_END)
         try:
             model = _Table(file, _number("I", file, 0))
+            if model.items(_FILES):
+                raise ValueError("its weights are in other files, which no engine opens")
             need = max((_end(buffer) for buffer in model.tables(_BUFFERS)), default=0)
             if need > size:
                 raise ValueError(f"it has {size:,} bytes, expected {need:,}")

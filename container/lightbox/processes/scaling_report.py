@@ -16,7 +16,8 @@ from typing import Any
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.formats import model_file
-from lightbox.model.checks import newest_folder, newest_signatures
+from lightbox.machine.links import followed
+from lightbox.model.checks import model_folder, newest_folder, newest_signatures
 from lightbox.model.graph import parse
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import ModelOptions, OptionSettings, load_options, options_file
@@ -180,7 +181,7 @@ def _descriptions(folder: Path) -> Iterator[tuple[Path, str]]:
     ]
     for path in files:
         with suppress(OSError, ValueError):
-            if path.is_file() and path.stat().st_size <= _MOST_BYTES:
+            if followed(path, model_folder(folder)) and path.is_file() and path.stat().st_size <= _MOST_BYTES:
                 if path.name == KERAS_METADATA:
                     yield from ((path, node.metadata) for node in parse("SavedMetadata", path.read_bytes()).nodes)
                 else:

@@ -18,6 +18,8 @@ from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
 from lightbox.machine.access import is_dir
 from lightbox.processes.additions import NginxParts, ServedModels
+from lightbox.processes.models_on_disk import shared_code_dirs
+from lightbox.user_code.paths import refuse_code
 
 if TYPE_CHECKING:
     from flask import Blueprint, Response
@@ -67,6 +69,7 @@ class MultiModel(Feature):
     @override
     def check(self, settings: Settings) -> None:
         root = settings.model_dir
+        refuse_code(shared_code_dirs(settings), settings)
         if is_dir(root) and not (is_dir(real := root.resolve()) and real.samefile(root)):
             raise StartError(
                 "LIGHTBOX_MODEL_DIR: multi-model mode does not follow links into another process's root; "

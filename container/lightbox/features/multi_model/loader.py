@@ -23,12 +23,12 @@ from lightbox.model.archives import unpack
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions, unusable_versions
 from lightbox.model.layout import ModelOnDisk, version_numbers
-from lightbox.model.options import ModelOptionsError
+from lightbox.model.options import CODE, ModelOptionsError
 from lightbox.processes.commands import model_config
 from lightbox.processes.option_checks import fitting_options, option_problems
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import ServerState
-from lightbox.user_code.paths import UserCodeError
+from lightbox.user_code.paths import UserCodeError, importable
 
 STATUS_SECONDS = 2.0
 """Seconds that the model servers have to report a model's versions."""
@@ -233,35 +233,41 @@ class ModelLoader:
         self, name: str, source: Source, place: Path, own: Path, context: RequestContext
     ) -> tuple[PlannedModel, int]:
         """Return the model of ``source``, which is at ``place``, and its files' bytes; ``own`` is the load's folder."""
-        root, folder = self._settings.model_dir, place
+        folder, allowed = place, self._settings.linked_folders
         if folder.is_file():
             unpack(folder, own / "unpacked", source.field, context)
-            folder = root = own / "unpacked"
-        found = find_model(folder, root, source, context)
-        code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))
+            folder = own / "unpacked"
+        found = find_model(folder, folder, source, context, allowed)
+        own_code = [found.base_path / CODE, folder / CODE]
+        code_dirs: Sequence[Path] = list(dict.fromkeys([*own_code, *self._shared_code_dirs]))
         named = replace(found, name=name)
         if problems := self._problems_of(named, code_dirs):
             raise _refusal(source, "; ".join(problems), folder)
         options = fitting_options(named, code_dirs, self._settings)
         base_path = own / "versions"
         show_versions(found, base_path, code_dirs)
-        model = PlannedModel(name=name, base_path=base_path, options=options, code_dirs=tuple(code_dirs))
+        model = PlannedModel(
+            name=name, base_path=base_path, options=options, code_dirs=importable(code_dirs, self._settings)
+        )
         try:
             self._check_code(model)
         except UserCodeError as error:
             raise _refusal(source, str(error), folder) from error
-        return model, measure(found.base_path, root, source.field, context)
+        return model, measure(found.base_path, folder, source.field, context, allowed)
 
     def _problems_of(self, found: ModelOnDisk, code_dirs: Sequence[Path]) -> list[str]:
         """Return a sentence for each problem that would refuse a start with this model."""
+        problems = unusable_versions(found, self._settings.linked_folders)
         try:
             misfits = list(option_problems(found, code_dirs, self._settings))
         except (ModelOptionsError, UserCodeError) as error:
-            return [*unusable_versions(found), str(error)]
+            return [*problems, str(error)]
         for misfit in misfits:
             if not misfit.is_own:
                 log.warning(misfit.sentence)
-        return unusable_versions(found) + [misfit.sentence for misfit in misfits if misfit.is_own]
+        return unusable_versions(found, self._settings.linked_folders) + [
+            misfit.sentence for misfit in misfits if misfit.is_own
+        ]
 
     def _serve(
         self,
