@@ -170,5 +170,5 @@ def _text(value: object) -> str:
     if isinstance(value, dict):
         return ",".join(f"{name}={path}" for name, path in value.items())
     if isinstance(value, tuple):
-        return ("-" if isinstance(value[0], int) else ",").join(map(str, value))  # ports, or names
+        return ("-" if value and isinstance(value[0], int) else ",").join(map(str, value))  # ports, or names
     return "" if value is None else str(value)

@@ -22,6 +22,7 @@ from lightbox.core.settings_types import (
     in_lower_case,
     parse_default_model,
     parse_folder,
+    parse_folders,
     parse_models,
     parse_port_range,
     parse_transports,
@@ -81,6 +82,21 @@ class Settings(BaseModel):
         "Models", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME", default_text="the first by name"
     )
     """Model for requests that name none."""
+
+    linked_folders: Annotated[tuple[Path, ...], BeforeValidator(parse_folders)] = setting(
+        "Models",
+        "LIGHTBOX_LINKED_FOLDERS",
+        default=(),
+        default_text="unset",
+        values_text="absolute paths, separated by commas",
+        option=Option("linked-folder", repeated="FOLDER"),
+    )
+    """Folders outside of a model's own to which [links in it](production.md#models-from-others) may lead, such as DVC's
+    cache. Those of Hugging Face's cache are followed without it."""
+
+    model_code: bool = setting("Models", "LIGHTBOX_MODEL_CODE", default=True)
+    """Whether models may have code. With `false` a model whose `code/` holds `inference.py`, `requirements.txt` or
+    `lib/` is refused; code of `LIGHTBOX_CODE_DIR` and of the S3 bucket stays."""
 
     model_server: Annotated[Literal["auto", "tensorflow_model_server", "embedded"], BeforeValidator(in_lower_case)] = (
         setting("Model servers", "LIGHTBOX_MODEL_SERVER", default="auto")

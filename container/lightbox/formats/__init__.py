@@ -70,6 +70,10 @@ class ModelFile(NamedTuple):
         beside = {file for file in (*path.parent.glob(f"{escape(path.stem)}.*"), *named) if is_file(file)}
         return [path, *sorted(beside - {path})]
 
+    def weights(self) -> list[Path]:
+        """Return where its weights are, whether or not anything is there."""
+        return [file for path in {self.path, self.place()} for file in self._weights(path)]
+
     def _weights_outside(self) -> list[str]:
         """Return the paths of files that the graph names, relative to its own; not those that lead out of its folder,
         which no engine takes."""

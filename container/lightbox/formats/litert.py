@@ -14,7 +14,7 @@ from lightbox.formats.looks import Looks, looks_at
 from lightbox.formats.signature import SIGNATURE, FileSignature, FileTensor
 
 _IDENTIFIER = b"TFL3"
-_SUBGRAPHS, _BUFFERS, _SIGNATURES = 2, 4, 7
+_SUBGRAPHS, _BUFFERS, _SIGNATURES, _FILES = 2, 4, 7, 8
 _TENSORS, _INPUTS, _OUTPUTS = 0, 1, 2
 _SHAPE, _TYPE, _NAME, _OPEN_SHAPE = 0, 1, 3, 7
 _SIGNATURE_INPUTS, _SIGNATURE_OUTPUTS, _SIGNATURE_KEY, _SIGNATURE_SUBGRAPH = 0, 1, 2, 4
@@ -34,6 +34,8 @@ def read_signature(path: Path) -> FileSignature:
             raise ValueError(f"its bytes 4 to 7 are not {_IDENTIFIER.decode()}")
         try:
             model = _Table(file, _number("I", file, 0))
+            if model.items(_FILES):
+                raise ValueError("its weights are in other files, which no engine opens")
             need = max((_end(buffer) for buffer in model.tables(_BUFFERS)), default=0)
             if need > file.size:
                 raise ValueError(f"it has {file.size:,} bytes, expected {need:,}")

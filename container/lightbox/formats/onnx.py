@@ -17,6 +17,17 @@ _LARGEST_NODE = 1 << 16
 """Larger nodes hold weights."""
 _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
 _INITIALIZER_NAME, _OUTSIDE, _KEY, _VALUE = 8, 13, 1, 2
+_MODEL, _OF_GRAPH, _OF_NODE, _OF_ATTRIBUTE, _SPARSE, _TENSOR = "model", "graph", "node", "attribute", "sparse", "tensor"
+_HOLDS = {
+    _MODEL: {7: _OF_GRAPH, 25: "function"},
+    "function": {7: _OF_NODE},
+    _OF_GRAPH: {1: _OF_NODE, 5: _TENSOR, 15: _SPARSE},
+    _OF_NODE: {5: _OF_ATTRIBUTE},
+    _OF_ATTRIBUTE: {5: _TENSOR, 6: _OF_GRAPH, 10: _TENSOR, 11: _OF_GRAPH, 22: _SPARSE, 23: _SPARSE},
+    _SPARSE: {1: _TENSOR, 2: _TENSOR},
+}
+"""The fields of messages through which tensors are found."""
+_DEEPEST = 100
 _NAME, _TYPE, _TENSOR_TYPE = 1, 2, 1
 _ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SYMBOL = 1, 2, 1, 1, 2
 _OPEN = 1 << 63
@@ -43,10 +54,24 @@ def weights_outside(path: Path) -> list[str]:
     Raises OSError, and ValueError for a damaged file.
     """
     with _opened(path) as model:
-        graph = _last(model, _GRAPH)
-        fields = read_fields(graph or memoryview(b""))
-        tensors = (value for number, kind, value in fields if (number, kind) == (_INITIALIZER, LENGTH_DELIMITED))
+        tensors = _tensors_in(model, _MODEL)
         return list(dict.fromkeys(place["location"] for place in map(_outside, tensors) if "location" in place))
+
+
+def _tensors_in(message: memoryview, kind: str, depth: int = 0) -> Iterator[memoryview]:
+    """Yield the tensors of a message, also those in the attributes of nodes that name other files."""
+    if depth > _DEEPEST:
+        raise ValueError("its graphs are nested too deep")
+    for number, wire_type, value in read_fields(message):
+        inner = _HOLDS[kind].get(number) if wire_type == LENGTH_DELIMITED else None
+        if inner == _TENSOR:
+            yield value
+        elif inner == _OF_NODE and len(value) < _LARGEST_NODE:
+            node = bytes(value)
+            if b"location" in node:
+                yield from _tensors_in(memoryview(node), inner, depth + 1)
+        elif inner:
+            yield from _tensors_in(value, inner, depth + 1)
 
 
 def operations(path: Path) -> Iterator[tuple[str, dict[str, list[int]]]]:
@@ -103,9 +128,10 @@ def _signature(model: memoryview, folder: Path) -> FileSignature:
             outputs.update([_tensor(value)])
         elif number == _INITIALIZER:  # older files list them as inputs, too
             constants.add(_text(_last(value, _INITIALIZER_NAME)))
-            _check_outside(value, folder)
     if not outputs:
         raise ValueError("its graph has no output")
+    for tensor in _tensors_in(model, _MODEL):
+        _check_outside(tensor, folder)
     notes = (value for number, kind, value in read_fields(model) if (number, kind) == (_NOTE, LENGTH_DELIMITED))
     return FileSignature(
         {name: one for name, one in inputs.items() if name not in constants}, outputs, dict(map(_entry, notes))
@@ -115,8 +141,12 @@ def _signature(model: memoryview, folder: Path) -> FileSignature:
 def _check_outside(tensor: memoryview, folder: Path) -> None:
     """Raise ValueError unless the external file of a tensor's values, if any, is long enough."""
     place = _outside(tensor)
-    if "location" in place:
-        check_weights(folder / place["location"], int(place.get("offset", 0)) + int(place.get("length", 0)))
+    if "location" not in place:
+        return
+    name = Path(place["location"])
+    if name.is_absolute() or ".." in name.parts:
+        raise ValueError(f"its weights {str(name)[:200]!r} are not in its folder")
+    check_weights(folder / name, int(place.get("offset", 0)) + int(place.get("length", 0)))
 
 
 @contextmanager

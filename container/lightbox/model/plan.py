@@ -169,8 +169,8 @@ class PlannedModels(Catalogue):
         pass
 
     @override
-    def target(self, target: str, context: RequestContext, loads: bool) -> str | None:
-        return None
+    def target(self, target: str, context: RequestContext, loads: bool) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @override
     def load(self, target: str, context: RequestContext) -> str:

@@ -17,7 +17,8 @@ from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.formats import model_file
 from lightbox.machine.access import MOST_TEXT, read_file
-from lightbox.model.checks import newest_folder, newest_signatures
+from lightbox.machine.links import followed
+from lightbox.model.checks import model_folder, newest_folder, newest_signatures
 from lightbox.model.graph import parse
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import ModelOptions, OptionSettings, load_options, options_file
@@ -180,6 +181,8 @@ def _descriptions(folder: Path) -> Iterator[tuple[Path, str]]:
     ]
     for path in files:
         with suppress(OSError, ValueError):
+            if not followed(path, model_folder(folder)):
+                continue
             content = read_file(path, MOST_TEXT)
             if path.name == KERAS_METADATA:
                 yield from ((path, node.metadata) for node in parse("SavedMetadata", content).nodes)

@@ -18,6 +18,7 @@ from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_cod
 from lightbox.processes.option_checks import fitting_options
 from lightbox.processes.run_dir import RunDir, port_is_free
 from lightbox.processes.wires import LOCAL, planned_wires, wires_to_come
+from lightbox.user_code.paths import importable
 from lightbox.user_code.s3 import download_universal_code
 
 
@@ -79,7 +80,7 @@ def make_plan(settings: Settings, run_dir: RunDir, wants: StartNeeds = NO_NEEDS)
         default_model=default,
         model_servers=choose_addresses(settings, run_dir, wires, wants.ports),
         wires=wires,
-        shared_code_dirs=shared,
+        shared_code_dirs=importable(shared, settings) if settings.has_fixed_models else shared,
     )
 
 
@@ -93,7 +94,7 @@ def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: It
         base_path=base_path,
         versions_dir=None if model.unversioned else model.base_path,
         options=options,
-        code_dirs=tuple(folders),
+        code_dirs=importable(folders, settings),
     )
 
 
