@@ -171,7 +171,7 @@ class Settings(BaseModel):
     )
     """Maximum [memory of all requests](reliability.md#limits-of-time-and-memory), divided equally among the workers. As
     much again is for pictures in decoding, shared by all workers. It also limits the [bodies that nginx
-    holds](security.md#what-is-defended), by default a quarter of the free memory."""
+    holds](security.md#what-holds), by default a quarter of the free memory."""
 
     workers: int = setting(
         "Workers and queue",
