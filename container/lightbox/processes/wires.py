@@ -38,7 +38,7 @@ def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], why_
     both = None
     if handler is not None:
         both = f"{handler} has AWS's handlers, whose context has it"
-    elif not settings.has_fixed_models and {GRPC, REST} <= set(names):
+    elif not settings.has_fixed_models and settings.model_code and {GRPC, REST} <= set(names):
         both = "a model that is loaded later may have AWS's handlers, and LIGHTBOX_TRANSPORT "
         both += "names grpc and rest" if named else "is not set"
     if named and REST in named:
@@ -83,7 +83,7 @@ def planned_wires(
     In multi-model mode the code of models on disk that may be loaded later counts too.
     """
     own = (code_dirs(model, shared) for model in models)
-    if not settings.has_fixed_models:
+    if not settings.has_fixed_models and settings.model_code:
         own = ([folder] for pattern in ("*/code", "*/*/code") for folder in settings.model_dir.glob(pattern))
     return choose_wires(settings, itertools.chain([shared], own), why_rest)
 

@@ -53,6 +53,7 @@ def write(folder: Path, source: str) -> None:
         ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TFS_API": "true"}, "local grpc rest", "", ""),
         ({**LATER, "LIGHTBOX_MODEL_SERVER": "embedded"}, "local grpc rest", "loaded later", "loaded later"),
         ({**LATER, "LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "local"}, "local", "", ""),
+        ({**LATER, "LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_MODEL_CODE": "false"}, "local grpc rest", "", ""),
         ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "grpc"}, "grpc", "", ""),
         ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "rest"}, "rest", "", "names rest"),
         ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "rest,local"}, "rest local", "", "names rest"),
