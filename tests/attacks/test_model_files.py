@@ -108,6 +108,18 @@ def test_a_reader_stops_at_the_deadline(tmp_path: Path, name: str) -> None:
         assert signatures_of(folder, "m", 1)
 
 
+def test_a_graph_that_leads_in_a_circle(tmp_path: Path) -> None:
+    meta = graph._class("MetaGraphDef")()
+    meta.saver_def.restore_op_name = "all"
+    meta.graph_def.node.add(name="all", op="NoOp", input=["^assign", "^restore"])
+    meta.graph_def.node.add(name="assign", op="AssignVariableOp", input=["v", "circle"])
+    meta.graph_def.node.add(name="circle", op="Identity", input=["circle"])
+    names = meta.graph_def.node.add(name="names", op="Const")
+    names.attr["value"].tensor.string_val.append(b"w")
+    meta.graph_def.node.add(name="restore", op="RestoreV2", input=["prefix", "names"])
+    assert "the graph restores 1 variables from it, w" in str(variables.variables_problem(tmp_path, meta))
+
+
 def test_an_index_of_variables_may_not_repeat_long_names(tmp_path: Path, small: None) -> None:
     """Each key shares its beginning with the one before."""
     entries = b"\0" + bytes([100, 0]) + b"a" * 100 + bytes([100, 0, 0]) * 100

@@ -23,7 +23,7 @@ from lightbox.tfs_wire.ranks import least_rank
 FILE = "saved_model.pb"
 _MOST_BYTES = (2 << 30) - 1
 """Protobuf's limit of a message."""
-_MOST_SIGNATURES = 1024
+_MOST_SIGNATURES, _MOST_TENSORS = 1024, 1 << 14
 SERVE_TAG = "serve"
 """The tag of the graph that model servers load; a graph with further tags is another one."""
 
@@ -154,10 +154,13 @@ def _signatures(graph: MetaGraph, model: str, version: int) -> Iterator[tuple[st
     has_no_scalars = empty_is_unknown(graph)
     if len(graph.signature_def) > _MOST_SIGNATURES:
         raise ValueError(f"it has {len(graph.signature_def):,} signatures, expected at most {_MOST_SIGNATURES:,}")
+    tensors = sum(len(one.inputs) + len(one.outputs) for one in graph.signature_def.values())
+    if tensors > _MOST_TENSORS:
+        raise ValueError(f"its signatures have {tensors:,} inputs and outputs, expected at most {_MOST_TENSORS:,}")
     for name, signature in sorted(graph.signature_def.items()):
         if signature.outputs and not name.startswith("__"):
-            for tensors in (signature.inputs, signature.outputs):
-                check_tensors({tensor: info.tensor_shape.dim for tensor, info in tensors.items()})
+            for described in (signature.inputs, signature.outputs):
+                check_tensors({tensor: info.tensor_shape.dim for tensor, info in described.items()})
             found = SignatureSpec(model, version, name, _tensors(signature.inputs), _tensors(signature.outputs))
             yield name, found.without_scalars() if has_no_scalars else found
 

@@ -9,11 +9,12 @@ docs/adr/091-inconclusive-checks.md explains this check, and why compressed inde
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from lightbox.machine.access import read_file
-from lightbox.machine.deadline import check_deadline
+from lightbox.machine.deadline import check_deadline, in_time
 from lightbox.model.foreign_files import POINTER, is_pointer, is_pointer_file
 from lightbox.model.graph import Graph, MetaGraph, Node, Shape, base_name, parse, shape_of
 from lightbox.tfs_wire.dtypes import numpy_name
@@ -27,7 +28,7 @@ _NOT_A_VARIABLE = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """Keras's description of its objects: stored with the variables, and not needed."""
 _MOST_BYTES, _MOST_NAMES, _PER_NAME = 64 << 20, 64 << 20, 100
 """Most bytes of the index, and of its names with some for each: a name may repeat another one with three bytes."""
-_MOST_STEPS = 100
+_MOST_STEPS, _MOST_VARIABLES, _LONGEST_PLACE = 10, 1_000_000, 10
 _SHOWN = 3
 _Wanted: TypeAlias = tuple[int, Shape]
 """A dtype's number, and a shape if the graph declares it."""
@@ -111,7 +112,7 @@ def _restored(meta_graph: MetaGraph) -> dict[str, _Wanted]:
     """Return dtype and shape, None if undeclared, of each variable that the graph restores."""
     graph = Graph(meta_graph)
     operation = base_name(meta_graph.saver_def.restore_op_name)
-    return dict(_restored_by(operation, graph)) if operation in graph.nodes else {}
+    return dict(islice(_restored_by(operation, graph), _MOST_VARIABLES)) if operation in graph.nodes else {}
 
 
 def _restored_by(operation: str, graph: Graph) -> Iterator[tuple[str, _Wanted]]:
@@ -124,13 +125,15 @@ def _restored_by(operation: str, graph: Graph) -> Iterator[tuple[str, _Wanted]]:
         handles = {
             argument: nodes[name] for argument, name in zip(function.arguments, given, strict=False) if name in nodes
         }
-    for restore in [node for node in inside.values() if node.op == "RestoreV2"]:
+    shapes = {(restore, place): shape for restore, place, shape in _assigned(inside, handles)}
+    for restore in in_time([node for node in inside.values() if node.op == "RestoreV2"]):
         names = _strings(inside.get(base_name(restore.input[1])) if len(restore.input) > 1 else None)
         dtypes = restore.attr["dtypes"].list.type
-        shapes = dict(_assigned(inside, restore.name, handles)) if len(names) == len(dtypes) else {}
+        is_complete = len(names) == len(dtypes)
         for place, name in enumerate(names):
             if name != _NOT_A_VARIABLE:
-                yield name, (dtypes[place] if place < len(dtypes) else 0, shapes.get(place))
+                shape = shapes.get((restore.name, place)) if is_complete else None
+                yield name, (dtypes[place] if place < len(dtypes) else 0, shape)
 
 
 def _needed_by(operation: str, nodes: dict[str, Node]) -> dict[str, Node]:
@@ -145,9 +148,9 @@ def _needed_by(operation: str, nodes: dict[str, Node]) -> dict[str, Node]:
     return found
 
 
-def _assigned(inside: dict[str, Node], restore: str, handles: dict[str, Node]) -> Iterator[tuple[int, Shape]]:
-    """Yield the index of each restored tensor that is assigned to a variable, and the variable's shape."""
-    for node in inside.values():
+def _assigned(inside: dict[str, Node], handles: dict[str, Node]) -> Iterator[tuple[str, int, Shape]]:
+    """Yield the node and index of each restored tensor that is assigned to a variable, and the variable's shape."""
+    for node in in_time(inside.values()):
         if node.op != "AssignVariableOp" or len(node.input) < 2:
             continue
         handle, source = handles.get(base_name(node.input[0])), node.input[1]
@@ -157,8 +160,8 @@ def _assigned(inside: dict[str, Node], restore: str, handles: dict[str, Node]) -
                 break
             source = value.input[0]
         parts = source.split(":")
-        if handle is not None and "shape" in handle.attr and parts[0] == restore and parts[-1].isdigit():
-            yield int(parts[-1]), shape_of(handle.attr["shape"].shape)
+        if handle is not None and "shape" in handle.attr and parts[-1].isdecimal() and len(parts[-1]) < _LONGEST_PLACE:
+            yield parts[0], int(parts[-1]), shape_of(handle.attr["shape"].shape)
 
 
 def _strings(constant: Node | None) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.machine.access import is_dir, is_file
+from lightbox.machine.deadline import check_deadline
 from lightbox.model.options import CODE, OPTIONS_FILE
 
 FILE_NAME = "inference.py"
@@ -131,6 +132,7 @@ def _is_like_code(name: str) -> bool:
 def _misnamed(code: Path, name: str) -> Path | None:
     if not is_dir(code):
         return None
+    check_deadline()  # there may be thousands of files
     stem, suffix = name.split(".")
     files = [entry for entry in sorted(code.iterdir()) if is_file(entry) and _may_be(entry.name.lower(), suffix)]
     stems = {entry.name.lower().partition(".")[0]: entry for entry in files}
