@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -63,6 +64,8 @@ class Graph:
 
     def __init__(self, meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
         definition = meta_graph.graph_def
+        self.steps = count()
+        """Counts the nodes that are followed."""
         self.main = Body({node.name: node for node in definition.node})
         self._functions = {item.signature.name: item for item in definition.library.function}
         self._bodies: dict[str, Body] = {}
