@@ -68,8 +68,8 @@ class Feature:
     metrics: ClassVar[Sequence[Metric]] = ()
     shown_at: ClassVar[str | None] = None
     """Path of a page for people, logged when Lightbox is ready."""
-    why_rest_port: ClassVar[str | None] = None
-    """The reason why it needs the model server's REST port, for the log; None if it does not."""
+    why_rest: ClassVar[str | None] = None
+    """The reason why it needs the model server's REST API, for the log; None if it does not."""
 
     headers: ClassVar[Mapping[str, str]] = {}
     """Request headers that need the feature, each with the error text while it is disabled."""

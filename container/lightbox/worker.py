@@ -35,6 +35,7 @@ from lightbox.transports.grpc import GrpcTransport, open_channel
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.model_management import ModelStates
 from lightbox.transports.rest import RestTransport
+from lightbox.transports.rest_connections import rest_connections
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.aws_response import rest_response
 from lightbox.user_code.registry import UserCode
@@ -174,7 +175,7 @@ def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
             return LocalTransport(server.local_socket, server.grpc_target, **patience)
         if name == TransportName.GRPC:
             return GrpcTransport(server.grpc_target, **patience)
-        return RestTransport(server.rest_url, connections=settings.threads, **patience)
+        return RestTransport(rest_connections(server, settings.threads), **patience)
 
     several = {name.value: [to(server, name) for server in plan.model_servers] for name in plan.wires.names}
     answering = Answering(plan.model_servers)

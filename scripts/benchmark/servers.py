@@ -140,6 +140,7 @@ class Stack:
         is_binary = "LIGHTBOX_ENGINE" not in given and model_server_kind() != "embedded"
         settings = {
             "LIGHTBOX_MODEL_DIR": str(self.models),
+            "LIGHTBOX_LINKED_FOLDERS": str(REPOSITORY / "build"),
             **({"LIGHTBOX_TRANSPORT": "grpc,rest"} if is_binary and "PREDICT_USING_GRPC" not in given else {}),
             **({"LIGHTBOX_KSERVE_GRPC_PORT": str(front)} if front else {}),
             **given,

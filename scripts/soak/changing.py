@@ -107,7 +107,7 @@ def _load_copy(models: Path, name: str) -> Request:
 def _first_use(target: str, models: Path, name: str) -> Request:
     """Load the model by the first use of a target, as with boto3's TargetModel."""
     path = models / (name + "".join(Path(target).suffixes))
-    path.symlink_to(target)
+    (shutil.copytree if target == FOLDER else shutil.copyfile)(models / target, path)
     headers = {"Content-Type": "text/csv", "X-Amzn-SageMaker-Target-Model": path.name}
     return Request("first use", "/endpoints/any/invocations", headers, _ROW, check=partial(_is_of, max(_ANSWERS)))
 

@@ -1,4 +1,7 @@
-"""nginx and gunicorn agree on each request: one request, one answer, and no internal header from outside."""
+"""nginx and gunicorn agree on each request: one request, one answer, and no internal header from outside.
+
+The embedded model server refuses what a proxy in front of it could read in another way.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ import numpy as np
 import pytest
 import requests
 
+from lightbox.model_server.http_parser import Request
+from lightbox.model_server.http_response import Response
+from lightbox.model_server.rest_server import RestServer
 from support.fakes import png
 from support.patience import PATIENCE
 from support.stack import Stack
@@ -18,9 +24,9 @@ IMAGE = png(np.zeros((8, 8, 3), np.uint8))
 SMUGGLED = b"POST /smuggled HTTP/1.1\r\nHost: a\r\nX-Amzn-RequestId: smuggled\r\nContent-Length: 0\r\n\r\n"
 
 
-def exchange(stack: Stack, request: bytes) -> bytes:
+def exchange(server: Stack | RestServer, request: bytes) -> bytes:
     """Send bytes unchanged. Return everything received until the other side closes."""
-    with socket.create_connection(("127.0.0.1", stack.port), timeout=PATIENCE) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(request)
         answer = b""
         while chunk := connection.recv(1 << 16):
@@ -32,6 +38,7 @@ def post(headers: bytes, body: bytes) -> bytes:
     return b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Type: image/png\r\n" + headers + b"\r\n" + body
 
 
+REFUSED = (b"HTTP/1.1 400", b"HTTP/1.1 413", b"HTTP/1.1 501")
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 AMBIGUOUS = {
     "both lengths": post(CHUNKED + b"Content-Length: 4\r\n", b"0\r\n\r\n" + SMUGGLED),
@@ -59,11 +66,87 @@ AMBIGUOUS = {
 @pytest.mark.parametrize("request_bytes", AMBIGUOUS.values(), ids=AMBIGUOUS)
 def test_ambiguous_requests_are_refused_with_all_behind_them(stack: Stack, request_bytes: bytes) -> None:
     answer = exchange(stack, request_bytes)
-    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 501")), answer
+    assert answer.startswith(REFUSED), answer
     assert answer.count(b"HTTP/1.1 ") == 1
     body = answer.partition(b"\r\n\r\n")[2]
     assert json.loads(body).keys() == {"error", "code", "request_id"}
     assert "smuggled" not in stack.log
+
+
+OF_A_MODEL_SERVER = {
+    "lines that end with LF": post(b"", SMUGGLED).replace(b"\r\n", b"\n"),
+    "LF in a value": post(b"X-A: a\nContent-Length: 0\r\n", SMUGGLED),
+    "CR before the end of a line": post(b"X-A: a\r\r\n", SMUGGLED),
+    "a folded line": post(b"X-A: a\r\n Transfer-Encoding: chunked\r\n", b"0\r\n\r\n" + SMUGGLED),
+    "a line that is folded with a tab": post(b"X-A: a\r\n\tb\r\n", SMUGGLED),
+    "a name of nothing": post(b": a\r\n", SMUGGLED),
+    "a line without a colon": post(b"Content-Length\r\n", SMUGGLED),
+    "a tab before the colon": post(CHUNKED.replace(b":", b"\t:"), b"0\r\n\r\n" + SMUGGLED),
+    "a name that is no token": post(b"Content/Length: 0\r\n", SMUGGLED),
+    "a name that is not ASCII": post("\u212aeep: 0\r\n".encode(), SMUGGLED),
+    "two hosts": post(b"Host: b\r\n", SMUGGLED),
+    "a list of hosts": post(b"", SMUGGLED).replace(b"Host: a", b"Host: a, b", 1),
+    "a host with a path": post(b"", SMUGGLED).replace(b"Host: a", b"Host: a/b", 1),
+    "a length of nothing": post(b"Content-Length:\r\n", SMUGGLED),
+    "a length in other digits": post("Content-Length: \u0660\r\n".encode(), SMUGGLED),
+    "a length after a no-break space": post(b"Content-Length: \xc2\xa00\r\n", SMUGGLED),
+    "a length with a comment": post(b"Content-Length: 0;a\r\n", SMUGGLED),
+    "a coding of nothing": post(b"Transfer-Encoding:\r\n", SMUGGLED),
+    "a coding and a length of 0": post(b"Transfer-Encoding: gzip\r\nContent-Length: 0\r\n", SMUGGLED),
+    "chunks in a coding": post(b"Transfer-Encoding: chunked, gzip\r\n", b"0\r\n\r\n" + SMUGGLED),
+    "a coding in quotes": post(b'Transfer-Encoding: "chunked"\r\n', b"0\r\n\r\n" + SMUGGLED),
+    "a coding with a parameter": post(b"Transfer-Encoding: chunked;a=b\r\n", b"0\r\n\r\n" + SMUGGLED),
+    "a coding in other letters": post("Transfer-Encoding: chun\u212aed\r\n".encode(), b"0\r\n\r\n" + SMUGGLED),
+    "the same coding twice": post(CHUNKED + CHUNKED, b"0\r\n\r\n" + SMUGGLED),
+    "a chunk in 0x": post(CHUNKED, b"0x0\r\n\r\n" + SMUGGLED),
+    "a chunk with a sign": post(CHUNKED, b"+0\r\n\r\n" + SMUGGLED),
+    "a chunk with a line": post(CHUNKED, b"0_0\r\n\r\n" + SMUGGLED),
+    "a blank before a size": post(CHUNKED, b" 0\r\n\r\n" + SMUGGLED),
+    "a blank after a size": post(CHUNKED, b"0 \r\n\r\n" + SMUGGLED),
+    "an empty line before a size": post(CHUNKED, b"\r\n0\r\n\r\n" + SMUGGLED),
+    "a size that ends with LF": post(CHUNKED, b"0\n\r\n" + SMUGGLED),
+    "a chunk without its end": post(CHUNKED, b"1\r\nx0\r\n\r\n" + SMUGGLED),
+    "a chunk that ends with LF": post(CHUNKED, b"1\r\nx\n0\r\n\r\n" + SMUGGLED),
+    "a chunk that is longer than its size": post(CHUNKED, b"1\r\nxx\r\n0\r\n\r\n" + SMUGGLED),
+    "an extension with LF": post(CHUNKED, b"0;a\n0\r\n\r\n" + SMUGGLED),
+    "an extension with CR": post(CHUNKED, b"0;a\r0\r\n\r\n" + SMUGGLED),
+    "an extension without a name": post(CHUNKED, b"0;\r\n\r\n" + SMUGGLED),
+    "an extension with an open quote": post(CHUNKED, b'0;a="\r\n\r\n' + SMUGGLED),
+    "a length in the trailer": post(CHUNKED, b"0\r\nContent-Length: 5\r\n\r\n" + SMUGGLED),
+    "a coding in the trailer": post(CHUNKED, b"0\r\n" + CHUNKED + b"\r\n" + SMUGGLED),
+    "a trailer that ends with LF": post(CHUNKED, b"0\r\nX-A: a\n\r\n" + SMUGGLED),
+    "a trailer that is a request": post(CHUNKED, b"0\r\n" + SMUGGLED),
+    "a tab in the first line": post(b"", SMUGGLED).replace(b" ", b"\t", 1),
+    "two blanks in the first line": post(b"", SMUGGLED).replace(b" ", b"  ", 1),
+    "a blank behind the first line": post(b"", SMUGGLED).replace(b"1.1", b"1.1 ", 1),
+    "another version": post(b"", SMUGGLED).replace(b"1.1", b"1.2", 1),
+    "a version in small letters": post(b"", SMUGGLED).replace(b"HTTP", b"http", 1),
+    "a zero byte in the path": post(b"", SMUGGLED).replace(b"/inv", b"/\0inv", 1),
+    "LF before the first line": b"\n" + post(b"", SMUGGLED),
+}
+
+
+def test_the_model_server_takes_no_request_that_may_be_read_in_two_ways() -> None:
+    taken: list[str] = []
+
+    def handle(request: Request) -> Response:
+        taken.append(request.target)
+        return Response(200)
+
+    server, wrong = RestServer(0, 1, handle), {}
+    server.start()
+    try:
+        for name, request in (AMBIGUOUS | OF_A_MODEL_SERVER).items():
+            answer = exchange(server, request)
+            if taken or answer.count(b"HTTP/1.1 ") != 1 or not answer.startswith(REFUSED):
+                wrong[name] = (answer, taken.copy())
+                taken.clear()
+        assert wrong == {}
+        chunks = b'1;a;b=c;d="e f"\r\nx\r\n0\r\nX-A: a\r\n\r\n'
+        exchange(server, post(CHUNKED.upper(), chunks) + post(b"Content-Length: 0\r\nConnection: close\r\n", SMUGGLED))
+        assert taken == ["/invocations", "/invocations"]
+    finally:
+        server.stop(PATIENCE)
 
 
 def test_a_folded_header_is_no_header_of_its_own(stack: Stack) -> None:

@@ -14,7 +14,6 @@ import psutil
 import pytest
 import requests
 
-from e2e.test_open_ports import listening, said
 from support.error_shape import assert_error
 from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image
@@ -287,17 +286,6 @@ def test_it_runs_from_any_folder(tmp_path: Path) -> None:
         assert stack.invoke(b"[2.0]").json() == {"predictions": [4.0]}
         assert stack.stop() == 0
     assert not list((folder / "tmp").iterdir())
-
-
-@pytest.mark.extended
-def test_only_loopback_and_the_one_port_listen(odd_stack: Stack) -> None:
-    grpc, rest = odd_stack.ports[1:]
-    assert listening(odd_stack) == {(False, odd_stack.port), (True, grpc), (True, rest)}
-    assert "on loopback: REST of the model server; LIGHTBOX_TRANSPORT is not set" in said(odd_stack)
-    answers = [
-        odd_stack.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing")) for wire in WIRES
-    ]
-    assert [answer.json() for answer in answers] == [{"predictions": [[0.0, 0.0, 0.0]]}] * 2
 
 
 @pytest.mark.extended

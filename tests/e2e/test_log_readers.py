@@ -38,7 +38,8 @@ def postprocess(outputs, request):
     return {"said": "enough"}
 """
 REQUESTS = 8
-SETTINGS = {"LIGHTBOX_STREAMS": "true", "SAGEMAKER_GUNICORN_WORKERS": "2"}
+MUCH = {"LIGHTBOX_HANDLER_LOG_KB": "1000000"}
+SETTINGS = MUCH | {"LIGHTBOX_STREAMS": "true", "SAGEMAKER_GUNICORN_WORKERS": "2"}
 LEAST_PROCESSES = 8
 PICTURE = png(np.zeros((8, 8, 3), np.uint8))
 
@@ -120,7 +121,7 @@ def test_no_print_waits_for_a_supervisor_that_is_suspended(tmp_path: Path) -> No
     export_constant(code.parent, 1, 0.5)
     code.mkdir()
     (code / "inference.py").write_text(PRINTS)
-    with running(tmp_path / "models", tmp_path) as stack:
+    with running(tmp_path / "models", tmp_path, **MUCH) as stack:
         supervisor = psutil.Process(stack.process.pid)
         supervisor.suspend()
         for _ in range(REQUESTS):

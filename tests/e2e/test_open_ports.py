@@ -1,6 +1,6 @@
 """Listening sockets of all processes, with the real binary's command line.
 
-For the embedded server, see test_only_loopback_and_the_one_port_listen in test_life_cycle.py.
+For the embedded server, see tests/attacks/test_neighbours.py.
 """
 
 from __future__ import annotations

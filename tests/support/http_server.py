@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socketserver import ThreadingUnixStreamServer
 from typing import Any
 
 Answer = Callable[[bytes], tuple[int, bytes] | None]
@@ -44,23 +46,24 @@ def serving(
     host: str = "127.0.0.1",
     port: int = 0,
     tls: ssl.SSLContext | None = None,
+    path: Path | None = None,
 ) -> Iterator[str]:
-    """Serve on an address of this machine, on a free port unless given; yield the URL."""
-    with Server((host, port), handler) as server:
+    """Serve on an address of this machine, a free port unless given, or at a unix socket; yield a port's URL."""
+    with Server((host, port), handler) if path is None else ThreadingUnixStreamServer(str(path), handler) as server:
         if tls:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
-            yield f"http{'s' if tls else ''}://{host}:{server.server_port}"
+            yield f"http{'s' if tls else ''}://{host}:{server.server_port}" if isinstance(server, Server) else ""
         finally:
             server.shutdown()
             thread.join()
 
 
 @contextmanager
-def answering_posts(answer: Answer, port: int = 0) -> Iterator[str]:
-    """Serve on a port of the loopback interface, a free one unless given; yield the URL."""
+def answering_posts(answer: Answer, port: int = 0, path: Path | None = None) -> Iterator[str]:
+    """Serve on a port of the loopback interface, a free one unless given, or at a unix socket; yield the URL."""
 
     class Handler(QuietHandler):
         def do_POST(self) -> None:
@@ -73,5 +76,5 @@ def answering_posts(answer: Answer, port: int = 0) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-    with serving(Handler, port=port) as url:
+    with serving(Handler, port=port, path=path) as url:
         yield url

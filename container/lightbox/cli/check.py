@@ -40,6 +40,7 @@ from lightbox.processes.start_checks import find_scaling_lines, find_warnings
 from lightbox.processes.startup import callers_line, listening, usual_ports
 from lightbox.processes.wires import wires_to_come
 from lightbox.settings_loading import load_settings, parts, spelling_hints
+from lightbox.telemetry.logs import escape
 from lightbox.user_code.paths import find_code
 
 MEANS_MORE_WHEN_SET = {"request_timeout", "request_memory_mb", "intra_op_parallelism"}
@@ -114,7 +115,7 @@ def _print_plan(settings: Settings) -> int:
     print(op_threads.choose(settings, fixed_models(settings)))
     print(resize_line())
     wanted = wants(settings)
-    wires = wires_to_come(settings, wanted.why_rest_port)
+    wires = wires_to_come(settings, wanted.why_rest)
     print(f"wires: {', '.join(wires.names)}")
     for line in listening(settings, wires, usual_ports(settings), wanted.ports):
         print(f"listening: {line}")
@@ -129,31 +130,37 @@ def _print_plan(settings: Settings) -> int:
             _print_model(model, model.name == default, settings)
     scalings = find_scaling_lines(settings)
     warnings = [f"warning: {warning}" for warning in spelling_hints() + find_warnings(settings, wanted)]
-    print(*scalings, *warnings, sep="\n")
+    for line in (*map(str, scalings), *warnings):
+        _say(line)
     return len(warnings) + sum(scaling.wrong for scaling in scalings)
 
 
+def _say(line: str) -> None:
+    """Print one line, whatever the names of a model hold."""
+    print(escape(line))
+
+
 def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> None:
-    print(f"model: {model.name} in {model.base_path}{' (default)' if is_default else ''}")
+    _say(f"model: {model.name} in {model.base_path}{' (default)' if is_default else ''}")
     for name, signature in sorted(newest_signatures(model).items()):
         takes, gives = (", ".join(map(str, tensors.values())) for tensors in (signature.inputs, signature.outputs))
-        print(f"  its signature {name}: {takes or 'nothing'} -> {gives}")
+        _say(f"  its signature {name}: {takes or 'nothing'} -> {gives}")
     folders = code_dirs(model, shared_code_dirs(settings))
-    print(f"  its code: {find_code(folders) or 'built-in handling'}")
+    _say(f"  its code: {find_code(folders) or 'built-in handling'}")
     options = load_options(folders, settings)
     set_apart = options.model_dump_json(exclude_defaults=True, exclude={"labels"})
-    print(f"  its options: {'the defaults' if set_apart == '{}' else set_apart}")
+    _say(f"  its options: {'the defaults' if set_apart == '{}' else set_apart}")
     if options.labels:
-        print(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")
+        _say(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")
     engine = options.engine or settings.engine
     if engine not in (None, DEFAULT, AUTO):
-        print(f"  its engine: {engine}")
+        _say(f"  its engine: {engine}")
     elif engine == AUTO or model_file(newest_folder(model)):
         listing = subprocess.run(  # noqa: S603 - our own program
             engines_command(model, settings), env=child_environ(), capture_output=True, text=True, check=False
         )
         for line in (listing.stdout or listing.stderr).splitlines():
-            print(f"  its engine for {line}" if listing.stdout else f"  its engine: {line}")
+            _say(f"  its engine for {line}" if listing.stdout else f"  its engine: {line}")
 
 
 def _text(value: object) -> str:
@@ -163,5 +170,5 @@ def _text(value: object) -> str:
     if isinstance(value, dict):
         return ",".join(f"{name}={path}" for name, path in value.items())
     if isinstance(value, tuple):
-        return ("-" if isinstance(value[0], int) else ",").join(map(str, value))  # ports, or names
+        return ("-" if value and isinstance(value[0], int) else ",").join(map(str, value))  # ports, or names
     return "" if value is None else str(value)

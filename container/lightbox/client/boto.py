@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from io import BytesIO
 from typing import Any
+
+from lightbox.client.http import Http
 
 
 def runtime_client(
@@ -23,3 +27,25 @@ def runtime_client(
         aws_secret_access_key="none",  # noqa: S106 - a local endpoint checks none
         config=config,
     )
+
+
+def bounded(client: Any, timeout: float) -> Any:
+    """Let a local endpoint's client send with our own HTTP: botocore's has no limits. Raises as ``Http.request``."""
+    from botocore.awsrequest import AWSResponse
+
+    own = Http(timeout)
+
+    def send(request: Any, **_: Any) -> Any:
+        came = own.request(request.method, request.url, request.body, dict(request.headers.items()))
+        return AWSResponse(request.url, came.status, came.headers, _Body(came.body))
+
+    client.meta.events.register("before-send.sagemaker-runtime", send)
+    return client
+
+
+class _Body(BytesIO):
+    """What botocore reads, at once or as a stream."""
+
+    def stream(self) -> Iterator[bytes]:
+        """Yield the rest."""
+        yield self.read()

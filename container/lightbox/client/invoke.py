@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import mimetypes
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
+from lightbox.client.http import MOST_ANSWER, BadAnswer, NoResponse, ResponseTimeout
+from lightbox.telemetry.logs import escape
+
 LOCAL = "http://localhost:8080"
-SHOWN = 400
+SHOWN, TIMEOUT = 400, 120.0
+"""Characters of an answer that are printed, and seconds that it may take."""
 
 
 @click.command("invoke", epilog="Example: lightbox invoke photo.jpg --model digits")
@@ -25,11 +30,12 @@ def command(
     """Send an image with boto3; print response and stages."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from lightbox.client.boto import runtime_client
+    from lightbox.client.boto import bounded, runtime_client
 
     chosen = {"tfs-model-name": model, "tfs-transport": transport}
     attributes = ",".join(f"{name}={value}" for name, value in chosen.items() if value)
     client = runtime_client(None if endpoint_name else url, region)
+    client = client if endpoint_name else bounded(client, TIMEOUT)
     try:
         answer = client.invoke_endpoint(
             EndpointName=endpoint_name or "local",
@@ -37,11 +43,13 @@ def command(
             ContentType=content_type(image),
             **({"CustomAttributes": attributes} if attributes else {}),
         )
-        body = answer["Body"].read()
+        body = answer["Body"].read(MOST_ANSWER)
     except ClientError as error:
-        raise click.ClickException(str(error.response.get("OriginalMessage") or error)) from None
-    except BotoCoreError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(escape(str(error.response.get("OriginalMessage") or error))) from None
+    except (BotoCoreError, NoResponse, ResponseTimeout, BadAnswer) as error:
+        raise click.ClickException(escape(str(error))) from None
+    except Exception as error:  # botocore's parser raises whatever an endpoint's answer leads to
+        raise click.ClickException(escape(f"the answer cannot be read: {type(error).__name__}: {error}")) from None
     show(body, answer)
 
 
@@ -56,7 +64,7 @@ def show(body: bytes, answer: dict[str, Any]) -> None:
     click.echo(text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(body)} bytes)")
     stages = read_server_timing(answer["ResponseMetadata"]["HTTPHeaders"].get("server-timing", ""))
     for name, milliseconds in stages.items():
-        click.echo(f"  {name:16} {milliseconds:8.2f} ms")
+        click.echo(escape(f"  {name:16} {milliseconds:8.2f} ms"))
 
 
 def read_server_timing(header: str) -> dict[str, float]:
@@ -66,6 +74,7 @@ def read_server_timing(header: str) -> dict[str, float]:
         name, _, parameters = part.strip().partition(";")
         for parameter in parameters.split(";"):
             key, _, value = parameter.strip().partition("=")
-            if key == "dur" and value:
-                durations[name] = float(value)
+            if key == "dur":
+                with suppress(ValueError):
+                    durations[name] = float(value)
     return durations

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from dataclasses import dataclass
 
-from lightbox.client.senders import Answer, NoResponse, ResponseTimeout, Sender
+from lightbox.client.http import NoResponse, ResponseTimeout
+from lightbox.client.senders import Answer, Misconfigured, Sender
 
 BUSY = (429, 503)
 """Statuses that say: try again later."""
+BAD_ANSWER = "bad_answer"
+"""The code of an answer that cannot be used."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
 """Seconds between two attempts where the answer does not say how many."""
 
@@ -46,12 +50,21 @@ class Retrying:
                 failure = f"no answer: {error}"
             except ResponseTimeout as error:
                 return Outcome(None, str(error), refusals, is_late=True)
+            except Misconfigured:
+                raise
+            except Exception as error:  # whatever an endpoint sends costs its own image only
+                return Outcome(_bad(error), "", refusals)
             if answer and answer.status not in BUSY:
                 return Outcome(answer, "", refusals)
             refusals += answer is not None
             if attempt < self.attempts and self.stopping.wait(_pause(answer, attempt)):
                 return Outcome(answer, failure, refusals, is_given_up=True)
         return Outcome(answer, failure, refusals)
+
+
+def _bad(error: Exception) -> Answer:
+    """Return an answer in place of one that cannot be used."""
+    return Answer(502, json.dumps({"code": BAD_ANSWER, "error": str(error) or type(error).__name__}).encode())
 
 
 def _pause(answer: Answer | None, attempt: int) -> float:

@@ -6,24 +6,17 @@ A sender may be called from many threads.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import requests
+from lightbox.client.http import MOST_ANSWER, BadAnswer, Came, Http, NoResponse, ResponseTimeout
 
 IMAGE = "application/x-image"
 MODEL_HEADER = "X-Lightbox-Model"
-_SHOWN = 500
-
-
-class NoResponse(Exception):
-    """The endpoint was unreachable, or closed the connection before its response: the image may be sent again."""
-
-
-class ResponseTimeout(Exception):
-    """No response came in time. The image is not sent again: it would take as long, and the first may still run."""
+_SHOWN, _SHOWN_CODE, _SHOWN_NAME = 500, 100, 200
+LONGEST_WAIT = 60.0
+"""Seconds that ``Retry-After`` is followed."""
 
 
 class Misconfigured(Exception):
@@ -32,26 +25,29 @@ class Misconfigured(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """The response for one image. ``response`` is the parsed body, or text if it is not JSON."""
+    """The response for one image. ``body`` is parsed where it is needed: values take many times its memory."""
 
     status: int
-    response: Any
+    body: bytes
     retry_after: float | None = None
     """Seconds, where the answer says them."""
     answered_by: str = ""
     """The model as name/version, where the answer says it."""
 
     @property
-    def code(self) -> str:
-        """The code of a failed answer."""
-        code = self.response.get("code") if isinstance(self.response, dict) else None
-        return str(code or f"status_{self.status}")
+    def response(self) -> Any:
+        """The body's document, or text if it is not JSON."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            return self.body.decode(errors="replace")
 
-    @property
-    def error(self) -> str:
-        """The error message of a failed response."""
-        message = self.response.get("error") if isinstance(self.response, dict) else None
-        return str(message or self.response)[:_SHOWN] or f"status {self.status}"
+    def failure(self) -> tuple[str, str]:
+        """Return the message and the code of a failed answer."""
+        response = self.response
+        about = response if isinstance(response, dict) else {}
+        message = str(about.get("error") or response)[:_SHOWN] or f"status {self.status}"
+        return message, str(about.get("code") or f"status_{self.status}")[:_SHOWN_CODE]
 
 
 class Sender(Protocol):
@@ -62,30 +58,19 @@ class Sender(Protocol):
         ...
 
     def send(self, image: bytes) -> Answer:
-        """Send one image, once; raise NoResponse or ResponseTimeout."""
+        """Send one image, once; raise NoResponse, ResponseTimeout or BadAnswer."""
         ...
 
 
 class _HttpSender:
-    """The common part of both protocols over HTTP: a session for each thread, and exceptions."""
+    """The common part of both protocols over HTTP."""
 
     def __init__(self, url: str, timeout: float) -> None:
         self._url = url.rstrip("/")
-        self._timeout = timeout
-        self._local = threading.local()
+        self._http = Http(timeout)
 
-    def _request(self, method: str, path: str, **more: Any) -> requests.Response:
-        if not hasattr(self._local, "session"):
-            self._local.session = requests.Session()
-        session: requests.Session = self._local.session
-        try:
-            return session.request(method, self._url + path, timeout=self._timeout, **more)
-        except requests.ReadTimeout:
-            raise ResponseTimeout(f"no answer came within {self._timeout:g} s (--timeout)") from None
-        except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
-            raise NoResponse(_reason(error)) from error
-        except requests.RequestException as error:
-            raise Misconfigured(f"--url {self._url}: {error}") from error
+    def _request(self, method: str, path: str, body: bytes | None = None, headers: Any = None) -> Came:
+        return self._http.request(method, self._url + path, body, headers)
 
     def check(self) -> None:
         """Check that a server is there; a loading one returns 503, and images wait for it."""
@@ -93,6 +78,8 @@ class _HttpSender:
             self._request("GET", "/ping")
         except (NoResponse, ResponseTimeout) as error:
             raise Misconfigured(f"--url {self._url}: the endpoint cannot be reached: {error}") from error
+        except BadAnswer as error:
+            raise Misconfigured(f"--url {self._url}: {error}") from error
 
 
 class InvocationsSender(_HttpSender):
@@ -106,7 +93,7 @@ class InvocationsSender(_HttpSender):
 
     def send(self, image: bytes) -> Answer:
         """Post an image to /invocations."""
-        return _answer(self._request("POST", "/invocations", data=image, headers=self._headers))
+        return _answer(self._request("POST", "/invocations", image, self._headers))
 
 
 class OpenInferenceSender(_HttpSender):
@@ -126,7 +113,7 @@ class OpenInferenceSender(_HttpSender):
         try:
             self._model = self._model or self._only_model()
             self._input = self._only_input(self._model)
-        except (NoResponse, ResponseTimeout) as error:
+        except (NoResponse, ResponseTimeout, BadAnswer) as error:
             raise Misconfigured(f"--url {self._url}: {error}") from error
 
     def send(self, image: bytes) -> Answer:
@@ -140,10 +127,11 @@ class OpenInferenceSender(_HttpSender):
         }
         head = json.dumps({"inputs": [tensor]}).encode()
         headers = {"Inference-Header-Content-Length": str(len(head)), "Content-Type": "application/octet-stream"}
-        return _answer(self._request("POST", f"/v2/models/{self._model}/infer", data=head + blob, headers=headers))
+        return _answer(self._request("POST", f"/v2/models/{self._model}/infer", head + blob, headers))
 
     def _only_model(self) -> str:
         found = self._ask("POST", "/v2/repository/index")
+        found = found if isinstance(found, list) else []
         names = sorted({str(model["name"]) for model in found if isinstance(model, dict) and "name" in model})
         if len(names) != 1:
             raise Misconfigured(f"--model: name one of the endpoint's models: {', '.join(names) or 'it has none'}")
@@ -151,7 +139,9 @@ class OpenInferenceSender(_HttpSender):
 
     def _only_input(self, model: str) -> str:
         found = self._ask("GET", f"/v2/models/{model}")
-        names = [str(tensor["name"]) for tensor in found.get("inputs", [])] if isinstance(found, dict) else []
+        tensors = found.get("inputs") if isinstance(found, dict) else None
+        tensors = tensors if isinstance(tensors, list) else []
+        names = [str(tensor["name"]) for tensor in tensors if isinstance(tensor, dict) and "name" in tensor]
         if len(names) != 1:
             raise Misconfigured(
                 f"--model {model}: expected a model with one input, it has: {', '.join(names) or 'none'}"
@@ -161,7 +151,7 @@ class OpenInferenceSender(_HttpSender):
     def _ask(self, method: str, path: str) -> Any:
         answer = _answer(self._request(method, path))
         if answer.status != 200:
-            raise Misconfigured(f"--url {self._url}: {path} answers {answer.status}: {answer.error}")
+            raise Misconfigured(f"--url {self._url}: {path} answers {answer.status}: {answer.failure()[0]}")
         return answer.response
 
 
@@ -186,7 +176,7 @@ class Boto3Sender:
 
         try:
             answer = self._client.invoke_endpoint(Body=image, **self._given)
-            body = answer["Body"].read()
+            body = answer["Body"].read(MOST_ANSWER + 1)
         except failures.ClientError as error:
             return _from_client_error(error.response)
         except failures.ReadTimeoutError as error:
@@ -195,7 +185,9 @@ class Boto3Sender:
             raise NoResponse(str(error)) from error
         except failures.BotoCoreError as error:
             raise Misconfigured(f"boto3: {error}") from error
-        return Answer(200, _parsed(body))
+        if len(body) > MOST_ANSWER:
+            raise BadAnswer(f"the answer is larger than {MOST_ANSWER >> 20} MiB")
+        return Answer(200, body)
 
 
 def _from_client_error(response: Mapping[str, Any]) -> Answer:
@@ -203,28 +195,14 @@ def _from_client_error(response: Mapping[str, Any]) -> Answer:
     status = response.get("OriginalStatusCode") or about.get("HTTPStatusCode", 500)
     message = response.get("OriginalMessage") or response.get("Error", {}).get("Message", "")
     retry_after = _seconds(about.get("HTTPHeaders", {}).get("retry-after"))
-    return Answer(int(status), _parsed(message.encode()), retry_after)
+    return Answer(int(status), str(message).encode(errors="replace"), retry_after)
 
 
-def _answer(came: requests.Response) -> Answer:
+def _answer(came: Came) -> Answer:
     retry_after = _seconds(came.headers.get("Retry-After"))
-    return Answer(came.status_code, _parsed(came.content), retry_after, came.headers.get(MODEL_HEADER, ""))
-
-
-def _parsed(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except ValueError:
-        return body.decode(errors="replace")
+    return Answer(came.status, came.body, retry_after, came.headers.get(MODEL_HEADER, "")[:_SHOWN_NAME])
 
 
 def _seconds(header: str | None) -> float | None:
     """Parse Retry-After; a date, which neither SageMaker nor Lightbox sends, is ignored."""
-    return float(header) if header and header.isascii() and header.isdigit() else None
-
-
-def _reason(error: Exception) -> str:
-    """Return the innermost cause of an exception of requests, as the outer ones name objects."""
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__  # type: ignore[assignment]
-    return f"{type(error).__name__}: {error}"
+    return min(float(header), LONGEST_WAIT) if header and header.isascii() and header.isdigit() else None

@@ -20,11 +20,14 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainin
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 
+from lightbox.client.http import MOST_ANSWER, BadAnswer
 from lightbox.client.invoke import LOCAL
 from lightbox.client.pictures import find_images
+from lightbox.telemetry import output
+from lightbox.telemetry.logs import escape
 
 ROUTE = "/invocations-bidirectional-stream"
-ANSWER_SECONDS = 120.0
+ANSWER_SECONDS, _SHOWN = 120.0, 500
 
 
 @dataclass
@@ -94,17 +97,17 @@ def command(
     address = url.replace("http", "ws", 1).rstrip("/") + ROUTE
     try:
         with (
-            connect(f"{address}?{urlencode(pairs)}", compression=None, max_size=None) as stream,
+            connect(f"{address}?{urlencode(pairs)}", compression=None, max_size=MOST_ANSWER) as stream,
             out_file.open("w") if out_file else nullcontext() as out,
         ):
             report = send_all(stream, found.images, fps, out)
     except InvalidHandshake as refused:
         body = getattr(getattr(refused, "response", None), "body", b"") or b""
-        raise NothingSent(f"{address}: {refused} {body.decode(errors='replace')}") from None
+        raise NothingSent(escape(f"{address}: {refused} {body[:_SHOWN].decode(errors='replace')}")) from None
     except (OSError, ConnectionClosed) as problem:
         raise NothingSent(f"{address}: {problem}") from None
     others = f"; {found.other_files} skipped" if found.others else ""
-    click.echo(f"{report.line()}{others}")
+    click.echo(escape(f"{report.line()}{others}"))
     return 1 if report.failed or report.ended else 0
 
 
@@ -115,21 +118,36 @@ def send_all(stream: ClientConnection, images: Sequence[Path], fps: float, out: 
     sender = threading.Thread(target=_send, args=(stream, images, fps, sent), daemon=True)
     sender.start()
     columns = (TextColumn("frames"), *Progress.get_default_columns()[1:3], MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    # Its own stream: stderr writes no control characters.
+    with output.drawing() as drawn, Progress(*columns, console=Console(file=drawn)) as progress:
         bar = progress.add_task("frames", total=len(images))
         try:
             while report.answered + report.failed + report.dropped < len(images):
-                reply = json.loads(stream.recv(ANSWER_SECONDS))
+                reply = _read(stream.recv(ANSWER_SECONDS), len(images))
                 _note(report, reply, sent)
                 if out is not None:
                     print(json.dumps({"image": images[reply["frame"] - 1].name, **reply}), file=out)
                 progress.update(bar, completed=reply["frame"])
         except ConnectionClosed as closed:
             report.ended = f"; the stream ended: {closed}"
+        except BadAnswer as error:
+            report.ended = f"; {error}"
         except TimeoutError:
             report.ended = f"; no answer came within {ANSWER_SECONDS:g} s"
     report.seconds = time.monotonic() - began
     return report
+
+
+def _read(text: str | bytes, frames: int) -> dict[str, Any]:
+    """Return the document of an answer to one of so many frames. Raises BadAnswer."""
+    try:
+        reply: dict[str, Any] = json.loads(text)
+        numbers = {name: int(reply.get(name, 0)) for name in ("frame", "status", "dropped")}
+    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError):
+        numbers = {"frame": 0}
+    if not (1 <= numbers["frame"] <= frames and 0 <= numbers["dropped"] <= frames):
+        raise BadAnswer("an answer cannot be read")
+    return reply | numbers
 
 
 def _send(stream: ClientConnection, images: Sequence[Path], fps: float, sent: list[float]) -> None:

@@ -11,7 +11,10 @@ MESSAGE_LIMIT = 1000
 ECHO_LIMIT = 95
 """Largest number of bytes of a quoted text or a word in a message. Callers get at most this much of their own
 words back, and at most 200 bytes where a message quotes two texts."""
+FOREIGN_LIMIT = 200
+"""Largest number of characters of another program's message that repeats what was sent."""
 _SEARCHED = 20_000
+_WINDOW = 32
 _ECHO = re.compile(r"""(?<!\w)'[^'\\]*(?:\\.[^'\\]*)*(?:'|$)|(?<!\w)"[^"\\]*(?:\\.[^"\\]*)*(?:"|$)|\S+""", re.DOTALL)
 _hidden: list[tuple[re.Pattern[str], str]] = []
 
@@ -39,10 +42,25 @@ def shorten_echoes(message: str) -> str:
     return _ECHO.sub(_shortened, message)
 
 
+def shorten_foreign(message: str, *sent: bytes) -> str:
+    """Cut another program's message as ours are cut, and more if it repeats a long part of what was sent to it."""
+    message = shorten(shorten_echoes(message))
+    data = message.encode()
+    windows = [data[start : start + _WINDOW] for start in range(0, len(data) - _WINDOW, _WINDOW)]
+    if len(data) <= FOREIGN_LIMIT or not any(window in part for part in sent for window in windows):
+        return message
+    return shorten(message, FOREIGN_LIMIT)
+
+
 def _shortened(match: re.Match[str]) -> str:
-    data = match[0].encode()
+    return echo(match[0])
+
+
+def echo(text: str) -> str:
+    """Cut a text of the caller, such as a name with spaces, to ECHO_LIMIT bytes."""
+    data = text.encode(errors="replace")
     if len(data) <= ECHO_LIMIT:
-        return match[0]
+        return text
     head, tail = data[: ECHO_LIMIT * 2 // 3], data[-(ECHO_LIMIT // 3 - 5) :]
     return f"{head.decode(errors='ignore')} … {tail.decode(errors='ignore')}"
 

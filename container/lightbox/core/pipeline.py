@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -281,6 +282,21 @@ class Pipeline:
         name, transport = self.catalogue.find(model).name, transport or self._transport()
         get = partial(self._signatures.get, transport, name, version, signature, context)
         return self._signatures.on_newest(name, version, get, context)
+
+    @contextmanager
+    def holding(self, model: str, context: RequestContext) -> Iterator[None]:
+        """Hold a model during a request that is forwarded; the model server answers for one that it does not know.
+
+        Raises as the catalogue's ``using``, but for a model that a fixed catalogue does not have.
+        """
+        with ExitStack() as held:
+            if model:
+                try:
+                    context.model = held.enter_context(self.catalogue.using(model)).name
+                except ModelNotFound:
+                    if not self.catalogue.is_fixed:
+                        raise
+            yield
 
     def check_loading(self, text: str, context: RequestContext) -> None:
         """Raise Unavailable for a model server's text about a version that it does not find, while it loads it."""

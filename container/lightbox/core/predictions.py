@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
@@ -44,11 +45,11 @@ class Predictions:
         With ``loads`` the target is loaded first. ``accept`` replaces the request's Accept header.
         """
         header, context = header_of(environ), environ[EXCHANGE].context
-        if model is None and (target := header(TARGET_MODEL)):
-            model = self._pipeline.catalogue.target(target, context, loads)
-        with received_body(environ, self._pipeline.memory, self._max_body_mb) as body:
+        target = header(TARGET_MODEL) if model is None else None
+        held = self._pipeline.catalogue.target(target, context, loads) if target else nullcontext(model)
+        with held as wanted, received_body(environ, self._pipeline.memory, self._max_body_mb) as body:
             check_query(environ)
-            return self._answer(self._call(body, header, model, accept), header, context)
+            return self._answer(self._call(body, header, wanted, accept), header, context)
 
     def _call(self, body: bytes, header: Header, model: str | None, accept: str | None) -> Call[Response]:
         """Return the call of a request. Raises BadRequest."""

@@ -13,6 +13,7 @@ from lightbox.codecs import Codecs, check_single
 from lightbox.codecs.base import Parsed, Response
 from lightbox.codecs.base import Writer as BodyCodec
 from lightbox.core.attributes import CROP, CustomAttributes
+from lightbox.core.error_texts import echo
 from lightbox.core.errors import BadRequest, InputMismatch
 from lightbox.core.request_context import Header, RequestContext
 from lightbox.images.decode import is_image
@@ -349,7 +350,7 @@ def _selected(signature: SignatureSpec, outputs: Mapping[str, Array], names: tup
     if unknown:
         raise BadRequest(
             f"outputs: the user's code returns {', '.join(outputs)}, the model {', '.join(signature.outputs)}; "
-            f"got {', '.join(unknown)}"
+            f"got {echo(', '.join(unknown))}"
         )
     return TensorResponse(signature, {name: outputs[name] for name in names or outputs})
 

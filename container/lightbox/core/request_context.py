@@ -156,10 +156,10 @@ class RequestContext:
         finally:
             self.allowed_seconds = allowed
 
-    def check(self) -> None:
+    def check(self, what: str = "its body") -> None:
         """Raise DeadlineExceeded after the request's deadline; code in steps calls it between them."""
         if self.remaining() <= 0:
-            raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s passed before its body was read")
+            raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s passed before {what} was read")
 
     def poll(self, look: Callable[[], T | None], pause: float, seconds: float = math.inf) -> T | None:
         """Call ``look`` with pauses until it returns a value other than None, and return that.

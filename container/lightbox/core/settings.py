@@ -22,6 +22,7 @@ from lightbox.core.settings_types import (
     in_lower_case,
     parse_default_model,
     parse_folder,
+    parse_folders,
     parse_models,
     parse_port_range,
     parse_transports,
@@ -82,6 +83,21 @@ class Settings(BaseModel):
     )
     """Model for requests that name none."""
 
+    linked_folders: Annotated[tuple[Path, ...], BeforeValidator(parse_folders)] = setting(
+        "Models",
+        "LIGHTBOX_LINKED_FOLDERS",
+        default=(),
+        default_text="unset",
+        values_text="absolute paths, separated by commas",
+        option=Option("linked-folder", repeated="FOLDER"),
+    )
+    """Folders outside of a model's own to which [links in it](production.md#models-from-others) may lead, such as DVC's
+    cache. Those of Hugging Face's cache are followed without it."""
+
+    model_code: bool = setting("Models", "LIGHTBOX_MODEL_CODE", default=True)
+    """Whether models may have code. With `false` a model whose `code/` holds `inference.py`, `requirements.txt` or
+    `lib/` is refused; code of `LIGHTBOX_CODE_DIR` and of the S3 bucket stays."""
+
     model_server: Annotated[Literal["auto", "tensorflow_model_server", "embedded"], BeforeValidator(in_lower_case)] = (
         setting("Model servers", "LIGHTBOX_MODEL_SERVER", default="auto")
     )
@@ -104,13 +120,14 @@ class Settings(BaseModel):
         option=Option("transport"),
     )
     """Transports to the model server, the default first. A request selects another with the attribute
-    `tfs-transport=rest`. `local`, a unix socket, takes the least CPU time. `rest` opens a TCP port, with
+    `tfs-transport=rest`. `local`, a unix socket, takes the least CPU time. Naming `rest` opens a TCP port, with
     tensorflow_model_server on all interfaces. `PREDICT_USING_GRPC=true` means `grpc`, `false` means `rest`."""
 
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = setting(
         "Model servers", "SAGEMAKER_SAFE_PORT_RANGE", values_text="`low-high`, two ports per model server"
     )
-    """Ports of the model servers. Server i uses low+2i for gRPC and low+2i+1 for REST. If unset, 9000 and 8501."""
+    """Ports of the model servers, [where they are open](adr/062-no-unneeded-ports.md). Server i uses low+2i for gRPC
+    and low+2i+1 for REST. If unset, 9000 and 8501."""
 
     instance_count: int = setting("Model servers", "SAGEMAKER_TFS_INSTANCE_COUNT", default=1, ge=1, le=64)
     """Number of model servers. Requests avoid one that is down."""
@@ -154,7 +171,7 @@ class Settings(BaseModel):
     )
     """Maximum [memory of all requests](reliability.md#limits-of-time-and-memory), divided equally among the workers. As
     much again is for pictures in decoding, shared by all workers. It also limits the [bodies that nginx
-    holds](security.md#what-is-defended), by default a quarter of the free memory."""
+    holds](security.md#what-holds), by default a quarter of the free memory."""
 
     workers: int = setting(
         "Workers and queue",
@@ -284,6 +301,12 @@ class Settings(BaseModel):
         Literal["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"], BeforeValidator(in_lower_case)
     ] = setting("Logs and metrics", "SAGEMAKER_TFS_NGINX_LOGLEVEL", default="error")
     """Log level of nginx."""
+
+    handler_log_kb: int = setting(
+        "Logs and metrics", "LIGHTBOX_HANDLER_LOG_KB", default=256, ge=16, le=1 << 20, unit="kB/s"
+    )
+    """How much [handlers may log](observability.md#log-lines): prints, records and tracebacks. Four seconds of it may
+    come at once. Further lines are dropped and counted."""
 
     metrics: bool = setting("Logs and metrics", "LIGHTBOX_METRICS", default=True)
     """Serve `/metrics` for Prometheus."""

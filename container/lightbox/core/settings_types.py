@@ -95,6 +95,16 @@ def parse_models(value: Any) -> Any:
     return {name: Path(path).absolute() for name, _, path in pairs}
 
 
+def parse_folders(value: Any) -> Any:
+    """Return the folders of a list such as ``"/a,/b"``; raise ValueError for a relative path."""
+    if not isinstance(value, str):
+        return value
+    folders = [Path(word) for word in _words(value)]
+    if not all(folder.is_absolute() for folder in folders):
+        raise ValueError("expected absolute paths with commas between them")
+    return tuple(folders)
+
+
 def parse_image_size(value: Any) -> Any:
     """Return (width, height) for ``"640"`` or ``"640x480"``; raise ValueError for any other text."""
     if not isinstance(value, str):

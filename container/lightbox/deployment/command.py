@@ -252,8 +252,11 @@ def run_invoke(aws: Aws, name: str, body: str, content_type: str, **to: Any) -> 
         click.echo(steps.invoke_asynchronously(aws, name, body, content_type))
         return
     for part in steps.invoke(aws, name, Path(body), content_type, steps.Target(**to)):
-        sys.stdout.buffer.write(part)
-        sys.stdout.buffer.flush()
+        if sys.stdout.isatty():
+            click.echo(part.decode(errors="replace"), nl=False)
+        else:
+            sys.stdout.buffer.write(part)
+            sys.stdout.buffer.flush()
 
 
 @command.command("delete")

@@ -34,14 +34,19 @@ def _print_choices(opener: Opener, folder: str, compares: bool, writes: bool) ->
     try:
         choices = opener.choices(folder, compares, writes)
     except (StatusError, OSError) as error:
-        print(f"{folder}: {error}", file=sys.stderr)
+        print(_line(f"{folder}: {error}"), file=sys.stderr)
         return 1
     if not choices:
         print(f"{folder}: no second engine that opens it is installed", file=sys.stderr)
         return 1
     for name, choice in sorted(choices.items()):
-        print(f"{name}: {choice.engine or 'not compared yet'} ({choice.reason})")
+        print(_line(f"{name}: {choice.engine or 'not compared yet'} ({choice.reason})"))
     return 0
+
+
+def _line(text: str) -> str:
+    """Return a text of one line without what controls a terminal: names are those of a file."""
+    return text if text.isprintable() else repr(text)
 
 
 if __name__ == "__main__":

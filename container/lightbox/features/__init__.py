@@ -46,7 +46,7 @@ def wants(settings: Settings) -> StartNeeds:
     on = enabled(settings)
     return StartNeeds(
         [port for feature in on for port in feature.ports(settings)],
-        next((feature.why_rest_port for feature in on if feature.why_rest_port), None),
+        next((feature.why_rest for feature in on if feature.why_rest), None),
         [partial(feature.check, settings) for feature in on],
         [variable for feature in on for variable in feature.needs_nginx(settings)],
     )

@@ -11,7 +11,7 @@ from shutil import copyfile
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from lightbox.formats.signature import FileSignature
+from lightbox.formats.signature import FileSignature, check_tensors
 from lightbox.machine.access import is_file
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
@@ -70,6 +70,10 @@ class ModelFile(NamedTuple):
         beside = {file for file in (*path.parent.glob(f"{escape(path.stem)}.*"), *named) if is_file(file)}
         return [path, *sorted(beside - {path})]
 
+    def weights(self) -> list[Path]:
+        """Return where its weights are, whether or not anything is there."""
+        return [file for path in {self.path, self.place()} for file in self._weights(path)]
+
     def _weights_outside(self) -> list[str]:
         """Return the paths of files that the graph names, relative to its own; not those that lead out of its folder,
         which no engine takes."""
@@ -105,6 +109,8 @@ class ModelFile(NamedTuple):
     def signature(self) -> FileSignature:
         """Return its signature. Raises OSError, and ValueError for a damaged file or another format."""
         found: FileSignature = import_module(f"{__name__}.{self.format.platform}").read_signature(self.place())
+        for tensors in (found.inputs, found.outputs):
+            check_tensors({name: tensor.shape for name, tensor in tensors.items()})
         return found
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from os import SEEK_END
 from pathlib import Path
-from typing import BinaryIO
 
+from lightbox.formats.looks import Looks, looks_at
 from lightbox.formats.signature import SIGNATURE, FileSignature, FileTensor
 
 _IDENTIFIER = b"TFL3"
-_SUBGRAPHS, _BUFFERS, _SIGNATURES = 2, 4, 7
+_SUBGRAPHS, _BUFFERS, _SIGNATURES, _FILES = 2, 4, 7, 8
 _TENSORS, _INPUTS, _OUTPUTS = 0, 1, 2
 _SHAPE, _TYPE, _NAME, _OPEN_SHAPE = 0, 1, 3, 7
 _SIGNATURE_INPUTS, _SIGNATURE_OUTPUTS, _SIGNATURE_KEY, _SIGNATURE_SUBGRAPH = 0, 1, 2, 4
@@ -30,15 +29,16 @@ def read_signature(path: Path) -> FileSignature:
 
     Raises OSError, and ValueError for a damaged file or another format.
     """
-    with path.open("rb") as file:
-        if file.read(8)[4:] != _IDENTIFIER:
+    with looks_at(path) as file:
+        if file.bytes(4, len(_IDENTIFIER)) != _IDENTIFIER:
             raise ValueError(f"its bytes 4 to 7 are not {_IDENTIFIER.decode()}")
-        size = file.seek(0, SEEK_END)
         try:
             model = _Table(file, _number("I", file, 0))
+            if model.items(_FILES):
+                raise ValueError("its weights are in other files, which no engine opens")
             need = max((_end(buffer) for buffer in model.tables(_BUFFERS)), default=0)
-            if need > size:
-                raise ValueError(f"it has {size:,} bytes, expected {need:,}")
+            if need > file.size:
+                raise ValueError(f"it has {file.size:,} bytes, expected {need:,}")
             return _signature(model)
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise ValueError(f"it is not whole: {error}") from None
@@ -82,12 +82,9 @@ def _tensor(table: _Table) -> FileTensor:
 
 
 class _Table:
-    """A table of FlatBuffers. Its readers raise struct.error beyond the end of the file.
+    """A table of FlatBuffers. Its readers raise struct.error beyond the end of the file."""
 
-    Only the needed bytes are read, without the weights, which are most of the file.
-    """
-
-    def __init__(self, file: BinaryIO, at: int) -> None:
+    def __init__(self, file: Looks, at: int) -> None:
         self._file, self._at = file, at
 
     def number(self, code: str, field: int) -> int:
@@ -130,16 +127,15 @@ class _Table:
         return at + _number("I", self._file, at)
 
 
-def _number(code: str, file: BinaryIO, at: int) -> int:
+def _number(code: str, file: Looks, at: int) -> int:
     found: int = struct.unpack(f"<{code}", _read(file, at, struct.calcsize(f"<{code}")))[0]
     return found
 
 
-def _read(file: BinaryIO, at: int, count: int) -> bytes:
+def _read(file: Looks, at: int, count: int) -> bytes:
     if at < 0:
         raise struct.error("a place before its first byte")
-    file.seek(at)
-    found = file.read(count)
+    found = file.bytes(at, count)
     if len(found) < count:
         raise struct.error(f"{count:,} bytes at {at:,} are not there")
     return found

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from os import SEEK_END
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
+from lightbox.formats.looks import Looks, looks_at
 from lightbox.formats.signature import FileSignature, FileTensor, check_weights
 from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
 
@@ -16,6 +17,17 @@ _LARGEST_NODE = 1 << 16
 """Larger nodes hold weights."""
 _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
 _INITIALIZER_NAME, _OUTSIDE, _KEY, _VALUE = 8, 13, 1, 2
+_MODEL, _OF_GRAPH, _OF_NODE, _OF_ATTRIBUTE, _SPARSE, _TENSOR = "model", "graph", "node", "attribute", "sparse", "tensor"
+_HOLDS = {
+    _MODEL: {7: _OF_GRAPH, 25: "function"},
+    "function": {7: _OF_NODE},
+    _OF_GRAPH: {1: _OF_NODE, 5: _TENSOR, 15: _SPARSE},
+    _OF_NODE: {5: _OF_ATTRIBUTE},
+    _OF_ATTRIBUTE: {5: _TENSOR, 6: _OF_GRAPH, 10: _TENSOR, 11: _OF_GRAPH, 22: _SPARSE, 23: _SPARSE},
+    _SPARSE: {1: _TENSOR, 2: _TENSOR},
+}
+"""The fields of messages through which tensors are found."""
+_DEEPEST = 100
 _NAME, _TYPE, _TENSOR_TYPE = 1, 2, 1
 _ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SYMBOL = 1, 2, 1, 1, 2
 _OPEN = 1 << 63
@@ -32,8 +44,8 @@ def read_signature(path: Path) -> FileSignature:
 
     Raises OSError, and ValueError for a damaged file, another format, or incomplete external weights.
     """
-    with path.open("rb") as file:
-        return _signature(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))), path.parent)
+    with _opened(path) as model:
+        return _signature(model, path.parent)
 
 
 def weights_outside(path: Path) -> list[str]:
@@ -41,11 +53,25 @@ def weights_outside(path: Path) -> list[str]:
 
     Raises OSError, and ValueError for a damaged file.
     """
-    with path.open("rb") as file:
-        graph = _last(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))), _GRAPH)
-        fields = read_fields(graph or memoryview(b""))
-        tensors = [value for number, kind, value in fields if (number, kind) == (_INITIALIZER, LENGTH_DELIMITED)]
+    with _opened(path) as model:
+        tensors = _tensors_in(model, _MODEL)
         return list(dict.fromkeys(place["location"] for place in map(_outside, tensors) if "location" in place))
+
+
+def _tensors_in(message: memoryview, kind: str, depth: int = 0) -> Iterator[memoryview]:
+    """Yield the tensors of a message, also those in the attributes of nodes that name other files."""
+    if depth > _DEEPEST:
+        raise ValueError("its graphs are nested too deep")
+    for number, wire_type, value in read_fields(message):
+        inner = _HOLDS[kind].get(number) if wire_type == LENGTH_DELIMITED else None
+        if inner == _TENSOR:
+            yield value
+        elif inner == _OF_NODE and len(value) < _LARGEST_NODE:
+            node = bytes(value)
+            if b"location" in node:
+                yield from _tensors_in(memoryview(node), inner, depth + 1)
+        elif inner:
+            yield from _tensors_in(value, inner, depth + 1)
 
 
 def operations(path: Path) -> Iterator[tuple[str, dict[str, list[int]]]]:
@@ -53,11 +79,11 @@ def operations(path: Path) -> Iterator[tuple[str, dict[str, list[int]]]]:
 
     Raises OSError, and ValueError for a damaged file.
     """
-    with path.open("rb") as file:
-        graph = _last(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))), _GRAPH)
+    with _opened(path) as model:
+        graph = _last(model, _GRAPH)
         for number, kind, node in read_fields(graph or memoryview(b"")):
             if (number, kind) == (_NODE, LENGTH_DELIMITED) and len(node) < _LARGEST_NODE:
-                fields = list(read_fields(memoryview(bytes(node))))
+                fields = list(read_fields(node))
                 kinds = [_text(value) for number, _, value in fields if number == _OPERATION]
                 yield "".join(kinds), dict(_integers(value) for number, _, value in fields if number == _ATTRIBUTE)
 
@@ -69,16 +95,16 @@ def _integers(attribute: memoryview) -> tuple[str, list[int]]:
         if number == _ATTRIBUTE_NAME:
             name = _text(value)
         elif number in (_INTEGER, _INTEGERS) and kind in (VARINT, LENGTH_DELIMITED):
-            position = 0
-            while position < len(value):
-                item, position = read_varint(value, position)
+            position, numbers = 0, bytes(value)
+            while position < len(numbers):
+                item, position = read_varint(numbers, position)
                 found.append(item)
     return name, found
 
 
 def _outside(tensor: memoryview) -> dict[str, str]:
     """Return the place of a tensor's values outside its file, empty if they are inside."""
-    entries = [value for number, kind, value in read_fields(tensor) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED)]
+    entries = (value for number, kind, value in read_fields(tensor) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED))
     return dict(map(_entry, entries))
 
 
@@ -102,10 +128,11 @@ def _signature(model: memoryview, folder: Path) -> FileSignature:
             outputs.update([_tensor(value)])
         elif number == _INITIALIZER:  # older files list them as inputs, too
             constants.add(_text(_last(value, _INITIALIZER_NAME)))
-            _check_outside(value, folder)
     if not outputs:
         raise ValueError("its graph has no output")
-    notes = [value for number, kind, value in read_fields(model) if (number, kind) == (_NOTE, LENGTH_DELIMITED)]
+    for tensor in _tensors_in(model, _MODEL):
+        _check_outside(tensor, folder)
+    notes = (value for number, kind, value in read_fields(model) if (number, kind) == (_NOTE, LENGTH_DELIMITED))
     return FileSignature(
         {name: one for name, one in inputs.items() if name not in constants}, outputs, dict(map(_entry, notes))
     )
@@ -114,32 +141,38 @@ def _signature(model: memoryview, folder: Path) -> FileSignature:
 def _check_outside(tensor: memoryview, folder: Path) -> None:
     """Raise ValueError unless the external file of a tensor's values, if any, is long enough."""
     place = _outside(tensor)
-    if "location" in place:
-        check_weights(folder / place["location"], int(place.get("offset", 0)) + int(place.get("length", 0)))
+    if "location" not in place:
+        return
+    name = Path(place["location"])
+    if name.is_absolute() or ".." in name.parts:
+        raise ValueError(f"its weights {str(name)[:200]!r} are not in its folder")
+    check_weights(folder / name, int(place.get("offset", 0)) + int(place.get("length", 0)))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[memoryview]:
+    """Yield the bytes of a file. Raises OSError."""
+    with looks_at(path) as looks:
+        yield cast(memoryview, _Stored(looks, 0, looks.size))
 
 
 class _Stored:
-    """Bytes of a file, read on access, so without the weights. A memory map would crash the process if the file is
-    truncated meanwhile."""
+    """Bytes of a file, read on access."""
 
-    def __init__(self, file: BinaryIO, start: int, end: int) -> None:
-        self._file, self._start, self._end = file, start, end
+    def __init__(self, looks: Looks, start: int, end: int) -> None:
+        self._looks, self._start, self._end = looks, start, end
 
     def __len__(self) -> int:
         return self._end - self._start
 
     def __getitem__(self, at: int | slice) -> int | _Stored:
-        if isinstance(at, slice):
-            return _Stored(self._file, self._start + at.start, self._start + at.stop)
-        return self._read(self._start + at, 1)[0]
+        if isinstance(at, int):
+            return self._looks.byte(self._start + at)
+        self._looks.count(1)
+        return _Stored(self._looks, self._start + at.start, self._start + at.stop)
 
     def __bytes__(self) -> bytes:
-        return self._read(self._start, len(self))
-
-    def _read(self, at: int, count: int) -> bytes:
-        self._file.seek(at)
-        found = self._file.read(count)
-        if len(found) < count:
+        if len(found := self._looks.bytes(self._start, len(self))) < len(self):
             raise ValueError("it has become shorter")
         return found
 

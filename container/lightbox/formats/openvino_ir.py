@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from xml.etree.ElementTree import Element, ParseError, parse
+from typing import NoReturn, TypeAlias
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from lightbox.formats.signature import FileSignature, FileTensor, check_weights
+from lightbox.machine.access import MOST_TEXT, read_file
+from lightbox.machine.deadline import check_deadline
 
 _DTYPES = {
     **{"FP32": 1, "FP64": 2, "I32": 3, "U8": 4, "I16": 5, "I8": 6, "STRING": 7, "I64": 9, "BOOL": 10},
@@ -19,6 +22,11 @@ _DTYPES = {
 which have no BF16, and its outputs would be read as FP16."""
 _NAMED_OUTPUTS = 11
 """The version of the IR since which tensors have names."""
+MOST_PARTS = 1_000_000
+"""Most elements and attributes of a file. One of 10,000 layers has 400,000."""
+_AT_ONCE = 1 << 18
+_Ports: TypeAlias = dict[str | None, tuple[int, Element]]
+"""A layer's outputs with their places, by their ids."""
 
 
 def read_signature(path: Path) -> FileSignature:
@@ -26,10 +34,7 @@ def read_signature(path: Path) -> FileSignature:
 
     Raises OSError, and ValueError for a damaged file, another format, or incomplete weights.
     """
-    try:
-        net = parse(path).getroot()  # noqa: S314 - the owner's file; expat bounds what entities make of it
-    except ParseError as error:
-        raise ValueError(str(error)) from None
+    net = _parsed(read_file(path, MOST_TEXT))
     layers = {layer.get("id"): layer for layer in net.iterfind("layers/layer")}
     if net.tag != "net" or not layers:
         raise ValueError(f"expected <net> with <layers>, got <{net.tag[:40]}>")
@@ -37,6 +42,7 @@ def read_signature(path: Path) -> FileSignature:
         check_weights(path.with_suffix(".bin"), need)
     edges = {edge.get("to-layer"): edge for edge in net.iterfind("edges/edge")}
     inputs, outputs = {}, {}
+    ports: dict[str | None, _Ports] = {}
     for number, layer in layers.items():
         if layer.get("type") == "Parameter":
             port = _found(layer.find("output/port"), layer)
@@ -46,11 +52,44 @@ def read_signature(path: Path) -> FileSignature:
             port = _found(layer.find("input/port"), layer)
             edge = _found(edges.get(number), layer)
             source = _found(layers.get(edge.get("from-layer")), layer)
-            name = _output_name(net, layer, source, edge.get("from-port"))
+            if (place := edge.get("from-layer")) not in ports:  # many may be of one layer
+                found = source.findall("output/port")
+                ports[place] = {port.get("id"): (at, port) for at, port in reversed(list(enumerate(found)))}
+            name = _output_name(net, layer, source, ports[place], edge.get("from-port"))
             outputs[name] = FileTensor(_dtype(port, layer), _output_shape(port), name)
     if not outputs:
         raise ValueError("it has no output")
     return FileSignature(inputs, outputs)
+
+
+def _parsed(text: bytes) -> Element:
+    """Return the root of a document. Raises ValueError, also for more than MOST_PARTS and for declarations."""
+    parser = XMLParser(target=_Tree())  # noqa: S314 - it takes no declarations, so no entities
+    try:
+        for start in range(0, len(text), _AT_ONCE):
+            check_deadline()
+            parser.feed(text[start : start + _AT_ONCE])
+        found: Element = parser.close()
+    except ParseError as error:
+        raise ValueError(str(error)) from None
+    return found
+
+
+class _Tree(TreeBuilder):
+    """Elements; each takes some hundred bytes of memory, and so do its attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = MOST_PARTS
+
+    def start(self, tag: str, attrs: dict[str, str], /) -> Element:
+        self._left -= 1 + len(attrs)
+        if self._left < 0:
+            raise ValueError(f"it has more than {MOST_PARTS:,} elements and attributes")
+        return super().start(tag, attrs)
+
+    def doctype(self, *_: str | None) -> NoReturn:
+        raise ValueError("it has a declaration, which no IR has")
 
 
 def _found(element: Element | None, layer: Element) -> Element:
@@ -64,14 +103,13 @@ def _name(port: Element, layer: Element) -> str:
     return _first(port.get("names", "")) or layer.get("name", "")
 
 
-def _output_name(net: Element, layer: Element, source: Element, number: str | None) -> str:
+def _output_name(net: Element, layer: Element, source: Element, ports: _Ports, number: str | None) -> str:
     """Return an output's name, which is its own where several outputs are of one tensor, or the tensor's.
 
     Before tensors had names an output was called as the layer that it is of, with the number of a layer's output
     where that has several.
     """
-    ports = source.findall("output/port")
-    place, port = next(((at, port) for at, port in enumerate(ports) if port.get("id") == number), (0, None))
+    place, port = ports.get(number, (0, None))
     port = _found(port, layer)
     if int(net.get("version", _NAMED_OUTPUTS)) < _NAMED_OUTPUTS:
         return source.get("name", "") + (f".{place}" if len(ports) > 1 else "")

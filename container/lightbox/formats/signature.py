@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
+
+from lightbox.tfs_wire.dtypes import MAX_DIMENSIONS
 
 if TYPE_CHECKING:
     from lightbox.tfs_wire.messages import meta_graph_pb2
 
 SIGNATURE = "serving_default"
 """The name of the one signature."""
+MOST_TENSORS = 1024
+"""Most inputs, and most outputs."""
 
 
 class FileTensor(NamedTuple):
@@ -36,6 +40,15 @@ class FileSignature(NamedTuple):
     inputs: Mapping[str, FileTensor]
     outputs: Mapping[str, FileTensor]
     notes: Mapping[str, str] = MappingProxyType({})
+
+
+def check_tensors(shapes: Mapping[str, Sequence[int | None] | None]) -> None:
+    """Raise ValueError for more inputs or outputs, or dimensions of one, than a request can have."""
+    if len(shapes) > MOST_TENSORS:
+        raise ValueError(f"it has {len(shapes):,} inputs or outputs, expected at most {MOST_TENSORS:,}")
+    for name, shape in shapes.items():
+        if shape is not None and len(shape) > MAX_DIMENSIONS:
+            raise ValueError(f"{name!r} has {len(shape):,} dimensions, expected at most {MAX_DIMENSIONS}")
 
 
 def check_weights(file: Path, need: int) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import atexit
 import random
-import socket
 import threading
 from itertools import chain
 
-from lightbox.processes.run_dir import port_is_free
+from lightbox.processes.run_dir import claimed, port_is_free
 
 PORTS = range(10_000, 32_000)
 """Below the ports that the kernel gives to outgoing connections, so that none of these gets in between."""
+CLAIMS = "127.76.66.2"
+"""The address of the loopback interface at which processes claim ports."""
 PORTS_EACH = 1_000
 """How many of them a process claims at a time."""
 
@@ -23,13 +24,7 @@ class Part:
         """Claim ``ports``; raise OSError where another process has them."""
         self.ports = ports
         self._next = ports.start
-        # A name in Linux's abstract namespace: known to the whole machine, no file, gone with this process.
-        self._claim = socket.socket(socket.AF_UNIX)
-        try:
-            self._claim.bind(f"\0harness-ports-{ports.start}")
-        except OSError:
-            self._claim.close()
-            raise
+        self._claim = claimed(ports.start, CLAIMS)
         atexit.register(self._claim.close)
 
     def take(self, count: int) -> int | None:

@@ -19,15 +19,17 @@ formats that Pillow cannot read. foreign.py names them to the sender.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from io import BytesIO
 from typing import TypeGuard
 
+from PIL import _imaging
 from PIL.BmpImagePlugin import BmpImageFile
 from PIL.GifImagePlugin import GifImageFile
 from PIL.Image import Image
@@ -61,6 +63,11 @@ from lightbox.images.resize import for_pillow
 # Pillow's warnings are about the caller's file. Set once here, as catch_warnings is not thread-safe.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 logging.getLogger("PIL").setLevel(logging.CRITICAL)
+# libtiff writes a line to stderr for each damaged row. Pillow's libjpeg is silent, and Pillow has its own PNG reader.
+with suppress(OSError, AttributeError):  # of a Pillow without libtiff
+    _libraries = ctypes.CDLL(_imaging.__file__)
+    _libraries.TIFFSetErrorHandler(None)
+    _libraries.TIFFSetWarningHandler(None)
 
 _SCALES = (8, 4, 2)  # libjpeg's scales that are worth it
 _WHOLE = 1

@@ -10,7 +10,7 @@ from lightbox.core.errors import BadRequest, DeadlineExceeded, NoRoom, TooLarge
 from lightbox.core.request_context import RequestContext
 from lightbox.machine.memory import available_bytes
 from lightbox.machine.temporary_storage import is_full, storage_full
-from lightbox.model.tar_members import FILE, FOLDER, BadArchive, Inflated, Member, read_members
+from lightbox.model.tar_members import FILE, FOLDER, HARD_LINK, BadArchive, Inflated, Member, read_members
 
 ENDINGS = (".tar.gz", ".tgz")
 """Suffixes of models' archives; SageMaker's is ``model.tar.gz``."""
@@ -84,6 +84,9 @@ class _Tree:
             pass
 
     def _write(self, member: Member, stream: Inflated) -> None:
+        if member.kind not in (FILE, FOLDER, HARD_LINK):
+            expected = "expected files, folders and hard links (tar --dereference)"
+            raise BadArchive(f"holds {member.name[:200]!r}, which is {member.kind}: {expected}")
         name = _inside(member.name)
         if member.kind == FOLDER:
             self._make_folders(name)

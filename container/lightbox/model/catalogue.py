@@ -62,10 +62,11 @@ class Catalogue(Protocol):
         """Whether the models stay the same."""
         ...
 
-    def target(self, target: str, context: RequestContext, loads: bool) -> str | None:
-        """Return the model of X-Amzn-SageMaker-Target-Model; None if models are fixed, where the header is ignored.
+    def target(self, target: str, context: RequestContext, loads: bool) -> AbstractContextManager[str | None]:
+        """Hold the model of X-Amzn-SageMaker-Target-Model, and yield its name.
 
-        With ``loads`` it is loaded if necessary. Raises as ``load``.
+        Yields None if models are fixed, where the header is ignored. With ``loads`` it is loaded if necessary. Raises
+        as ``load``.
         """
         ...
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lightbox.formats import SAVED_MODEL_FILES, ModelFile, holds_model, model_file, model_files
+from lightbox.formats import (
+    FORMATS,
+    SAVED_MODEL_FILES,
+    ModelFile,
+    as_model_file,
+    holds_model,
+    model_file,
+    model_files,
+)
 from lightbox.formats.signature import FileTensor
-from lightbox.machine.access import access_problem, is_dir
+from lightbox.machine.access import MOST_OPTIONS, access_problem, is_dir, is_file, read_file
+from lightbox.machine.links import LEADS_OUT, entries_below, followed
 from lightbox.model.foreign_files import POINTER, describe_foreign_folder, is_pointer_file
-from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
+from lightbox.model.layout import LARGEST_VERSION, WEIGHTS_NOTE, ModelOnDisk, is_version
 from lightbox.model.options import options_file
 from lightbox.model.saved_model import FILE, ModelFileError, check_whole, read_signatures
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
@@ -20,18 +29,23 @@ from lightbox.tfs_wire.dtypes import numpy_name
 NOTES = "metadata.yaml"
 
 
-def unusable_versions(model: ModelOnDisk) -> list[str]:
+def unusable_versions(model: ModelOnDisk, allowed: Sequence[Path] = ()) -> list[str]:
     """Return a sentence for each version of a model without a model, or with one that cannot be served.
 
+    Links may lead into the folders ``allowed``.
     A model server loads a model without variables and reports it as available; then every prediction fails.
     """
     return [
-        problem for version, folder in versions_of(model) if (problem := version_problem(folder, model.name, version))
+        problem
+        for version, folder in versions_of(model)
+        if (problem := version_problem(folder, model.name, version, allowed))
     ]
 
 
-def version_problem(folder: Path, model: str, version: int) -> str | None:
+def version_problem(folder: Path, model: str, version: int, allowed: Sequence[Path] = ()) -> str | None:
     """Return why the version in ``folder`` cannot be served, None if it can."""
+    if outside := _leads_out(folder, allowed):
+        return f"{outside} {LEADS_OUT}"
     if problem := access_problem(folder):
         return problem
     if not holds_model(folder):
@@ -45,6 +59,43 @@ def version_problem(folder: Path, model: str, version: int) -> str | None:
     except ModelFileError as error:
         return str(error)
     return None
+
+
+def _leads_out(version: Path, allowed: Sequence[Path]) -> Path | None:
+    """Return a file of a version that is a link, or behind one, out of the model's folder; None if there is none.
+
+    The model's folder is that of the version, or the one above if the version is in a numbered folder.
+    """
+    if is_file(version):  # named by the operator, so it may lead anywhere
+        file = as_model_file(version)
+        links = file.weights() if file else []
+        return next((link for link in links if followed(link, model_folder(link.parent), allowed) is None), None)
+    return next((path for path in _read_of(version) if followed(path, model_folder(version), allowed) is None), None)
+
+
+def model_folder(folder: Path) -> Path:
+    """Return the folder of the model of which a folder is a version: the one above, if its name is a number."""
+    return folder.parent if is_version(folder.name) else folder
+
+
+def _read_of(version: Path) -> Iterator[Path]:
+    """Yield what is read of a version's folder, the folder first; each before it is looked at."""
+    yield version
+    try:
+        names = sorted(entry.name for entry in version.iterdir())
+    except OSError:
+        return
+    if not set(SAVED_MODEL_FILES).isdisjoint(names):
+        for entry, _ in entries_below(version):
+            if entry.is_symlink():
+                yield Path(entry.path)
+        return
+    models = [name for name in names if Path(name).suffix in {known.suffix for known in FORMATS}]
+    with_notes = {NOTES, *models, *(str(Path(name).with_suffix(".bin")) for name in models)}
+    yield from (version / name for name in names if name in with_notes)
+    yield from (version / WEIGHTS_NOTE.parent, version / WEIGHTS_NOTE)
+    if file := model_file(version):
+        yield from file.weights()
 
 
 def newest_folder(model: ModelOnDisk) -> Path:
@@ -106,7 +157,8 @@ def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, Signat
 def _notes_beside(folder: Path) -> dict[str, str]:
     """Return the lines with a key and a value of the file that Ultralytics writes beside other formats than ONNX."""
     try:
-        return dict(re.findall(r"^(\w+): *(\S.*)$", (folder / NOTES).read_text("utf-8", "replace"), re.MULTILINE))
+        text = read_file(folder / NOTES, MOST_OPTIONS).decode("utf-8", "replace")
+        return dict(re.findall(r"^(\w+): *(\S.*)$", text, re.MULTILINE))
     except OSError:
         return {}
 

@@ -22,6 +22,10 @@ _UNCOUNTED = frozenset(
 """Operations that may take long, or run others any number of times."""
 
 
+_DEEPEST = 50
+"""Functions in functions that are looked at."""
+
+
 class _Unknown(ValueError):
     """The graph does not show the amount of computation."""
 
@@ -46,6 +50,7 @@ class _Work:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._above: list[Function] = []
+        self._known: dict[Function, int] = {}
 
     def of_nodes(self, nodes: dict[str, Node], calls: bool = True) -> int:
         return sum(self._of_node(node, nodes) + (self.of_call(node) if calls else 0) for node in nodes.values())
@@ -54,13 +59,13 @@ class _Work:
         function = self._graph.called_by(node)
         if function is None:
             return 0
-        if function in self._above:
+        if function in self._above or len(self._above) > _DEEPEST:
             raise _Unknown
-        self._above.append(function)
-        try:
-            return self.of_nodes(function.nodes)
-        finally:
+        if function not in self._known:
+            self._above.append(function)
+            self._known[function] = self.of_nodes(function.nodes)
             self._above.pop()
+        return self._known[function]
 
     def _of_node(self, node: Node, nodes: dict[str, Node]) -> int:
         if node.op in _UNCOUNTED:

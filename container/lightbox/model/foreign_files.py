@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from lightbox.machine.access import is_dir, is_file
+from lightbox.machine.access import is_dir, is_file, open_file
 
 _KERAS = "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"
 _PYTORCH = "torch.onnx.export makes an ONNX model of it, which is served as MODEL_DIR/NAME/1/model.onnx"
@@ -100,7 +100,7 @@ def is_pointer(start: bytes | memoryview) -> bool:
 def is_pointer_file(file: Path) -> bool:
     """Return the same for a file; False if it cannot be read."""
     try:
-        with file.open("rb") as opened:
+        with open_file(file) as opened:
             return is_pointer(opened.read(len(_POINTER)))
     except OSError:
         return False

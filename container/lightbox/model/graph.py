@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from lightbox.machine.deadline import in_time
+from lightbox.tfs_wire.protobuf import check_count
+
+MOST_FIELDS = 4_000_000
+"""Most fields of a message. EfficientDet D1, whose graph has 3 MB without weights, has 210,000."""
+_FEW_BYTES = 2 * MOST_FIELDS
+"""A message of this size has no more fields."""
+_checked = deque[tuple[str, int, int]](maxlen=100)
+"""Kinds, sizes and hashes of messages that were checked: it takes seconds, and a load parses a graph several times."""
 _SCALARS_SINCE = 24
 """The graph version since which a placeholder with an empty shape is a scalar."""
 
@@ -20,11 +30,18 @@ Shape: TypeAlias = tuple[int | None, ...] | None
 
 
 def parse(message: str, data: bytes | memoryview) -> Any:
-    """Return a message of ``protos/saved_model.proto`` by its name. Raises ValueError for damaged ``data``."""
+    """Return a message of ``protos/saved_model.proto`` by its name.
+
+    Raises ValueError for damaged ``data``, and for more than MOST_FIELDS fields.
+    """
     from google.protobuf.message import DecodeError
 
+    kind = _class(message)
+    if len(data) > _FEW_BYTES and (asked := (message, len(data), hash(data))) not in _checked:
+        check_count(memoryview(data), kind.DESCRIPTOR, MOST_FIELDS)
+        _checked.append(asked)
     try:
-        return _class(message).FromString(data)
+        return kind.FromString(data)
     except DecodeError:
         raise ValueError(f"protobuf refuses it as a {message}") from None
 
@@ -57,7 +74,7 @@ class Graph:
 
     def __init__(self, meta_graph: MetaGraph) -> None:
         definition = meta_graph.graph_def
-        self.nodes: dict[str, Node] = {node.name: node for node in definition.node}
+        self.nodes: dict[str, Node] = {node.name: node for node in in_time(definition.node)}
         self._functions = {function.signature.name: function for function in definition.library.function}
         self._read: dict[str, Function] = {}
 
@@ -72,7 +89,7 @@ class Graph:
 def _function(definition: Any) -> Function:
     return Function(
         tuple(argument.name for argument in definition.signature.input_arg),
-        {node.name: node for node in definition.node_def},
+        {node.name: node for node in in_time(definition.node_def)},
         frozenset(map(base_name, definition.ret.values())),
     )
 
@@ -80,8 +97,8 @@ def _function(definition: Any) -> Function:
 def operations(meta_graph: MetaGraph) -> Iterator[str]:
     """Yield the operation of each node of a graph and of its functions, called or not."""
     definition = meta_graph.graph_def
-    yield from (node.op for node in definition.node)
-    yield from (node.op for function in definition.library.function for node in function.node_def)
+    yield from (node.op for node in in_time(definition.node))
+    yield from (node.op for function in in_time(definition.library.function) for node in function.node_def)
 
 
 def empty_is_unknown(meta_graph: MetaGraph) -> bool:

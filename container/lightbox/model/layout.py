@@ -22,7 +22,7 @@ from pathlib import Path
 
 from lightbox.core.errors import StartError
 from lightbox.formats import FORMATS, as_model_file, holds_model, is_saved_model
-from lightbox.machine.access import access_problem, is_dir, is_file
+from lightbox.machine.access import access_problem, is_dir, is_file, open_file
 from lightbox.model.foreign_files import MLFLOW, MLFLOW_SAVED_MODELS, describe_foreign_file, describe_foreign_folder
 
 LARGEST_VERSION = (1 << 63) - 1
@@ -265,7 +265,7 @@ def version_folder(base_path: Path, version: int) -> Path:
 def weights_note(folder: Path) -> str:
     """Return a version's note about its weights, empty if absent."""
     try:
-        with (folder / WEIGHTS_NOTE).open(encoding="utf-8", errors="replace") as file:
-            return file.readline(LONGEST_NOTE).strip()
+        with open_file(folder / WEIGHTS_NOTE) as file:
+            return file.readline(4 * LONGEST_NOTE).decode("utf-8", "replace")[:LONGEST_NOTE].strip()
     except OSError:
         return ""

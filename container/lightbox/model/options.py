@@ -14,12 +14,17 @@ from pydantic_core import PydanticCustomError
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
-from lightbox.machine.access import is_file
+from lightbox.machine.access import MOST_OPTIONS, MOST_TEXT, is_file, read_file
+from lightbox.machine.links import LEADS_OUT, followed
 from lightbox.model.presets import OF_LOGITS, PRESETS, PresetName, with_preset
 
 OPTIONS_FILE = "lightbox.json"
+CODE = "code"
+"""The folder in a model's that holds it, with the model's code."""
 
 MOST_PIXELS = 65535
+MOST_LABELS = 1_000_000
+_MOST_PROBLEMS = 20
 ActivationName = Literal["softmax", "sigmoid", "none"]
 DetectionsName = Literal["ultralytics", "detr", "tf"]
 _LABELS = TypeAdapter(tuple[str, ...])
@@ -204,6 +209,8 @@ def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
     wrong value, or a missing file of labels.
     """
     own, path = settings.of(OptionSettings), options_file(code_dirs)
+    if path is not None and followed(path, _home(path.parent, settings), settings.linked_folders) is None:
+        raise ModelOptionsError(f"{path} {LEADS_OUT}")
     options = ModelOptions() if path is None else _read(path)
     set_here = {key: getattr(options, key) for key in options.model_fields_set} | own.overrides()
     options = options.model_copy(update=with_preset(set_here))
@@ -213,7 +220,11 @@ def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
         beside = f"; the model's own options are in {path}" if variable and path else ""
         raise ModelOptionsError(f"{variable or f'{path}: {key}'}: {sentence}{beside}")
     if isinstance(options.labels, str):
-        labels = _read_labels(own.variable("labels") or "labels", options.labels, code_dirs)
+        variable = own.variable("labels")
+        places = [folder / options.labels for folder in code_dirs or (Path(),)]
+        if variable is None and path is not None:
+            places = _inside(options.labels, path.parent, code_dirs, settings)
+        labels = _read_labels(variable or "labels", options.labels, places)
         return options.model_copy(update={"labels": labels})
     return options
 
@@ -246,7 +257,7 @@ def options_file(code_dirs: Sequence[Path]) -> Path | None:
 
 def _read(path: Path) -> ModelOptions:
     try:
-        return ModelOptions.model_validate_json(path.read_bytes(), strict=False)
+        return ModelOptions.model_validate_json(read_file(path, MOST_OPTIONS), strict=False)
     except OSError as error:
         raise ModelOptionsError(f"{path} cannot be read: {error.strerror}") from None
     except ValidationError as error:
@@ -254,6 +265,8 @@ def _read(path: Path) -> ModelOptions:
 
 
 def _problems(error: ValidationError, whole: str) -> str:
+    if (count := error.error_count()) > _MOST_PROBLEMS:
+        return f"{whole}: {count:,} values are wrong"
     return "; ".join(_problem(detail, whole) for detail in error.errors())
 
 
@@ -267,18 +280,36 @@ def _problem(detail: Any, whole: str) -> str:
     return f"{key}: {detail['msg'].removeprefix('Value error, ')}, got {detail['input']!r}"
 
 
-def _read_labels(setting: str, name: str, code_dirs: Sequence[Path]) -> tuple[str, ...]:
+def _home(folder: Path, settings: Settings) -> Path:
+    """Return the folder that the files in a folder of code may name files of: its model's, or itself."""
+    return folder.parent if folder.name == CODE and folder != settings.code_dir else folder
+
+
+def _inside(name: str, own: Path, code_dirs: Sequence[Path], settings: Settings) -> list[Path]:
+    """Return where a file may be that the options in ``own`` name: in the model's folder, or in other ``code_dirs``.
+
+    Raises ModelOptionsError for a name that leads elsewhere.
+    """
+    homes = {folder: _home(folder, settings) if folder == own else folder for folder in code_dirs}
+    places = {folder: followed(folder / name, home, settings.linked_folders) for folder, home in homes.items()}
+    if places[own] is None:
+        raise ModelOptionsError(f"{own / OPTIONS_FILE}: labels: {name[:200]!r} {LEADS_OUT}")
+    return [place for place in places.values() if place is not None]
+
+
+def _read_labels(setting: str, name: str, places: Sequence[Path]) -> tuple[str, ...]:
     """Read one label a line; an empty line is a class without a name. A model file has no folder of code."""
-    candidates = list(dict.fromkeys(folder / name for folder in code_dirs or (Path(),)))
+    candidates = list(dict.fromkeys(places))
     path = next((candidate for candidate in candidates if is_file(candidate)), None)
     if path is None:
         raise ModelOptionsError(f"{setting}: there is no file {' or '.join(map(str, candidates)) or name}")
     try:
-        text = path.read_text("utf-8-sig")
-        if path.suffix == ".json":
-            return _LABELS.validate_json(text)
-        return tuple(line.strip() for line in text.splitlines())
+        text = read_file(path, MOST_TEXT).decode("utf-8-sig")
+        found = _LABELS.validate_json(text) if path.suffix == ".json" else tuple(map(str.strip, text.splitlines()))
     except ValidationError:
         raise ModelOptionsError(f"{setting}: {path}: expected a JSON list of names") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ModelOptionsError(f"{setting}: {path} cannot be read as UTF-8 text: {error}") from None
+    if len(found) > MOST_LABELS:
+        raise ModelOptionsError(f"{setting}: {path} has {len(found):,} names, expected at most {MOST_LABELS:,}")
+    return found

@@ -29,6 +29,8 @@ class ModelServerAddress(BaseModel):
     rest_port: int | None = None
     local_socket: Path | None = None
     """Socket of the embedded server's transport ``local``; None if it is off."""
+    rest_socket: Path | None = None
+    """Socket of the embedded server's REST API; None if it is off, and with tensorflow_model_server."""
 
     @property
     def grpc_target(self) -> str:
@@ -39,11 +41,6 @@ class ModelServerAddress(BaseModel):
     def silent_mark(self) -> Path:
         """A file that exists while the server is known not to answer."""
         return Path(f"{self.grpc_socket}.silent")
-
-    @property
-    def rest_url(self) -> str:
-        """Base address of the REST API."""
-        return f"http://127.0.0.1:{self.rest_port}"
 
 
 class Answering:
@@ -74,7 +71,9 @@ class Wires(BaseModel):
     why_grpc_port: str | None = None
     """None if gRPC has only the unix socket."""
     why_rest_port: str | None = None
-    """None without REST."""
+    """None without REST, or if it has only the unix socket."""
+    rest_socket: bool = False
+    """Whether REST has a unix socket."""
 
 
 class ServingPlan(BaseModel):
@@ -170,8 +169,8 @@ class PlannedModels(Catalogue):
         pass
 
     @override
-    def target(self, target: str, context: RequestContext, loads: bool) -> str | None:
-        return None
+    def target(self, target: str, context: RequestContext, loads: bool) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @override
     def load(self, target: str, context: RequestContext) -> str:

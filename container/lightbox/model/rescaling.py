@@ -15,7 +15,8 @@ from typing import Any
 
 from lightbox.model.graph import Function, Graph, MetaGraph, Node, base_name
 
-_MOST_STEPS = 200
+_MOST_STEPS, _MOST_VISITS, _DEEPEST = 200, 5_000_000, 10
+"""Operations on the way of an image, nodes that are looked at, and operations of a constant: some seconds."""
 _MOST_VALUES = 16
 """Largest constant with values for channels."""
 _Values = tuple[float, ...]
@@ -113,7 +114,10 @@ def find_rescaling(meta_graph: MetaGraph, tensor: str) -> Rescaling:
     scope, name = _Scope(graph.nodes), base_name(tensor)
     scale: _Values = (1.0,)
     offset: _Values = (0.0,)
+    visits = 0
     for _ in range(_MOST_STEPS):
+        if (visits := visits + len(scope.nodes)) > _MOST_VISITS:
+            break
         takers = _takers(scope, name)
         if not takers:
             if scope.parent is None or name not in scope.returned:
@@ -187,7 +191,7 @@ def _constant(scope: _Scope | None, name: str, depth: int = 0) -> _Values | None
     while scope is not None and name in scope.given and name not in scope.nodes:
         name, scope = scope.given[name], scope.parent
     node = scope.nodes.get(name) if scope is not None else None
-    if node is None or depth > _MOST_VALUES:
+    if node is None or depth > _DEEPEST:
         return None
     if node.op == "Const":
         return _values(node.attr["value"].tensor)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lightbox.core.errors import StartError
+from lightbox.formats.signature import check_tensors
+from lightbox.machine.access import read_file
 from lightbox.model.foreign_files import POINTER, content_problem, is_pointer_file
 from lightbox.model.graph import MetaGraph, empty_is_unknown, operations, parse, shape_of
 from lightbox.model.layout import version_folder
@@ -19,6 +21,9 @@ from lightbox.tfs_wire.dtypes import numpy_name
 from lightbox.tfs_wire.ranks import least_rank
 
 FILE = "saved_model.pb"
+_MOST_BYTES = (2 << 30) - 1
+"""Protobuf's limit of a message."""
+_MOST_SIGNATURES, _MOST_TENSORS = 1024, 1 << 14
 SERVE_TAG = "serve"
 """The tag of the graph that model servers load; a graph with further tags is another one."""
 
@@ -35,7 +40,10 @@ def read_signatures(folder: Path, model: str, version: int) -> dict[str, Signatu
     """
     path = folder / FILE
     graph = serving_graph(path)
-    found = dict(_signatures(graph, model, version))
+    try:
+        found = dict(_signatures(graph, model, version))
+    except ValueError as error:
+        raise ModelFileError(f"{path} cannot be served: {error}") from None
     sparse = {
         name: tensor
         for name in found
@@ -116,7 +124,7 @@ def _traits(path: Path, *_: int) -> Traits:
 def serving_graph(path: Path) -> MetaGraph:
     """Return the graph that model servers load. Raises ModelFileError."""
     try:
-        content = path.read_bytes()
+        content = read_file(path, _MOST_BYTES)
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from None
     if problem := content_problem(content):
@@ -144,8 +152,15 @@ def _asset_problem(file: Path) -> str | None:
 def _signatures(graph: MetaGraph, model: str, version: int) -> Iterator[tuple[str, SignatureSpec]]:
     """Yield the signatures with outputs; names with two leading underscores are TensorFlow's own."""
     has_no_scalars = empty_is_unknown(graph)
+    if len(graph.signature_def) > _MOST_SIGNATURES:
+        raise ValueError(f"it has {len(graph.signature_def):,} signatures, expected at most {_MOST_SIGNATURES:,}")
+    tensors = sum(len(one.inputs) + len(one.outputs) for one in graph.signature_def.values())
+    if tensors > _MOST_TENSORS:
+        raise ValueError(f"its signatures have {tensors:,} inputs and outputs, expected at most {_MOST_TENSORS:,}")
     for name, signature in sorted(graph.signature_def.items()):
         if signature.outputs and not name.startswith("__"):
+            for described in (signature.inputs, signature.outputs):
+                check_tensors({tensor: info.tensor_shape.dim for tensor, info in described.items()})
             found = SignatureSpec(model, version, name, _tensors(signature.inputs), _tensors(signature.outputs))
             yield name, found.without_scalars() if has_no_scalars else found
 

@@ -1,4 +1,4 @@
-"""The members of a .tar.gz archive, read as a stream: headers, names and sizes, with every byte counted.
+"""The members of a tar archive, read as a stream: headers, names and sizes, with every byte counted.
 
 POSIX ustar and pax, and GNU's long names. Python's tarfile is not used: its vulnerabilities are in functions that this
 code replaces, and differ by micro version (ADR 065).
@@ -6,10 +6,14 @@ code replaces, and differ by micro version (ADR 065).
 
 from __future__ import annotations
 
+import os
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import IO
+
+from typing_extensions import override
 
 BLOCK = 512
 MAX_HEADERS = 60_000
@@ -19,13 +23,11 @@ MAX_EXTENDED = 64 << 10
 _CHUNK = 1 << 16
 
 FILE, FOLDER, HARD_LINK = "file", "folder", "hard link"
-_KINDS = {b"0": FILE, b"\0": FILE, b"7": FILE, b"5": FOLDER, b"1": HARD_LINK}
-_REFUSED = {
-    b"2": "a symbolic link",
-    b"3": "a device",
-    b"4": "a device",
-    b"6": "a named pipe",
-    b"S": "a sparse file",
+_FILES = (b"0", b"\0", b"7")
+SYMBOLIC_LINK = "a symbolic link"
+_WITHOUT_CONTENT = {
+    **{b"5": FOLDER, b"1": HARD_LINK, b"2": SYMBOLIC_LINK},
+    **{b"3": "a device", b"4": "a device", b"6": "a named pipe"},
 }
 
 
@@ -35,7 +37,7 @@ class BadArchive(ValueError):
 
 @dataclass(frozen=True)
 class Member:
-    """One file, folder or hard link; ``size`` bytes of content follow in the stream."""
+    """One file, folder, link or member of another ``kind``; ``size`` bytes of content follow in the stream."""
 
     name: str
     kind: str
@@ -44,24 +46,15 @@ class Member:
     link: str
 
 
-class Inflated:
-    """The decompressed content of a gzip file; ``count`` gets the number of bytes before they are returned."""
+class Stream(ABC):
+    """The content of an archive, without compression."""
 
-    def __init__(self, file: BinaryIO, count: Callable[[int], None]) -> None:
-        self._pieces = _inflate(file, count)
-        self._piece = b""
-        self._start = 0
-
+    @abstractmethod
     def read(self, size: int) -> bytes:
-        """Return up to ``size`` bytes, none at the end. Raises BadArchive for invalid or damaged gzip."""
-        if self._start == len(self._piece):
-            self._piece, self._start = next(self._pieces, b""), 0
-        found = self._piece[self._start : self._start + size]
-        self._start += len(found)
-        return found
+        """Return up to ``size`` bytes, none at the end. Raises BadArchive."""
 
     def exactly(self, size: int) -> bytes:
-        """Return ``size`` bytes, for small sizes; none if the archive ends first."""
+        """Return ``size`` bytes; none if the archive ends first."""
         pieces: list[bytes] = []
         while size:
             pieces.append(piece := self.read(size))
@@ -72,14 +65,69 @@ class Inflated:
                 return b""
         return b"".join(pieces)
 
+    def skip(self, size: int) -> None:
+        """Pass over ``size`` bytes. Raises BadArchive if the archive ends first."""
+        while size:
+            size -= len(piece := self.read(min(size, _CHUNK)))
+            if not piece:
+                raise BadArchive("ends within a member")
 
-def read_members(stream: Inflated) -> Iterator[Member]:
-    """Yield the members. The content of each must be read from ``stream`` before the next one."""
+
+class Plain(Stream):
+    """The content of a file that is not compressed."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    @override
+    def read(self, size: int) -> bytes:
+        return self._file.read(size)
+
+    @override
+    def skip(self, size: int) -> None:
+        if size:
+            try:
+                self._file.seek(size - 1, os.SEEK_CUR)
+            except (OSError, OverflowError):  # a place where no file can be that long
+                raise BadArchive("ends within a member") from None
+            super().skip(1)  # a file may end before
+
+
+class Inflated(Stream):
+    """The decompressed content of a gzip file; ``count`` gets the number of bytes before they are returned."""
+
+    def __init__(self, file: IO[bytes], count: Callable[[int], None]) -> None:
+        self._pieces = _inflate(file, count)
+        self._piece = b""
+        self._start = 0
+
+    @override
+    def read(self, size: int) -> bytes:
+        """Return up to ``size`` bytes, none at the end. Raises BadArchive for invalid or damaged gzip."""
+        if self._start == len(self._piece):
+            self._piece, self._start = next(self._pieces, b""), 0
+        found = self._piece[self._start : self._start + size]
+        self._start += len(found)
+        return found
+
+
+def read_members(stream: Stream, joined: bool = False) -> Iterator[Member]:
+    """Yield the members. The content of each must be read from ``stream`` before the next one.
+
+    ``joined`` archives are read to the end of the stream, each of which has any number of members.
+    """
     said: dict[str, str] = {}
-    for _ in range(MAX_HEADERS):
+    headers, ended = 0, False
+    while headers < MAX_HEADERS or joined:
         header = stream.exactly(BLOCK)
         if not any(header):
+            if header and joined:
+                ended = True
+                continue
+            if joined and not ended:
+                raise BadArchive("is cut off")
             return
+        headers, ended = headers + 1, False
         _check_sum(header)
         kind, size = header[156:157], _number(header[124:136])
         if kind in (b"x", b"g", b"L", b"K"):
@@ -92,7 +140,7 @@ def read_members(stream: Inflated) -> Iterator[Member]:
     raise BadArchive(f"has more than {MAX_HEADERS:,} headers")
 
 
-def _inflate(file: BinaryIO, count: Callable[[int], None]) -> Iterator[bytes]:
+def _inflate(file: IO[bytes], count: Callable[[int], None]) -> Iterator[bytes]:
     inflater = zlib.decompressobj(wbits=31)
     while data := file.read(_CHUNK):
         while data:
@@ -118,19 +166,18 @@ def _member(header: bytes, kind: bytes, size: int, said: dict[str, str]) -> Memb
     if header[257:263] == b"ustar\0" and (prefix := _text(header[345:500])):
         name = f"{prefix}/{name}"
     name = said.get("path", name)
-    if kind in _REFUSED or kind not in _KINDS:
-        what = _REFUSED.get(kind, f"of type {kind!r}")
-        raise BadArchive(f"holds {name!r}, which is {what}: expected files, folders and hard links (tar --dereference)")
-    found = _KINDS[kind]
+    if kind == b"S":
+        raise BadArchive(f"holds {name[:200]!r}, a sparse file")
+    found = FILE if kind in _FILES else _WITHOUT_CONTENT.get(kind, f"of type {kind!r}")
     if kind == b"\0" and name.endswith("/"):
         found = FOLDER
     size = _pax_size(said["size"]) if "size" in said else size
     link = said.get("linkpath", _text(header[157:257]))
     executable = bool(_number(header[100:108]) & 0o100)
-    return Member(name, found, size if found == FILE else 0, executable, link)
+    return Member(name, found, 0 if found in _WITHOUT_CONTENT.values() else size, executable, link)
 
 
-def _content(stream: Inflated, size: int) -> bytes:
+def _content(stream: Stream, size: int) -> bytes:
     if size > MAX_EXTENDED:
         raise BadArchive(f"has a header of {size:,} bytes; at most {MAX_EXTENDED:,} are read")
     return stream.exactly(size + -size % BLOCK)[:size]

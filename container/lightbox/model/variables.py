@@ -9,9 +9,12 @@ docs/adr/091-inconclusive-checks.md explains this check, and why compressed inde
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from lightbox.machine.access import read_file
+from lightbox.machine.deadline import check_deadline, in_time
 from lightbox.model.foreign_files import POINTER, is_pointer, is_pointer_file
 from lightbox.model.graph import Graph, MetaGraph, Node, Shape, base_name, parse, shape_of
 from lightbox.tfs_wire.dtypes import numpy_name
@@ -23,6 +26,9 @@ _FOOTER_BYTES, _TRAILER_BYTES = 48, 5
 _MAGIC = bytes.fromhex("57fb808b247547db")
 _NOT_A_VARIABLE = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """Keras's description of its objects: stored with the variables, and not needed."""
+_MOST_BYTES, _MOST_NAMES, _PER_NAME = 64 << 20, 64 << 20, 100
+"""Most bytes of the index, and of its names with some for each: a name may repeat another one with three bytes."""
+_MOST_STEPS, _MOST_VARIABLES, _LONGEST_PLACE = 10, 1_000_000, 10
 _SHOWN = 3
 _Wanted: TypeAlias = tuple[int, Shape]
 """A dtype's number, and a shape if the graph declares it."""
@@ -45,7 +51,7 @@ def variables_problem(folder: Path, meta_graph: MetaGraph) -> str | None:
     index = folder / INDEX
     if not index.exists():
         return f"{index} is missing: the graph restores {len(wanted)} variables from it, {_some(wanted)}"
-    content = index.read_bytes()
+    content = read_file(index, _MOST_BYTES)
     if is_pointer(content):
         return f"{index} {POINTER}"
     try:
@@ -71,10 +77,12 @@ def _mismatch(index: Path, entries: Mapping[str, _Entry], wanted: Mapping[str, _
 
 
 def _truncated(folder: Path, shards: int, entries: Mapping[str, _Entry]) -> str | None:
+    ends: dict[int, int] = {}
+    for entry in entries.values():
+        ends[entry.shard_id] = max(ends.get(entry.shard_id, 0), entry.offset + entry.size)
     for shard in range(shards):
         path = folder / FOLDER / f"variables.data-{shard:05}-of-{shards:05}"
-        own = (entry for entry in entries.values() if entry.shard_id == shard)
-        expected = max((entry.offset + entry.size for entry in own), default=0)
+        expected = ends.get(shard, 0)
         if not path.exists():
             return f"{path} is missing: expected {expected} bytes"
         if (size := path.stat().st_size) < expected:
@@ -104,7 +112,7 @@ def _restored(meta_graph: MetaGraph) -> dict[str, _Wanted]:
     """Return dtype and shape, None if undeclared, of each variable that the graph restores."""
     graph = Graph(meta_graph)
     operation = base_name(meta_graph.saver_def.restore_op_name)
-    return dict(_restored_by(operation, graph)) if operation in graph.nodes else {}
+    return dict(islice(_restored_by(operation, graph), _MOST_VARIABLES)) if operation in graph.nodes else {}
 
 
 def _restored_by(operation: str, graph: Graph) -> Iterator[tuple[str, _Wanted]]:
@@ -117,13 +125,15 @@ def _restored_by(operation: str, graph: Graph) -> Iterator[tuple[str, _Wanted]]:
         handles = {
             argument: nodes[name] for argument, name in zip(function.arguments, given, strict=False) if name in nodes
         }
-    for restore in [node for node in inside.values() if node.op == "RestoreV2"]:
+    shapes = {(restore, place): shape for restore, place, shape in _assigned(inside, handles)}
+    for restore in in_time([node for node in inside.values() if node.op == "RestoreV2"]):
         names = _strings(inside.get(base_name(restore.input[1])) if len(restore.input) > 1 else None)
         dtypes = restore.attr["dtypes"].list.type
-        shapes = dict(_assigned(inside, restore.name, handles)) if len(names) == len(dtypes) else {}
+        is_complete = len(names) == len(dtypes)
         for place, name in enumerate(names):
             if name != _NOT_A_VARIABLE:
-                yield name, (dtypes[place] if place < len(dtypes) else 0, shapes.get(place))
+                shape = shapes.get((restore.name, place)) if is_complete else None
+                yield name, (dtypes[place] if place < len(dtypes) else 0, shape)
 
 
 def _needed_by(operation: str, nodes: dict[str, Node]) -> dict[str, Node]:
@@ -138,17 +148,20 @@ def _needed_by(operation: str, nodes: dict[str, Node]) -> dict[str, Node]:
     return found
 
 
-def _assigned(inside: dict[str, Node], restore: str, handles: dict[str, Node]) -> Iterator[tuple[int, Shape]]:
-    """Yield the index of each restored tensor that is assigned to a variable, and the variable's shape."""
-    for node in inside.values():
+def _assigned(inside: dict[str, Node], handles: dict[str, Node]) -> Iterator[tuple[str, int, Shape]]:
+    """Yield the node and index of each restored tensor that is assigned to a variable, and the variable's shape."""
+    for node in in_time(inside.values()):
         if node.op != "AssignVariableOp" or len(node.input) < 2:
             continue
         handle, source = handles.get(base_name(node.input[0])), node.input[1]
-        while (value := inside.get(base_name(source))) is not None and value.op == "Identity" and value.input:
+        for _ in range(_MOST_STEPS):
+            value = inside.get(base_name(source))
+            if value is None or value.op != "Identity" or not value.input:
+                break
             source = value.input[0]
         parts = source.split(":")
-        if handle is not None and "shape" in handle.attr and parts[0] == restore and parts[-1].isdigit():
-            yield int(parts[-1]), shape_of(handle.attr["shape"].shape)
+        if handle is not None and "shape" in handle.attr and parts[-1].isdecimal() and len(parts[-1]) < _LONGEST_PLACE:
+            yield parts[0], int(parts[-1]), shape_of(handle.attr["shape"].shape)
 
 
 def _strings(constant: Node | None) -> list[str]:
@@ -171,7 +184,14 @@ def _read_index(data: bytes) -> tuple[int, dict[str, _Entry]]:
     footer, position = data[-_FOOTER_BYTES:], 0
     for _ in range(2):  # the table of other tables is not needed
         _, position = read_varint(footer, position)
-    values = {key: value for _, handle in _table(data, footer[position:]) for key, value in _table(data, handle)}
+    values: dict[bytes, bytes] = {}
+    left = _MOST_NAMES
+    for _, handle in _table(data, footer[position:]):
+        for key, value in _table(data, handle):
+            left -= _PER_NAME + len(key)
+            if left < 0:
+                raise ValueError("its names are longer than those of any model")
+            values[key] = value
     shards = parse("BundleHeaderProto", values.pop(b"", b"")).num_shards
     entries = {key.decode(errors="replace"): parse("BundleEntryProto", value) for key, value in values.items()}
     return max(shards, 1), entries
@@ -188,6 +208,7 @@ def _table(data: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
     block = data[offset : offset + size]
     end = size - 4 - 4 * int.from_bytes(block[-4:], "little")
     position, key = 0, b""
+    check_deadline()
     while position < end:
         shared, position = read_varint(block, position)
         own, position = read_varint(block, position)

@@ -11,7 +11,7 @@ from lightbox.engines.base import Array, Runner
 from lightbox.model_server import classify, predict
 from lightbox.model_server.classify import Kind, Result
 from lightbox.model_server.core import ServerCore
-from lightbox.model_server.metrics import Metrics
+from lightbox.model_server.metrics import OTHER, Metrics
 from lightbox.model_server.multi_inference import multi_inference
 from lightbox.model_server.predict import DEFAULT_SIGNATURE, SignatureDef
 from lightbox.model_server.servable import Servable
@@ -61,7 +61,8 @@ class Calls:
             status = error.code
             raise
         finally:
-            self.metrics.request(model, api, entrypoint, status.name, time.perf_counter() - start)
+            known = model if self.core.manager.states(model) else OTHER
+            self.metrics.request(known, api, entrypoint, status.name, time.perf_counter() - start)
 
     def _check(self, signature: SignatureDef, kind: Kind | None = None) -> None:
         """Refuse a signature of another kind, if the flag is set; Predict (None) takes any."""

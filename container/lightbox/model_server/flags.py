@@ -131,6 +131,8 @@ OWN_FLAGS = [
     Flag("engine_cache_dir", "string", "", "Cache folder for facts about engines and models."),
     Flag("engine_report_dir", "string", "", "Folder for JSON reports on the engines of loaded versions."),
     Flag("local_socket_path", "string", "", "UNIX socket for the transport local: Predict without gRPC."),
+    Flag("rest_socket_path", "string", "", "UNIX socket on which HTTP is served too, or only."),
+    Flag("reload_over_tcp", "bool", True, "Take HandleReloadConfigRequest over TCP; false: over the socket."),
     Flag("rank_guard", "bool", True, "Refuse tensor ranks that would crash the process."),
     Flag("as_tensorflow_serving", "bool", False, "Load, wait, block, crash like tensorflow_model_server, for tests."),
     Flag("host", "string", "127.0.0.1", "Address of the TCP ports; 0.0.0.0 for all interfaces."),

@@ -47,7 +47,7 @@ Call = Callable[[Any, float | None], Message | bytes]
 class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
     """All calls of PredictionService and ModelService."""
 
-    def __init__(self, calls: Calls, as_content: bool = False) -> None:
+    def __init__(self, calls: Calls, as_content: bool = False, reload_over_tcp: bool = True) -> None:
         self._calls = calls
         self._core = calls.core
         self._as_content = as_content
@@ -78,7 +78,8 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
                 self.reload,
             ),
         }
-        self._handlers = {f"/{name}": _handler(kind, call) for name, (kind, call) in methods.items()}
+        of_socket = () if reload_over_tcp else (f"{MODEL_SERVICE}/HandleReloadConfigRequest",)
+        self._handlers = {f"/{name}": _handler(*method, name in of_socket) for name, method in methods.items()}
         # grpc knows an attribute for a pool of its own: a probe is answered while calls take all threads.
         answer: Any = self._handlers[f"/{MODEL_SERVICE}/GetModelStatus"].unary_unary
         answer.experimental_thread_pool = ThreadPoolExecutor(1, "status")
@@ -192,8 +193,12 @@ def _seconds_left(context: grpc.ServicerContext) -> float | None:
     return None if seconds is None or seconds > _FOR_EVER_SECONDS else float(seconds)
 
 
-def _handler(kind: type[Message], call: Call) -> grpc.RpcMethodHandler:
+def _handler(kind: type[Message], call: Call, of_socket: bool = False) -> grpc.RpcMethodHandler:
+    """Return the handler of a call; with ``of_socket`` only clients of the UNIX socket may call."""
+
     def answer(request: Message, context: grpc.ServicerContext) -> Message | bytes:
+        if of_socket and not context.peer().startswith("unix:"):
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "this call is taken over the UNIX socket only")
         try:
             return call(request, _seconds_left(context))
         except StatusError as error:

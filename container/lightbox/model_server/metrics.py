@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 MAX_LABEL_SETS = 1000
-"""Clients choose some label values (a model's name): further ones count as "other"."""
+OTHER = "other"
+"""The label of models that were never loaded, as clients choose their names, and of further label sets."""
 
 
 class Metric:
@@ -25,7 +26,7 @@ class Metric:
     def _key(self, values: tuple[str, ...], known: dict[tuple[str, ...], object]) -> tuple[str, ...]:
         if values in known or len(known) < MAX_LABEL_SETS:
             return values
-        return ("other",) * len(values)
+        return (OTHER,) * len(values)
 
     def _text(self, values: Sequence[str]) -> str:
         return ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(self._labels, values, strict=True))

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes
 
 import orjson
 from google.protobuf import json_format
@@ -28,6 +28,8 @@ from lightbox.tfs_wire.status import Code, StatusError, invalid
 JSON = "application/json"
 MAX_UNCOMPRESSED_BYTES = 100 << 20
 
+_AUTHORITY = re.compile(r"^https?://[^/?#]*", re.IGNORECASE)
+"""Scheme and host of a target; ``//host/path`` is a path."""
 _VERSION = r"(?:(?:/versions/([0-9]+))|(?:/labels/([^/:]+)))?"
 _CALL = re.compile(rf"/v1/models/([^/:]+){_VERSION}:(classify|regress|predict)", re.IGNORECASE)
 _LOOK = re.compile(rf"/v1/models(?:/([^/:]+))?{_VERSION}(?:/(metadata))?", re.IGNORECASE)
@@ -96,9 +98,7 @@ class RestApi:
 
     def handle(self, request: Request) -> Response:
         """Return the response to one request; never raises for a client's mistake."""
-        path = _path_and_query(request.target)
-        if path is None:
-            return html_error(400)
+        path = _AUTHORITY.sub("", request.target)
         page = self._pages.get(path.partition("?")[0])
         if page is not None:
             return Response(200, page(), "text/plain")
@@ -169,19 +169,6 @@ def _version_status(servable: Servable) -> dict[str, Any]:
         "error_message": written(error.message) if error else "",
     }
     return {"version": str(servable.version), "state": servable.state.name, "status": status}
-
-
-def _path_and_query(target: str) -> str | None:
-    """Return the text that paths are matched against: without scheme and host, with query and fragment."""
-    if any(ord(letter) <= 32 for letter in target):
-        return None
-    try:
-        parts = urlsplit(target)
-    except ValueError:
-        return None
-    path = parts.path or "/"
-    rest = target[target.find(parts.path) + len(parts.path) :] if parts.path else ""
-    return path + rest
 
 
 def _target(pattern: re.Pattern[str], path: str) -> _Target | None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from lightbox.model_server.http_parser import HttpError, Request, RequestParser
 from lightbox.model_server.http_response import Response, html_error, serialize
@@ -62,13 +63,23 @@ class Connection:
 
 
 class RestServer:
-    """Serves ``handle`` on the loopback interface."""
+    """Serves ``handle`` on the loopback interface, and at a unix socket."""
 
-    def __init__(self, port: int, threads: int, handle: Callable[[Request], Response], host: str = LOOPBACK) -> None:
-        """Bind the port (0 for any) of ``host``; raise OSError if it is taken."""
+    def __init__(
+        self,
+        port: int | None,
+        threads: int,
+        handle: Callable[[Request], Response],
+        host: str = LOOPBACK,
+        path: str = "",
+    ) -> None:
+        """Bind the port (0 for any, None for none) of ``host``, and the socket ``path``; raise OSError on failure."""
         self._handle = handle
-        self._listeners = _listen(host, port)
-        self.port = int(self._listeners[0].getsockname()[1])
+        self._listeners = [] if port is None else _listen(host, port)
+        self.port = int(self._listeners[0].getsockname()[1]) if self._listeners else None
+        if path:
+            Path(path).unlink(missing_ok=True)  # of an earlier server
+            self._listeners.append(_listener(socket.AF_UNIX, path))
         self._epoll = select.epoll()
         self._connections: dict[int, Connection] = {}
         self._received = memoryview(bytearray(_READ_BYTES))  # the I/O thread's
@@ -146,7 +157,8 @@ class RestServer:
             sock.close()
             return
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connections[sock.fileno()] = Connection(sock)
         self._epoll.register(sock.fileno(), select.EPOLLIN | select.EPOLLONESHOT)
 
@@ -260,21 +272,21 @@ class RestServer:
 
 def _listen(host: str, port: int) -> list[socket.socket]:
     """Listen on ``host``; with 127.0.0.1 on ::1 too, where there is IPv6."""
-    listeners = [_listener(socket.AF_INET6 if ":" in host else socket.AF_INET, host, port)]
+    listeners = [_listener(socket.AF_INET6 if ":" in host else socket.AF_INET, (host, port))]
     if host != LOOPBACK:
         return listeners
     try:
-        listeners.append(_listener(socket.AF_INET6, "::1", listeners[0].getsockname()[1]))
+        listeners.append(_listener(socket.AF_INET6, ("::1", listeners[0].getsockname()[1])))
     except OSError:
         log.debug("no IPv6 loopback")
     return listeners
 
 
-def _listener(family: int, address: str, port: int) -> socket.socket:
+def _listener(family: int, address: tuple[str, int] | str) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((address, port))
+        sock.bind(address)
         sock.listen(128)
     except OSError:
         sock.close()

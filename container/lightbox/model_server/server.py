@@ -114,7 +114,7 @@ class Server:
 
     def _start_grpc(self) -> None:
         options = self._options
-        services = Services(self._calls, options.enable_serialization_as_tensor_content)
+        services = Services(self._calls, options.enable_serialization_as_tensor_content, options.reload_over_tcp)
         handlers: list[grpc.GenericRpcHandler] = [services]
         if options.enable_grpc_healthcheck_service:
             handlers.append(HealthService())
@@ -142,10 +142,10 @@ class Server:
 
     def _start_rest(self) -> None:
         options = self._options
-        port = options.rest_api_port
-        if not port:
+        port, path = options.rest_api_port, options.rest_socket_path
+        if not port and not path:
             return
-        if port == options.port:
+        if port and port == options.port:
             text = "server_options.http_port cannot be same as grpc_port."
             text += " Please use a different port for HTTP/REST API. Skipped exporting HTTP/REST API."
             log.error(text)
@@ -154,12 +154,15 @@ class Server:
         timeout = options.rest_api_timeout_in_ms / 1000
         api = RestApi(self._calls, timeout, options.rest_api_enable_cors_support, pages)
         try:
-            self._rest = RestServer(port, options.rest_api_num_threads, api.handle, options.host)
+            self._rest = RestServer(port or None, options.rest_api_num_threads, api.handle, options.host, path)
         except OSError:
             log.error("Failed to start HTTP Server at localhost:%d", port)
             return
         self._rest.start()
-        log.info("Exporting HTTP/REST API at:localhost:%d ...", port)
+        if port:
+            log.info("Exporting HTTP/REST API at:localhost:%d ...", port)
+        if path:
+            log.info("Exporting HTTP/REST API at UNIX socket %s ...", path)
 
     # ----------------------------------------------------------------- running
 

@@ -24,8 +24,9 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
             _, _, tensors = _Tensors(file).load(), _Tensors(file).load(), (reader := _Tensors(file)).load()
             for key in _Tensors(file).load():
                 file.read(8)  # the number of values, which the tensors have too
-                file.readinto(reader.storages[key].data)
-        except (pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError) as error:
+                if file.readinto(storage := reader.storages[key].data) < storage.nbytes:
+                    raise EOFError(f"the storage {key!r} is cut short")
+        except _DAMAGES as error:
             raise Refused(f"{path}: expected a checkpoint of tensors: {error}") from error
     return dict(tensors)
 
@@ -44,8 +45,8 @@ class _Tensors(pickle.Unpickler):
             raise pickle.UnpicklingError(f"it names {module}.{name}") from None
 
     def persistent_load(self, pid: Any) -> NDArray[Any]:
-        _, dtype, key, _, count, _ = pid
-        return self.storages.setdefault(key, np.zeros(count, dtype))
+        _, kind, key, _, count, _ = pid
+        return self.storages.setdefault(key, np.zeros(count, _DTYPES[kind]))
 
 
 def _tensor(storage: NDArray[Any], offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> Any:
@@ -53,9 +54,15 @@ def _tensor(storage: NDArray[Any], offset: int, shape: tuple[int, ...], strides:
     return np.ndarray(shape, storage.dtype, storage, offset * size, [size * stride for stride in strides])
 
 
+_DAMAGES = (
+    *(pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError),
+    *(AttributeError, BufferError, MemoryError, OverflowError),
+)
+"""What a pickle of something else, or of numbers that fit nothing, raises."""
+_DTYPES = {"FloatStorage": "<f4", "LongStorage": "<i8"}
 _ADMITTED: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): OrderedDict,
     ("torch._utils", "_rebuild_tensor_v2"): _tensor,
-    ("torch", "FloatStorage"): np.dtype("<f4"),
-    ("torch", "LongStorage"): np.dtype("<i8"),
+    **{("torch", kind): kind for kind in _DTYPES},
 }
+"""No dtype is among them: a pickle could change it, and the bytes of the file would be written over what it names."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import threading
 from typing import Any
 
@@ -24,6 +23,10 @@ from lightbox.offline.rows import Answerer
 from lightbox.offline.run import Run, handled, say_stopped
 from lightbox.offline.sources import Source, SourceError
 from lightbox.offline.targets import PART_ROWS, Target, TargetError
+from lightbox.telemetry.logs import escape
+
+MOST_SENT = 100 << 20
+"""Bytes of a picture that are sent to an endpoint, which has its own limit, whatever the one of this machine is."""
 
 
 class NothingDone(click.ClickException):
@@ -59,6 +62,7 @@ class ConcurrencyType(click.ParamType[Concurrency]):
 @click.option("--model", help="Folder or file of the model; with an endpoint, the name of one of its models.")
 @click.option("--options", metavar="JSON", help="Options of the model, as in lightbox.json.")
 @click.option("--column", help="Parquet column of the pictures, such as image.bytes.")
+@click.option("--outside", is_flag=True, help="Also read what a list or a link names outside SOURCE.")
 @click.option(
     "--part-rows", type=click.IntRange(1), metavar="N", default=PART_ROWS, show_default=True, help="Rows per part."
 )
@@ -88,7 +92,7 @@ class ConcurrencyType(click.ParamType[Concurrency]):
 @click.option(
     "--timeout", type=float, metavar="SECONDS", default=60.0, show_default=True, help="Time limit of a request."
 )
-def command(source: str, to: str, column: str | None, part_rows: int, again: bool, **by: Any) -> int:
+def command(source: str, to: str, column: str | None, outside: bool, part_rows: int, again: bool, **by: Any) -> int:
     """Predict the pictures of SOURCE, one row for each.
 
     SOURCE is a folder or s3://bucket/prefix with pictures, .tar shards and .parquet tables; one of these files; or a
@@ -104,15 +108,17 @@ def command(source: str, to: str, column: str | None, part_rows: int, again: boo
             Target(to, answerer := make_answerer(stopping, **by), part_rows, again) as target,
         ):
             place = source.rstrip("/") if source.startswith(S3_SCHEME) else os.path.realpath(source).rstrip("/")
-            most = sys.maxsize if isinstance(answerer, Endpoint) else most_bytes()  # an endpoint has its own limit
-            found = Source(source, column, lambda name: target.is_part(f"{place}/{name}"), most)
+            most = max(most_bytes(), MOST_SENT if isinstance(answerer, Endpoint) else 0)
+            found = Source(source, column, lambda name: target.is_part(f"{place}/{name}"), most, outside)
             run = Run(found, target, answerer, stopping)
             with handled(run.stop):
                 return run.run()
     except KeyboardInterrupt:
         say_stopped("interrupted")
         return 130
-    except (TargetError, SourceError, EndpointGone, Misconfigured, StartError, AwsError) as problem:
+    except (TargetError, SourceError, EndpointGone, Misconfigured, AwsError) as problem:
+        raise NothingDone(escape(str(problem))) from None
+    except StartError as problem:  # of several lines
         raise NothingDone(str(problem)) from None
 
 
@@ -157,10 +163,12 @@ def make_sender(
     attributes = f"tfs-model-name={model}" if model else ""
     http = InvocationsSender(url, attributes, timeout)
     if endpoint_name or protocol == "boto3":
-        from lightbox.client.boto import runtime_client
+        from lightbox.client.boto import bounded, runtime_client
 
         client = runtime_client(None if endpoint_name else url, region, connections=MOST, read_timeout=timeout)
-        return Boto3Sender(client, endpoint_name or "local", attributes, None if endpoint_name else http)
+        if endpoint_name:
+            return Boto3Sender(client, endpoint_name, attributes)
+        return Boto3Sender(bounded(client, timeout), "local", attributes, http)
     if protocol == "open-inference":
         return OpenInferenceSender(url, model, timeout)
     return http

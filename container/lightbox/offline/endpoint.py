@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -11,6 +12,8 @@ from lightbox.client.concurrency import MOST, Concurrency
 from lightbox.client.retries import Outcome, Retrying
 from lightbox.core.errors import DeadlineExceeded, LightboxError, Unavailable
 from lightbox.offline.rows import UNREACHED_AT_MOST, Answer, unwrapped
+
+_VERSION = re.compile("[0-9]{1,18}")
 
 
 class EndpointGone(Exception):
@@ -71,8 +74,9 @@ class Endpoint:
             failed = (DeadlineExceeded if outcome.is_late else Unavailable)(outcome.failure)
             return Answer(failed, self.name, None)
         model, _, version = answer.answered_by.partition("/")
-        content = unwrapped(answer.response) if answer.status == 200 else EndpointError(answer.error, answer.code)
-        return Answer(content, model or self.name, int(version) if version.isdecimal() else None)
+        content = unwrapped(answer.response) if answer.status == 200 else EndpointError(*answer.failure())
+        # A model that has a name keeps it, or the next run would refuse to go on.
+        return Answer(content, self.name or model or None, int(version) if _VERSION.fullmatch(version) else None)
 
 
 def _gone(unreached: list[tuple[str, Answer]]) -> EndpointGone:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from functools import cache
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from functools import cache, cached_property
 from pathlib import Path
 from typing import IO, Any, NoReturn
 from uuid import uuid4
@@ -57,6 +58,14 @@ class Files(ABC):
     def open(self, name: str) -> IO[bytes]:
         """Open a file for reading in any order. A file of S3 is downloaded first."""
 
+
+class Written(Files):
+    """Files that a run writes."""
+
+    @abstractmethod
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep other runs out, where that is possible. Raises BlockingIOError if another run is in."""
+
     @abstractmethod
     def put(self, name: str, write: Callable[[IO[bytes]], None], new: bool = False) -> None:
         """Write a file atomically. With ``new``, an existing file raises FileExistsError."""
@@ -70,47 +79,57 @@ class Files(ABC):
         """Delete a file, if it is there."""
 
 
-def split(place: str) -> tuple[Files, str]:
-    """Return the files of the parent folder or prefix of a path or ``s3://`` address, and the name in it."""
+def split(place: str) -> tuple[str, str]:
+    """Return the parent folder or prefix of a path or ``s3://`` address, and the name in it."""
     parent, _, name = place.rstrip("/").rpartition("/")
     if place.startswith(S3_SCHEME):
-        if "/" not in place.removeprefix(S3_SCHEME).rstrip("/"):
-            return at(place), ""
-        return at(f"{parent}/"), name
-    return at(parent or ("/" if place.startswith("/") else ".")), name
+        return (f"{parent}/", name) if "/" in place.removeprefix(S3_SCHEME).rstrip("/") else (place, "")
+    return parent or ("/" if place.startswith("/") else "."), name
 
 
-def at(place: str) -> Files:
-    """Return the files below a folder or an ``s3://`` prefix."""
+def at(place: str, outside: bool = True) -> Files:
+    """Return the files below a folder or an ``s3://`` prefix; ``outside`` as Folder has it."""
     if place.startswith(S3_SCHEME):
-        bucket, _, prefix = place.removeprefix(S3_SCHEME).partition("/")
-        return S3(bucket, prefix)
-    return Folder(Path(place))
+        return S3.of(place)
+    return Folder(Path(place), outside)
+
+
+class Outside(OSError):
+    """A list or a link names something outside the source."""
+
+    def __init__(self, where: str = "is outside the source's folder") -> None:
+        super().__init__(f"it {where}; --outside reads it too")
 
 
 class Folder(Files):
-    """A folder of this machine."""
+    """A folder of this machine. Only with ``outside`` names and links may lead out of it."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, outside: bool = True) -> None:
+        self.root, self._outside = root, outside
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the absolute path, for processes with another working directory."""
-        return Folder, (self.root.absolute(),)
+        return Folder, (self.root.absolute(), self._outside)
 
     @override
     def names(self, below: str = "") -> Iterator[str]:
         root = self.root / below
         failed: list[OSError] = []
-        for folder, folders, names in os.walk(root, onerror=failed.append):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            inside = Path(folder).relative_to(self.root)
-            names += [name for name in folders if Path(folder, name).is_symlink()]
-            yield from (str(inside / name) for name in sorted(names) if not name.startswith("."))
-        for error in failed:
-            if root.is_dir():
-                raise error
+        left = [root]
+        while left:  # without recursion: folders may be thousands deep
+            folder = left.pop()
+            try:
+                entries = ((entry.name, entry.is_dir(follow_symlinks=False)) for entry in os.scandir(folder))
+                found = sorted(entry for entry in entries if not entry[0].startswith("."))
+            except OSError as error:
+                failed.append(error)
+                continue
+            inside = folder.relative_to(self.root)
+            yield from (str(inside / name) for name, is_folder in found if not is_folder)
+            left += [folder / name for name, is_folder in reversed(found) if is_folder]
+        if failed and root.is_dir():
+            raise failed[0]
 
     @override
     def exists(self, name: str) -> bool:
@@ -118,46 +137,146 @@ class Folder(Files):
 
     @override
     def read(self, name: str, most: int) -> bytes:
-        path = self.root / name
-        about = path.stat()
-        if stat.S_ISFIFO(about.st_mode):  # to open one waits for a writer
-            raise OSError(errno.EINVAL, "expected a file, got a pipe")
-        if about.st_size > most:
-            refuse(most)
-        return path.read_bytes()
+        with self.open(name) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > most:
+                refuse(most)
+            content = file.read(size + 1)
+        if len(content) > size:
+            raise OSError(errno.EBUSY, "grows while it is read")
+        return content
 
     @override
     def open(self, name: str) -> IO[bytes]:
-        return (self.root / name).open("rb")
+        path = self.root / name
+        try:
+            # This opens neither a device nor a pipe, and from here on nobody can change what is meant.
+            handle = os.open(path, os.O_PATH)
+        except OSError:
+            self._check(os.path.realpath(path))  # else the error would tell what is there
+            raise
+        try:
+            place = Path(f"/proc/self/fd/{handle}")
+            self._check(str(place.readlink()))
+            if not stat.S_ISREG(mode := os.fstat(handle).st_mode):
+                kind = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "a device"
+                raise OSError(errno.EINVAL, f"expected a file, got {kind}")
+            try:
+                return place.open("rb")
+            except OSError as error:
+                raise type(error)(error.errno, error.strerror, str(path)) from None
+        finally:
+            os.close(handle)
+
+    def _check(self, place: str) -> None:
+        if not (self._outside or place.startswith(f"{self._real.rstrip('/')}/")):
+            raise Outside
+
+    @cached_property
+    def _real(self) -> str:
+        return os.path.realpath(self.root)
+
+
+SCRATCH = ".unfinished"
+"""The name of a file that is being written: hidden, so no part and no source."""
+
+
+class OwnFolder(Folder, Written):
+    """The folder ``root`` of a target, and the folder of its parts in it, while ``locked``.
+
+    Other users may write both. So no link in them is followed, each name belongs to a folder that is open, and what is
+    there counts only if it belongs to this user. On a volume that maps owners this is the one of what this user makes.
+    """
+
+    def __init__(self, root: Path, parts: str) -> None:
+        super().__init__(root)
+        self._parts = parts
+
+    @override
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        with ExitStack() as left:
+            left.callback(os.close, outer := os.open(self.root, os.O_DIRECTORY))
+            with suppress(FileExistsError):
+                os.mkdir(self._parts, dir_fd=outer)
+            try:
+                inner = os.open(self._parts, os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=outer)
+            except NotADirectoryError:
+                raise OSError(errno.ELOOP, f"{self._parts} is a link, or no folder") from None
+            left.callback(os.close, inner)
+            fcntl.flock(inner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._outer, self._inner = outer, inner
+            left.callback(self._clean)
+            with self._new() as file:
+                self._owner = os.fstat(file.fileno()).st_uid
+            self._check_owner(outer, inner)
+            yield
+
+    @override
+    def exists(self, name: str) -> bool:
+        folder, base = self._at(name)
+        with suppress(FileNotFoundError):
+            return bool(os.stat(base, dir_fd=folder, follow_symlinks=False))
+        return False
+
+    @override
+    def open(self, name: str) -> IO[bytes]:
+        folder, base = self._at(name)
+        with ExitStack() as at_failure:
+            descriptor = os.open(base, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+            at_failure.callback(os.close, descriptor)
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, f"expected a file: {name}")
+            self._check_owner(folder, descriptor)
+            at_failure.pop_all()
+        return os.fdopen(descriptor, "rb")
 
     @override
     def put(self, name: str, write: Callable[[IO[bytes]], None], new: bool = False) -> None:
-        path = self.root / name
-        path.parent.mkdir(exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.new")  # hidden: no part, and no source
-        try:
-            with unfinished.open("wb") as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-            if new and path.exists():
-                raise FileExistsError(f"{path} is there already")
-            unfinished.replace(path)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
+        with self._new() as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        if new and self.exists(name):
+            raise FileExistsError(f"{name} is there already")
+        folder, base = self._at(name)
+        os.rename(SCRATCH, base, src_dir_fd=self._inner, dst_dir_fd=folder)
 
     @override
     def move(self, name: str, new_name: str) -> None:
-        (self.root / new_name).parent.mkdir(exist_ok=True)
-        (self.root / name).replace(self.root / new_name)
+        (folder, base), (new_folder, new_base) = self._at(name), self._at(new_name)
+        os.rename(base, new_base, src_dir_fd=folder, dst_dir_fd=new_folder)
 
     @override
     def delete(self, name: str) -> None:
-        (self.root / name).unlink(missing_ok=True)
+        folder, base = self._at(name)
+        with suppress(FileNotFoundError):
+            os.unlink(base, dir_fd=folder)
+
+    def _new(self) -> IO[bytes]:
+        """Open a new file: one of this name is from a killed run, or planted."""
+        self.delete(f"{self._parts}/{SCRATCH}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        return os.fdopen(os.open(SCRATCH, flags, 0o666, dir_fd=self._inner), "wb")
+
+    def _clean(self) -> None:
+        with suppress(OSError):
+            self.delete(f"{self._parts}/{SCRATCH}")
+            os.rmdir(self._parts, dir_fd=self._outer)  # where it holds nothing
+
+    def _at(self, name: str) -> tuple[int, str]:
+        """Return the folder of a name, and the name in it."""
+        folder, _, base = name.rpartition("/")
+        return (self._inner if folder else self._outer), base
+
+    def _check_owner(self, folder: int, descriptor: int) -> None:
+        around, about = os.fstat(folder), os.fstat(descriptor)
+        is_shared = around.st_mode & 0o022 or around.st_uid not in (self._owner, 0)
+        if is_shared and about.st_uid != self._owner:
+            raise PermissionError(errno.EPERM, "another user, who may write there, has made the file or folder")
 
 
-class S3(Files):
+class S3(Written):
     """A prefix of a bucket, by boto3 with the environment's credentials."""
 
     def __init__(self, bucket: str, prefix: str) -> None:
@@ -170,6 +289,12 @@ class S3(Files):
         with _as_os_errors(f"{S3_SCHEME}{bucket}/{prefix}"):
             validate_bucket_name({"Bucket": bucket})
             self._client = boto3.client("s3", config=Config(max_pool_connections=READERS))
+
+    @classmethod
+    def of(cls, place: str) -> S3:
+        """Return the prefix of an ``s3://`` address."""
+        bucket, _, prefix = place.removeprefix(S3_SCHEME).partition("/")
+        return cls(bucket, prefix)
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
@@ -217,6 +342,10 @@ class S3(Files):
             file.seek(0)
             at_failure.pop_all()
         return file
+
+    @override
+    def locked(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @override
     def put(self, name: str, write: Callable[[IO[bytes]], None], new: bool = False) -> None:

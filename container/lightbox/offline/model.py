@@ -35,7 +35,7 @@ from lightbox.images.limits import ImageLimits
 from lightbox.machine.cores import available_cores
 from lightbox.machine.environment import variable
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.checks import show_versions
+from lightbox.model.checks import newest_folder, show_versions, version_problem
 from lightbox.model.layout import ModelOnDisk, version_numbers
 from lightbox.model.options import load_options
 from lightbox.model.plan import ModelServerAddress, PlannedModels, ServingPlan
@@ -52,11 +52,12 @@ from lightbox.tfs_wire.status import StatusError
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.aws_response import rest_response
+from lightbox.user_code.paths import importable
 from lightbox.user_code.registry import UserCode
 
 Picture: TypeAlias = "bytes | str | PathLike[str] | Image.Image | npt.NDArray[np.uint8]"
 """The bytes of a file, its path, an image of Pillow, or pixels: uint8 [height, width, 3] in RGB or [height, width]."""
-LIMITS = ("LIGHTBOX_MAX_IMAGE_PIXELS", MAX_BODY)
+LIMITS = ("LIGHTBOX_MAX_IMAGE_PIXELS", MAX_BODY, "LIGHTBOX_LINKED_FOLDERS", "LIGHTBOX_MODEL_CODE")
 """The settings of the environment that count: errors name them."""
 IMAGE, JSON = "application/x-image", "application/json"
 
@@ -90,13 +91,14 @@ def load(path: str | PathLike[str], *, threads: int | None = None, **options: An
 
 def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | None) -> Model:
     folders = code_dirs(model, shared_code_dirs(settings))
-    if problems := [misfit.sentence for misfit in option_problems(model, folders, settings)]:
+    problems = [*filter(None, [version_problem(newest_folder(model), model.name, 0, settings.linked_folders)])]
+    if problems := problems or [misfit.sentence for misfit in option_problems(model, folders, settings)]:
         raise StartError("\n".join(problems))
     planned = PlannedModel(
         name=model.name,
         base_path=run_dir / model.name,
         options=load_options(folders, settings),
-        code_dirs=tuple(folders),
+        code_dirs=importable(folders, settings),
     )
     show_versions(model, planned.base_path, folders)
     version = max(version_numbers(planned.base_path))

@@ -19,12 +19,16 @@ from lightbox.offline.files import READERS, Denied
 from lightbox.offline.rows import DENIED, UNREACHED_AT_MOST, Answerer, Row, in_order, rows
 from lightbox.offline.sources import Source, SourceError, read
 from lightbox.offline.targets import Target
+from lightbox.telemetry.logs import escape
+from lightbox.telemetry.output import drawing
 
 T = TypeVar("T")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHOWN = 5
 """Kinds of errors, and problems with files, that are printed."""
+MOST_KINDS, OTHERS = 1000, "other errors"
+"""Errors that are counted each by itself, and what the rest is called."""
 PROGRESS_SECONDS = 30.0
 """Seconds between two lines of progress. A terminal is updated more often."""
 
@@ -53,8 +57,9 @@ class Run:
                 self._target.add(row)
                 self._written += 1
                 if row.error is not None:
-                    self._failed[row.error] += 1
-                    self._first.setdefault(row.error, row.path)
+                    error = row.error if row.error in self._failed or len(self._failed) < MOST_KINDS else OTHERS
+                    self._failed[error] += 1
+                    self._first.setdefault(error, row.path)
                     self._end_if_denied(row)
                 self._show_progress()
         except (EndpointGone, SourceError) as problem:
@@ -114,11 +119,11 @@ class Run:
             line = f"{known:,} of {total:,} pictures, {rate:.1f}/s, {duration(seconds)} left"
         if self._failed:
             line += f", {self._failed.total():,} with an error"
-        print(f"\r\x1b[K{line}" if is_terminal else line, end="" if is_terminal else "\n", file=sys.stderr, flush=True)
+        _clear_line()
+        print(line, end="" if is_terminal else "\n", file=sys.stderr, flush=True)
 
     def _show_end(self, stopped: str) -> None:
-        if sys.stderr.isatty():
-            print("\r\x1b[K", end="", file=sys.stderr)
+        _clear_line()
         seconds = time.monotonic() - self._started
         before = f"; {self._before:,} had been answered before" if self._before else ""
         others = f"; {counted(self._source.others)} skipped" if self._source.others else ""
@@ -133,8 +138,8 @@ class Run:
             _say(f"{times} with an error: {self._first[error]}{more}: {error}")
         for problem in self._source.problems[:SHOWN]:
             _say(problem)
-        if len(self._source.problems) > SHOWN:
-            _say(f"{len(self._source.problems) - SHOWN} more of these")
+        if (unsaid := len(self._source.problems) + self._source.more_problems - SHOWN) > 0:
+            _say(f"{unsaid:,} more of these")
         if stopped:
             say_stopped(stopped)
 
@@ -164,4 +169,10 @@ def say_stopped(why: str) -> None:
 
 
 def _say(sentence: str) -> None:
-    print(f"lightbox predict: {sentence}", file=sys.stderr)
+    print(f"lightbox predict: {escape(sentence)}", file=sys.stderr)
+
+
+def _clear_line() -> None:
+    if sys.stderr.isatty():
+        with drawing() as drawn:
+            drawn.write("\r\x1b[K")

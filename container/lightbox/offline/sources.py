@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tarfile
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -16,19 +15,34 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import orjson
-from typing_extensions import override
 
 from lightbox.client.pictures import IMAGE_ENDINGS, counted
 from lightbox.core.errors import LightboxError
-from lightbox.offline.files import S3_SCHEME, AwsError, Files, at, refuse, split
+from lightbox.model.archives import FREE_BYTES, MAX_RATIO
+from lightbox.model.tar_members import (
+    FILE,
+    HARD_LINK,
+    SYMBOLIC_LINK,
+    BadArchive,
+    Inflated,
+    Member,
+    Plain,
+    Stream,
+    read_members,
+)
+from lightbox.offline.files import S3_SCHEME, AwsError, Files, Outside, at, refuse, split
+from lightbox.offline.parquet_pages import check_pages
 from lightbox.offline.rows import reason
 
 SHARD, TABLE, LISTS = ".tar", ".parquet", (".jsonl", ".manifest")
-ROWS, NAMES = 64, 1000
-"""Rows of a table that are read at a time, and names that wait together: as many as S3 lists at a time."""
+NAMES = 1000
+"""Names that wait together: as many as S3 lists at a time."""
+MOST_LINE, MOST_PROBLEMS = 1 << 20, 1000
+"""Bytes of a line of a list, and problems that are kept in words."""
+_SHOWN = 300
 Item = tuple[str, Callable[[], bytes]]
 """A path, and a function that reads its picture."""
 
@@ -43,7 +57,8 @@ class Source:
     ``problems`` describes files that cannot be read completely; ``others`` counts files of other kinds. Both are
     complete after ``items``. ``total`` is the number of pictures, once the listing has ended; it stays None with shards
     and tables in S3, which would have to be downloaded. ``column`` names a table's column of pictures; a picture of
-    more than ``most`` bytes is an error.
+    more than ``most`` bytes is an error. So is one outside the folder of the source, or the bucket of a list, which a
+    link or a list names, except with ``outside``.
     """
 
     def __init__(
@@ -52,20 +67,23 @@ class Source:
         column: str | None = None,
         skip: Callable[[str], bool] = lambda name: False,
         most: int = sys.maxsize,
+        outside: bool = False,
     ) -> None:
         self.place = place
         self.problems: list[str] = []
+        self.more_problems = 0
+        """How many more there are than ``problems`` has."""
         self.found, self.others = 0, 0
         self.total: int | None = None
-        self._column, self._skip, self._most = column, skip, most
-        self._files: Files
+        self._column, self._skip, self._most, self._outside = column, skip, most, outside
+        self._only: str | None = None
         if _ending(place) in (SHARD, TABLE, *LISTS):
-            self._files, name = split(place)
-            self._only: str | None = name
-            if not self._files.exists(name):
+            parent, self._only = split(place)
+            self._given, self._files = at(parent), at(parent, outside)
+            if not self._given.exists(self._only):
                 raise SourceError(f"{place}: there is no such file")
         elif place.startswith(S3_SCHEME) or Path(place).is_dir():
-            self._files, self._only = at(place), None
+            self._given = self._files = at(place, outside)
         elif Path(place).exists():
             kinds = ", ".join((SHARD, TABLE, *LISTS))
             raise SourceError(f"{place}: expected a folder, or a file that ends in {kinds}")
@@ -81,11 +99,12 @@ class Source:
             yield from self._items()
 
     def _count_in(self, name: str) -> int:
-        with self._files.open(name) as file:
+        with self._open(name) as file:
             if self._kind(name) == SHARD:
-                with _shard(file, "r:") as shard:
-                    return sum(_is_picture(member) for member in shard)
-            return _table(file).metadata.num_rows if self._kind(name) == TABLE else sum(1 for _ in file)
+                if _is_gzip(file):
+                    raise SourceError("it would have to be inflated")
+                return sum(1 for _ in _names_in(file))
+            return _table(file).metadata.num_rows if self._kind(name) == TABLE else sum(1 for _ in _lines(file))
 
     def _names(self) -> Iterator[str]:
         """Yield the names, which a thread lists ahead; compressed, one that waits takes up to 55 bytes."""
@@ -119,8 +138,18 @@ class Source:
             put(failure)
         is_to_download = self.place.startswith(S3_SCHEME) and any(_ending(name) not in LISTS for name in others)
         if failure is None and not is_to_download:
-            with suppress(*_damages()):  # ``items`` reports these
+            with suppress(Exception):  # ``items`` reports these
                 self.total = pictures + sum(map(self._count_in, others))
+
+    def _open(self, name: str) -> IO[bytes]:
+        """Open a shard, a table or a list; the one that is the source may be a link to anywhere."""
+        return (self._given if self._only else self._files).open(name)
+
+    def _report(self, problem: str) -> None:
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)
+        else:
+            self.more_problems += 1
 
     def _kind(self, name: str) -> str | None:
         """Return the suffix that decides how a file is read, None for other files. A list counts only as the source."""
@@ -134,7 +163,7 @@ class Source:
             if kind is None:
                 self.others += 1
             elif path in escaped:
-                self.problems.append(f"{path}: is there again; one has a row")
+                self._report(f"{path}: is there again; one has a row")
             elif kind not in IMAGE_ENDINGS:
                 yield from self._inside(name, kind)
             else:
@@ -151,7 +180,7 @@ class Source:
         except AwsError:
             raise
         except OSError as error:
-            self.problems.append(f"{as_text(str(error.filename or self.place))}: cannot be read: {reason(error)}")
+            self._report(f"{as_text(str(error.filename or self.place))}: cannot be read: {reason(error)}")
 
     def _inside(self, name: str, kind: str) -> Iterator[Item]:
         """Yield the items of a shard, a table or a list, as far as it can be read."""
@@ -163,98 +192,129 @@ class Source:
                 yield item
         except AwsError:
             raise
-        except _damages() as error:
+        except Exception as error:  # whatever a damaged file raises: the others are answered
             read_before = self.found - before
-            self.problems.append(f"{as_text(name)}: cannot be read after {read_before} pictures: {error}")
+            self._report(f"{as_text(name)}: cannot be read after {read_before} pictures: {_said(error)}")
 
     def _in_shard(self, name: str) -> Iterator[Item]:
         # In S3 objects may be below the name of a shard: they and their pictures have a row, not members of their path.
         below = [] if self._only else list(self._files.names(name))
         members = {path for other in below for path in (as_text(other), *self._paths_in(other))}
-        with self._files.open(name) as file, _shard(file, "r:*") as shard:
-            for member in shard:
-                if not _is_picture(member):
-                    continue
+        with self._open(name) as file:
+            for member, stream in _shard(file):
                 path = as_text(f"{name}/{member.name}")
                 if path in members:
-                    self.problems.append(f"{path}: is there again; one has a row")
+                    self._report(f"{path}: is there again; one has a row")
+                    stream.skip(member.size)
                     continue
                 members.add(path)
-                content = shard.extractfile(member) if member.isfile() else None
-                yield path, self._held(content.read, member.size) if content else _link
+                if member.kind != FILE:
+                    yield path, _link
+                elif member.size > self._most:
+                    stream.skip(member.size)
+                    yield path, partial(refuse, self._most)
+                else:
+                    content = stream.exactly(member.size)
+                    if len(content) < member.size:
+                        raise BadArchive("ends within a member")
+                    yield path, partial(_same, content)
 
     def _paths_in(self, name: str) -> Iterator[str]:
         """Yield the paths of the pictures in a shard, as far as it can be read; none for other files."""
         if _ending(name) == SHARD:
-            with suppress(*_damages()), self._files.open(name) as file, _shard(file, "r:*") as shard:
-                yield from (as_text(f"{name}/{member.name}") for member in shard if _is_picture(member))
+            with suppress(Exception), self._open(name) as file:
+                yield from (as_text(f"{name}/{member}") for member in _names_in(file))
 
     def _in_table(self, name: str) -> Iterator[Item]:
-        with self._files.open(name) as file:
+        with self._open(name) as file:
             table = _table(file)
             column = _column(table.schema_arrow, self._column)
-            number = 0
-            for batch in batches(table, ROWS, [column]):
-                for content in _first_column(batch):
-                    yield as_text(f"{name}/{number}"), self._held(partial(_same, content), len(content))
-                    number += 1
+            # One row at a time: a small file may have the same large picture in each.
+            found = batches(table, 1, [column], partial(_check_pages, file, column))
+            for number, batch in enumerate(batch for batch in found if batch.num_rows):
+                yield as_text(f"{name}/{number}"), self._cell(batch)
 
-    def _held(self, content: Callable[[], bytes], size: int) -> Callable[[], bytes]:
-        """Return what reads a picture inside a file. It is read here, unless it is too large."""
-        return partial(refuse, self._most) if size > self._most else partial(_same, content())
+    def _cell(self, batch: Any) -> Callable[[], bytes]:
+        """Return what reads the one cell of a batch, or of its one column's one part; null has no bytes."""
+        import pyarrow
+
+        content = pyarrow.Table.from_batches([batch]).flatten().column(0)[0].as_buffer()
+        if content is not None and content.size > self._most:
+            return partial(refuse, self._most)
+        return partial(_same, b"" if content is None else content.to_pybytes())
 
     def _in_list(self, name: str) -> Iterator[Item]:
         listed = set[str]()
         buckets: dict[str, Files] = {}
         """Those of the listed pictures: making a client takes as long as a picture."""
-        with self._files.open(name) as file:
-            for number, line in enumerate(file, start=1):
+        with self._open(name) as file:
+            for number, line in enumerate(_lines(file), start=1):
                 place = _listed(line)
                 if place is None:
                     expected = 'expected {"source-ref": "s3://..."} or {"path": "..."}'
-                    self.problems.append(f"{as_text(name)}: line {number}: {expected}, got {line[:80]!r}")
+                    self._report(f"{as_text(name)}: line {number}: {expected}, got {line[:80]!r}")
                 elif place not in listed:  # one row for each picture
                     listed.add(place)
                     files, inside = self._files, place
                     if place.startswith(S3_SCHEME):
                         bucket, _, inside = place.removeprefix(S3_SCHEME).partition("/")
+                        if not (self._outside or f"{place}/".startswith(_bucket(self.place))):
+                            yield place, _in_other_bucket
+                            continue
                         try:
                             files = buckets.get(bucket) or buckets.setdefault(bucket, at(f"{S3_SCHEME}{bucket}"))
                         except AwsError as error:
-                            self.problems.append(f"{as_text(name)}: line {number}: {error}")
+                            self._report(f"{as_text(name)}: line {number}: {error}")
                             continue
                         if not inside:
-                            self.problems.append(f"{as_text(name)}: line {number}: {place} names no object")
+                            self._report(f"{as_text(name)}: line {number}: {place} names no object")
                             continue
                     yield place, partial(files.read, inside, self._most)
 
 
-def _shard(file: IO[bytes], mode: Literal["r:", "r:*"]) -> tarfile.TarFile:
-    """Open a shard, which may be several, joined: what follows after the end of one is read too."""
-    return tarfile.open(fileobj=file, mode=mode, tarinfo=_Whole, ignore_zeros=True)
+def _shard(file: IO[bytes]) -> Iterator[tuple[Member, Stream]]:
+    """Yield the pictures of a shard, with the stream from which their content has to be read.
+
+    A shard may be several, joined: what follows after the end of one is read too.
+    """
+    stream = Inflated(file, _counter(os.fstat(file.fileno()).st_size)) if _is_gzip(file) else Plain(file)
+    for member in read_members(stream, joined=True):
+        if _is_picture(member):
+            yield member, stream
+        else:
+            stream.skip(member.size)
 
 
-class _Whole(tarfile.TarInfo):
-    """A member of a shard. tarfile silently passes over a damaged or truncated header; this class raises."""
-
-    @classmethod
-    @override
-    def fromtarfile(cls, tarfile: Any) -> Any:
-        try:
-            member = super().fromtarfile(tarfile)
-        except _DAMAGED as error:
-            if isinstance(error, _EMPTY) and getattr(tarfile, "has_ended", False):
-                raise
-            raise SourceError(f"the shard is damaged or cut off: {error}") from error
-        except _END:
-            tarfile.has_ended = True
-            raise
-        tarfile.has_ended = False
-        return member
+def _names_in(file: IO[bytes]) -> Iterator[str]:
+    for member, stream in _shard(file):
+        stream.skip(member.size)
+        yield member.name
 
 
-_END, _EMPTY = tarfile.EOFHeaderError, tarfile.EmptyHeaderError  # type: ignore[attr-defined]
-_DAMAGED = (tarfile.TruncatedHeaderError, tarfile.InvalidHeaderError, _EMPTY)  # type: ignore[attr-defined]
+def _is_gzip(file: IO[bytes]) -> bool:
+    begin = file.read(2)
+    file.seek(0)
+    return begin == b"\x1f\x8b"
+
+
+def _counter(size: int) -> Callable[[int], None]:
+    """Return a function that counts the inflated bytes of a shard: pictures do not compress to a hundredth."""
+    left = MAX_RATIO * size + FREE_BYTES
+
+    def count(more: int) -> None:
+        nonlocal left
+        left -= more
+        if left < 0:
+            raise BadArchive(f"inflates to more than {MAX_RATIO} times its size")
+
+    return count
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    while line := file.readline(MOST_LINE + 1):
+        if len(line) > MOST_LINE:
+            raise SourceError(f"a line is longer than {MOST_LINE:,} bytes")
+        yield line
 
 
 def as_text(name: str) -> str:
@@ -288,6 +348,21 @@ def _link() -> bytes:
     raise OSError("a link in a shard; pack it with tar --dereference --hard-dereference")
 
 
+def _in_other_bucket() -> bytes:
+    raise Outside("is not in the list's bucket")
+
+
+def _bucket(place: str) -> str:
+    """Return the bucket of an address with a slash at its end, for a path something that no address begins with."""
+    return S3_SCHEME + place.removeprefix(S3_SCHEME).partition("/")[0] + "/" if place.startswith(S3_SCHEME) else "\0"
+
+
+def _said(error: Exception) -> str:
+    """Return an exception's message, which may hold a part of a file."""
+    text = f"the shard {error}" if isinstance(error, BadArchive) else str(error)
+    return text[:_SHOWN] or type(error).__name__
+
+
 def _packed(names: list[str]) -> bytes:
     return zlib.compress(json.dumps(names).encode(), level=1)
 
@@ -296,11 +371,10 @@ def _ending(name: str) -> str:
     return PurePosixPath(name).suffix.lower()
 
 
-def _is_picture(member: tarfile.TarInfo) -> bool:
+def _is_picture(member: Member) -> bool:
     """Return whether a member is a picture, or a link to one."""
     is_hidden = PurePosixPath(member.name).name.startswith(".")
-    is_of_files = member.isfile() or member.islnk() or member.issym()
-    return is_of_files and not is_hidden and _ending(member.name) in IMAGE_ENDINGS
+    return member.kind in (FILE, HARD_LINK, SYMBOLIC_LINK) and not is_hidden and _ending(member.name) in IMAGE_ENDINGS
 
 
 def _listed(line: bytes) -> str | None:
@@ -320,10 +394,22 @@ def _table(file: IO[bytes]) -> Any:
     return pyarrow.parquet.ParquetFile(file, pre_buffer=False)  # which would keep what has been read
 
 
-def batches(table: Any, rows: int = 1 << 16, columns: list[str] | None = None) -> Iterator[Any]:
-    """Yield a table's batches by row group: pyarrow keeps the groups that it has read until the iteration ends."""
+def batches(
+    table: Any, rows: int = 1 << 16, columns: list[str] | None = None, check: Callable[[Any], None] = lambda group: None
+) -> Iterator[Any]:
+    """Yield a table's batches by row group: pyarrow keeps the groups that it has read until the iteration ends.
+
+    ``check`` gets the metadata of each group before it is read.
+    """
     for group in range(table.num_row_groups):
+        check(table.metadata.row_group(group))
         yield from table.iter_batches(rows, row_groups=[group], columns=columns)
+
+
+def _check_pages(file: IO[bytes], column: str, group: Any) -> None:
+    chunks = [group.column(number) for number in range(group.num_columns)]
+    (chunk,) = (chunk for chunk in chunks if chunk.path_in_schema == column)
+    check_pages(file, chunk)
 
 
 NEEDS_PYARROW = "Parquet needs the package pyarrow: pip install 'lightbox-serve[parquet]'"
@@ -342,20 +428,3 @@ def _column(schema: Any, wanted: str | None) -> str:
     expected = "one column of bytes, or its name with --column" if wanted is None else f"a column of bytes {wanted!r}"
     had = ", ".join(f"{field.name} ({field.type})" for field in schema)
     raise SourceError(f"expected {expected}; the table has {had}")
-
-
-def _first_column(batch: Any) -> Iterator[bytes]:
-    """Yield the values of a batch's one column, or of its one column's one part, with null as no bytes."""
-    import pyarrow
-
-    return (value.as_py() or b"" for value in pyarrow.Table.from_batches([batch]).flatten().column(0))
-
-
-def _damages() -> tuple[type[Exception], ...]:
-    """Return the exceptions of a damaged shard or table."""
-    found = (SourceError, OSError, tarfile.TarError, EOFError, zlib.error)
-    try:
-        from pyarrow import ArrowException
-    except ModuleNotFoundError:
-        return found
-    return (*found, ArrowException)

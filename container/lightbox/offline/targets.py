@@ -7,16 +7,14 @@ of one file, the parts are joined at the end and deleted; if both exist, the fil
 from __future__ import annotations
 
 import csv
-import fcntl
 import io
-import os
 import re
 import shutil
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,7 +22,7 @@ import orjson
 from typing_extensions import override
 
 from lightbox.codecs.json_text import from_json
-from lightbox.offline.files import Files, Folder, split
+from lightbox.offline.files import S3, S3_SCHEME, OwnFolder, Written, split
 from lightbox.offline.rows import Answerer, Row, json_text, reason
 from lightbox.offline.sources import NEEDS_PYARROW, batches
 
@@ -74,15 +72,24 @@ class JsonLines(Form):
             yield row if row.response is None else row._replace(response=json_text(row.response))
 
 
+_BEFORE_FORMULAS = re.compile("""(?<![;'"\\s])([;'"\\s]*+)(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])""")
+_CELLS_END = re.compile("[;\t\r\n]")
+"""What a spreadsheet may take for the end of a cell, besides a comma, which is in quotes."""
+
+
 class Csv(Form):
-    """A header, then the rows; null is an empty field."""
+    """A header, then the rows; null is an empty field.
+
+    What a spreadsheet would run has a quote before it, which ``read`` takes away. The response is JSON with \\u003b for
+    semicolons.
+    """
 
     has_head = True
 
     @override
     def write(self, rows: Sequence[Row], file: IO[bytes]) -> None:
         text = io.TextIOWrapper(file, "utf-8", newline="")
-        csv.writer(text).writerows([Row._fields, *rows])
+        csv.writer(text).writerows([Row._fields, *map(_defused, rows)])
         text.detach()
 
     @override
@@ -94,10 +101,30 @@ class Csv(Form):
             if tuple(next(reader, ())) != Row._fields:
                 raise ValueError("other columns")
             for cells in reader:
-                row = Row(*(cell or None for cell in cells))  # type: ignore[arg-type]
+                row = Row(*(_armed(cell) or None for cell in cells))  # type: ignore[arg-type]
                 yield row._replace(version=row.version and int(row.version))
         finally:
             text.detach()
+
+
+def _defused(row: Row) -> Row:
+    cells = (_quoted(cell, lambda before: f"{before}'") if isinstance(cell, str) else cell for cell in row)
+    response = row.response and row.response.replace(";", "\\u003b")
+    return Row(*cells)._replace(response=response)  # type: ignore[arg-type]
+
+
+def _armed(cell: str) -> str:
+    return _quoted(cell, lambda before: before.removesuffix("'"))
+
+
+def _quoted(cell: str, change: Callable[[str], str]) -> str:
+    """Return a cell's text with what is before each formula changed."""
+
+    def changed(match: re.Match[str]) -> str:
+        begins_cell = match.start() == 0 or _CELLS_END.search(match[1])
+        return change(match[1]) if begins_cell else match[1]
+
+    return _BEFORE_FORMULAS.sub(changed, cell)
 
 
 def arrow_table(rows: Iterable[Row]) -> Any:
@@ -152,13 +179,13 @@ class Target:
 
     def __init__(self, to: str, by: Answerer, part_rows: int = PART_ROWS, again: bool = False) -> None:
         self.to, self._by, self._part_rows = to, by, part_rows
-        self._files: Files
-        self._files, self._name = split(to)
+        parent, self._name = split(to)
         ending = Path(self._name).suffix
         if ending not in FORMS:
             raise TargetError(f"{to}: expected a name that ends in {', '.join(FORMS)}, got {ending or 'none'!r}")
         self._form, self._ending = FORMS[ending](), ending
-        folder = self._files.root / self._name if isinstance(self._files, Folder) else None
+        is_in_s3 = to.startswith(S3_SCHEME)
+        folder = None if is_in_s3 else Path(parent, self._name)
         self._is_folder = to.endswith("/") or (folder is not None and folder.is_dir())
         if self._is_folder and folder is not None and folder.is_file():
             raise TargetError(f"{to}: expected a folder, because of the slash at its end; it is a file")
@@ -166,6 +193,7 @@ class Target:
             raise TargetError(f"{to}: the folder {folder.parent} does not exist")
         self._place = to.rstrip("/") if folder is None else str(folder.parent.resolve() / self._name)
         self._below = self._name if self._is_folder else f"{self._name}.parts"
+        self._files: Written = S3.of(parent) if is_in_s3 else OwnFolder(Path(parent), self._below)
         self._again = again
         self._rows: list[Row] = []
         self._bytes, self._since = 0, 0.0
@@ -175,8 +203,12 @@ class Target:
 
     def __enter__(self) -> Target:
         with ExitStack() as locked:
-            if isinstance(self._files, Folder):
-                locked.callback(_unlock, folder := self._files.root / self._below, self._lock(folder))
+            try:
+                locked.enter_context(self._files.locked())
+            except BlockingIOError as error:
+                raise TargetError(f"{self.to}: another run is writing to it") from error
+            except OSError as error:
+                raise self._unwritten(error) from error
             try:
                 self._begin()
             except OSError as error:
@@ -263,20 +295,6 @@ class Target:
                 f"{_named(self._by.name, self._by.version)}: name another target with --to"
             )
 
-    def _lock(self, folder: Path) -> int:
-        """Lock the folder of the parts while this target is open."""
-        try:
-            folder.mkdir(exist_ok=True)
-            descriptor = os.open(folder, os.O_RDONLY)
-        except OSError as error:
-            raise self._unwritten(error) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(descriptor)
-            raise TargetError(f"{self.to}: another run is writing to it") from error
-        return descriptor
-
     def _part(self, number: int) -> str:
         return f"{self._below}/part-{number:05}{self._ending}"
 
@@ -297,12 +315,6 @@ class Target:
         if isinstance(error, FileExistsError):
             return TargetError(f"{self.to}: another run is writing to it: {error}")
         return TargetError(f"{self.to}: cannot be written: {reason(error)}. The same command goes on from here")
-
-
-def _unlock(folder: Path, descriptor: int) -> None:
-    with suppress(OSError):
-        folder.rmdir()  # where it holds nothing
-    os.close(descriptor)
 
 
 def _number(part: str) -> int:

@@ -95,6 +95,7 @@ class NginxParts:
     """Additions to nginx.conf: ``http`` for its http block, ``server`` for its server block.
 
     Both may contain the placeholders of nginx.conf and those of ``places``: paths and other values, in double quotes.
+    ``clients`` turns callers away in each server block that they reach, also for gRPC.
     ``listens`` are internal addresses of ``server``, ``unix:/path`` or ``host:port``, which the supervisor opens. With
     ``asks_always`` nginx consults the supervisor about every request, and not only about large bodies.
     """
@@ -102,6 +103,7 @@ class NginxParts:
     http: str = ""
     server: str = ""
     places: Mapping[str, str] = field(default_factory=dict)
+    clients: str = ""
     listens: Sequence[str] = ()
     asks_always: bool = False
 
@@ -117,13 +119,13 @@ class NginxParts:
 class StartNeeds:
     """The features' requirements of a start, derived from the settings.
 
-    ``ports`` are open to callers. ``why_rest_port`` is the reason for the model server's REST port, None if no feature
-    needs it. Each of ``checks`` raises StartError if a requirement of a feature is missing. ``nginx`` are the variables
+    ``ports`` are open to callers. ``why_rest`` is the reason for the model server's REST API, None if no feature needs
+    it. Each of ``checks`` raises StartError if a requirement of a feature is missing. ``nginx`` are the variables
     that are set and have no effect without nginx.
     """
 
     ports: Sequence[Port] = ()
-    why_rest_port: str | None = None
+    why_rest: str | None = None
     checks: Sequence[Callable[[], None]] = ()
     nginx: Sequence[str] = ()
 

@@ -12,10 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from lightbox.telemetry.logs import log
+from lightbox.core.error_texts import shorten
+from lightbox.telemetry.line_limit import REPORT_SECONDS, LineLimit, many_lines
+from lightbox.telemetry.logs import line, log
 
 LAST_LINES = 20
 LINE_LIMIT = 1 << 16
+_LONGEST_PART = 8
+"""A logged line is at most this part of what its process may log at once."""
 LAST_OUTPUT_SECONDS = 0.5
 """Seconds to wait for the rest of an ended process's output; its orphans may keep the pipe open longer."""
 _PR_SET_PDEATHSIG = 1
@@ -27,7 +31,8 @@ class Child:
 
     It leads its own process group: Ctrl-C in a terminal reaches only the supervisor, which stops its children in order.
     If the supervisor is killed, the kernel sends the child SIGTERM. ``edit`` maps each line of output to a log line, or
-    to None. ``on_end`` is called at the process's end, even while orphans keep its pipe open.
+    to None. ``on_end`` is called at the process's end, even while orphans keep its pipe open. Lines beyond ``limit``
+    are dropped, counted and reported.
     """
 
     def __init__(
@@ -48,10 +53,11 @@ class Child:
         self.keep_descriptors = tuple(keep_descriptors)
         self.edit = edit
         self.on_end: Callable[[], object] = lambda: None
+        self.limit: LineLimit = many_lines(name)
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._process: subprocess.Popen[bytes] | None = None
         self._groups: set[int] = set()
-        self._stopped = False
+        self._stopped = self._report_is_due = False
 
     @property
     def running(self) -> bool:
@@ -125,11 +131,25 @@ class Child:
             lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(receive, "rb")
         )
         with closing(transport):
-            while line := await _read_line(stream):
-                text = line.decode(errors="replace").rstrip()
+            while read := await _read_line(stream):
+                text = read.decode(errors="replace").rstrip()
                 if (edited := self.edit(text)) is not None:
                     self.last_lines.append(text)
-                    log(edited, self.name)
+                    self._log(shorten(edited, self.limit.at_once // _LONGEST_PART))
+        self._report(is_last=True)
+
+    def _log(self, text: str) -> None:
+        self._report()
+        if self.limit.admits(len(line(self.name, text).encode())):
+            log(text, self.name)
+        elif not self._report_is_due:
+            self._report_is_due = True
+            asyncio.get_running_loop().call_later(REPORT_SECONDS, self._report)
+
+    def _report(self, is_last: bool = False) -> None:
+        if report := self.limit.report(is_last):
+            self._report_is_due = False
+            log(report)
 
 
 async def _read_line(stream: asyncio.StreamReader) -> bytes:

@@ -13,6 +13,7 @@ import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lightbox.machine.access import MOST_OPTIONS, read_file
 from lightbox.model.plan import ServingPlan
 from lightbox.processes.child import Child
 from lightbox.processes.code_trial import IMPORT_SECONDS, check_result, trial_command
@@ -57,6 +58,11 @@ class CodeSetup:
 
     async def _install(self) -> None:
         """Install all requirements. With a ``lib/`` beside them a failure is accepted, as without a network."""
+        for file in self._requirements:
+            try:
+                read_file(file, MOST_OPTIONS)
+            except OSError as error:
+                raise UserCodeError(f"{file} cannot be read: {error.strerror}") from None
         _make_environment(self._packages)
         failure = await self._run_pip(self._pip, self._requirements)
         optional = [str(file) for file in self._requirements if file not in self._needed]

@@ -85,6 +85,8 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
     ]
     if address.rest_port:
         flags.append(f"--rest_api_port={address.rest_port}")
+    if address.rest_socket:
+        flags.append(f"--rest_socket_path={address.rest_socket}")
     if address.local_socket:
         flags.append(f"--local_socket_path={address.local_socket}")
     if settings.enable_batching:
@@ -108,6 +110,7 @@ def engine_flags(settings: Settings, run_dir: Path, cache: Path) -> list[str]:
         f"--engine_cache_dir={cache}",
         f"--num_load_threads={LOADS_AT_ONCE}",
         f"--engine_report_dir={run_dir / engine_report.FOLDER}",
+        "--reload_over_tcp=false",
     ]
 
 

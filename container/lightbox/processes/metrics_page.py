@@ -25,7 +25,6 @@ from lightbox.telemetry.metrics import (
     VERSION_NOT_SERVED,
     Metric,
 )
-from lightbox.telemetry.relay import dropped_lines
 from lightbox.telemetry.saturation import Saturation
 from lightbox.transports.model_status import ModelStatus
 
@@ -138,6 +137,7 @@ class MetricsPage:
         refused: Mapping[str, int],
         not_served: Callable[[], Sequence[tuple[str, ...]]],
         measure: Callable[[], Mapping[Metric, Measured]] = dict,
+        dropped_lines: Callable[[], int] = int,
     ) -> None:
         """``measure`` returns the values of the features."""
         self._run_dir = run_dir
@@ -149,6 +149,7 @@ class MetricsPage:
         self._refused = refused
         self._not_served = not_served
         self._measure = measure
+        self._dropped_lines = dropped_lines
 
     async def render(self, ready: bool, saturation: Saturation) -> bytes:
         """Return the page in Prometheus's text format."""
@@ -164,7 +165,7 @@ class MetricsPage:
             saturation.value,
             saturation.in_progress,
             dict(self.hangs),
-            {LOG_LINES_DROPPED: dropped_lines(), **self._measure()},
+            {LOG_LINES_DROPPED: self._dropped_lines(), **self._measure()},
         )
         return await asyncio.to_thread(exposition, self._folder, facts)
 

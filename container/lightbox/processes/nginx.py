@@ -30,6 +30,8 @@ TEMPLATE = Path(__file__).with_name("nginx.conf")
 REQUEST_ID = "$lightbox_request_id"
 """nginx's variable with a request's id, as in nginx.conf."""
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
+_NO_ORIGIN = "(?!)"
+"""A pattern that matches nothing."""
 _PROBE_LINE = re.compile(r".*@PROBE@.*\n")
 """A line of the template that is repeated for each probe."""
 QUEUE = 4096
@@ -115,7 +117,8 @@ def render(
         "PORT": str(settings.port),
         "TLS": "ssl http2" if settings.tls_cert else "",
         "SSL": "ssl" if settings.tls_cert else "",
-        "CLIENTS": "if ($without_certificate) { return 496; }" if settings.tls_client_ca else "",
+        "CLIENTS": " ".join(part.clients for part in parts),
+        "CORS_ORIGINS": _NO_ORIGIN,
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
         "LOAD_READ_TIMEOUT": str(settings.nginx_load_read_timeout),
     }

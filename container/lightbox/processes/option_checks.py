@@ -17,7 +17,7 @@ from lightbox.model.layout import ModelOnDisk, is_version
 from lightbox.model.options import OPTIONS_FILE, ModelOptions, OptionSettings, load_options, options_file
 from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, SignatureSpec, image_input
-from lightbox.user_code.paths import UserCodeError, find_code, find_inference, refuse_misplaced_options
+from lightbox.user_code.paths import UserCodeError, find_code, find_inference, refuse_code, refuse_misplaced_options
 
 
 class Misfit(NamedTuple):
@@ -51,6 +51,7 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
 
     Raises ModelOptionsError and UserCodeError for unreadable files in ``code_dirs``, and for misplaced ones.
     """
+    refuse_code(code_dirs, settings)
     options = load_options(code_dirs, settings)
     if is_file(model.base_path):
         _refuse_options_beside(model.base_path, code_dirs)

@@ -33,8 +33,10 @@ FORM_HEADER = "x-lightbox-form"
 """Header with the form: ``json``, ``model_error`` for SageMaker's clients, or ``grpc``."""
 ERROR_HEADER = "x-lightbox-error"
 """Header with the error of a rejected caller, as ``written`` returns it."""
-DENIED = "denied"
-"""End of the path for a rejected caller, in place of a status."""
+DENIED, FOREIGN = "denied", "foreign"
+"""Ends of the path for a rejected caller, and for a page of another site, in place of a status."""
+ORIGIN_HEADER, HOST_HEADER = "x-lightbox-origin", "x-lightbox-host"
+"""Headers with the caller's Origin, and its Host without a port."""
 CODE_HEADER = "X-Lightbox-Code"
 """Response header with the error's code for nginx's log; nginx hides it from the caller."""
 UNAVAILABLE = (
@@ -66,6 +68,11 @@ def written(error: LightboxError) -> str:
     return f"{error.code} {quote(error.message)}"
 
 
+def foreign(origin: str) -> PermissionDenied:
+    """Return the error for a page of another site."""
+    return PermissionDenied(f"Origin: expected this host's or one of LIGHTBOX_CORS_ORIGINS, got {origin!r}")
+
+
 def _denial(text: str) -> LightboxError:
     code, _, message = text.partition(" ")
     return _DENIALS[code](unquote(message))
@@ -79,6 +86,7 @@ def _error(settings: Settings, target: str, sent: Mapping[str, str]) -> Lightbox
         "405": lambda: MethodNotAllowed(f"this route does not accept the method {method}", _ALLOWED),
         "413": lambda: TooLarge(f"the request body is larger than {_limit(settings, length)}"),
         "414": lambda: BadRequest("the request line is too long", 414),
+        "421": lambda: BadRequest(f"Host: expected one of LIGHTBOX_HOSTS, got {sent.get(HOST_HEADER, '')!r}", 421),
         "431": lambda: BadRequest("the request headers are too large", 431),
         "495": lambda: BadRequest(
             "the client certificate was refused: expected one of the authority that this server trusts, within its time"
@@ -92,6 +100,7 @@ def _error(settings: Settings, target: str, sent: Mapping[str, str]) -> Lightbox
         ),
         "504": lambda: DeadlineExceeded(f"no answer came within {settings.nginx_read_timeout} s"),
         DENIED: lambda: _denial(sent.get(ERROR_HEADER, "")),
+        FOREIGN: lambda: foreign(sent.get(ORIGIN_HEADER, "")),
         "507": lambda: _not_kept(missing_storage(length, FAILURE)),
     }
     return made[target.rpartition("/")[2]]()

@@ -27,6 +27,8 @@ MEMORY_FOLDER = "/dev/shm"  # noqa: S108 - each run has a folder of its own ther
 """Files in this folder are in memory, and never on a disk."""
 SHORT_FOLDERS = ("/tmp", MEMORY_FOLDER)  # noqa: S108 - each run has a folder of its own there
 """Folders for sockets when the run directory's path is too long."""
+CLAIMS = "127.76.66.1"
+"""The address of the loopback interface at which ports are reserved."""
 START_BYTES = 1 << 20
 """Bytes that a start writes: configurations, the plan, files of the children."""
 
@@ -107,14 +109,10 @@ class RunDir:
         """Reserve a free port, so that no other starting Lightbox takes it."""
         if not port_is_free(port):
             return False
-        # A name in Linux's abstract namespace: visible to the whole machine, no file, freed with the process.
-        claim = socket.socket(socket.AF_UNIX)
         try:
-            claim.bind(f"\0lightbox-port-{port}")
+            self._claims.append(claimed(port))
         except OSError:
-            claim.close()
             return False
-        self._claims.append(claim)
         return True
 
     def __enter__(self) -> RunDir:
@@ -144,6 +142,22 @@ def _remove_abandoned(parent: Path) -> None:
             if (descriptor := hold(lock, flags=os.O_RDWR | os.O_NOFOLLOW)) is not None:
                 shutil.rmtree(lock.parent, ignore_errors=True)
                 os.close(descriptor)
+
+
+def claimed(port: int, address: str = CLAIMS) -> socket.socket:
+    """Return what reserves a port until it is closed; raise OSError if another process has reserved it, or listens.
+
+    It is bound and does not listen, so that servers that reuse addresses can: only another reservation fails. Unlike a
+    file or an abstract name, a reservation that another user takes first is the port itself.
+    """
+    claim = socket.socket()
+    try:
+        claim.bind((address, port))
+    except OSError:
+        claim.close()
+        raise
+    claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return claim
 
 
 def port_is_free(port: int) -> bool:

@@ -16,7 +16,9 @@ from typing import Any
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.formats import model_file
-from lightbox.model.checks import newest_folder, newest_signatures
+from lightbox.machine.access import MOST_TEXT, read_file
+from lightbox.machine.links import followed
+from lightbox.model.checks import model_folder, newest_folder, newest_signatures
 from lightbox.model.graph import parse
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import ModelOptions, OptionSettings, load_options, options_file
@@ -37,7 +39,6 @@ PIXELS = {
 KERAS_METADATA = "keras_metadata.pb"
 KERAS_CONFIGURATIONS = ("config.json", "keras_config.json", "metadata.json")
 """Files of Keras's description of the layers, in the version's folder or the model's."""
-_MOST_BYTES = 64 << 20
 _NORMALIZED = 20.0
 """Largest usual range of training pixels: a graph that maps 0..255 into it expects 0..255."""
 
@@ -180,11 +181,13 @@ def _descriptions(folder: Path) -> Iterator[tuple[Path, str]]:
     ]
     for path in files:
         with suppress(OSError, ValueError):
-            if path.is_file() and path.stat().st_size <= _MOST_BYTES:
-                if path.name == KERAS_METADATA:
-                    yield from ((path, node.metadata) for node in parse("SavedMetadata", path.read_bytes()).nodes)
-                else:
-                    yield path, path.read_text("utf-8")
+            if not followed(path, model_folder(folder)):
+                continue
+            content = read_file(path, MOST_TEXT)
+            if path.name == KERAS_METADATA:
+                yield from ((path, node.metadata) for node in parse("SavedMetadata", content).nodes)
+            else:
+                yield path, content.decode()
 
 
 def _layers(description: Any) -> Iterator[dict[str, Any]]:

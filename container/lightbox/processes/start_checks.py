@@ -135,7 +135,7 @@ def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings
     """Of each model the options for all models that it cannot follow."""
     told = set[str]()
     for model in models:
-        problems += [f"LIGHTBOX_MODEL_DIR: {problem}" for problem in unusable_versions(model)]
+        problems += [f"LIGHTBOX_MODEL_DIR: {problem}" for problem in unusable_versions(model, settings.linked_folders)]
         if settings.universal_bucket:  # a later download may complete a model's own code
             continue
         with _collecting_into(problems):

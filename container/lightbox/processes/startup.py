@@ -18,6 +18,7 @@ from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_cod
 from lightbox.processes.option_checks import fitting_options
 from lightbox.processes.run_dir import RunDir, port_is_free
 from lightbox.processes.wires import LOCAL, planned_wires, wires_to_come
+from lightbox.user_code.paths import importable
 from lightbox.user_code.s3 import download_universal_code
 
 
@@ -38,7 +39,8 @@ def listening(
         if why is not None:
             numbers = ", ".join(str(pair[index]) for pair in ports)
             lines.append(f"port {numbers} on {where}: {name} of the model server; {why}")
-    return [*lines, "unix sockets: gRPC of the model server, the sidecar, /ping"]
+    of_server = "gRPC and REST" if wires.rest_socket else "gRPC"
+    return [*lines, f"unix sockets: {of_server} of the model server, the sidecar, /ping"]
 
 
 def callers_line(settings: Settings, added: Iterable[Port], sentence: str | None) -> str:
@@ -68,13 +70,13 @@ def make_plan(settings: Settings, run_dir: RunDir, wants: StartNeeds = NO_NEEDS)
     folder = run_dir.path / "universal_code"
     if downloaded := download_universal_code(settings.universal_bucket, settings.universal_prefix, folder, shared):
         shared = (downloaded,)
-    wires = planned_wires(settings, models.values(), shared, wants.why_rest_port)
+    wires = planned_wires(settings, models.values(), shared, wants.why_rest)
     return ServingPlan(
         models={name: _planned(model, settings, run_dir, shared) for name, model in models.items()},
         default_model=default,
         model_servers=choose_addresses(settings, run_dir, wires, wants.ports),
         wires=wires,
-        shared_code_dirs=shared,
+        shared_code_dirs=importable(shared, settings) if settings.has_fixed_models else shared,
     )
 
 
@@ -88,7 +90,7 @@ def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: It
         base_path=base_path,
         versions_dir=None if model.unversioned else model.base_path,
         options=options,
-        code_dirs=tuple(folders),
+        code_dirs=importable(folders, settings),
     )
 
 
@@ -110,6 +112,7 @@ def choose_addresses(
             rest_port=choose(rest_port) if wires.why_rest_port else None,
             grpc_socket=run_dir.socket_path(f"model_server_{index}"),
             local_socket=run_dir.socket_path(f"predict_{index}") if LOCAL in wires.names else None,
+            rest_socket=run_dir.socket_path(f"rest_{index}") if wires.rest_socket else None,
         )
         for index, (grpc_port, rest_port) in enumerate(usual_ports(settings))
     )
@@ -128,7 +131,7 @@ def check_port_range(settings: Settings, wants: StartNeeds) -> None:
     """Raise PortTaken, with a sentence for each port, if a model server could not listen on its port."""
     if settings.safe_port_range is None:
         return
-    wires, callers = wires_to_come(settings, wants.why_rest_port), _for_callers(settings, wants.ports)
+    wires, callers = wires_to_come(settings, wants.why_rest), _for_callers(settings, wants.ports)
     whys = (("gRPC", wires.why_grpc_port), ("REST", wires.why_rest_port))
     problems = []
     for index, pair in enumerate(usual_ports(settings)):

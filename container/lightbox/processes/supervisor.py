@@ -43,10 +43,11 @@ from lightbox.processes.start import Start
 from lightbox.processes.startup import callers_line, listening
 from lightbox.processes.tls import TlsWatch
 from lightbox.processes.version_watch import VersionWatch
-from lightbox.telemetry import logs
+from lightbox.telemetry import logs, relay
+from lightbox.telemetry.line_limit import few_lines, many_lines
 from lightbox.telemetry.logs import RequestLog, log
 from lightbox.transports.model_status import ModelStatus
-from lightbox.user_code.paths import UserCodeError
+from lightbox.user_code.paths import UserCodeError, find_inference
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.1, 5.0
@@ -93,6 +94,7 @@ class Supervisor:
                 self._refused.reasons,
                 not_served,
                 added.measure,
+                self._dropped_lines,
             )
         self._stopping = asyncio.Event()
         self._code_ready = asyncio.Event()
@@ -203,6 +205,24 @@ class Supervisor:
             if spec.renew is not None:
                 asyncio.get_running_loop().call_later(RENEWAL_SECONDS, self._child(spec.name).send, spec.renew)
 
+    def _limit_lines(self) -> None:
+        """Limit the lines that callers may cause; handlers, nginx's records and the debug level get more.
+
+        Not during a start, in which a model server describes each signature of all models.
+        """
+        settings = self._settings
+        many = partial(many_lines, kilobytes=settings.handler_log_kb, setting=settings.variable("handler_log_kb"))
+        relay.limit_handlers(many("handlers"))
+        is_wordy = settings.gunicorn_loglevel == "debug"
+        has_handlers = not settings.has_fixed_models or any(map(find_inference, self._plan.all_code_dirs))
+        for child in self._children:
+            runs_handlers = has_handlers and child.name not in self._watches
+            limit = many if is_wordy or runs_handlers or child.name == "nginx" else few_lines
+            child.limit = limit(child.name).after(child.limit)
+
+    def _dropped_lines(self) -> int:
+        return relay.dropped_lines() + sum(child.limit.dropped for child in self._children)
+
     def _worker_child(self, name: str, command: Sequence[str], run_dir: RunDir) -> Child:
         log = os.dup(2)  # the relay's: the workers' log lines are complete
         return Child(
@@ -312,6 +332,7 @@ class Supervisor:
                     f"{self._health.problem()}"
                 )
         self._server_was_up = True
+        self._limit_lines()
         scheme = "https" if self._tls.identity else "http"
         address = f"{scheme}://localhost:{self._settings.port}"
         shown = "".join(f"; {name}: {address}{path}" for name, path in self._added.shown.items())

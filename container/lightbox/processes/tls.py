@@ -66,12 +66,14 @@ class Identity:
             replace_file(copy / FILES[variable], data)
         places = {variable.removeprefix("LIGHTBOX_"): str(copy / name) for variable, name in FILES.items()}
         conf = Path(__file__).with_name("tls.conf").read_text()
+        clients = ""
         if CLIENT_CA in self.files:
             conf += Path(__file__).with_name("tls_clients.conf").read_text()
+            clients = "if ($without_certificate) { return 496; }"
         # A resumed session shows no certificate: it would outlive the authority and the client's certificate.
         sessions = "off" if CLIENT_CA in self.files else "shared:tls:10m"
         conf = conf.replace("@TLS_CIPHERS@", CIPHERS).replace("@TLS_SESSIONS@", sessions)
-        return NginxParts(conf, places=places)
+        return NginxParts(conf, places=places, clients=clients)
 
 
 def identify(settings: Settings) -> Identity | None:

@@ -121,7 +121,8 @@ class VersionLinks:
 
     async def problem(self, version: int) -> str | None:
         """Return why a version's files cannot be served, None if they are complete."""
-        return await self._judged(version_problem, self._folder(version), self._model.name, version)
+        allowed = self._settings.linked_folders
+        return await self._judged(version_problem, self._folder(version), self._model.name, version, allowed)
 
     async def misfit(self, version: int, answering: int | None) -> str | None:
         """Return why a complete version must not replace the answering one, None if it may.

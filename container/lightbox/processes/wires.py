@@ -10,6 +10,7 @@ from pathlib import Path
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import TransportName
+from lightbox.machine.access import MOST_TEXT, read_file
 from lightbox.model.layout import ModelLayoutError, ModelOnDisk
 from lightbox.model.plan import Wires
 from lightbox.processes.commands import BINARY, model_server_program
@@ -20,11 +21,11 @@ from lightbox.user_code.paths import find_inference
 LOCAL, GRPC, REST = TransportName
 
 
-def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], why_rest_port: str | None = None) -> Wires:
+def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], why_rest: str | None = None) -> Wires:
     """Return the transports, and the reason for each open TCP port of the model server.
 
-    ``code_places`` are the folders of each model's code; ``why_rest_port`` is a feature's reason for that port. Raises
-    ModelServerMissing and NoLocalWire.
+    ``code_places`` are the folders of each model's code; ``why_rest`` is a feature's reason for REST, for which the
+    embedded server has a unix socket. Raises ModelServerMissing and NoLocalWire.
     """
     named, usual = settings.transports, usual_wires(settings)
     names = named or usual
@@ -32,19 +33,23 @@ def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], why_
         raise NoLocalWire(
             f"LIGHTBOX_TRANSPORT: expected {' or '.join(usual)}, got local: the embedded model server alone has it"
         )
-    on_loopback = named is None and REST in usual
+    embedded = LOCAL in usual
     handler = _aws_handler(code_places)
     both = None
     if handler is not None:
         both = f"{handler} has AWS's handlers, whose context has it"
-    elif on_loopback:
-        both = "LIGHTBOX_TRANSPORT is not set, and the embedded server binds loopback"
-    elif not settings.has_fixed_models and {GRPC, REST} <= set(names):
-        both = "LIGHTBOX_TRANSPORT names grpc and rest, and a model that is loaded later may have AWS's handlers"
+    elif not settings.has_fixed_models and settings.model_code and {GRPC, REST} <= set(names):
+        both = "a model that is loaded later may have AWS's handlers, and LIGHTBOX_TRANSPORT "
+        both += "names grpc and rest" if named else "is not set"
+    if named and REST in named:
+        why_port: str | None = "LIGHTBOX_TRANSPORT names rest"
+    else:
+        why_port = None if embedded else why_rest
     return Wires(
         names=names,
         why_grpc_port=both,
-        why_rest_port=both or why_rest_port or ("LIGHTBOX_TRANSPORT names rest" if REST in names else None),
+        why_rest_port=both or why_port,
+        rest_socket=embedded and (REST in names or why_rest is not None),
     )
 
 
@@ -61,7 +66,7 @@ def _aws_handler(code_places: Iterable[Sequence[Path]]) -> Path | None:
 
 def _is_aws(file: Path) -> bool:
     try:
-        return looks_like_aws(file.read_bytes())
+        return looks_like_aws(read_file(file, MOST_TEXT))
     except OSError:  # the import reports it
         return False
 
@@ -71,22 +76,22 @@ class NoLocalWire(StartError):
 
 
 def planned_wires(
-    settings: Settings, models: Iterable[ModelOnDisk], shared: Sequence[Path], why_rest_port: str | None
+    settings: Settings, models: Iterable[ModelOnDisk], shared: Sequence[Path], why_rest: str | None
 ) -> Wires:
     """Return the transports of a start, and the reasons for open ports. Raises ModelServerMissing.
 
     In multi-model mode the code of models on disk that may be loaded later counts too.
     """
     own = (code_dirs(model, shared) for model in models)
-    if not settings.has_fixed_models:
+    if not settings.has_fixed_models and settings.model_code:
         own = ([folder] for pattern in ("*/code", "*/*/code") for folder in settings.model_dir.glob(pattern))
-    return choose_wires(settings, itertools.chain([shared], own), why_rest_port)
+    return choose_wires(settings, itertools.chain([shared], own), why_rest)
 
 
-def wires_to_come(settings: Settings, why_rest_port: str | None = None) -> Wires:
+def wires_to_come(settings: Settings, why_rest: str | None = None) -> Wires:
     """Return the transports, as far as they are known without code from S3. Raises ModelServerMissing."""
     models: list[ModelOnDisk] = []
     if settings.has_fixed_models:
         with suppress(ModelLayoutError):
             models = found_models(settings)
-    return planned_wires(settings, models, shared_code_dirs(settings), why_rest_port)
+    return planned_wires(settings, models, shared_code_dirs(settings), why_rest)

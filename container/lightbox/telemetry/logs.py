@@ -6,6 +6,8 @@ import logging
 import os
 import re
 import select
+import socket
+import stat
 import sys
 import threading
 import time
@@ -20,6 +22,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import orjson
 from typing_extensions import override
 
+from lightbox.core.error_texts import shorten
+from lightbox.core.errors import HandlerFailed
 from lightbox.core.request_context import MakeContext, RequestContext
 from lightbox.machine.environment import variable
 from lightbox.machine.shared_files import shared_numbers
@@ -28,6 +32,7 @@ DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
 """Environment variable with the descriptor of the supervisor's relay (relay.py), for lines without a prefix."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_CONTROL_BUT_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
 UNMATCHED = "unmatched"
 """The route of requests that match no rule."""
 _PATH_LIMIT = 200
@@ -35,6 +40,11 @@ MOST_BYTES = 128 << 10
 """A longer record is written in pieces."""
 WAIT_SECONDS = 1.0
 """How long a process waits for the supervisor to take its lines, before it drops lines until one is taken."""
+LIMITED = b"\x01"
+"""First byte of a message to the relay that counts against its limit: the lines of handlers and their libraries."""
+_OWN_MESSAGE, _OWN_TRACEBACK, _LONGEST = 2000, 12_000, 60_000
+"""Characters of our own records, which a request may cause, and of others' messages and tracebacks."""
+_OWN_LOGGERS = ("lightbox", "gunicorn")
 
 
 class _Form:
@@ -49,6 +59,11 @@ def use_json(as_json: bool) -> None:
 def escape(text: str) -> str:
     """Write control characters, including line ends, as ``\\x0a``: a text stays on its line."""
     return _CONTROL.sub(_escaped, text)
+
+
+def shown(text: str) -> str:
+    """Write control characters but tabs and line ends as ``escape`` does."""
+    return text if text.isascii() and text.isprintable() else _CONTROL_BUT_LINES.sub(_escaped, text)
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -98,11 +113,11 @@ def dropped(count: int) -> str:
     return line("lightbox", f"{count} log lines were dropped, because they could not be written")
 
 
-def write(data: bytes, descriptor: int) -> None:
+def write(data: bytes, descriptor: int, mark: bytes = b"") -> None:
     """Write whole lines, in one piece up to MOST_BYTES. Never raises, and waits at most WAIT_SECONDS for a descriptor
     that does not block.
 
-    Lines that cannot be written are dropped, and counted in a later line.
+    Lines that cannot be written are dropped, and counted in a later line. ``mark`` begins each piece.
     """
     unwritten, _Unwritten.lines = _Unwritten.lines, 0
     end = b"\n" if descriptor in _Unwritten.cut else b""
@@ -114,7 +129,8 @@ def write(data: bytes, descriptor: int) -> None:
             _Unwritten.cut.discard(descriptor)
         data = end + data
         while written < len(data):
-            written += _write_soon(data[written : written + MOST_BYTES], descriptor)
+            piece = data[written : written + MOST_BYTES - len(mark)]
+            written += _write_soon(mark + piece, descriptor) - len(mark)
             _Unwritten.is_late = False
     except OSError:
         _Unwritten.is_late = True
@@ -148,9 +164,9 @@ def log(text: str, process: str = "lightbox") -> None:
         sys.stderr.flush()
 
 
-def write_line(text: str, descriptor: int) -> None:
+def write_line(text: str, descriptor: int, mark: bytes = b"") -> None:
     """Write a record of one or more lines as a whole, so that records of several processes do not mix."""
-    write(f"{text}\n".encode("utf-8", "replace"), descriptor)
+    write(f"{text}\n".encode("utf-8", "replace"), descriptor, mark)
 
 
 def worker_descriptor() -> int:
@@ -174,7 +190,8 @@ def log_like_others(level: str, as_json: bool, descriptor: int, process: str = "
 def _log_end_of_thread(ended: threading.ExceptHookArgs) -> None:
     if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
         name = ended.thread.name if ended.thread else "without a name"
-        logging.getLogger("lightbox").error("the thread %s has ended", name, exc_info=ended.exc_value)
+        others = {"of_others": True}  # most likely a handler's
+        logging.getLogger("lightbox").error("the thread %s has ended", name, exc_info=ended.exc_value, extra=others)
 
 
 class TextFormatter(logging.Formatter):
@@ -182,11 +199,31 @@ class TextFormatter(logging.Formatter):
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        text = f"{record.levelname}:{record.name}:{escape(record.getMessage().rstrip())}"
-        if record.exc_info and record.exc_info[0]:
-            lines = "".join(traceback.format_exception(*record.exc_info)).rstrip().split("\n")
-            text += "".join(f"\n  | {escape(part)}" for part in lines)
-        return text
+        message, raised = _texts(record)
+        text = f"{record.levelname}:{record.name}:{escape(message.rstrip())}"
+        return text + "".join(f"\n  | {escape(part)}" for part in (raised.rstrip().split("\n") if raised else ()))
+
+
+def _is_own(record: logging.LogRecord) -> bool:
+    """Return whether we say it, and not a handler or a library."""
+    failed = record.exc_info is not None and isinstance(record.exc_info[1], HandlerFailed)
+    return record.name.partition(".")[0] in _OWN_LOGGERS and not failed and not hasattr(record, "of_others")
+
+
+def _texts(record: logging.LogRecord) -> tuple[str, str]:
+    """Return the message of a record and its traceback, "" for none: both may quote as much as a request holds."""
+    has_raised = record.exc_info and record.exc_info[0]
+    raised = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info and has_raised else ""
+    message, longest = (_OWN_MESSAGE, _OWN_TRACEBACK) if _is_own(record) else (_LONGEST, _LONGEST)
+    return shorten(record.getMessage(), message), shorten(raised, longest)
+
+
+def _is_relay(descriptor: int) -> bool:
+    with suppress(OSError):
+        if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            with socket.socket(fileno=os.dup(descriptor)) as found:
+                return found.type == socket.SOCK_DGRAM
+    return False
 
 
 class RecordHandler(logging.Handler):
@@ -197,22 +234,23 @@ class RecordHandler(logging.Handler):
         self._descriptor = descriptor
         self._as_json = as_json
         self._process = process
+        self._mark = LIMITED if _is_relay(descriptor) else b""
         self._text = TextFormatter()
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
+        mark = b"" if _is_own(record) else self._mark
         if self._as_json:
-            write_line(self._json(record), self._descriptor)
+            write_line(self._json(record), self._descriptor, mark)
             return
         lines = self._text.format(record).split("\n")
-        write_line("\n".join(text_line(self._process, part) for part in lines), self._descriptor)
+        write_line("\n".join(text_line(self._process, part) for part in lines), self._descriptor, mark)
 
     @staticmethod
     def _json(record: logging.LogRecord) -> str:
-        fields = {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
-        if record.exc_info and record.exc_info[0]:
-            fields["traceback"] = "".join(traceback.format_exception(*record.exc_info))
-        return json_line({"process": "worker", **fields})
+        message, raised = _texts(record)
+        fields = {"level": record.levelname.lower(), "logger": record.name, "message": message}
+        return json_line({"process": "worker", **fields, **({"traceback": raised} if raised else {})})
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,9 @@ HANGS = Metric(
     ("process",),
 )
 LOG_LINES_DROPPED = Metric(
-    "counter", "lightbox_log_lines_dropped", "Log lines that stderr did not take: it was full, closed or failed."
+    "counter",
+    "lightbox_log_lines_dropped",
+    "Log lines dropped because stderr was full, closed or failed, or because a process or a handler wrote too many.",
 )
 MODEL_VERSIONS = Metric(
     "gauge",

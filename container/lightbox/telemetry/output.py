@@ -1,4 +1,8 @@
-"""stdout and stderr of a process, as ``sys`` has them: logs never fail, and the loss of results has its own error."""
+"""stdout and stderr of a process, as ``sys`` has them.
+
+Logs never fail, and the loss of results has its own error. Neither writes a control character but tabs and line ends:
+names and answers come from others, and control the terminal that shows them.
+"""
 
 from __future__ import annotations
 
@@ -56,16 +60,28 @@ class _Results(io.FileIO):
             raise OutputLost(error) from error
 
 
+class _Text(io.TextIOWrapper):
+    @override
+    def write(self, text: str, /) -> int:
+        super().write(logs.shown(text))
+        return len(text)
+
+
 def log_to(descriptor: int, waits: bool = True) -> io.TextIOWrapper:
     """Return a stream for logs: a write is one system call, and never raises.
 
     Without ``waits`` a write waits at most ``logs.WAIT_SECONDS`` for a full pipe; lines are dropped then.
     """
-    return io.TextIOWrapper(_Log(descriptor, waits), "utf-8", "backslashreplace", newline="\n", write_through=True)
+    return _Text(_Log(descriptor, waits), "utf-8", "backslashreplace", newline="\n", write_through=True)
+
+
+def drawing() -> io.TextIOWrapper:
+    """Return stderr for what moves the cursor, with text of our own alone."""
+    return io.TextIOWrapper(_Log(2, waits=True), "utf-8", "backslashreplace", newline="\n", write_through=True)
 
 
 def results() -> io.TextIOWrapper:
     """Return stdout as a stream whose writes raise OutputLost."""
     raw = _Results(1, "w", closefd=False)
     encoding, errors = (sys.stdout.encoding, sys.stdout.errors) if sys.stdout else ("utf-8", None)
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=raw.isatty())
+    return _Text(io.BufferedWriter(raw), encoding, errors, line_buffering=raw.isatty())

@@ -10,6 +10,7 @@ import socket
 import threading
 
 from lightbox.telemetry import logs
+from lightbox.telemetry.line_limit import LineLimit
 
 MOST_WAITING = 4 << 20
 """Bytes of lines that wait for stderr; further lines are dropped."""
@@ -34,6 +35,8 @@ class LogRelay:
         self.send = self._sender.fileno()
         self.dropped = 0
         """Lines dropped so far."""
+        self.limit: LineLimit | None = None
+        """The limit of messages that begin with ``logs.LIMITED``."""
         self._turn = threading.Condition()
         self._waiting = bytearray()
         self._overflow = 0
@@ -67,16 +70,28 @@ class LogRelay:
             if not size and self._ending.is_set():
                 break
             flags = socket.MSG_DONTWAIT
+            lines = self._within_limit(bytes(room[:size]))
             with self._turn:
-                if len(self._waiting) + size <= MOST_WAITING:
-                    self._waiting += room[:size]
+                if len(self._waiting) + len(lines) <= MOST_WAITING:
+                    self._waiting += lines
                     self._turn.notify()
                 else:
-                    self._overflow += self._count(bytes(room[:size]))
+                    self._overflow += self._count(lines)
         self._receiver.close()
         with self._turn:
             self._complete = True
             self._turn.notify()
+
+    def _within_limit(self, message: bytes) -> bytes:
+        """Return the lines of a message, none beyond the limit; and before them the number of those dropped earlier."""
+        lines = message.removeprefix(logs.LIMITED)
+        if self.limit is None:
+            return lines
+        report = self.limit.report()
+        if len(lines) < len(message) and not self.limit.admits(len(lines), lines.count(b"\n")):
+            self._count(lines)
+            lines = b""
+        return (f"{logs.line('lightbox', report)}\n".encode() if report else b"") + lines
 
     def _write(self) -> None:
         lost = 0
@@ -131,6 +146,12 @@ def relay_stderr() -> None:
     _Installed.relay = relay = LogRelay(os.dup(2))
     os.dup2(relay.send, 2)
     atexit.register(relay.close)
+
+
+def limit_handlers(limit: LineLimit) -> None:
+    """Limit the records of handlers, in all processes that write to the relay of this one."""
+    if _Installed.relay is not None:
+        _Installed.relay.limit = limit
 
 
 def dropped_lines() -> int:

@@ -6,7 +6,10 @@ numpy encodes many integers at a time; it is imported on use, as parsing does no
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from lightbox.machine.deadline import check_deadline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
 
 VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
 _GROUP = 7
+_DEEPEST = 100
+"""Protobuf's limit of messages in messages."""
+_AT_ONCE = 1 << 12
 
 
 def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
@@ -35,10 +41,14 @@ def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
 def read_fields(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
     """Yield (field number, wire type, value bytes) of one message; the values are views of ``data``.
 
-    A varint's value is its encoded bytes. Raises ValueError for a truncated or malformed message.
+    A varint's value is its encoded bytes. Raises ValueError for a truncated or malformed message, and the error of
+    ``check_deadline``.
     """
-    position = 0
+    position = count = 0
     while position < len(data):
+        count += 1
+        if count % _AT_ONCE == 0:
+            check_deadline()
         tag, position = read_varint(data, position)
         number, wire_type = tag >> 3, tag & 7
         if wire_type == LENGTH_DELIMITED:
@@ -53,6 +63,33 @@ def read_fields(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
             raise ValueError(f"protobuf message ends inside field {number}")
         yield number, wire_type, data[position : position + size]
         position += size
+
+
+def check_count(data: memoryview, kind: Any, most: int) -> None:
+    """Raise ValueError for a malformed message, or for more than ``most`` fields in it and in the messages inside.
+
+    ``kind`` is its descriptor. For an empty message, which is two bytes, parsers take some hundred bytes of memory.
+    """
+    _count(data, kind, most, 0)
+
+
+def _count(data: memoryview, kind: Any, left: int, depth: int) -> int:
+    """Return how many of the ``left`` fields are left after those of a message."""
+    check_deadline()
+    inner = _messages_in(kind)
+    for number, wire_type, value in read_fields(data):
+        left -= 1
+        if left < 0 or depth > _DEEPEST:
+            raise ValueError("it has more fields than are read, or too many messages in messages")
+        if wire_type == LENGTH_DELIMITED and value and number in inner:
+            left = _count(value, inner[number], left, depth + 1)
+    return left
+
+
+@cache
+def _messages_in(kind: Any) -> dict[int, Any]:
+    """Return the descriptors of the messages that a message may hold, by the numbers of their fields."""
+    return {field.number: field.message_type for field in kind.fields if field.message_type is not None}
 
 
 def varint(value: int) -> bytes:

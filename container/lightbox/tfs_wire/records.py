@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from lightbox.machine.access import open_file
 from lightbox.tfs_wire.status import Code, StatusError
 
 WARM_UP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
@@ -38,11 +40,11 @@ def _masked_checksum(data: bytes) -> int:
 
 def records(path: Path) -> Iterator[bytes]:
     """Yield the records of a TFRecord file; raise DATA_LOSS for a damaged one."""
-    with path.open("rb") as file:
-        offset = 0
+    with open_file(path) as file:
+        offset, size = 0, os.fstat(file.fileno()).st_size
         while head := file.read(_LENGTH_BYTES + _CHECKSUM_BYTES):
             length = _checked(head, _LENGTH_BYTES, offset)
-            data = file.read(struct.unpack("<Q", length)[0] + _CHECKSUM_BYTES)
+            data = file.read(min(struct.unpack("<Q", length)[0], size) + _CHECKSUM_BYTES)
             yield _checked(data, len(data) - _CHECKSUM_BYTES, offset)
             offset += len(head) + len(data)
 

@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import requests
-from requests.adapters import HTTPAdapter
 from typing_extensions import override
-from urllib3.exceptions import NewConnectionError
+from urllib3 import BaseHTTPResponse, HTTPConnectionPool
+from urllib3.exceptions import HTTPError
+from urllib3.exceptions import TimeoutError as TimedOut
 
 from lightbox.codecs.json_text import array_text, from_json, to_json
 from lightbox.core.errors import (
     BadRequest,
-    LightboxError,
     ModelFailed,
     ModelServerUnreachable,
     Unavailable,
@@ -34,7 +33,7 @@ from lightbox.native import numbers
 from lightbox.tfs_wire.dtypes import OWN_ROWS, numpy_name
 from lightbox.tfs_wire.messages import types_pb2
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, Transport, from_server
-from lightbox.transports.predict_messages import time_left
+from lightbox.transports.rest_connections import exchange
 
 _NO_ROWS = ("has inconsistent batch size", "has invalid batch size", "has no shape information")
 NOT_OVER_REST = frozenset({"float16", "bfloat16", "uint16", "complex64", "complex128"})
@@ -126,17 +125,14 @@ def _map(array: Array, convert: Callable[[Any], Any]) -> npt.NDArray[np.object_]
 
 
 class RestTransport(Transport):
-    """Calls one model server at ``base_url`` over REST, with keep-alive connections."""
+    """Calls one model server over REST, with keep-alive connections."""
 
     name = "rest"
 
-    def __init__(self, base_url: str, connections: int = 32, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
-        self._base_url = base_url
+    def __init__(self, connections: HTTPConnectionPool, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
+        self._connections = connections
         self._reconnect_seconds = reconnect_seconds
         self._without_rows: set[tuple[str, int, str]] = set()
-        self._session = requests.Session()
-        self._session.trust_env = False  # loopback needs no proxy
-        self._session.mount("http://", HTTPAdapter(pool_maxsize=connections))
 
     @override
     def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
@@ -177,30 +173,30 @@ class RestTransport(Transport):
 
     def close(self) -> None:
         """Close the connections."""
-        self._session.close()
+        self._connections.close()
 
     def _call(
         self, verb: str, path: str, body: bytes | None, model: str, version: int | None, context: RequestContext
     ) -> bytes:
         reply = self._send(verb, path, body, model, version, context)
-        if reply.status_code != 200:
-            code = CODE_OF_STATUS.get(reply.status_code, "INTERNAL")
+        if reply.status != 200:
+            code = CODE_OF_STATUS.get(reply.status, "INTERNAL")
             raise from_server(code, _error_text(reply), model, version)
-        return reply.content
+        return reply.data
 
     def _send(
         self, verb: str, path: str, body: bytes | None, model: str, version: int | None, context: RequestContext
-    ) -> requests.Response:
+    ) -> BaseHTTPResponse:
         """Send a request once; if no server listens, wait briefly for one that is restarting."""
 
-        def attempt() -> requests.Response | None:
-            seconds, url = time_left(context), self._base_url + path
+        def attempt() -> BaseHTTPResponse | None:
             try:
-                return self._session.request(verb, url, data=body, timeout=seconds, headers=context.outgoing)
-            except requests.RequestException as error:
-                if _is_unsent(error):
-                    return None
-                raise _no_response(error, model, version) from error
+                return exchange(self._connections, verb, path, body, context)
+            except TimedOut as error:
+                raise from_server("DEADLINE_EXCEEDED", "", model, version) from error
+            except HTTPError as error:
+                ended = f"the model server ended while it processed a request for the model {model!r}"
+                raise Unavailable(ended) from error
 
         if (reply := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
             raise ModelServerUnreachable(f"no model server can be reached for the model {model!r}")
@@ -211,23 +207,11 @@ def _path(model: str, version: int | None) -> str:
     return f"/v1/models/{model}" + ("" if version is None else f"/versions/{version}")
 
 
-def _is_unsent(error: requests.RequestException) -> bool:
-    return isinstance(error, requests.ConnectionError) and isinstance(
-        getattr(error.args[0], "reason", None), NewConnectionError
-    )
-
-
-def _no_response(error: requests.RequestException, model: str, version: int | None) -> LightboxError:
-    if isinstance(error, requests.Timeout):
-        return from_server("DEADLINE_EXCEEDED", "", model, version)
-    return Unavailable(f"the model server ended while it processed a request for the model {model!r}")
-
-
-def _error_text(reply: requests.Response) -> str:
+def _error_text(reply: BaseHTTPResponse) -> str:
     try:
-        return str(reply.json()["error"])
+        return str(from_json(reply.data)["error"])
     except (ValueError, KeyError, TypeError):
-        return reply.text
+        return reply.data.decode(errors="replace")
 
 
 def _refuse_dtypes_without_json(spec: SignatureSpec) -> None:

@@ -26,7 +26,7 @@ from lightbox.harness import http_client
 from lightbox.harness.server import ServerFailed
 from lightbox.harness.tables import padded_table
 from lightbox.images.preparation import Fit
-from lightbox.model.checks import newest_folder, newest_signatures, show_version
+from lightbox.model.checks import newest_folder, newest_signatures, show_version, version_problem
 from lightbox.model.image_options import image_problems
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import ModelOptions, load_options
@@ -35,7 +35,7 @@ from lightbox.model.spec import DEFAULT_SIGNATURE, Array, ImageInput, SignatureS
 from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
 from lightbox.processes.scaling_report import PIXELS, scaling_line
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.logs import log
+from lightbox.telemetry.logs import escape, log
 from lightbox.tune.load import PictureUnreadable, picture
 from lightbox.tune.stack import STOP_SECONDS, reason, start
 
@@ -103,6 +103,8 @@ def _run(settings: Settings, name: str | None, image: Path) -> int:
         known = ", ".join(models)
         raise TryRefused(f"MODEL: there is no model named {name!r} in {settings.model_dir}; found: {known}")
     model = models[name or default]
+    if problem := version_problem(newest_folder(model), model.name, 0, settings.linked_folders):
+        raise TryRefused(problem)
     folders = code_dirs(model, shared_code_dirs(settings))
     options = load_options(folders, settings)
     signature, wanted = _input_of(model, options)
@@ -113,7 +115,7 @@ def _run(settings: Settings, name: str | None, image: Path) -> int:
     answers = _answers(model, signature, options, ways, bodies)
     print(f"{model.name}, {described}: {_title(bool(classes))}\n")
     for line in accuracy_table(answers, classes) if classes else side_by_side(answers, labels):
-        print(line)
+        print(escape(line))
     if said := scaling_line(model, folders, settings):
         print(f"\n{said}")
     return 0
@@ -191,6 +193,7 @@ def _answers(
     with tempfile.TemporaryDirectory(prefix="lightbox-try-") as folder:
         _copy(model, Path(folder, model.name), options)
         own = {"LIGHTBOX_MODEL_DIR": folder, "SAGEMAKER_GUNICORN_WORKERS": "1", **dict.fromkeys(_OVERRIDES, "")}
+        own["LIGHTBOX_LINKED_FOLDERS"] = "/"  # the copy is a link; the model's own were checked
         stack = start(own)
         try:
             stack.until_ready()

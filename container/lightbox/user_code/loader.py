@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from lightbox.machine.access import MOST_TEXT, read_file
 from lightbox.machine.environment import environment, variable
 from lightbox.user_code.monkey_patches import disable_patches
 from lightbox.user_code.paths import LIB, UserCodeError, how_to_install
@@ -182,7 +183,7 @@ def load_functions(file: Path) -> dict[str, Function]:
     """
     with _lock:
         try:
-            source = file.read_bytes()
+            source = read_file(file, MOST_TEXT)
             code = compile(source, str(file), "exec", dont_inherit=True)
         except (SyntaxError, ValueError, OSError) as error:
             raise UserCodeError(f"{file} cannot be read as Python: {_sentence(error)}") from error

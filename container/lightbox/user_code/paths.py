@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lightbox.core.errors import StartError
+from lightbox.core.settings import Settings
 from lightbox.machine.access import is_dir, is_file
-from lightbox.model.options import OPTIONS_FILE
+from lightbox.machine.deadline import check_deadline
+from lightbox.model.options import CODE, OPTIONS_FILE
 
 FILE_NAME = "inference.py"
 LABELS = "labels.txt"
@@ -43,6 +45,23 @@ OTHERS = {
 def find_inference(code_dirs: Sequence[Path]) -> Path | None:
     """Return the first ``inference.py`` in ``code_dirs``, or None."""
     return next((folder / FILE_NAME for folder in code_dirs if _is_there(folder / FILE_NAME)), None)
+
+
+def importable(code_dirs: Sequence[Path], settings: Settings) -> tuple[Path, ...]:
+    """Return the folders whose code may run: all, or the operator's alone if LIGHTBOX_MODEL_CODE forbids models'."""
+    return tuple(folder for folder in code_dirs if settings.model_code or not _is_of_models(folder, settings))
+
+
+def refuse_code(code_dirs: Sequence[Path], settings: Settings) -> None:
+    """Raise UserCodeError for code in models' folders, if LIGHTBOX_MODEL_CODE forbids it."""
+    forbidden = [folder for folder in code_dirs if not settings.model_code and _is_of_models(folder, settings)]
+    for path in (folder / name for folder in forbidden for name in (FILE_NAME, REQUIREMENTS, LIB)):
+        if _is_there(path):
+            raise UserCodeError(f"{path} is code, which LIGHTBOX_MODEL_CODE=false forbids in models")
+
+
+def _is_of_models(folder: Path, settings: Settings) -> bool:
+    return folder.name == CODE and folder != settings.code_dir
 
 
 def find_code(code_dirs: Sequence[Path]) -> Path | None:
@@ -113,6 +132,7 @@ def _is_like_code(name: str) -> bool:
 def _misnamed(code: Path, name: str) -> Path | None:
     if not is_dir(code):
         return None
+    check_deadline()  # there may be thousands of files
     stem, suffix = name.split(".")
     files = [entry for entry in sorted(code.iterdir()) if is_file(entry) and _may_be(entry.name.lower(), suffix)]
     stems = {entry.name.lower().partition(".")[0]: entry for entry in files}

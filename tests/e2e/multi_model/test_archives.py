@@ -47,7 +47,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def archives_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running(root, tmp_path_factory.mktemp("run"), SAGEMAKER_MULTI_MODEL="true") as archives_stack:
+    settings = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_GUNICORN_THREADS": "32"}  # half of them may load
+    with running(root, tmp_path_factory.mktemp("run"), **settings) as archives_stack:
         yield archives_stack
 
 
@@ -140,12 +141,17 @@ def test_an_archive_has_one_name_on_every_route(archives_stack: Stack) -> None:
     assert archives_stack.invoke(b"", "/v2/repository/models/one.tar.gz/unload").status_code == 404
 
 
-def test_a_model_that_was_loaded_under_an_archives_name_is_that_one(archives_stack: Stack, root: Path) -> None:
+def test_a_model_that_has_an_archives_path_for_its_name_does_not_answer_for_it(
+    archives_stack: Stack, root: Path
+) -> None:
     export_constant(root / "other", 1, 2.0)
-    body = {"model_name": "one.tar.gz", "url": "other"}
-    assert requests.post(f"{archives_stack.url}/models", json=body, timeout=PATIENCE).status_code == 200
-    for path in ("/invocations", "/endpoints/any/invocations"):
-        answer = archives_stack.invoke(IMAGE, path, X_Amzn_SageMaker_Target_Model="one.tar.gz")
-        assert answer.text == '{"predictions":[2.0]}'
+    for name in ("one.tar.gz", "own"):
+        body = {"model_name": name, "url": "other"}
+        assert requests.post(f"{archives_stack.url}/models", json=body, timeout=PATIENCE).status_code == 200
+    assert archives_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one.tar.gz").status_code == 404
+    assert use(archives_stack, "one.tar.gz").text == ONE
+    assert archives_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one.tar.gz").text == ONE
+    for path in ("/invocations", "/endpoints/any/invocations"):  # no path, but a name
+        assert archives_stack.invoke(IMAGE, path, X_Amzn_SageMaker_Target_Model="own").text == '{"predictions":[2.0]}'
     assert archives_stack.invoke(b"", "/v2/repository/models/one.tar.gz/unload").status_code == 200
-    assert models(archives_stack) == []
+    assert [entry["modelName"] for entry in models(archives_stack)] == ["one.tar.gz", "own"]

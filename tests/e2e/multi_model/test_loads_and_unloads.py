@@ -33,6 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def two_servers_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     environ = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TFS_INSTANCE_COUNT": "2"}
+    environ["SAGEMAKER_GUNICORN_THREADS"] = "16"  # half of them may load
     with running(root, tmp_path_factory.mktemp("run"), **environ) as two_servers_stack:
         yield two_servers_stack
 

@@ -63,6 +63,7 @@ def root(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def multi_model_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     environ = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_MAX_MODELS": "4", "LIGHTBOX_TRANSPORT": "grpc,rest"}
+    environ["SAGEMAKER_GUNICORN_THREADS"] = "16"  # half of them may load
     with running(root, tmp_path_factory.mktemp("run"), **environ, **MANY_HELD) as multi_model_stack:
         yield multi_model_stack
 

@@ -221,7 +221,7 @@ def test_a_taken_port(refuse: Refuse, models: Path, variable: str, whose: str) -
         other.bind(("0.0.0.0", port))
         other.listen()
         value = str(port) if variable.endswith("PORT") else f"{port}-{port + 5}"
-        said = refuse(**{"LIGHTBOX_MODEL_DIR": str(models), variable: value})
+        said = refuse(**{"LIGHTBOX_MODEL_DIR": str(models), "SAGEMAKER_MULTI_MODEL": "true", variable: value})
     assert f"{variable}: port {port}{whose} is taken by another process" in said
 
 

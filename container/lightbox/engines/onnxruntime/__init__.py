@@ -16,8 +16,11 @@ from lightbox.engines.onnxruntime.divisions import guard_divisions
 from lightbox.engines.samples import batches
 from lightbox.formats import ONNX, ModelFile, model_file
 from lightbox.formats.signature import SIGNATURE, signature_def
+from lightbox.machine.access import open_file, read_file
 from lightbox.tfs_wire.status import Code, StatusError, invalid
 
+_MOST_BYTES = (2 << 30) - 1
+"""Protobuf's limit of a message."""
 _DIVISION = b"\x22\x03Div"
 """A node's type in an ONNX file."""
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
@@ -65,7 +68,7 @@ class Session:
         try:
             self.signatures = {SIGNATURE: signature_def(file.signature())}
             with file.together() as path:
-                changed = guard_divisions(path.read_bytes()) if _divides(path) else None
+                changed = guard_divisions(read_file(path, _MOST_BYTES)) if _divides(path) else None
                 if changed is not None:
                     settings.add_session_config_entry(_WEIGHTS_FOLDER, str(path.parent))
                 self._session = onnxruntime.InferenceSession(
@@ -103,7 +106,7 @@ class Session:
 
 def _divides(path: Path) -> bool:
     """Return whether a file has a division; the bytes of one in its weights do no harm."""
-    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+    with open_file(path) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         return content.find(_DIVISION) >= 0
 
 

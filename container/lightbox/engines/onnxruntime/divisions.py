@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from time import monotonic
 
 import numpy as np
 
+from lightbox.machine.deadline import check_deadline, deadline
 from lightbox.tfs_wire.protobuf import (
     LENGTH_DELIMITED,
     VARINT,
@@ -64,6 +67,9 @@ _LIKE_ANY = _names("Add Concat Div Einsum Gemm MatMul Max Min Mod Mul PRelu Rang
 _BODY_OF = {"If": ("then_branch", 0), "Loop": ("body", 1), "Scan": ("body", 0)}
 """The attribute with a body, and how many of the body's first outputs are none of the operation's."""
 
+_MOST_SECONDS = 60.0
+_MOST_FIELDS = 1_000_000
+"""Fields of a message; most are a graph's nodes and weights."""
 _MOST_PARTS = 256
 """Parts of a split whose types are noted."""
 
@@ -75,10 +81,17 @@ _Change = Callable[[memoryview], list[bytes] | None]
 def guard_divisions(model: bytes) -> bytes | None:
     """Return the content of an ONNX file with changed divisions, None if none of them may end the process.
 
-    Raises ValueError for a damaged file, and for a division that cannot be changed.
+    Raises ValueError for a damaged file, for a division that cannot be changed, and after _MOST_SECONDS.
     """
-    fields = _fields(model)
-    changed = _rewritten(fields, {_GRAPH: _Scope(_opset(fields, _OPSET)).graph, _FUNCTION: _function})
+    until = monotonic() + _MOST_SECONDS
+
+    def check() -> None:
+        if monotonic() > until:
+            raise ValueError(f"its nodes were not read within {_MOST_SECONDS:g} s")
+
+    with deadline(check):
+        fields = _fields(model)
+        changed = _rewritten(fields, {_GRAPH: _Scope(_opset(fields, _OPSET)).graph, _FUNCTION: _function})
     return changed[0] if changed else None
 
 
@@ -230,7 +243,11 @@ def _written(number: int, kind: int, value: memoryview) -> Fragments:
 
 
 def _fields(message: bytes | memoryview | None) -> _Fields:
-    return list(read_fields(memoryview(message or b"")))
+    check_deadline()
+    found = list(islice(read_fields(memoryview(message or b"")), _MOST_FIELDS))
+    if len(found) == _MOST_FIELDS:
+        raise ValueError(f"a part of it has {_MOST_FIELDS:,} fields or more")
+    return found
 
 
 def _last(message: memoryview | None, wanted: int) -> memoryview | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError
 
+from lightbox.machine.access import read_file
 from lightbox.tfs_wire.messages import meta_graph_pb2
 from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 from lightbox.tfs_wire.status import invalid
@@ -16,6 +18,8 @@ from lightbox.tfs_wire.status import invalid
 FILE = "saved_model.pb"
 
 _META_GRAPHS = 2
+_MOST_BYTES = (2 << 30) - 1
+"""Protobuf's limit of a message."""
 
 Node: TypeAlias = Any
 """A ``NodeDef``."""
@@ -28,7 +32,7 @@ def read_meta_graph(folder: str, tags: Sequence[str]) -> meta_graph_pb2.MetaGrap
     """
     path = Path(folder, FILE)
     try:
-        for number, wire_type, value in read_fields(memoryview(path.read_bytes())):
+        for number, wire_type, value in read_fields(memoryview(read_file(path, _MOST_BYTES))):
             if number == _META_GRAPHS and wire_type == LENGTH_DELIMITED:
                 graph = meta_graph_pb2.MetaGraphDef.FromString(bytes(value))
                 if set(graph.meta_info_def.tags) == set(tags):
@@ -60,6 +64,8 @@ class Graph:
 
     def __init__(self, meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
         definition = meta_graph.graph_def
+        self.steps = count()
+        """Counts the nodes that are followed."""
         self.main = Body({node.name: node for node in definition.node})
         self._functions = {item.signature.name: item for item in definition.library.function}
         self._bodies: dict[str, Body] = {}

@@ -29,6 +29,8 @@ _INITIAL = ("saved_model_main_op", "legacy_init_op")
 """Collections of nodes that run when a model is loaded."""
 _DEEPEST = 64
 _FRAMES = 200_000
+_MOST_STEPS = 1_000_000
+"""Nodes that are followed: a function that calls another one twice, which does the same, doubles them."""
 
 
 def refusals(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str | None]:
@@ -141,6 +143,8 @@ class _Walk:
                 raise Refused(f"operation {name} is not in the graph")
             if name in self._begun:
                 raise Refused(f"operation {node.op} ({name}) is part of a loop")
+            if next(self._graph.steps) > _MOST_STEPS:
+                raise Refused("its functions call too many others to be followed")
             self._begun.add(name)
             inputs = []
             for source in node.input:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 THEME, KEYS, URL = "Access", "LIGHTBOX_API_KEYS", "LIGHTBOX_AUTH_URL"
 _URL = re.compile(r"https?://[^\s/?#]+([/?]\S*)?")
 _ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]_-]+")
+_HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:]+\]")
+_UNSERVED = "if ($unserved_host) { return 421; }"
 REQUESTS = Metric("counter", "lightbox_caller_requests", "Requests with a valid key, by its name.", ("caller",))
 
 
@@ -52,6 +54,15 @@ def _parse_origins(value: Any) -> Any:
     return origins
 
 
+def _parse_hosts(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    hosts = tuple(dict.fromkeys(word.strip().lower() for word in value.split(",") if word.strip()))
+    if not hosts or not all(map(_HOST.fullmatch, hosts)):
+        raise ValueError("expected names with commas, without ports, such as lightbox.example.com,*.example.org")
+    return hosts
+
+
 class AccessSettings(BaseModel):
     """The variables of access."""
 
@@ -69,6 +80,12 @@ class AccessSettings(BaseModel):
         THEME, "LIGHTBOX_CORS_ORIGINS", values_text="origins separated by commas, or `*`"
     )
     """Origins whose pages may call Lightbox from a browser, such as `https://app.example.com`."""
+
+    hosts: Annotated[tuple[str, ...] | None, BeforeValidator(_parse_hosts)] = setting(
+        THEME, "LIGHTBOX_HOSTS", values_text="names separated by commas"
+    )
+    """[Hosts that are served](keys.md#pages-of-other-sites), such as `lightbox.example.com,*.example.org`; another
+    `Host` gets 421, except for health checks. Unset, every `Host` is served."""
 
 
 class KeysUnusable(StartError):
@@ -97,7 +114,7 @@ class Access(Feature):
     @override
     def enabled(self, settings: Settings) -> bool:
         own = settings.of(AccessSettings)
-        return self._asks(settings) or own.cors_origins is not None
+        return self._asks(settings) or own.cors_origins is not None or own.hosts is not None
 
     def _asks(self, settings: Settings) -> bool:
         own = settings.of(AccessSettings)
@@ -148,9 +165,13 @@ class Access(Feature):
 
     @override
     def nginx(self, start: Start) -> NginxParts:
-        origins = start.settings.of(AccessSettings).cors_origins
-        allowed = ".+" if origins == ("*",) else "|".join(map(re.escape, origins or ()))
-        part = NginxParts.of(Path(__file__).parent, CORS_ORIGINS=allowed) if origins else NginxParts()
+        own, folder = start.settings.of(AccessSettings), Path(__file__).parent
+        allowed = ".+" if own.cors_origins == ("*",) else "|".join(map(re.escape, own.cors_origins or ()))
+        part = NginxParts.of(folder, CORS_ORIGINS=allowed) if allowed else NginxParts()
+        if own.hosts:
+            served = {"SERVED_HOSTS": "; ".join(f"{host} 0" for host in own.hosts)}
+            http = part.http + (folder / "hosts.conf").read_text()
+            part = replace(part, http=http, places={**part.places, **served}, clients=_UNSERVED)
         return replace(part, asks_always=self._asks(start.settings))
 
     @override

@@ -18,6 +18,7 @@ from lightbox.core.request_context import Header
 from lightbox.features.access.keys import KeyFile
 from lightbox.features.access.roles import role_of
 from lightbox.processes.additions import IncomingRequest, headers_of
+from lightbox.processes.refusals import foreign
 
 ANY = "*"
 URL_SECONDS = 5.0
@@ -94,7 +95,7 @@ def check_origin(header: Header, allowed: Sequence[str]) -> None:
     if origin is None or origin.lower() in allowed or origin.partition("://")[2] == header("Host"):
         return
     if ANY not in allowed or scheme == "basic" or header("Cookie") is not None:
-        raise PermissionDenied(f"Origin: expected this host's or one of LIGHTBOX_CORS_ORIGINS, got {origin!r}")
+        raise foreign(origin)
 
 
 class UrlAuthenticator:

@@ -18,6 +18,8 @@ from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
 from lightbox.machine.access import is_dir
 from lightbox.processes.additions import NginxParts, ServedModels
+from lightbox.processes.models_on_disk import shared_code_dirs
+from lightbox.user_code.paths import refuse_code
 
 if TYPE_CHECKING:
     from flask import Blueprint, Response
@@ -41,7 +43,8 @@ class MultiModelSettings(BaseModel):
     requests to `/models`. An archive may unpack to 4 GiB, and to 64 MiB plus 100 times its size."""
 
     max_models: int = setting("Multi-model mode", "LIGHTBOX_MAX_MODELS", default=1000, ge=1, le=100_000)
-    """Maximum number of loaded models. Beyond it a load gets 507."""
+    """Maximum number of loaded models. Beyond it a load gets 507, unless models that only a TargetModel loaded can
+    [make room](production.md#load-and-unload-models)."""
 
 
 class MultiModel(Feature):
@@ -66,6 +69,7 @@ class MultiModel(Feature):
     @override
     def check(self, settings: Settings) -> None:
         root = settings.model_dir
+        refuse_code(shared_code_dirs(settings), settings)
         if is_dir(root) and not (is_dir(real := root.resolve()) and real.samefile(root)):
             raise StartError(
                 "LIGHTBOX_MODEL_DIR: multi-model mode does not follow links into another process's root; "

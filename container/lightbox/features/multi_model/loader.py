@@ -9,29 +9,34 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom
-from lightbox.core.request_context import RequestContext
+from lightbox.core.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
+from lightbox.core.request_context import RequestContext, Turns
 from lightbox.core.settings import Settings
 from lightbox.features.multi_model.sources import Source, check_name, find_model, locate, measure
-from lightbox.features.multi_model.state import LoadedModel, LoadedModels
+from lightbox.features.multi_model.state import By, LoadedModel, LoadedModels
 from lightbox.features.multi_model.transition import ROLLBACK_SECONDS, LoadFailed, Transition
+from lightbox.machine.deadline import deadline
 from lightbox.machine.memory import available_bytes
 from lightbox.model.archives import unpack
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions, unusable_versions
 from lightbox.model.layout import ModelOnDisk, version_numbers
-from lightbox.model.options import ModelOptionsError
+from lightbox.model.options import CODE, ModelOptionsError
 from lightbox.processes.commands import model_config
 from lightbox.processes.option_checks import fitting_options, option_problems
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import ServerState
-from lightbox.user_code.paths import UserCodeError
+from lightbox.user_code.paths import UserCodeError, importable
 
 STATUS_SECONDS = 2.0
 """Seconds that the model servers have to report a model's versions."""
+
+KEPT_SHARE = 4
+"""One of so many places for models, at least one, is for those that a TargetModel cannot load."""
 
 LONGEST_IN_FOLDER, GENERATION_LENGTH = 200, 32
 """Longest part of a model's name in the name of a load's folder, as file names have 255 characters; and the suffix."""
@@ -62,31 +67,47 @@ class ModelLoader:
     ) -> None:
         self._settings = settings
         self._max_models = max_models
+        self._most_by_target = max(1, max_models - max(1, max_models // KEPT_SHARE))
         self._shared_code_dirs = shared_code_dirs
         self._run_dir = run_dir
         self._state = state
         self._management = management
         self._check_code = check_code
+        self._turns = Turns(max(1, settings.threads // 2))
 
-    def load(self, name: object, source: Source, context: RequestContext) -> LoadedModel:
+    def load(self, name: object, source: Source, context: RequestContext, by: By = "name") -> LoadedModel:
         """Load the model at ``source`` and serve it as ``name``.
 
+        Models that only a TargetModel loaded make room for it, the least recently used first, none that is in use.
         Raises BadRequest, ModelNotFound, AlreadyLoaded, NoRoom, Unavailable, ModelFailed and DeadlineExceeded. After
-        each of them the list is unchanged, and the next call removes the rest of the model from the servers.
+        each of them the list is unchanged but for those, and the next call removes the rest of the model from the
+        servers.
         """
-        checked, context = check_name(name), context.longer(self._settings.load_seconds)
+        checked = check_name(name)
+        if not self._turns.acquire(0):  # waiting would hold a thread, too
+            raise Unavailable("try again: loads hold half of the threads; the others are for models that are loaded")
+        try:
+            return self._load(checked, source, context.longer(self._settings.load_seconds), by)
+        finally:
+            self._turns.release()
+
+    def _load(self, checked: str, source: Source, context: RequestContext, by: By) -> LoadedModel:
         with context.stage("load"), self._state.loading(checked, context):
             self._loaded_before(checked)
             generation = uuid.uuid4().hex
             own = self._own_folder(checked, generation)
             transition: Transition | None = None
             try:
-                model, size = self._prepared(checked, source, own, context)
-                new = LoadedModel(model=model, url=str(source.path), generation=generation)
+                place = locate(source, self._settings.model_dir)
+                with deadline(partial(context.check, "the model")):
+                    model, size = self._prepared_in_room(checked, source, place, own, context)
+                new = LoadedModel(
+                    model=model, url=str(source.path), generation=generation, path=place, by=by, size=size
+                )
                 with self._state.changing(context):
                     self._unload_removed(context)
+                    self._make_room(by, size, context)
                     loaded = self._loaded_before(checked)
-                    _check_memory(size)
                     transition = self._transition(checked, loaded)
                     try:
                         self._serve(loaded, new, transition, context)
@@ -97,6 +118,12 @@ class ModelLoader:
                 if transition is None or not transition.reload_sent:
                     shutil.rmtree(own, ignore_errors=True)
                 raise
+
+    def keep(self, entry: LoadedModel, context: RequestContext) -> None:
+        """Count a model that a TargetModel loaded as one that was loaded for good."""
+        with self._state.changing(context):
+            if self._state.all().get(entry.model.name) == entry:
+                self._state.update(entry.model.name, loaded=entry.model_copy(update={"by": "path"}))
 
     def unload(self, name: str, context: RequestContext) -> LoadedModel:
         """Stop serving a model and return its entry; requests in progress finish first.
@@ -121,6 +148,33 @@ class ModelLoader:
         self._state.update(name)
         self._clean_up(gone)
         return gone
+
+    def _make_room(self, by: By, size: int, context: RequestContext) -> None:
+        """Unload models for one of ``size`` bytes until it has a place and memory. Raises NoRoom."""
+        _check_memory(size, sum(entry.size for entry in self._state.evictable()))  # else all would go for nothing
+        while lack := self._lack(by, size):
+            if not self._evict(context):
+                raise lack
+
+    def _lack(self, by: By, size: int) -> NoRoom | None:
+        count, by_targets = len(self._state.all()), len(self._state.evictable())
+        if count >= self._max_models:
+            return self._full(count)
+        if by == "target" and by_targets >= self._most_by_target:
+            return NoRoom(f"{by_targets} models of TargetModels are in use, all that LIGHTBOX_MAX_MODELS allows them")
+        try:
+            _check_memory(size)
+        except NoRoom as lack:
+            return lack
+        return None
+
+    def _evict(self, context: RequestContext) -> bool:
+        """Unload the least recently used model that only a TargetModel loaded; return whether there was one."""
+        if (gone := self._state.give_up_one()) is None:
+            return False
+        log.info("the model %r is unloaded: another one needs its place", gone.model.name)
+        self._unload(gone.model.name, context)
+        return True
 
     def versions(self, name: str, context: RequestContext) -> ServerState:
         """Return a model's versions in one of the model servers, None if no server reports them."""
@@ -160,9 +214,13 @@ class ModelLoader:
         if name in loaded:
             place = without_folders(loaded[name].url)
             raise AlreadyLoaded(f"Model {name} is already loaded, from {place!r}")
-        if len(loaded) >= self._max_models:
-            raise NoRoom(f"{len(loaded)} models are loaded, as many as LIGHTBOX_MAX_MODELS allows")
+        if len(loaded) - len(self._state.evictable()) >= self._max_models:
+            raise self._full(len(loaded))
         return loaded
+
+    @staticmethod
+    def _full(count: int) -> NoRoom:
+        return NoRoom(f"{count} models are loaded, as many as LIGHTBOX_MAX_MODELS allows")
 
     def _own_folder(self, name: str, generation: str) -> Path:
         if len(name) >= LONGEST_IN_FOLDER:  # then it is cut, and must stay unique
@@ -170,38 +228,57 @@ class ModelLoader:
             name = f"{name[: LONGEST_IN_FOLDER - len(digest)]}{digest}"
         return self._run_dir / "models" / f"{name}-{generation}"
 
-    def _prepared(self, name: str, source: Source, own: Path, context: RequestContext) -> tuple[PlannedModel, int]:
-        """Return the model at ``source``, and the bytes of its files; ``own`` is the load's folder."""
-        root = self._settings.model_dir
-        folder = locate(source, root)
+    def _prepared_in_room(
+        self, name: str, source: Source, place: Path, own: Path, context: RequestContext
+    ) -> tuple[PlannedModel, int]:
+        """Return the same as ``_prepared``; unload models while there is no room to unpack it."""
+        while True:
+            try:
+                return self._prepared(name, source, place, own, context)
+            except NoRoom:
+                shutil.rmtree(own, ignore_errors=True)
+                with self._state.changing(context):
+                    if not self._evict(context):
+                        raise
+
+    def _prepared(
+        self, name: str, source: Source, place: Path, own: Path, context: RequestContext
+    ) -> tuple[PlannedModel, int]:
+        """Return the model of ``source``, which is at ``place``, and its files' bytes; ``own`` is the load's folder."""
+        folder, allowed = place, self._settings.linked_folders
         if folder.is_file():
             unpack(folder, own / "unpacked", source.field, context)
-            folder = root = own / "unpacked"
-        found = find_model(folder, root, source, context)
-        code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))
+            folder = own / "unpacked"
+        found = find_model(folder, folder, source, context, allowed)
+        own_code = [found.base_path / CODE, folder / CODE]
+        code_dirs: Sequence[Path] = list(dict.fromkeys([*own_code, *self._shared_code_dirs]))
         named = replace(found, name=name)
         if problems := self._problems_of(named, code_dirs):
             raise _refusal(source, "; ".join(problems), folder)
         options = fitting_options(named, code_dirs, self._settings)
         base_path = own / "versions"
         show_versions(found, base_path, code_dirs)
-        model = PlannedModel(name=name, base_path=base_path, options=options, code_dirs=tuple(code_dirs))
+        model = PlannedModel(
+            name=name, base_path=base_path, options=options, code_dirs=importable(code_dirs, self._settings)
+        )
         try:
             self._check_code(model)
         except UserCodeError as error:
             raise _refusal(source, str(error), folder) from error
-        return model, measure(found.base_path, root, source.field, context)
+        return model, measure(found.base_path, folder, source.field, context, allowed)
 
     def _problems_of(self, found: ModelOnDisk, code_dirs: Sequence[Path]) -> list[str]:
         """Return a sentence for each problem that would refuse a start with this model."""
+        if unusable := unusable_versions(found, self._settings.linked_folders):
+            return unusable
         try:
             misfits = list(option_problems(found, code_dirs, self._settings))
         except (ModelOptionsError, UserCodeError) as error:
-            return [*unusable_versions(found), str(error)]
+            return [str(error)]
         for misfit in misfits:
             if not misfit.is_own:
                 log.warning(misfit.sentence)
-        return unusable_versions(found) + [misfit.sentence for misfit in misfits if misfit.is_own]
+        return [misfit.sentence for misfit in misfits if misfit.is_own]
 
     def _serve(
         self,
@@ -225,7 +302,8 @@ def _refusal(source: Source, text: str, folder: Path) -> BadRequest:
     return BadRequest(f"{source.field}: {without_folders(text.replace(str(folder), source.shown))}")
 
 
-def _check_memory(needed: int) -> None:
+def _check_memory(needed: int, more: int = 0) -> None:
+    """Raise NoRoom unless there is memory for ``needed`` bytes; ``more`` could be freed."""
     free = available_bytes()
-    if free is not None and needed > free:
+    if free is not None and needed > free + more:
         raise NoRoom(f"the model's files are {needed >> 20} MiB, and {free >> 20} MiB of memory are left")

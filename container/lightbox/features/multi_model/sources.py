@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import re
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lightbox.core.error_texts import shown
+from lightbox.core.error_texts import ECHO_LIMIT, shown
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.core.request_context import RequestContext
+from lightbox.machine.links import LEADS_OUT, entries_below, followed
 from lightbox.model.archives import ENDINGS, MAX_DEPTH, MAX_ENTRIES
 from lightbox.model.layout import NAME_EXPECTED, ModelLayoutError, ModelOnDisk, find_models, is_model_name, is_servable
 
@@ -24,7 +27,7 @@ class Source:
     @property
     def shown(self) -> str:
         """The caller's path, shortened for an error."""
-        return shown(self.path, 200)
+        return shown(self.path, ECHO_LIMIT)
 
 
 def check_name(name: object) -> str:
@@ -35,32 +38,66 @@ def check_name(name: object) -> str:
 
 
 def locate(source: Source, root: Path) -> Path:
-    """Return the folder or archive of ``source``; a relative path starts at ``root``.
+    """Return the folder or archive of ``source``, after links; a relative path starts at ``root``.
 
     Raises BadRequest for a path that leaves ``root``, ModelNotFound for a missing one.
     """
-    path, field, shown = source.path, source.field, source.shown
-    if not isinstance(path, str) or not path or "\x00" in path:
-        raise BadRequest(f"{field}: expected the path of a model's folder or archive, got {shown!r}")
-    try:
-        found = (root / path.removeprefix("file://")).resolve()
-        there = found.is_dir() or (path.endswith(ENDINGS) and found.is_file())
-    except (OSError, RuntimeError):
-        raise BadRequest(f"{field}: the path {shown!r} cannot be followed") from None
+    field, shown = source.field, source.shown
+    found = place_of(source, root)
     if root.resolve() not in found.parents:
         raise BadRequest(f"{field}: expected a path below LIGHTBOX_MODEL_DIR, got {shown!r}")
-    if not there:
+    if not is_place(source, found):
         raise ModelNotFound(f"{field}: there is no model {shown!r}")
     return found
 
 
-def find_model(folder: Path, inside: Path, source: Source, context: RequestContext) -> ModelOnDisk:
+def place_of(source: Source, root: Path) -> Path:
+    """Return where a path leads after links, whether or not anything is there. Raises BadRequest."""
+    path = source.path
+    if not isinstance(path, str) or not path or "\x00" in path:
+        raise BadRequest(f"{source.field}: expected the path of a model's folder or archive, got {source.shown!r}")
+    try:
+        found = (root / path.removeprefix("file://")).resolve()
+        is_place(source, found)
+    except (OSError, RuntimeError):
+        raise BadRequest(f"{source.field}: the path {source.shown!r} cannot be followed") from None
+    return found
+
+
+def is_place(source: Source, found: Path) -> bool:
+    """Return whether a folder is at ``found``, to which the source leads, or an archive. Raises OSError."""
+    return found.is_dir() or (str(source.path).endswith(ENDINGS) and found.is_file())
+
+
+def name_of(source: Source, root: Path) -> str | None:
+    """Return the name of a model that is loaded by its path: the path below ``root``, an archive's without its ending.
+
+    Returns None if that is no valid name, or may be another archive's path.
+    """
+    path = os.path.normpath(root / str(source.path).removeprefix("file://"))
+    name = os.path.relpath(path, os.path.normpath(root))
+    if not Path(path).is_dir():
+        name = name.removesuffix(".tgz").removesuffix(".tar.gz")
+        if name.endswith(ENDINGS):
+            return None
+    return name if is_model_name(name) else None
+
+
+def unforeseeable_name(source: Source) -> str:
+    """Return a name for a model that is loaded by its path, which no other path can have."""
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '-', str(source.path))[:100]}-{secrets.token_hex(16)}"
+
+
+def find_model(
+    folder: Path, inside: Path, source: Source, context: RequestContext, allowed: Sequence[Path] = ()
+) -> ModelOnDisk:
     """Return the one model in a folder, to which ``source`` led.
 
-    Raises BadRequest for a link that leads out of ``inside`` and for several models; ModelNotFound for none.
+    Raises BadRequest for a link that leads out of ``inside`` and of ``allowed``, and for several models; ModelNotFound
+    for none.
     """
     field, shown = source.field, source.shown
-    measure(folder, inside, field, context)
+    measure(folder, inside, field, context, allowed)
     try:
         models = find_models(folder)
     except ModelLayoutError:
@@ -77,63 +114,26 @@ def _with_a_version(model: ModelOnDisk, source: Source) -> ModelOnDisk:
     return model
 
 
-def measure(folder: Path, inside: Path, field: str, context: RequestContext) -> int:
+def measure(folder: Path, inside: Path, field: str, context: RequestContext, allowed: Sequence[Path] = ()) -> int:
     """Return the bytes of all files below a folder and its links, each folder once.
 
-    Raises BadRequest for a link that leads out of ``inside`` or in a circle, for more than MAX_ENTRIES files and
+    Raises BadRequest for a link that leads out of ``inside`` and of ``allowed``, for more than MAX_ENTRIES files and
     folders, for nesting deeper than MAX_DEPTH, and for unreadable entries; DeadlineExceeded at the deadline.
     """
-    walk = _Walk(inside.resolve(), field, context)
+    total = 0
     try:
-        return walk.below(folder)
+        for count, (entry, depth) in enumerate(entries_below(folder), 1):
+            if count > MAX_ENTRIES:
+                raise BadRequest(f"{field}: the folder holds more than {MAX_ENTRIES:,} files and folders")
+            if depth >= MAX_DEPTH:
+                raise BadRequest(f"{field}: the folder holds folders more than {MAX_DEPTH} deep")
+            if context.remaining() <= 0:
+                late = f"the folder could not be read within {context.allowed_seconds:g} s"
+                raise DeadlineExceeded(f"{field}: {late}")
+            if entry.is_symlink() and followed(Path(entry.path), inside, allowed) is None:
+                raise BadRequest(f"{field}: the link {entry.name!r} {LEADS_OUT}")
+            if entry.is_file():
+                total += entry.stat().st_size
     except OSError as error:
         raise BadRequest(f"{field}: {Path(error.filename or folder).name!r} cannot be read: {error.strerror}") from None
-
-
-class _Walk:
-    def __init__(self, inside: Path, field: str, context: RequestContext) -> None:
-        self._inside = inside
-        self._field = field
-        self._context = context
-        self._seen: set[tuple[int, int]] = set()
-        self._count = 0
-
-    def below(self, folder: Path) -> int:
-        """Return the bytes of the files; a list holds the pending folders, as recursion could be too deep."""
-        total, waiting = 0, [(folder, 0)]
-        while waiting:
-            path, depth = waiting.pop()
-            status = path.stat()
-            if (status.st_dev, status.st_ino) in self._seen:
-                continue
-            self._seen.add((status.st_dev, status.st_ino))
-            if depth and not os.access(path, os.R_OK | os.X_OK):
-                continue  # it is reported where a model needs it
-            with os.scandir(path) as entries:
-                for entry in entries:
-                    self._check(entry, depth)
-                    if entry.is_dir():
-                        waiting.append((Path(entry.path), depth + 1))
-                    elif entry.is_file():
-                        total += entry.stat().st_size
-        return total
-
-    def _check(self, entry: os.DirEntry[str], depth: int) -> None:
-        self._count += 1
-        if self._count > MAX_ENTRIES:
-            raise BadRequest(f"{self._field}: the folder holds more than {MAX_ENTRIES:,} files and folders")
-        if depth >= MAX_DEPTH:
-            raise BadRequest(f"{self._field}: the folder holds folders more than {MAX_DEPTH} deep")
-        if self._context.remaining() <= 0:
-            late = f"the folder could not be read within {self._context.allowed_seconds:g} s"
-            raise DeadlineExceeded(f"{self._field}: {late}")
-        if entry.is_symlink() and not self._target(entry).is_relative_to(self._inside):
-            raise BadRequest(f"{self._field}: the link {entry.name!r} leads out of the models directory")
-
-    def _target(self, link: os.DirEntry[str]) -> Path:
-        try:
-            Path(link.path).stat()  # from Python 3.13 on, resolve() silently accepts a circle
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise BadRequest(f"{self._field}: the link {link.name!r} leads in a circle") from None
-        return Path(link.path).resolve()
+    return total

@@ -12,9 +12,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from lightbox.core.error_texts import echo
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.formats import holds_model
@@ -23,15 +25,25 @@ from lightbox.model.catalogue import PlannedModel
 from lightbox.model.layout import is_version
 from lightbox.telemetry.logs import log
 
+By = Literal["name", "path", "target"]
+"""What loaded a model: POST /models, whose caller chose the name; a load of the Open Inference Protocol; or only a
+TargetModel, for which a caller needs no more than the right to predict."""
+
 
 class LoadedModel(BaseModel):
-    """A loaded model: its plan, its path as the caller wrote it, and the id of its load."""
+    """A loaded model: its plan, its path as the caller wrote it, and the id of its load.
+
+    ``path`` is where that leads, after links: what tells models apart. ``size`` is the bytes of its files.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     model: PlannedModel
     url: str
     generation: str
+    path: Path
+    by: By = "name"
+    size: int = 0
 
     def is_on_disk(self) -> bool:
         """Return whether a model server could load it: its versions' folder may have been removed."""
@@ -46,12 +58,13 @@ class LoadedModel(BaseModel):
 def not_loaded(name: str) -> ModelNotFound:
     """Return the error for a model, or a target, that is not loaded; it begins like that of AWS's container."""
     return ModelNotFound(
-        f"Model {name} is not loaded yet. POST /models loads a model; POST /endpoints/<any name>/invocations loads its "
-        "TargetModel on first use"
+        f"Model {echo(name)} is not loaded yet. POST /models loads a model; POST /endpoints/<any name>/invocations "
+        "loads its TargetModel on first use"
     )
 
 
-def _being_loaded(name: str) -> Unavailable:
+def being_loaded(name: str) -> Unavailable:
+    """Return the error for a model, or a target, that is being loaded."""
     return Unavailable(f"the model {name!r} is being loaded; try again")
 
 
@@ -70,6 +83,7 @@ class LoadedModels:
         self._reading = threading.Lock()
         self._stamp: tuple[int, int] | None = None
         self._loaded: Mapping[str, LoadedModel] = {}
+        self._by_path: Mapping[Path, LoadedModel] = {}
 
     def find(self, name: str | None) -> PlannedModel:
         """Return a model; there is no default one. Raises BadRequest, Unavailable and ModelNotFound."""
@@ -91,13 +105,19 @@ class LoadedModels:
         """Return a loaded model. Raises Unavailable for one that is being loaded, else ModelNotFound."""
         if (found := self.all().get(name)) is not None:
             return found
-        if self._is_being_loaded(name):
-            raise _being_loaded(name)
+        if self.is_being_loaded(name):
+            raise being_loaded(name)
         if (found := self.all().get(name)) is not None:  # listed just before its load ended
             return found
         raise not_loaded(name)
 
-    def _is_being_loaded(self, name: str) -> bool:
+    def at(self, path: Path) -> LoadedModel | None:
+        """Return the model that was loaded from a place, after links; rather one whose caller chose no name."""
+        self.all()
+        return self._by_path.get(path)
+
+    def is_being_loaded(self, name: str) -> bool:
+        """Return whether a model of this name is being loaded, or one from this path."""
         try:
             lock = hold(self._loading_file(name), shared=True, flags=os.O_RDWR)
         except FileNotFoundError:
@@ -120,6 +140,8 @@ class LoadedModels:
             if before.get(name) != after.get(name):
                 for listener in self._listeners:
                     listener(name)
+        chosen_last = sorted(after.values(), key=lambda entry: entry.by != "name")
+        self._by_path = {entry.path: entry for entry in chosen_last}
         # Last: until then other threads wait, so none uses cached facts of a removed model.
         self._loaded, self._stamp = after, stamp
 
@@ -153,22 +175,51 @@ class LoadedModels:
     def using(self, name: str | None) -> Iterator[PlannedModel]:
         """Hold a model during a request: it is not unloaded meanwhile. Raises as ``find`` does.
 
-        A request holds a shared lock on a file of the load; an unload waits for all of them.
+        A request holds a shared lock on a file of the load; an unload waits for all of them. The file's time is that
+        of the last use.
         """
-        while (use := self._begin_use(loaded := self._wanted(name))) is None:
+        while (use := self.begin_use(loaded := self._wanted(name))) is None:
             pass  # unloaded a moment ago; the listed one, if any, is a later load
         try:
             yield loaded.model
         finally:
             release(use)
 
-    def _begin_use(self, loaded: LoadedModel) -> int | None:
+    def begin_use(self, loaded: LoadedModel) -> int | None:
+        """Return the lock of a use, which the caller releases; None if the model is not listed any more."""
         use = try_lock(self._use_file(loaded), shared=True)
-        if use is None or self.all().get(loaded.model.name) == loaded:
+        if use is None:
+            return None
+        if self.all().get(loaded.model.name) == loaded:
+            os.utime(use)
             return use
         release(use)
         self.forget_use(loaded)
         return None
+
+    def give_up_one(self) -> LoadedModel | None:
+        """Take the least recently used model that only a TargetModel loaded off the list, if no request uses it.
+
+        The caller unloads it. Returns None if there is none. Only while ``changing`` is held.
+        """
+        for entry in sorted(self.evictable(), key=self._last_use):
+            if (lock := try_lock(self._use_file(entry))) is not None:
+                try:
+                    self.update(entry.model.name, leaving=entry)
+                finally:
+                    release(lock)
+                return entry
+        return None
+
+    def evictable(self) -> list[LoadedModel]:
+        """Return the models that only a TargetModel loaded: they go when another needs their place."""
+        return [entry for entry in self.all().values() if entry.by == "target"]
+
+    def _last_use(self, entry: LoadedModel) -> int:
+        try:
+            return self._use_file(entry).stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
 
     def wait_until_unused(self, gone: LoadedModel, context: RequestContext) -> None:
         """Wait until all requests have ended that used a model before it was removed from the list.
@@ -186,12 +237,12 @@ class LoadedModels:
     def _use_file(self, loaded: LoadedModel) -> Path:
         return self._run_dir / f"using-{loaded.generation}.lock"
 
-    def loading(self, name: str, context: RequestContext) -> AbstractContextManager[object]:
-        """Hold the lock for loading a name; other names are not blocked.
+    def loading(self, name: str, context: RequestContext, shown: str = "") -> AbstractContextManager[object]:
+        """Hold the lock for loading a name, or from a path; others are not blocked. ``shown`` is for errors.
 
         Raises Unavailable if it is not free by the request's deadline.
         """
-        return locked(self._loading_file(name), context, _being_loaded(name))
+        return locked(self._loading_file(name), context, being_loaded(shown or name))
 
     def _loading_file(self, name: str) -> Path:
         digest = hashlib.sha256(name.encode()).hexdigest()  # a name may be as long as a file's

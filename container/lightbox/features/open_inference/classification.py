@@ -9,7 +9,7 @@ import numpy as np
 
 from lightbox.codecs.activation import class_scores
 from lightbox.codecs.ranked import best_classes, score_texts
-from lightbox.core.error_texts import shown
+from lightbox.core.error_texts import echo, shown
 from lightbox.core.errors import BadRequest, MalformedBody
 from lightbox.core.request import TensorResponse
 from lightbox.core.request_context import Share
@@ -33,7 +33,8 @@ def read_class_count(output: str, parameters: Mapping[str, Any]) -> int | None:
     wanted = parameters.get(CLASSIFICATION, 0)
     if type(wanted) is not int or wanted < 0:
         raise MalformedBody(
-            f"output {output}: {CLASSIFICATION}: expected a number of classes, 0 for none; got {shown(wanted, 40)!r}"
+            f"output {echo(output)}: {CLASSIFICATION}: expected a number of classes, 0 for none; "
+            f"got {shown(wanted, 40)!r}"
         )
     return wanted or None
 

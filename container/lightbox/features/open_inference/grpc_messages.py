@@ -12,6 +12,7 @@ import numpy as np
 from google.protobuf import message_factory
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
+from lightbox.core.error_texts import echo
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.request import TensorResponse
 from lightbox.features.open_inference.classification import read_class_count
@@ -172,14 +173,15 @@ def write_response(response: TensorResponse, request: InferRequest) -> Any:
 
 
 def _from_raw(tensor: Any, data: bytes) -> Array:
-    shape = checked_shape(tensor.name, list(tensor.shape))
+    name = echo(tensor.name)
+    shape = checked_shape(name, list(tensor.shape))
     if tensor.datatype == BYTES:
-        return string_tensor(split(tensor.name, memoryview(data), math.prod(shape))).reshape(shape)
-    return from_buffer(tensor.name, tensor.datatype, shape, data)
+        return string_tensor(split(name, memoryview(data), math.prod(shape))).reshape(shape)
+    return from_buffer(name, tensor.datatype, shape, data)
 
 
 def _from_contents(tensor: Any) -> Array:
-    name, datatype = tensor.name, tensor.datatype
+    name, datatype = echo(tensor.name), tensor.datatype
     shape = checked_shape(name, list(tensor.shape))
     if datatype not in _FIELD_OF:
         numeric_spec(name, datatype)

@@ -66,8 +66,8 @@ class InferenceService:
         """Answer with the model's outputs."""
         with context.stage("decode"):
             asked = read_request(request)
-        model = self._repository.target(request.model_name, header, context)
-        found = predicted(self._pipeline, asked, model, request.model_version, read_attributes(header), context)
+        with self._repository.target(request.model_name, header, context) as model:
+            found = predicted(self._pipeline, asked, model, request.model_version, read_attributes(header), context)
         with context.stage("postprocess"):
             return write_response(found, asked)
 

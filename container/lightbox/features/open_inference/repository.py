@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -141,17 +141,20 @@ class Repository:
         found = [self._entry(name, context) for name in self._pipeline.models()]
         return [entry for entry in found if entry["state"] == "READY" or not ready_only]
 
-    def target(self, model: str, header: Header, context: RequestContext) -> str:
-        """Return the model of a request: the one that it names.
+    @contextmanager
+    def target(self, model: str, header: Header, context: RequestContext) -> Iterator[str]:
+        """Yield the model of a request: the one that it names.
 
         In multi-model mode it is loaded first if SageMaker's header names it too, as on /invocations. Raises BadRequest
         if the header names another one.
         """
         named = header(TARGET_MODEL)
-        target = self._pipeline.catalogue.target(named, context, loads=True) if named else None
-        if target is not None and model not in ("", target):
-            raise BadRequest(f"{TARGET_MODEL}: expected {model!r}, the model that the request names; got {target!r}")
-        return target or model
+        held = self._pipeline.catalogue.target(named, context, loads=True) if named else nullcontext()
+        with held as target:
+            if target is not None and model not in ("", target):
+                named = f"{model!r}, the model that the request names; got {target!r}"
+                raise BadRequest(f"{TARGET_MODEL}: expected {named}")
+            yield target or model
 
     def load(self, model: str, context: RequestContext) -> None:
         """Load a folder or an archive of the models directory, if it is not loaded. Raises as Catalogue.load."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from lightbox.codecs import Codecs
 from lightbox.core.attributes import CUSTOM_ATTRIBUTES, CustomAttributes
+from lightbox.core.error_texts import echo
 from lightbox.core.errors import BadRequest, MalformedBody, ModelNotFound, TooLarge
 from lightbox.core.request import Call, TensorResponse, Tensors
 from lightbox.core.request_context import Header
@@ -82,7 +83,7 @@ def once(names: Iterable[str], what: str) -> None:
     """Raise MalformedBody for a repeated name, in linear time."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise MalformedBody(f"{what}: {', '.join(twice)[:200]} appears more than once")
+        raise MalformedBody(f"{what}: {echo(', '.join(twice))} appears more than once")
 
 
 def _text(value: Any) -> str:

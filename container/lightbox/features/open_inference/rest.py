@@ -206,10 +206,10 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
     def infer(model: str, version: str = "") -> HttpResponse:
         """Predict."""
         attributes = read_attributes(request.headers.get)
-        repository.target(model, request.headers.get, g.context)
         length = (JSON_LENGTH, request.headers.get(JSON_LENGTH))
         number = version_number(version) if version else attributes.version
-        with received_body(request.environ, pipeline.memory, max_body_mb) as body:
+        held = repository.target(model, request.headers.get, g.context)
+        with held, received_body(request.environ, pipeline.memory, max_body_mb) as body:
             check_query(request.environ)
             asked = read_body(pipeline, body, length, model, number, attributes, g.context)
             found = predicted(pipeline, asked, model, version, attributes, g.context)

@@ -9,7 +9,7 @@ from typing import Any
 
 from lightbox.codecs.json_numbers import parse_around_lists, parse_values, parsing_bytes
 from lightbox.core.attributes import CustomAttributes
-from lightbox.core.error_texts import shown
+from lightbox.core.error_texts import echo, shown
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
@@ -141,7 +141,7 @@ class _Blobs:
 
 
 def _input(entry: dict[str, Any], blobs: _Blobs, last: bool) -> Array:
-    name, datatype = entry["name"], _text(entry, "datatype")
+    name, datatype = echo(entry["name"]), _text(entry, "datatype")
     shape = checked_shape(name, entry.get("shape"))
     parameters = _parameters(entry)
     has_size = "binary_data_size" in parameters

@@ -34,7 +34,7 @@ class SessionSettings(BaseModel):
 
     sessions: bool = setting("Sessions", "LIGHTBOX_SESSIONS", "SAGEMAKER_ENABLE_STATEFUL_SESSIONS", default=False)
     """Keep the image of a [session](streams.md#sessions) for later requests. At most 1000 sessions, with a quarter of
-    `LIGHTBOX_REQUEST_MEMORY_MB`; others get 503."""
+    `LIGHTBOX_REQUEST_MEMORY_MB`; half of both for one key, without keys for one address. Others get 503."""
 
     session_seconds: int = setting("Sessions", "SAGEMAKER_SESSIONS_EXPIRATION", default=1200, ge=1, le=86400, unit="s")
     """Lifetime of a session."""

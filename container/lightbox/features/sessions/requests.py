@@ -14,10 +14,11 @@ import orjson
 
 from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import parse_content_type
+from lightbox.core.error_texts import echo
 from lightbox.core.errors import BadRequest
 from lightbox.core.request import JSON, Answer, Body, Call
-from lightbox.core.request_context import Header, RequestContext
-from lightbox.features.sessions.store import CLOSE, HEADER, NEW, Session, SessionStore, UnknownSession
+from lightbox.core.request_context import CALLER_HEADER, Header, RequestContext
+from lightbox.features.sessions.store import CLOSE, HEADER, NEW, Session, SessionStore, UnknownSession, owner_of
 from lightbox.images.picture import Crop, Mode, Opened, Picture, Resized, as_rgbx, cut, in_mode
 from lightbox.images.preparation import Size
 
@@ -52,7 +53,7 @@ class SessionRequests:
         if asked == NEW or (asked is None and wanted == NEW):
             if wanted == CLOSE:
                 raise BadRequest(f"{SESSION}: expected the id of the session to close, got {NEW}")
-            session = _note_session(self._store.open(), context)
+            session = _note_session(self._store.open(_owner(header)), context)
             if wanted == NEW or not content.body:
                 return _session_response(NEW_HEADER, session.header, session)
             return self._answer_first(session, call, content, context, answer)
@@ -60,7 +61,7 @@ class SessionRequests:
             if wanted == CLOSE:
                 raise BadRequest(f"{SESSION}: expected the id of the session to close, the header is missing")
             return answer(call, context)
-        session = _note_session(self._store.find(asked), context)
+        session = _note_session(self._store.find(asked, _owner(header)), context)
         if wanted == NEW:
             raise BadRequest(f"requestType: expected {CLOSE} with a session's id, got {NEW}")
         if wanted == CLOSE:
@@ -124,6 +125,11 @@ class SessionRequests:
         return opened
 
 
+def _owner(header: Header) -> bytes:
+    """Return the caller as nginx names it; SageMaker and a proxy are one address."""
+    return owner_of(header(CALLER_HEADER) or None, header("X-Forwarded-For") or "")
+
+
 def _note_session(session: Session, context: RequestContext) -> Session:
     context.note(session=session.label)
     return session
@@ -142,7 +148,7 @@ def _request_type(content: Body) -> str | None:
     if not isinstance(document, dict) or "requestType" not in document:
         return None
     if document not in ({"requestType": NEW}, {"requestType": CLOSE}):
-        came = content.body.decode()
+        came = echo(content.body.decode())
         raise BadRequest(
             f'requestType: expected {{"requestType": "{NEW}"}} or {{"requestType": "{CLOSE}"}}, got {came}'
         )

@@ -34,15 +34,25 @@ MAX_SESSIONS = 1000
 _ID = re.compile(r"[a-zA-Z0-9](?:-*[a-zA-Z0-9])*")
 """The form of ids in botocore's model of the API."""
 _LONGEST_ID = 256
-_KEPT = struct.Struct("<dIIdQ")
-"""Expiry in seconds since the epoch, width, height, seconds of decoding, bytes of the original."""
+_KEPT = struct.Struct("<d16sIIdQ")
+"""Expiry in seconds since the epoch, owner, width, height, seconds of decoding, bytes of the original."""
+_KEY = b"k"
 _PIXEL = 4
 """Bytes of a pixel, as the compiled resize reads them without a copy."""
 _SUFFIX, _TURN = ".session", "turn"
 
 
+def owner_of(key: str | None, address: str = "") -> bytes:
+    """Return the owner of a caller's sessions: the key with this name, or for None the address."""
+    kind, name = (b"a", address) if key is None else (_KEY, key)
+    return kind + hashlib.sha256(name.encode(errors="replace")).digest()[:15]
+
+
+ANYONE = owner_of(None)
+
+
 class UnknownSession(BadRequest):
-    """No session of this id is open: it never existed, has expired, or was closed."""
+    """No session of this id is open for the caller: it never existed, has expired, was closed, or is another key's."""
 
     code = "unknown_session"
 
@@ -63,10 +73,11 @@ class KeptImage:
 
 @dataclass(frozen=True)
 class Session:
-    """An open session: its id, and its end in seconds since the epoch."""
+    """An open session: its id, its end in seconds since the epoch, and its owner."""
 
     id: str
     expires: float
+    owner: bytes = ANYONE
 
     @property
     def label(self) -> str:
@@ -83,30 +94,36 @@ class SessionStore:
     """The sessions of a container. One instance per process, safe to use from several threads."""
 
     def __init__(self, folder: Path, seconds: float, most: int, most_bytes: int) -> None:
-        """Sessions end after ``seconds``; at most ``most`` are open, with ``most_bytes`` together."""
+        """Sessions end after ``seconds``; at most ``most`` are open, with ``most_bytes``; an owner has half of both."""
         self._folder = folder
         self._seconds = seconds
         self._most = most
         self._most_bytes = most_bytes
 
-    def open(self) -> Session:
-        """Return a new session without an image. Raises Unavailable at the limit."""
-        session = Session(secrets.token_hex(16), float(math.ceil(time.time() + self._seconds)))
+    def open(self, owner: bytes = ANYONE) -> Session:
+        """Return a new session without an image. Raises Unavailable at the limits."""
+        session, half = Session(secrets.token_hex(16), math.ceil(time.time() + self._seconds), owner), self._most // 2
         with held(self._folder / _TURN):
-            if self._count() >= self._most:
+            if self._count() >= half:
                 self._remove_expired()
-            if self._count() >= self._most:
+            if (count := self._count()) >= self._most:
                 raise Unavailable(f"try again: {self._most} sessions are open, which is the limit")
-            replace_file(self._path(session.id), _KEPT.pack(session.expires, 0, 0, 0.0, 0))
+            if count >= half and self._held_by(owner)[0] >= half:
+                raise Unavailable(f"try again: {half} sessions of this caller are open, which is its half of the limit")
+            replace_file(self._path(session.id), _empty(session))
         return session
 
-    def find(self, session_id: str) -> Session:
-        """Return an open session. Raises UnknownSession, the same for ended and for invented ids."""
+    def find(self, session_id: str, owner: bytes = ANYONE) -> Session:
+        """Return an open session, with a key only the key's own: addresses of callers change.
+
+        Raises UnknownSession, the same for ended, for invented and for others' ids.
+        """
         if len(session_id) <= _LONGEST_ID and _ID.fullmatch(session_id):
-            with suppress(FileNotFoundError), self._path(session_id).open("rb") as file:
-                expires: float = _KEPT.unpack(file.read(_KEPT.size))[0]
-                if expires > time.time():
-                    return Session(session_id, expires)
+            with suppress(FileNotFoundError):
+                expires, owned_by = _read_head(self._path(session_id))
+                is_allowed = owned_by == owner or _KEY not in (owned_by[:1], owner[:1])
+                if expires > time.time() and is_allowed:
+                    return Session(session_id, expires, owned_by)
         raise UnknownSession(
             f"{HEADER}: expected {NEW}, or the id of an open session; the sent id was never opened, "
             "has expired or was closed"
@@ -115,16 +132,16 @@ class SessionStore:
     def close(self, session: Session) -> None:
         """End a session and remove its image. Raises UnknownSession if it has ended."""
         with held(self._folder / _TURN):
-            self.find(session.id)
+            self.find(session.id, session.owner)
             self._path(session.id).unlink()
 
     def check_size(self, width: int, height: int) -> None:
-        """Raise TooLarge for an image that exceeds the memory of all sessions."""
+        """Raise TooLarge for an image that exceeds the memory of one caller's sessions."""
         size = _PIXEL * width * height
-        if size > self._most_bytes:
+        if size > self._most_bytes // 2:
             raise TooLarge(
-                f"{HEADER}: an image of {width}x{height} takes {_mib(size)} MiB, and all sessions together have "
-                f"{_mib(self._most_bytes)} MiB ({MEMORY_SETTING})"
+                f"{HEADER}: an image of {width}x{height} takes {_mib(size)} MiB, and the sessions of a caller together "
+                f"have {_mib(self._most_bytes // 2)} MiB (half of {MEMORY_SETTING})"
             )
 
     def keep(
@@ -146,10 +163,10 @@ class SessionStore:
         with self._reserved(path, session, length) as (partial, descriptor):
             os.posix_fallocate(descriptor, 0, _KEPT.size + length)
             with open(descriptor, "wb", closefd=False) as file:
-                file.write(_KEPT.pack(session.expires, width, height, decode_seconds, sent_bytes))
+                file.write(_KEPT.pack(session.expires, session.owner, width, height, decode_seconds, sent_bytes))
                 file.writelines(rows)
             with held(self._folder / _TURN):
-                self.find(session.id)  # otherwise a removed file would reappear
+                self.find(session.id, session.owner)  # otherwise a removed file would reappear
                 partial.rename(path)
 
     def image(self, session: Session) -> KeptImage | None:
@@ -157,9 +174,9 @@ class SessionStore:
         try:
             kept = mapped(self._path(session.id))
         except FileNotFoundError:
-            self.find(session.id)
+            self.find(session.id, session.owner)
             raise
-        _, width, height, seconds, sent = _KEPT.unpack_from(kept)
+        _, _, width, height, seconds, sent = _KEPT.unpack_from(kept)
         return KeptImage(width, height, kept[_KEPT.size :], seconds, sent) if width else None
 
     def remove_expired(self) -> None:
@@ -180,9 +197,7 @@ class SessionStore:
     def _remove_expired(self) -> None:
         now = time.time()
         for path in self._files():
-            with path.open("rb") as file:
-                expires = _KEPT.unpack(file.read(_KEPT.size))[0]
-            if expires <= now:
+            if _read_head(path)[0] <= now:
                 path.unlink()
         for partial in self._folder.glob(f"*{PARTIAL}"):
             if (writer := hold(partial, flags=os.O_RDWR)) is not None:
@@ -195,17 +210,20 @@ class SessionStore:
 
         The old image is removed first if there is no room otherwise.
         """
-        partial = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{PARTIAL}")
+        partial = path.with_name(f"{path.stem}-{session.owner.hex()}-{secrets.token_hex(4)}{PARTIAL}")
         with held(self._folder / _TURN):
-            self.find(session.id)
-            room = self._most_bytes - self._bytes()
+            self.find(session.id, session.owner)
+            half, room = self._most_bytes // 2, self._most_bytes - self._bytes()
+            if length > room - half:
+                room = min(room, half - self._held_by(session.owner)[1])
             if length > room + _pixel_bytes(path.stat()):
                 raise Unavailable(
                     f"try again: the image takes {_mib(length)} MiB, and the images of other sessions leave "
-                    f"{_mib(max(0, room))} of {_mib(self._most_bytes)} MiB ({MEMORY_SETTING})"
+                    f"{_mib(max(0, room))} of {_mib(self._most_bytes)} MiB to a caller, who may have half of them "
+                    f"({MEMORY_SETTING})"
                 )
             if length > room:
-                replace_file(path, _KEPT.pack(session.expires, 0, 0, 0.0, 0))
+                replace_file(path, _empty(session))
             # Held until it is closed: the file has a living writer.
             descriptor = hold(partial, flags=os.O_RDWR | os.O_CREAT | os.O_EXCL)
             assert descriptor is not None, "the name is random"
@@ -222,6 +240,15 @@ class SessionStore:
     def _count(self) -> int:
         return sum(1 for _ in self._files())
 
+    def _held_by(self, owner: bytes) -> tuple[int, int]:
+        """Return the number of an owner's sessions, and the bytes of their images, also of those being written."""
+        own = [path for path in self._files() if _read_head(path)[1] == owner]
+        size = 0
+        for path in (*own, *self._folder.glob(f"*-{owner.hex()}-*{PARTIAL}")):
+            with suppress(FileNotFoundError):
+                size += _pixel_bytes(path.stat())
+        return len(own), size
+
     def _bytes(self) -> int:
         found = 0
         for entry in os.scandir(self._folder):
@@ -231,6 +258,18 @@ class SessionStore:
 
     def _path(self, session_id: str) -> Path:
         return self._folder / f"{_hash(session_id)}{_SUFFIX}"
+
+
+def _empty(session: Session) -> bytes:
+    """Return the content of a session's file without an image."""
+    return _KEPT.pack(session.expires, session.owner, 0, 0, 0.0, 0)
+
+
+def _read_head(path: Path) -> tuple[float, bytes]:
+    """Return expiry and owner of a session's file. Raises FileNotFoundError."""
+    with path.open("rb") as file:
+        expires, owner, *_ = _KEPT.unpack(file.read(_KEPT.size))
+    return expires, owner
 
 
 def _hash(session_id: str) -> str:

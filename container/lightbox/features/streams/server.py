@@ -112,7 +112,8 @@ class StreamServer:
         """Return the refusal of an opening request, None to open the stream."""
         assert isinstance(connection, FrameConnection)
         connection.request_id = choose_request_id(request.headers.get)
-        connection.credentials = {name: sent[0] for name in CREDENTIALS if (sent := request.headers.get_all(name))}
+        passed = ("Host", *CREDENTIALS)  # nginx may not serve another Host
+        connection.credentials = {name: sent[0] for name in passed if (sent := request.headers.get_all(name))}
         try:
             connection.choice = from_query(request.path.partition("?")[2])
             if request.headers.get("Upgrade", "").lower() != "websocket":

@@ -70,7 +70,7 @@ class FrameConnection(ServerConnection):
     """Seconds, added by ``StreamServer.watch``. They do not pass while this process is suspended."""
     choice = Choice()
     credentials: Mapping[str, str] = {}
-    """The caller's headers with its identity; each frame's request has them."""
+    """The caller's headers with its identity, and its Host; each frame's request has them."""
     request_id = ""
 
     @override

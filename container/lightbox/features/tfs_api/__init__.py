@@ -25,7 +25,7 @@ class TfsApiSettings(BaseModel):
 
     tfs_api: bool = setting("TensorFlow Serving's APIs", "LIGHTBOX_TFS_API", default=False)
     """Serve [TensorFlow Serving's APIs](tensorflow-serving-api.md): REST at `/v1/`, gRPC at
-    `LIGHTBOX_KSERVE_GRPC_PORT`. Opens the model server's REST port inside the container."""
+    `LIGHTBOX_KSERVE_GRPC_PORT`. Opens the REST port of tensorflow_model_server inside the container."""
 
 
 class TfsApi(Feature):
@@ -34,7 +34,7 @@ class TfsApi(Feature):
     name = "tfs_api"
     modules = (f"{__name__}.forward", f"{__name__}.rest")
     settings = TfsApiSettings
-    why_rest_port = "LIGHTBOX_TFS_API passes requests on to it"
+    why_rest = "LIGHTBOX_TFS_API passes requests on to it"
 
     @override
     def enabled(self, settings: Settings) -> bool:

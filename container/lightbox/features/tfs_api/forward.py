@@ -6,16 +6,15 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from urllib3 import HTTPConnectionPool, Timeout
-from urllib3.exceptions import HTTPError, NewConnectionError
+from urllib3 import HTTPConnectionPool
+from urllib3.exceptions import HTTPError
 from urllib3.exceptions import TimeoutError as TimedOut
-from urllib3.util import parse_url
 
 from lightbox.core.errors import DeadlineExceeded, ModelServerUnreachable, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS
-from lightbox.transports.predict_messages import time_left
+from lightbox.transports.rest_connections import exchange, rest_connections
 
 
 @dataclass(frozen=True)
@@ -33,12 +32,8 @@ class RestForward:
     """Sends requests to the REST API of model servers in turn."""
 
     def __init__(self, servers: Sequence[ModelServerAddress], connections: int) -> None:
-        addresses = [parse_url(server.rest_url) for server in servers]
         self._answering = Answering(servers)
-        self._pools = [
-            HTTPConnectionPool(address.host or "", address.port, maxsize=connections, retries=False)
-            for address in addresses
-        ]
+        self._pools = [rest_connections(server, connections) for server in servers]
         self._turn = itertools.count()
 
     def send(self, method: str, targets: Sequence[str], body: bytes | None, context: RequestContext) -> Reply:
@@ -68,15 +63,12 @@ def _send(
     pool: HTTPConnectionPool, method: str, target: str, body: bytes | None, context: RequestContext
 ) -> Reply | None:
     """Return a server's response, None if it cannot be reached."""
-    seconds = time_left(context)
     try:
-        found = pool.urlopen(
-            method, target, body=body, headers=dict(context.outgoing), timeout=Timeout(seconds), redirect=False
-        )
-    except NewConnectionError:
-        return None
+        found = exchange(pool, method, target, body, context)
     except TimedOut as error:
         raise DeadlineExceeded("the model server did not answer in time") from error
     except HTTPError as error:
         raise Unavailable("the model server ended while it processed the request") from error
+    if found is None:
+        return None
     return Reply(found.status, found.headers.get("Content-Type", ""), found.data, target)

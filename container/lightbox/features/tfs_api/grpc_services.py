@@ -7,31 +7,51 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import suppress
+from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from lightbox.core.edge import Work
-from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerUnreachable
+from lightbox.core.error_texts import shorten_foreign, without_folders
+from lightbox.core.errors import LightboxError, MalformedBody, ModelServerUnreachable
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
+from lightbox.machine.deadline import deadline
 from lightbox.model.plan import Answering
-from lightbox.tfs_wire.messages import model_pb2
+from lightbox.tfs_wire.messages import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_pb2,
+    predict_pb2,
+    regression_pb2,
+)
 from lightbox.tfs_wire.predict_request import read_predict_head
-from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
+from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, check_count, read_fields
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, from_server
 from lightbox.transports.grpc import is_unsent, outgoing_metadata
 from lightbox.transports.predict_messages import time_left
 
 CALLS = ("Predict", "Classify", "Regress")
 METHODS = {
-    "tensorflow.serving.PredictionService": (*CALLS, "GetModelMetadata", "MultiInference"),
-    "tensorflow.serving.ModelService": ("GetModelStatus",),
+    "tensorflow.serving.PredictionService": {
+        "Predict": predict_pb2.PredictRequest,
+        "Classify": classification_pb2.ClassificationRequest,
+        "Regress": regression_pb2.RegressionRequest,
+        "GetModelMetadata": get_model_metadata_pb2.GetModelMetadataRequest,
+        "MultiInference": inference_pb2.MultiInferenceRequest,
+    },
+    "tensorflow.serving.ModelService": {"GetModelStatus": get_model_status_pb2.GetModelStatusRequest},
 }
-"""The services, with the methods for callers; loading models is not among them."""
+"""The services, with the methods for callers and their messages; loading models is not among them."""
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
+MOST_PARTS, MOST_FIELDS = 16 << 10, 2_000_000
+"""Most fields of a message itself, and with those of the messages in it; all numbers of a tensor are one."""
+_FEW_BYTES = 2 * MOST_FIELDS
+"""A message of this size has no more fields."""
 HEALTH = tuple(service.rpartition(".")[2] for service in METHODS)
 """TensorFlow Serving's names of the services in its health service."""
 _MODEL_SPEC = 1
@@ -42,15 +62,10 @@ _MODEL_SPEC_TAG = bytes([_MODEL_SPEC << 3 | LENGTH_DELIMITED])
 class ModelServerError(LightboxError):
     """The model server's error with its own status and message; ``code`` is for the log and metrics."""
 
-    def __init__(self, status: str, details: str, model: str) -> None:
-        super().__init__(details)
+    def __init__(self, status: str, details: str, model: str, sent: bytes) -> None:
+        super().__init__(shorten_foreign(without_folders(details), sent))
         self.code = from_server(status, details, model, None).code
-        self._status, self._details = status, without_folders(details)
-
-    @property
-    def message(self) -> str:
-        """The model server's message, without the container's folders."""
-        return self._details
+        self._status = status
 
     @property
     def grpc_status(self) -> str:
@@ -73,17 +88,20 @@ class TfsGrpc:
 
     def work(self, route: str) -> Work:
         """Return the function that answers the messages of a route."""
+        service, method = route[1:].split("/")
+        kind = METHODS[service][method].DESCRIPTOR
 
         def work(data: bytes, header: Callable[[str], str | None], context: RequestContext) -> bytes:
-            with self._pipeline.memory.share() as context.memory:
+            with self._pipeline.memory.share() as context.memory, deadline(context.check):
                 context.memory.weigh(len(data))
                 context.memory.hold(3 * len(data), "the message")
+                context.limit(self._deadline_seconds)
+                _check(memoryview(data), kind)
                 return self._answer(route, data, context)
 
         return work
 
     def _answer(self, route: str, data: bytes, context: RequestContext) -> bytes:
-        context.limit(self._deadline_seconds)
         context.transport = "grpc"
         spec = _model_spec(data)
         messages, chosen = [data], spec.WhichOneof("version_choice")
@@ -92,15 +110,11 @@ class TfsGrpc:
             messages += [data + _version(number) for number in self._pipeline.versions(spec.name)]
         elif route.rpartition("/")[2] in CALLS and not chosen:
             messages = [data + _version(number) for number in self._pipeline.versions(spec.name)] + messages
-        try:
-            held = self._pipeline.catalogue.using(spec.name) if spec.name else nullcontext()
-            context.model = spec.name or context.model
-        except ModelNotFound:  # the model server returns the error
-            held = nullcontext()
-        if route == PREDICT:
-            self._check_ranks(messages, context)
-        with held, context.stage("predict"):
-            return self._send(route, messages, spec.name, context)
+        with self._pipeline.holding(spec.name, context):
+            if route == PREDICT:
+                self._check_ranks(messages, context)
+            with context.stage("predict"):
+                return self._send(route, messages, spec.name, context)
 
     def _check_ranks(self, messages: Sequence[bytes], context: RequestContext) -> None:
         """Raise InputMismatch for a call that may crash the model server, see RankGuard, and MalformedBody for an
@@ -131,7 +145,7 @@ class TfsGrpc:
                 except grpc.RpcError as error:
                     if is_unsent(error):
                         continue
-                    failure = _error_of(error, model)
+                    failure = _error_of(error, model, message)
                     if error.code() is not grpc.StatusCode.NOT_FOUND:
                         raise failure from error
                     missing = failure
@@ -147,11 +161,25 @@ class TfsGrpc:
         return reply
 
 
-def _error_of(error: grpc.RpcError, model: str) -> LightboxError:
+def _error_of(error: grpc.RpcError, model: str, sent: bytes) -> LightboxError:
     status, details = error.code(), error.details() or ""
     if status in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED):
         return from_server(status.name, details, model, None)  # gRPC's own message, with internal addresses
-    return ModelServerError(status.name, details, model)
+    return ModelServerError(status.name, details, model, sent)
+
+
+def _check(data: memoryview, kind: Any) -> None:
+    """Raise MalformedBody for a message with too many fields, which takes minutes and gigabytes in all that read it."""
+    parts = 0
+    with suppress(ValueError):  # the model server returns the error
+        parts = sum(1 for _ in itertools.islice(read_fields(data), MOST_PARTS + 1))
+    if parts > MOST_PARTS:
+        raise MalformedBody(f"expected a {kind.name} of at most {MOST_PARTS:,} fields")
+    try:
+        if len(data) > _FEW_BYTES:
+            check_count(data, kind, MOST_FIELDS)
+    except ValueError as error:
+        raise MalformedBody(f"expected a {kind.name}: {error}") from error
 
 
 def _model_spec(data: bytes) -> model_pb2.ModelSpec:

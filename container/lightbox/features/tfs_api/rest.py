@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 from flask import Blueprint, g, request
 from flask import Response as HttpResponse
@@ -20,16 +19,15 @@ from flask import Response as HttpResponse
 from lightbox.codecs.json_numbers import parsing_bytes
 from lightbox.codecs.json_text import from_json
 from lightbox.core.edge import EXCHANGE, Exchange
-from lightbox.core.error_texts import without_folders
+from lightbox.core.error_texts import shorten_foreign, without_folders
 from lightbox.core.errors import (
     DeadlineExceeded,
     LightboxError,
     MalformedBody,
-    ModelNotFound,
     RouteNotFound,
     Unavailable,
 )
-from lightbox.core.http import received_body
+from lightbox.core.http import json_body, received_body
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import JSON, Body, Call
 from lightbox.core.request_context import RequestContext
@@ -99,25 +97,21 @@ class TfsRest:
     ) -> HttpResponse:
         """Forward the request to the first of ``targets`` that exists."""
         context.limit(self.deadline_seconds)
-        try:
-            held = self.pipeline.catalogue.using(model) if model else nullcontext()
-            context.model = model or context.model
-        except ModelNotFound:  # the model server returns the error
-            held = nullcontext()
-        if request.method == "POST" and body is not None:
-            self._check_ranks(targets, body, context)
-        context.transport = "rest"
-        with held, context.stage("predict"):
-            reply = self.forward.send(request.method, targets, body, context)
-            if reply.status == 404:
-                self.pipeline.check_loading(reply.body.decode(errors="replace"), context)
+        with self.pipeline.holding(model, context):
+            if request.method == "POST" and body is not None:
+                self._check_ranks(targets, body, context)
+            context.transport = "rest"
+            with context.stage("predict"):
+                reply = self.forward.send(request.method, targets, body, context)
+                if reply.status == 404:
+                    self.pipeline.check_loading(reply.body.decode(errors="replace"), context)
         if reply.status < 400:
             answered = _VERSION.search(reply.target)
             context.version = int(answered[1]) if answered else None
             return HttpResponse(reply.body, reply.status, content_type=reply.content_type)
         exchange: Exchange = request.environ[EXCHANGE]
         exchange.error_code = _error(reply, model).code
-        text = without_folders(reply.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        text = _shortened(reply.body, unquote_to_bytes(reply.target), body or b"")
         return HttpResponse(text, reply.status, content_type=reply.content_type)
 
     def _check_ranks(self, targets: Sequence[str], body: bytes, context: RequestContext) -> None:
@@ -195,6 +189,18 @@ def raw_path() -> str:
     if not path.lower().startswith("/v1/"):
         raise RouteNotFound(f"there is no route {request.method} {request.path!r}")
     return path
+
+
+def _shortened(body: bytes, *sent: bytes) -> bytes:
+    """Return the body of an error without folders; a message that is too long is cut."""
+    body = without_folders(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    try:
+        message = str(from_json(body)["error"])
+    except (ValueError, KeyError, TypeError):  # of a real server's HTTP layer
+        message = body.decode(errors="replace")
+    text = message.encode("utf-8", "replace").decode()
+    short = shorten_foreign(text, *sent)
+    return body if short == text else json_body({"error": short})
 
 
 def _error(reply: Reply, model: str) -> LightboxError:

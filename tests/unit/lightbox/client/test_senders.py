@@ -10,13 +10,8 @@ from typing import Any
 import pytest
 
 from lightbox.client.boto import runtime_client
-from lightbox.client.senders import (
-    Boto3Sender,
-    InvocationsSender,
-    Misconfigured,
-    NoResponse,
-    OpenInferenceSender,
-)
+from lightbox.client.http import NoResponse
+from lightbox.client.senders import Boto3Sender, InvocationsSender, Misconfigured, OpenInferenceSender
 from support.http_server import Answer as Reply
 from support.http_server import answering_posts
 from support.patience import PATIENCE
@@ -31,7 +26,7 @@ def served() -> Iterator[Any]:
 
 def test_an_answer_that_is_no_json_is_kept_as_text(served: Any) -> None:
     answer = InvocationsSender(served(lambda body: (500, b"<html>" + body)), "a=b", PATIENCE).send(b"png")
-    assert (answer.status, answer.error, answer.code) == (500, "<html>png", "status_500")
+    assert (answer.status, *answer.failure()) == (500, "<html>png", "status_500")
 
 
 def test_a_connection_that_is_closed_is_no_answer(served: Any) -> None:
@@ -72,7 +67,7 @@ def test_the_default_model_is_the_only_one(served: Any, status: int, models: Any
 def test_boto3_answers_as_http_does(served: Any, reply: Reply, status: int, error: str) -> None:
     answer = Boto3Sender(runtime_client(served(reply)), "cats", "a=b").send(b"png")
     assert answer.status == status
-    assert status == 200 or error in answer.error
+    assert status == 200 or error in answer.failure()[0]
 
 
 def test_boto3_reports_a_connection_that_is_closed(served: Any) -> None:

@@ -88,7 +88,10 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
             process.kill()
 
 
-def test_models_in_another_process_s_root(elsewhere: Path) -> None:
+def test_models_in_another_process_s_root(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StartError, match="leads out of the model's folder"):
+        lightbox.load(elsewhere / "linked")
+    monkeypatch.setenv("LIGHTBOX_LINKED_FOLDERS", str(elsewhere / "flat"))
     for name in ("flat", "lite", "linked"):
         assert lightbox.load(elsewhere / name).engine in RUNTIMES
     for engine in RUNTIMES:

@@ -234,6 +234,15 @@ def test_a_division_of_an_old_file_is_refused(tmp_path: Path) -> None:
     assert divisions(tmp_path, nodes, {}, opset=8) is None
 
 
+@pytest.mark.parametrize(("limit", "value"), [("_MOST_SECONDS", -1), ("_MOST_FIELDS", 1)])
+def test_the_nodes_are_read_within_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    monkeypatch.setattr(f"{guard_divisions.__module__}.{limit}", value)
+    with pytest.raises(ValueError, match=r"its nodes were not read within|a part of it has 1 fields or more"):
+        divisions(tmp_path, [helper.make_node("Div", ["x", "x"], ["q"])], {})
+
+
 def test_all_operations_that_only_give_floats_are_known() -> None:
     floats = {f"tensor({name})" for name in ("float16", "bfloat16", "float", "double")}
     types: dict[str, set[str]] = {}

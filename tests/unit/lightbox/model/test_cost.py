@@ -62,6 +62,18 @@ def test_a_graph_of_tensorflow_1_has_no_functions(tmp_path: Path) -> None:
     assert multiplications(write(tmp_path, meta)) == WORK
 
 
+def test_functions_that_call_others_twice_are_followed_once(tmp_path: Path) -> None:
+    meta = network(CONVOLUTION)
+    for level in range(40):
+        function = meta.graph_def.library.function.add()
+        function.signature.name = f"level{level}"
+        for name in ("a", "b"):
+            call(function.node_def, f"level{level - 1}" if level else "inner")
+            function.node_def[-1].name = name
+    call(meta.graph_def.node, "level39")
+    assert multiplications(write(tmp_path, meta)) == WORK << 40
+
+
 def test_a_function_that_calls_itself_is_not_followed_for_ever(tmp_path: Path) -> None:
     meta = network(CONVOLUTION)
     call(meta.graph_def.library.function[1].node_def, "outer")

@@ -91,7 +91,7 @@ def test_another_flavor_of_mlflow_is_reported(tmp_path: Path, flavor: str, file:
 def test_a_folder_of_mlflow_in_place_of_a_version(tmp_path: Path) -> None:
     version = tmp_path / "net" / "1"
     save_tensorflow(version, "half_plus_two")
-    (problem,) = unusable_versions(*find_models(tmp_path))
+    (problem,) = unusable_versions(find_models(tmp_path)[0])
     reply = f"{version}/tf2model is as MLflow has it: move what it holds into {version}"
     assert problem == f"{version} holds no saved_model.pb; {reply}"
 

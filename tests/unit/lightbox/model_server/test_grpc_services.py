@@ -10,9 +10,11 @@ from typing import Any, NoReturn
 
 import grpc
 
+from lightbox.harness.ports import free_ports
 from lightbox.model_server import grpc_server
-from lightbox.model_server.grpc_services import PREDICTION_SERVICE, Services
-from lightbox.tfs_wire.messages import predict_pb2
+from lightbox.model_server.grpc_services import MODEL_SERVICE, PREDICTION_SERVICE, Services
+from lightbox.model_server.rest_server import LOOPBACK
+from lightbox.tfs_wire.messages import model_management_pb2, predict_pb2
 from lightbox.tfs_wire.status import invalid
 from lightbox.transports.model_status import status_method
 from support.patience import PATIENCE
@@ -51,3 +53,22 @@ def test_the_status_is_reported_while_calls_take_all_threads(tmp_path: Path) -> 
         calls.leave.set()
         assert {call.code() for call in held} == {grpc.StatusCode.INVALID_ARGUMENT}
     server.stop(None).wait(PATIENCE)
+
+
+def test_a_reload_may_be_taken_over_the_socket_alone(tmp_path: Path) -> None:
+    calls: Any = HeldCalls()
+    port = free_ports()
+    calls.core.reload = lambda *_: None
+    outcomes = []
+    asked = model_management_pb2.ReloadConfigRequest(config={"model_config_list": {}}).SerializeToString()
+    for over_tcp in (True, False):
+        server = grpc_server.create([Services(calls, reload_over_tcp=over_tcp)], 2, [])
+        grpc_server.bind(server, LOOPBACK, port, str(tmp_path / "socket"), None)
+        server.start()
+        for target in (f"unix:{tmp_path}/socket", f"{LOOPBACK}:{port}"):
+            with grpc.insecure_channel(target) as channel:
+                reload = channel.unary_unary(f"/{MODEL_SERVICE}/HandleReloadConfigRequest")
+                outcomes.append(reload.future(asked, timeout=PATIENCE, wait_for_ready=True).code())
+        server.stop(None).wait(PATIENCE)
+    taken, refused = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
+    assert outcomes == [taken, taken, taken, refused]

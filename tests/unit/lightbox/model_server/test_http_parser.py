@@ -67,12 +67,9 @@ def test_any_bytes(data: bytes) -> None:
     [
         (b"Content-Length: " + b"9" * 5000, 400),  # Python refuses to convert so many digits
         (b"Content-Length: " + b"9" * 60, 413),
-        ("Content-Length: ٣".encode(), 400),
-        (b"Transfer-Encoding: chunked\r\n\r\n0x5", 400),
-        (b"Transfer-Encoding: chunked\r\n\r\n+5", 400),
-        (b"Transfer-Encoding: chunked\r\n\r\n1_0", 400),
         (b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 1000, 413),
         (b"Transfer-Encoding: chunked\r\n\r\n;name=value", 400),
+        (b"Transfer-Encoding: chunked\r\n\r\n0" + b"\r\nA: b" * 20_000, 413),
     ],
 )
 def test_lengths_that_are_none(head: bytes, status: int) -> None:

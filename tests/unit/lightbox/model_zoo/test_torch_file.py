@@ -13,6 +13,7 @@ import pytest
 
 from lightbox.model_zoo.layout import Refused
 from lightbox.model_zoo.torch_file import MAGIC, read_tensors
+from support.parameters import each
 
 VALUES = {"0": np.arange(12, dtype="<f4"), "1": np.array([7], "<i8")}
 
@@ -22,10 +23,11 @@ def opcodes(value: object) -> bytes:
     return pickle.dumps(value, 2)[2:-1]
 
 
-def tensor(kind: str, key: str, count: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
-    """Return the opcodes that PyTorch writes for one tensor."""
+def tensor(kind: str | bytes, key: str, count: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
+    """Return the opcodes that PyTorch writes for one tensor; ``kind`` is its storage's class, or other opcodes."""
     place = opcodes(key) + opcodes("cpu") + opcodes(count) + opcodes(None)
-    storage = b"(" + opcodes("storage") + f"ctorch\n{kind}\n".encode() + place + b"tQ"
+    kind = f"ctorch\n{kind}\n".encode() if isinstance(kind, str) else kind
+    storage = b"(" + opcodes("storage") + kind + place + b"tQ"
     rest = opcodes(0) + opcodes(shape) + opcodes(strides) + opcodes(False) + opcodes(OrderedDict())
     return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + rest + b"tR"
 
@@ -60,10 +62,21 @@ def test_nothing_but_tensors_is_made(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
-def test_a_tensor_beyond_its_storage_is_refused(tmp_path: Path) -> None:
-    state = state_of(weight=tensor("FloatStorage", "0", 12, (3, 4), (100, 3)))
+@each(
+    "state",
+    [
+        *(tensor(opcodes(kind), "0", 12, (3, 4), (4, 1)) for kind in ("O", "<f4", "V4", ["O"], "LongStorage,O")),
+        tensor("FloatStorage", "0", 12, (3, 4), (100, 3)),
+        tensor("FloatStorage", "0", 13, (13,), (1,)),
+        tensor("FloatStorage", "0", 1 << 60, (1,), (1,)),
+        b"ctorch._utils\n_rebuild_tensor_v2\n(" + opcodes("text") + opcodes(0) + opcodes((1,)) * 2 + b"tR",
+        b"ctorch\nFloatStorage\n" + opcodes((3, "|", None, None, None, -1, -1, 63)) + b"b",  # what changes a dtype
+    ],
+)
+def test_storages_are_of_two_dtypes_and_whole(tmp_path: Path, state: bytes) -> None:
+    """Bytes of the file in an array of objects would be pointers."""
     with pytest.raises(Refused, match="expected a checkpoint of tensors: "):
-        read_tensors(checkpoint(tmp_path / "model.pth", state, "0"))
+        read_tensors(checkpoint(tmp_path / "model.pth", state_of(weight=state), "0"))
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:

@@ -58,17 +58,17 @@ def test_a_stop_ends_a_run_that_passes_over_finished_pictures(source: Source, tm
 def test_a_source_is_listed_once_and_the_time_left_is_shown(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    walk, walked = os.walk, list[str]()
+    scandir, listed = os.scandir, list[str]()
 
-    def walking(folder: str, **more: Any) -> Any:
-        walked.append(str(folder))
-        return walk(folder, **more)
+    def scanning(folder: Any) -> Any:
+        listed.append(str(folder))
+        return scandir(folder)
 
-    monkeypatch.setattr(os, "walk", walking)
+    monkeypatch.setattr(os, "scandir", scanning)
     monkeypatch.setattr(run, "PROGRESS_SECONDS", 0)
     with Target(f"{tmp_path}/out.csv", Lengths(source)) as target:
         assert Run(source, target, Lengths(source), threading.Event()).run() == 0
     shown = capsys.readouterr().err.splitlines()
     assert shown[0].startswith(f"1 of {COUNT} pictures, ") and shown[0].endswith(" left")
     assert len(shown) == COUNT
-    assert [folder for folder in walked if folder == f"{tmp_path}/in"] == [f"{tmp_path}/in"]
+    assert [folder for folder in listed if folder == f"{tmp_path}/in"] == [f"{tmp_path}/in"]

@@ -17,7 +17,7 @@ from botocore.stub import Stubber
 
 from lightbox.core.errors import TooLarge
 from lightbox.offline import sources
-from lightbox.offline.files import READS, S3, split
+from lightbox.offline.files import READS, S3, at
 from lightbox.offline.rows import UNREACHED_AT_MOST, in_order
 from lightbox.offline.run import Run
 from lightbox.offline.sources import Source, SourceError
@@ -101,7 +101,7 @@ def test_a_list_is_counted_and_a_shard_is_not(bucket: Any, tmp_path: Path, name:
     ("code", "is_of_one"), [("AccessDenied", True), ("InvalidRequest", True), ("ExpiredToken", False)]
 )
 def test_a_refusal_is_of_one_object_or_of_all(moto_s3: dict[str, str], code: str, is_of_one: bool) -> None:
-    files, name = split(f"{PLACE}/a.jpg")
+    files, name = at(PLACE), "a.jpg"
     assert isinstance(files, S3)
     with Stubber(files._client) as stubbed:
         stubbed.add_client_error("get_object", code, f"Why: arn:aws:s3:::{BUCKET}/in/a.jpg")

@@ -16,7 +16,7 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError
 from botocore.httpsession import URLLib3Session
 
-from lightbox.offline.files import AwsError, split
+from lightbox.offline.files import AwsError, at, split
 from lightbox.offline.rows import Row
 from lightbox.offline.targets import FORMS, Target, TargetError
 from support.parameters import few_of
@@ -58,7 +58,8 @@ def write(to: str, count: int = COUNT, part_rows: int = 2) -> None:
 
 def found(to: str) -> list[Row]:
     """Return the rows of a target."""
-    files, name = split(to)
+    parent, name = split(to)
+    files = at(parent)
     names = list(files.names(name)) if to.endswith("/") else [name]
     rows = list[Row]()
     for one in names:
@@ -299,6 +300,6 @@ def test_a_store_without_conditions_gets_each_part(
 def test_a_bucket_that_is_not_there_is_a_sentence(moto_s3: dict[str, str]) -> None:
     with pytest.raises(TargetError, match=r"nobodys-bucket.*NoSuchBucket"), Target("s3://nobodys-bucket/a.csv/", By()):
         pass
-    files, _ = split("s3://nobodys-bucket/a/b.jpg")
+    files = at("s3://nobodys-bucket/a")
     with pytest.raises(AwsError, match=r"NoSuchBucket"):
         files.read("b.jpg", 100)

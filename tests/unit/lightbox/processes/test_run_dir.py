@@ -21,6 +21,8 @@ def test_a_port_is_claimed_once_before_anybody_listens() -> None:
     one, other, port = RunDir(), RunDir(), free_ports()
     assert one.claim(port)
     assert not other.claim(port)
+    with socket.create_server(("0.0.0.0", port)):  # the server for which it is reserved
+        pass
     one.remove()
     assert other.claim(port)
     other.remove()

@@ -48,17 +48,19 @@ def test_a_port_for_callers_that_a_model_server_is_to_have(root: Path, variable:
     low = free_ports(5)
     port = low + 2
     chosen = {"SAGEMAKER_SAFE_PORT_RANGE": f"{port - 1}-{port + 2}", variable: str(port)}
-    (problem,) = problems_of(settings(root, **chosen))
+    assert problems_of(settings(root, **chosen)) == []
+    (problem,) = problems_of(settings(root, **chosen, LIGHTBOX_TRANSPORT="rest"))
     expected = f"SAGEMAKER_SAFE_PORT_RANGE: port {port}, for REST of model server 0, is also the value of {variable}"
     assert problem == f"{expected}; choose another range or another port"
     beyond = {"SAGEMAKER_SAFE_PORT_RANGE": f"{port - 2}-{port + 2}", variable: str(port)}
-    assert problems_of(settings(root, **beyond)) == []
+    assert problems_of(settings(root, **beyond, LIGHTBOX_TRANSPORT="rest")) == []
 
 
 def test_every_taken_port_of_a_range_is_a_sentence_of_its_own(root: Path) -> None:
     low = free_ports(4)
     with socket.create_server(("", low)), socket.create_server(("", low + 3)):
-        chosen = settings(root, SAGEMAKER_SAFE_PORT_RANGE=f"{low}-{low + 3}", SAGEMAKER_TFS_INSTANCE_COUNT="2")
+        own = {"SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{low + 3}", "SAGEMAKER_TFS_INSTANCE_COUNT": "2"}
+        chosen = settings(root, **own, SAGEMAKER_MULTI_MODEL="true")
         assert find_problems(chosen) == [
             f"SAGEMAKER_SAFE_PORT_RANGE: port {low}, for gRPC of model server 0, is taken by another process",
             f"SAGEMAKER_SAFE_PORT_RANGE: port {low + 3}, for REST of model server 1, is taken by another process",
@@ -71,7 +73,7 @@ def test_without_a_range_the_model_server_leaves_the_ports_for_callers(
     root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, variable: str, port: int
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("run")))
-    chosen = settings(root, **{variable: str(port)})
+    chosen = settings(root, **{variable: str(port)}, SAGEMAKER_MULTI_MODEL="true")
     with RunDir() as run_dir:
         addresses = choose_addresses(chosen, run_dir, wires_to_come(chosen), wants(chosen).ports)
     assert port not in {own for address in addresses for own in (address.grpc_port, address.rest_port)}
@@ -86,7 +88,7 @@ def test_model_servers_take_no_port_of_others_nor_one_that_an_outgoing_connectio
         SAGEMAKER_TFS_INSTANCE_COUNT="2",
         SAGEMAKER_TFS_INTER_OP_PARALLELISM="1",
         SAGEMAKER_TFS_INTRA_OP_PARALLELISM="1",
-        LIGHTBOX_MODEL_SERVER="embedded",
+        SAGEMAKER_MULTI_MODEL="true",
     )
     with RunDir() as first, RunDir() as second:
         ports = [

@@ -13,6 +13,7 @@ from lightbox.settings_loading import load_settings
 from support.models import copy_golden
 from support.real_binary import real_binary
 
+LATER = {"SAGEMAKER_MULTI_MODEL": "true"}
 AWS = "def handler(data, context): ..."
 OURS = "def preprocess(request): ..."
 
@@ -31,7 +32,7 @@ def _binary(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
 
 def wires(root: Path, **environ: str) -> Wires:
     settings = load_settings({"LIGHTBOX_MODEL_DIR": str(root)} | environ)
-    return wires_to_come(settings, wants(settings).why_rest_port)
+    return wires_to_come(settings, wants(settings).why_rest)
 
 
 def write(folder: Path, source: str) -> None:
@@ -48,17 +49,16 @@ def write(folder: Path, source: str) -> None:
         ({"LIGHTBOX_TRANSPORT": "rest"}, "rest", "", "names rest"),
         ({"LIGHTBOX_TRANSPORT": "grpc,rest"}, "grpc rest", "", "names rest"),
         ({"LIGHTBOX_TRANSPORT": "rest,grpc"}, "rest grpc", "", "names rest"),
-        ({"LIGHTBOX_MODEL_SERVER": "embedded"}, "local grpc rest", "binds loopback", "binds loopback"),
+        ({"LIGHTBOX_MODEL_SERVER": "embedded"}, "local grpc rest", "", ""),
+        ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TFS_API": "true"}, "local grpc rest", "", ""),
+        ({**LATER, "LIGHTBOX_MODEL_SERVER": "embedded"}, "local grpc rest", "loaded later", "loaded later"),
+        ({**LATER, "LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "local"}, "local", "", ""),
+        ({**LATER, "LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_MODEL_CODE": "false"}, "local grpc rest", "", ""),
         ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "grpc"}, "grpc", "", ""),
         ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "rest"}, "rest", "", "names rest"),
         ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "rest,local"}, "rest local", "", "names rest"),
-        ({"SAGEMAKER_MULTI_MODEL": "true"}, "grpc", "", ""),
-        (
-            {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_TRANSPORT": "grpc,rest"},
-            "grpc rest",
-            "loaded later",
-            "loaded later",
-        ),
+        (LATER, "grpc", "", ""),
+        ({**LATER, "LIGHTBOX_TRANSPORT": "grpc,rest"}, "grpc rest", "loaded later", "loaded later"),
     ],
 )
 def test_ports_and_why_they_are_open(
@@ -69,6 +69,7 @@ def test_ports_and_why_they_are_open(
     for why, expected in ((found.why_grpc_port, grpc_port), (found.why_rest_port, rest_port)):
         assert bool(why) == bool(expected)
         assert expected in (why or "")
+    assert found.rest_socket == ("LIGHTBOX_MODEL_SERVER" in environ and "rest" in names)
 
 
 def test_there_is_no_local_wire(root: Path) -> None:

@@ -86,14 +86,23 @@ def test_endpoints(client: FlaskClient) -> None:
               lambda t: {"name": "image", "shape": [1], "datatype": t, "data": [1]},
               lambda t: {"name": "image", "shape": [1], "datatype": "BYTES", "data": [t]},
               lambda t: {"name": "image", "shape": [t], "datatype": "BYTES", "data": []},
-              lambda t: {"name": "image", "shape": [1], "datatype": "BYTES", t: [], "parameters": {t: t}}]
+              lambda t: {"name": "image", "shape": [1], "datatype": "BYTES", t: [], "parameters": {t: t}},
+              lambda t: {"name": t, "shape": t, "datatype": "FP32", "data": []},
+              lambda t: {"name": t, "shape": [1], "datatype": "FP32", "data": {}},
+              lambda t: {"name": t, "shape": [1], "datatype": "FP32", "parameters": {"binary_data_size": t}},
+              lambda t: {"name": t, "shape": [1], "datatype": "FP32", "data": [], "parameters": {"classification": t}}]
 )  # fmt: skip
 def test_the_open_inference_protocol(client: FlaskClient, shape: object, text: str) -> None:
     assert callable(shape)
     good = {"name": "image", "shape": [1, 4, 4, 3], "datatype": "UINT8", "data": [0] * 48}
-    for body in ({"inputs": [shape(text)]}, {"inputs": [good], "outputs": [shape(text)]}):
+    for body in (
+        {"inputs": [shape(text)]},
+        {"inputs": [shape(text)] * 2},
+        {"inputs": [good], "outputs": [shape(text)]},
+        {"inputs": [good], "parameters": shape(text)},
+    ):
         answer = client.post("/v2/models/mean/infer", json=body)
-        assert answer.status_code >= 400 or "outputs" in body
+        assert answer.status_code >= 400 or "inputs" not in body or good in body["inputs"]
         assert "error" not in answer.text or echoed(answer.text, text) <= MOST
     assert echoed(client.post(f"/v2/models/{text.replace('/', '')}/infer", json={}).text, text) <= MOST
 

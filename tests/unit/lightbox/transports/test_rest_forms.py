@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from urllib3 import connection_from_url
 
 from lightbox.core.errors import BadRequest
 from lightbox.core.request_context import RequestContext
@@ -40,7 +41,7 @@ def served(run: Run, dtype: int = dtypes.DT_FLOAT) -> Iterator[tuple[RestTranspo
             return 400, orjson.dumps({"error": error.message})
 
     with answering_posts(answer) as url:
-        transport = RestTransport(url)
+        transport = RestTransport(connection_from_url(url))
         try:
             yield transport, forms
         finally:

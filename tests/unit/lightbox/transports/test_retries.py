@@ -6,7 +6,8 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -15,6 +16,7 @@ import pytest
 
 from lightbox.core.errors import DeadlineExceeded, ModelServerUnreachable, Unavailable
 from lightbox.core.request_context import RequestContext
+from lightbox.model.plan import ModelServerAddress
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_server.local_server import LocalServer
 from lightbox.tfs_wire import tensor_proto as predict_response
@@ -22,6 +24,7 @@ from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.rest import RestTransport
+from lightbox.transports.rest_connections import rest_connections
 from support.http_server import answering_posts
 from support.patience import PATIENCE
 from support.stack import free_port
@@ -31,7 +34,7 @@ SIGNATURE = SignatureSpec(
 )
 CALL = ModelCall(SIGNATURE, {"x": np.ones(1, np.float32)})
 ANSWER = np.array([2.0], np.float32)
-WIRES = ["grpc", "local", "rest"]
+WIRES = ["grpc", "local", "rest", "rest_socket"]
 
 
 LOCAL: list[LocalTransport] = []
@@ -48,7 +51,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def socket_of(port: int) -> Path:
-    """Return the local socket of the server with gRPC at ``port``."""
+    """Return the local or REST socket of the server with ``port``."""
     return Path(f"{port}.sock")
 
 
@@ -58,13 +61,22 @@ def transport(wire: str, port: int, **options: float) -> Transport:
         return LOCAL[-1]
     if wire == "grpc":
         return GrpcTransport(f"127.0.0.1:{port}", **options)
-    return RestTransport(f"http://127.0.0.1:{port}", reconnect_seconds=options.get("reconnect_seconds", 1.0))
+    rest_socket = socket_of(port) if wire == "rest_socket" else None
+    server = ModelServerAddress(grpc_socket=Path("none"), rest_port=port, rest_socket=rest_socket)
+    return RestTransport(rest_connections(server, 1), reconnect_seconds=options.get("reconnect_seconds", 1.0))
 
 
 @contextmanager
 def answering(wire: str, port: int, calls: list[str], die: bool = False) -> Iterator[None]:
     """Serve predict at a port and record each call; with ``die``, drop the connection during the call."""
-    with {"grpc": grpc_server, "local": local_server, "rest": rest_server}[wire](port, calls, die):
+    by_socket = partial(rest_server, path=socket_of(port))
+    servers: dict[str, Callable[[int, list[str], bool], AbstractContextManager[None]]] = {
+        "grpc": grpc_server,
+        "local": local_server,
+        "rest": rest_server,
+        "rest_socket": by_socket,
+    }
+    with servers[wire](port, calls, die):
         yield
 
 
@@ -110,16 +122,16 @@ def local_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
 
 
 @contextmanager
-def rest_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
+def rest_server(port: int, calls: list[str], die: bool, path: Path | None = None) -> Iterator[None]:
     def answer(_: bytes) -> tuple[int, bytes] | None:
         calls.append("predict")
         return None if die else (200, json.dumps({"predictions": ANSWER.tolist()}).encode())
 
-    with answering_posts(answer, port):
+    with answering_posts(answer, port, path):
         yield
 
 
-LOOKS = {"grpc": 2, "local": 3, "rest": 2}
+LOOKS = {"grpc": 2, "local": 3, "rest": 2, "rest_socket": 2}
 """A call looks at its time before each try: the local wire, and gRPC after it; with this one it has been refused."""
 
 

@@ -196,6 +196,21 @@ def test_a_function_that_calls_itself() -> None:
     assert refusal == "operation PartitionedCall (again) calls 'inner', which cannot be followed"
 
 
+def test_functions_that_call_others_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each level doubles the nodes that are followed."""
+    monkeypatch.setattr("lightbox.engines.openvino.graph_check._MOST_STEPS", 1000)
+    model = Model()
+    for level in range(40):
+        calls: list[tuple[Any, ...]] = [
+            (name, "PartitionedCall", [source], {}) for name, source in (("a", "x"), ("b", "a:output:0"))
+        ]
+        model.function(f"level{level}", calls, "x", "b:output:0")
+        for node in model.meta.graph_def.library.function[level].node_def:
+            node.attr["f"].func.name = f"level{level + 1}"
+    model.function("level40", [("out", "Relu", ["x"], {})], "x", "out:activations:0")
+    assert model.refusal(model.call("level0", "x") + ":0") == "its functions call too many others to be followed"
+
+
 def test_a_loop_of_tensorflow_1() -> None:
     model = Model()
     model.node("merge", "Identity", "next")

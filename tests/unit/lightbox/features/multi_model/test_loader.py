@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import signal
 import tarfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -12,12 +14,15 @@ from pathlib import Path
 import pytest
 
 from lightbox.core.error_texts import hide
-from lightbox.core.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, ModelNotFound
+from lightbox.core.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModels
+from lightbox.model.catalogue import PlannedModel
 from support.model_loader import Listener, bare, loader
+from support.models import GOLDEN
 from support.onnx_models import write_classifier
+from support.parameters import each
 from support.patience import PATIENCE, poll
 
 
@@ -86,6 +91,32 @@ def test_an_unload_does_not_wait_for_those_who_never_end(run_dir: Path, server: 
         pass
     models.unload("a", RequestContext(PATIENCE))
     assert list(run_dir.glob("*.lock")) == []
+
+
+@each(("threads", "at_once"), [(1, 1), (2, 1), (5, 2)])
+def test_loads_hold_half_of_the_threads(tmp_path: Path, threads: int, at_once: int) -> None:
+    shutil.copytree(GOLDEN / "half_plus_two", tmp_path / "models" / "half")
+    (tmp_path / "run").mkdir()
+    held, entered = threading.Event(), threading.Semaphore(0)
+
+    def check(_: PlannedModel) -> None:
+        entered.release()
+        held.wait(PATIENCE)
+
+    models = loader(tmp_path / "run", Listener(), check=check, SAGEMAKER_GUNICORN_THREADS=str(threads))
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            names = [f"a{number}" for number in range(at_once)]
+            loads = [pool.submit(models.load, name, Source("half"), RequestContext(PATIENCE)) for name in names]
+            for _ in loads:
+                assert entered.acquire(timeout=PATIENCE)
+            for name in ("a0", "b"):  # one that is being loaded, and another
+                with pytest.raises(Unavailable, match="loads hold half of the threads"):
+                    models.load(name, Source("half"), RequestContext(PATIENCE))
+        finally:
+            held.set()
+        assert [load.result().model.name for load in loads] == names
+    assert models.load("b", Source("half"), RequestContext(PATIENCE)).model.name == "b"
 
 
 @pytest.mark.extended

@@ -23,7 +23,7 @@ from support.patience import PATIENCE
 
 def loaded(name: str, generation: str = "1") -> LoadedModel:
     model = PlannedModel(name=name, base_path=Path("/m") / name, options=ModelOptions())
-    return LoadedModel(model=model, url=f"/m/{name}", generation=generation)
+    return LoadedModel(model=model, url=f"/m/{name}", generation=generation, path=Path("/m", name))
 
 
 def test_a_model_that_is_being_loaded_is_not_missing(tmp_path: Path) -> None:

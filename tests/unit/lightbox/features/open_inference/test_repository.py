@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,15 +25,18 @@ class Loads:
     def __init__(self) -> None:
         self.loaded: list[str] = []
 
-    def target(self, target: str, context: RequestContext, loads: bool) -> str:
+    @contextmanager
+    def target(self, target: str, context: RequestContext, loads: bool) -> Iterator[str]:
         assert loads
         self.loaded.append(target)
-        return target
+        yield target
 
 
 def ask(model: str, target: str, catalogue: Any) -> str:
     pipeline: Any = SimpleNamespace(catalogue=catalogue)
-    return Repository(pipeline, Path("/nowhere")).target(model, {TARGET: target}.get, RequestContext(PATIENCE))
+    held = Repository(pipeline, Path("/nowhere")).target(model, {TARGET: target}.get, RequestContext(PATIENCE))
+    with held as found:
+        return found
 
 
 def test_a_target_that_the_request_names_is_loaded() -> None:

@@ -40,7 +40,7 @@ def greys(inputs: Mapping[str, Array]) -> dict[str, Array]:
 @pytest.fixture
 def store(tmp_path: Path) -> SessionStore:
     (tmp_path / "sessions").mkdir()
-    return SessionStore(tmp_path / "sessions", 60, 3, 4 * PIXELS.size)
+    return SessionStore(tmp_path / "sessions", 60, 6, 8 * PIXELS.size)
 
 
 def app(store: SessionStore | None, code: Path | None = None) -> FlaskClient:

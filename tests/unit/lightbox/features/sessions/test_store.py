@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.errors import BadRequest, Unavailable
+from lightbox.core.errors import BadRequest, TooLarge, Unavailable
 from lightbox.features.sessions import Sessions, SessionSettings
-from lightbox.features.sessions.store import FOLDER, HEADER, Session, SessionStore, UnknownSession
+from lightbox.features.sessions.store import ANYONE, FOLDER, HEADER, Session, SessionStore, UnknownSession, owner_of
 from lightbox.machine.shared_files import held
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
@@ -34,8 +34,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def store(folder: Path, seconds: float = PATIENCE, most: int = 10, images: int = 3) -> SessionStore:
-    """Return a store with room for ``images`` images of 4x2 pixels, each in its own session."""
-    return SessionStore(folder, seconds, most, images * IMAGE_BYTES)
+    """Return a store with room for ``most`` sessions and ``images`` images of 4x2 pixels of one caller."""
+    return SessionStore(folder, seconds, 2 * most, 2 * images * IMAGE_BYTES)
 
 
 def keep(sessions: SessionStore, session: Session, rows: list[bytes] = ROWS) -> None:
@@ -184,6 +184,34 @@ def test_threads_stay_within_the_bounds(folder: Path) -> None:
         thread.join()
     assert failures == []
     assert opened
+
+
+def test_a_session_is_its_keys_own_and_one_caller_holds_half(folder: Path) -> None:
+    sessions = store(folder, most=2, images=1)
+    key, other, address = owner_of("ci"), owner_of("boss"), owner_of(None, "ci")
+    session = sessions.open(key)
+    assert sessions.find(session.id, key) == session
+    for stranger in (other, address, ANYONE):
+        with pytest.raises(UnknownSession):
+            sessions.find(session.id, stranger)
+    by_address = sessions.open(address)
+    assert sessions.find(by_address.id, owner_of(None, "elsewhere")) == by_address
+    with pytest.raises(UnknownSession):
+        sessions.find(by_address.id, key)
+    second = sessions.open(key)
+    with pytest.raises(Unavailable, match="2 sessions of this caller are open, which is its half"):
+        sessions.open(key)
+    keep(sessions, session)
+    with pytest.raises(Unavailable, match=r"leave 0 of 6\.1e-05 MiB to a caller, who may have half"):
+        keep(sessions, second)
+    with pytest.raises(TooLarge):
+        sessions.check_size(4, 3)
+    keep(sessions, by_address)
+    keep(sessions, session)  # in place of its own
+    with pytest.raises(Unavailable, match="4 sessions are open, which is the limit"):
+        [sessions.open(other) for _ in range(3)]
+    sessions.close(second)
+    assert sessions.open(key)
 
 
 def test_the_folder_is_in_memory_and_goes_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

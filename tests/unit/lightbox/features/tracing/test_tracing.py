@@ -15,6 +15,7 @@ import grpc
 import numpy as np
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from urllib3 import HTTPConnectionPool
 
 import lightbox
 from lightbox.core.errors import LightboxError
@@ -110,7 +111,7 @@ def test_rest_carries_the_trace_on(traces: Spans) -> None:
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server, ThreadPoolExecutor(1) as pool:
         pool.submit(server.serve_forever)
-        transport = RestTransport(f"http://127.0.0.1:{server.server_address[1]}")
+        transport = RestTransport(HTTPConnectionPool("127.0.0.1", server.server_address[1]))
         try:
             check_carried(transport.predict, traces, seen)
             assert "traceparent" not in seen[-1]
