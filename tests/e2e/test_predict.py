@@ -12,11 +12,11 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ from lightbox.cli import main
 from support import commands
 from support.fakes import png
 from support.held import Door, export_held_image
+from support.http_server import QuietHandler, serving
 from support.isolation import own_environ
 from support.parameters import few_of
 from support.patience import PATIENCE, poll
@@ -134,14 +135,6 @@ def has_taken(process: subprocess.Popen[str], number: signal.Signals) -> bool:
     return not any(mask >> (number - 1) & 1 for mask in pending)
 
 
-def opened(pipe: Path) -> IO[bytes]:
-    """Return a pipe once a process reads it, which is held up as long as the pipe is open."""
-    for _ in poll():
-        with suppress(OSError):
-            return os.fdopen(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb")
-    raise AssertionError(f"no process reads {pipe}")
-
-
 @pytest.fixture(scope="module")
 def held(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("held")
@@ -182,26 +175,42 @@ def test_a_run_that_was_ended_goes_on_where_it_was(
     assert sorted(row["path"] for row in again) == sorted(path.name for path in folder.iterdir())
 
 
+class Silent(QuietHandler):
+    """S3 that never answers."""
+
+    came, over = threading.Event(), threading.Event()
+
+    def do_GET(self) -> None:
+        self.came.set()
+        self.over.wait()
+
+    do_HEAD = do_GET
+
+
 @pytest.mark.parametrize(
-    ("held_up", "numbers"),
-    [("out.jsonl.parts/part-00000.jsonl", [signal.SIGTERM]), ("photos/s.tar", [signal.SIGINT, signal.SIGTERM])],
+    ("source", "numbers"), [("s.tar", [signal.SIGTERM]), ("photos", [signal.SIGINT, signal.SIGTERM])]
 )
 def test_a_signal_at_the_start_and_a_second_one_end_a_run_at_once(
-    sample_models: Path, tmp_path: Path, held_up: str, numbers: list[signal.Signals]
+    sample_models: Path, tmp_path: Path, source: str, numbers: list[signal.Signals]
 ) -> None:
-    write_folder(tmp_path / "photos", {"a.png": b""})
-    (tmp_path / "out.jsonl.parts").mkdir()
-    os.mkfifo(tmp_path / held_up)
     quiet = ("--options", '{"engine": "openvino"}')  # TensorFlow, which auto may choose, writes to stderr
     by = ("--to", f"{tmp_path}/out.jsonl", "--model", str(sample_models / "digits"), *quiet)
-    ended = subprocess.Popen(command(tmp_path / "photos", *by), env=own_environ(), stderr=subprocess.PIPE, text=True)
-    try:
-        with opened(tmp_path / held_up):
+    Silent.came.clear()
+    Silent.over.clear()
+    with serving(Silent) as url:
+        environ = own_environ() | dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "none")
+        environ |= {"AWS_ENDPOINT_URL_S3": url, "AWS_DEFAULT_REGION": "us-east-1"}
+        words = command(f"s3://bucket/{source}", *by)
+        ended = subprocess.Popen(words, env=environ, stderr=subprocess.PIPE, text=True)
+        try:
+            assert Silent.came.wait(PATIENCE)
             for number in numbers:
                 ended.send_signal(number)
+                assert any(has_taken(ended, number) for _ in poll())
             _, said = ended.communicate(timeout=PATIENCE)
-    finally:
-        ended.kill()
+        finally:
+            ended.kill()
+            Silent.over.set()
     assert (ended.returncode, said) == (130, INTERRUPTED)
 
 

@@ -31,10 +31,12 @@ def find_images(folder: Path) -> Folder:
     for root, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
-            if Path(name).suffix.lower() in IMAGE_ENDINGS and not name.startswith("."):
+            if name.startswith("."):
+                continue
+            if Path(name).suffix.lower() in IMAGE_ENDINGS and Path(root, name).is_file():  # no device, no pipe
                 images.append(Path(root, name))
             else:
-                others += not name.startswith(".")
+                others += 1
     return Folder(tuple(sorted(images)), others)
 
 

@@ -62,9 +62,9 @@ _MODEL_SPEC_TAG = bytes([_MODEL_SPEC << 3 | LENGTH_DELIMITED])
 class ModelServerError(LightboxError):
     """The model server's error with its own status and message; ``code`` is for the log and metrics."""
 
-    def __init__(self, status: str, details: str, model: str, sent: bytes) -> None:
-        super().__init__(shorten_foreign(without_folders(details), sent))
-        self.code = from_server(status, details, model, None).code
+    def __init__(self, message: str, status: str = "UNKNOWN", code: str = LightboxError.code) -> None:
+        super().__init__(message)
+        self.code = code
         self._status = status
 
     @property
@@ -165,7 +165,8 @@ def _error_of(error: grpc.RpcError, model: str, sent: bytes) -> LightboxError:
     status, details = error.code(), error.details() or ""
     if status in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED):
         return from_server(status.name, details, model, None)  # gRPC's own message, with internal addresses
-    return ModelServerError(status.name, details, model, sent)
+    code = from_server(status.name, details, model, None).code
+    return ModelServerError(shorten_foreign(without_folders(details), sent), status.name, code)
 
 
 def _check(data: memoryview, kind: Any) -> None:

@@ -270,6 +270,7 @@ def test_every_error_class_has_a_status() -> None:
     def below(cls: type[LightboxError]) -> set[type[LightboxError]]:
         return {cls}.union(*(below(sub) for sub in cls.__subclasses__()))
 
+    importlib.import_module("lightbox.features.tfs_api.grpc_services")
     for cls in below(LightboxError):
         assert 400 <= cls("x").status <= 599
         assert cls("x").grpc_status
