@@ -53,7 +53,7 @@ def test_the_last_line_of_a_start_has_the_pages_address(page_stack: Stack) -> No
 def test_the_page_reads_what_was_started(page_stack: Stack) -> None:
     answer = requests.get(page_stack.url + "/ui/start.json", timeout=PATIENCE)
     expected = {"default_model": "efficientnet_lite0", "wires": ["local", "grpc", "rest"], "max_body_mb": 100}
-    assert answer.json() == expected | {"features": ["open_inference", "page", "openapi"], "metrics": True}
+    assert answer.json() == expected | {"features": ["open_inference", "page", "openapi", "sagemaker"], "metrics": True}
     assert answer.headers["Content-Type"].startswith("application/json")
 
 
