@@ -7,6 +7,7 @@ import os
 import subprocess
 import tarfile
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow
@@ -14,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from lightbox.offline import sources
+from lightbox.offline.rows import in_order
 from lightbox.offline.sources import Source
 from support.picture_sources import write_folder, write_list
 
@@ -143,3 +145,17 @@ def test_a_list_names_objects_of_its_own_bucket_only(tmp_path: Path) -> None:
     listed = write_list(tmp_path / "l.manifest", ["s3://bucket/a.png"])
     refused = "it is not in the list's bucket; --outside reads it too"
     assert read(Source(str(listed))) == {"s3://bucket/a.png": refused}
+
+
+def test_large_pictures_are_not_kept_while_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(in_order.__globals__, "MOST_HELD", 10)
+    begun = list[int]()
+
+    def items() -> Iterator[tuple[int, bytes]]:
+        for number in range(50):
+            begun.append(number)
+            yield number, bytes(6)
+
+    for number, _ in in_order(lambda item: item, items(), threads=8):
+        assert begun[-1] - number <= 1
+    assert len(begun) == 50

@@ -11,6 +11,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
@@ -22,6 +23,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 UNREACHED_AT_MOST = 10
 """A run ends after its first so many pictures that S3 denies, or so many in a row without an endpoint's response."""
+MOST_HELD = 128 << 20
+"""Bytes of pictures that wait."""
 UNREADABLE, DENIED = "unreadable", "denied"
 """The codes of a picture that cannot be read, and of one that S3 denies. All other codes are an endpoint's."""
 
@@ -116,16 +119,43 @@ def reason(error: Exception) -> str:
 
 
 def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
-    """Yield a function's results for items, in order. Threads work ahead, by twice as many items as threads."""
-    waiting: deque[Future[R]] = deque()
+    """Yield a function's results for items, in order. Threads work ahead, by twice as many items as threads.
+
+    They work less ahead while the pictures of these items and results have more than MOST_HELD bytes.
+    """
+    waiting: deque[tuple[Future[R], int]] = deque()
+    held, turn = 0, Lock()
+
+    def count(size: int) -> int:
+        nonlocal held
+        with turn:
+            held += size
+        return size
+
+    def run(item: T) -> R:
+        result = function(item)
+        count(_size(result))
+        return result
+
+    def first() -> R:
+        future, size = waiting.popleft()
+        result = future.result()
+        count(-size - _size(result))
+        return result
+
     with ThreadPoolExecutor(threads) as pool:
         try:
             for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > 2 * threads:
-                    yield waiting.popleft().result()
+                waiting.append((pool.submit(run, item), count(_size(item))))
+                while len(waiting) > 2 * threads or (waiting and held > MOST_HELD):
+                    yield first()
             while waiting:
-                yield waiting.popleft().result()
+                yield first()
         finally:
-            for future in waiting:
+            for future, _ in waiting:
                 future.cancel()
+
+
+def _size(pair: Any) -> int:
+    """Return the bytes of a picture, which is a path and its content."""
+    return len(pair[1]) if isinstance(pair, tuple) and isinstance(pair[1], bytes) else 0
