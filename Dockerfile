@@ -73,7 +73,7 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
 # The compiled C code. The compiler stays in this stage.
 FROM ${PYTHON_IMAGE} AS native
 COPY scripts/build_native.sh scripts/ensure_debian.sh /source/scripts/
-COPY container/lightbox/native/*.c /source/container/lightbox/native/
+COPY container/lightbox/model_runtime/native/*.c /source/container/lightbox/model_runtime/native/
 RUN /source/scripts/build_native.sh /source/liblightbox.so.1 && test -s /source/liblightbox.so.1
 
 
@@ -81,7 +81,7 @@ RUN /source/scripts/build_native.sh /source/liblightbox.so.1 && test -s /source/
 FROM ${PYTHON_IMAGE} AS application
 ARG SOURCE_DATE_EPOCH
 COPY container /application/opt/lightbox/container
-COPY --from=native /source/liblightbox.so.1 /application/opt/lightbox/container/lightbox/native/
+COPY --from=native /source/liblightbox.so.1 /application/opt/lightbox/container/lightbox/model_runtime/native/
 COPY serve.sh LICENSE /application/opt/lightbox/
 RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /application /application \
     && chmod -R u=rwX,go=rX /application \

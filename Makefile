@@ -197,11 +197,11 @@ pictures: $(READY_DEV) nginx native browser  ## Draw the pages' pictures (docs/i
 
 protos: $(READY)  ## Write the descriptors of protos/*.proto and of the installed tensorflow-serving-api
 	scripts/make_venv.sh $(PYTHON) $(VENV)-protos && $(VENV)-protos/bin/pip install --quiet grpcio-tools==1.81.1
-	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/model/saved_model.binpb \
+	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/model_files/saved_model.binpb \
 	  protos/saved_model.proto
-	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/features/open_inference/descriptors.binpb \
+	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/features/open_inference/grpc/descriptors.binpb \
 	  protos/health.proto protos/open_inference.proto protos/reflection.proto
-	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/model_server/configuration.binpb \
+	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/model_runtime/server/grpc/configuration.binpb \
 	  protos/configuration.proto
 	PYTHONPATH=container $(PY) scripts/write_messages.py
 

@@ -23,7 +23,7 @@ class BuildPy(build_py):
         super().run()
         if self.editable_mode:
             return
-        native = Path(self.build_lib, "lightbox", "native")
+        native = Path(self.build_lib, "lightbox", "model_runtime", "native")
         command = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS, "-o", native / "liblightbox.so.1"]
         try:
             subprocess.run([*command, *sorted(native.glob("*.c")), "-lm"], check=True)  # noqa: S603

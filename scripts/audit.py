@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lightbox.telemetry import say
+from lightbox.base.telemetry import say
 
 REQUIREMENTS = Path(__file__).parents[1] / "requirements"
 SERVICES: tuple[tuple[str, ...], ...] = (("--vulnerability-service=pypi",), ("--vulnerability-service=osv",))

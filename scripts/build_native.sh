@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# build_native.sh [OUTPUT [FLAG...]]: compiles container/lightbox/native with the machine's C compiler, Debian's gcc, or one
+# build_native.sh [OUTPUT [FLAG...]]: compiles container/lightbox/model_runtime/native with the machine's C compiler, Debian's gcc, or one
 # from the package index. Without a compiler it prints a message, and Lightbox uses Pillow and Python instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-sources=(container/lightbox/native/*.c)
-output=${1:-container/lightbox/native/liblightbox.so.1}
+sources=(container/lightbox/model_runtime/native/*.c)
+output=${1:-container/lightbox/model_runtime/native/liblightbox.so.1}
 shift || true
 
 is_new=true

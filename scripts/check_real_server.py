@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lightbox.harness.server import ServerFailed
+from lightbox.tools.harness.server_process import ServerFailed
 from real_server.parts import PARTS
 from real_server.program import KINDS, NoServer, program, version
 

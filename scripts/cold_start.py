@@ -21,8 +21,8 @@ from datetime import datetime
 from pathlib import Path
 
 from benchmark.resources import cpu_seconds
-from lightbox.harness.stack import Stack, clean_environ
-from lightbox.harness.tables import table
+from lightbox.tools.harness.stack import Stack, clean_environ
+from lightbox.tools.harness.tables import table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 ENGINES = ("auto", "tensorflow")

@@ -22,26 +22,26 @@ from typing import Any
 
 import numpy as np
 
+from lightbox.base.errors import LightboxError, StartError
+from lightbox.base.request_context import RequestContext
+from lightbox.base.telemetry import say
 from lightbox.codecs.image import ImageCodec
-from lightbox.core.errors import LightboxError, StartError
-from lightbox.core.request_context import RequestContext
-from lightbox.engines.hardware import Hardware
-from lightbox.engines.openvino.compiled import properties, read_signature
-from lightbox.engines.openvino.graph import read_meta_graph
-from lightbox.engines.openvino.graph_check import refusals
-from lightbox.engines.openvino.int8 import Quantized
-from lightbox.engines.openvino.verdicts import digest
 from lightbox.images.decode import is_image
-from lightbox.model.checks import newest_folder, newest_signatures
-from lightbox.model.layout import find_models
 from lightbox.model.options import ModelOptions, load_options
 from lightbox.model.spec import Array, SignatureSpec, image_input
-from lightbox.processes.models_on_disk import code_dirs
-from lightbox.settings_loading import load_settings
-from lightbox.telemetry import say
-from lightbox.tfs_wire.status import StatusError
+from lightbox.model_files.checks import newest_folder, newest_signatures
+from lightbox.model_files.layout import find_models
+from lightbox.model_runtime.engines.hardware import Hardware
+from lightbox.model_runtime.engines.openvino.compiled import properties, read_signature
+from lightbox.model_runtime.engines.openvino.graph import read_meta_graph
+from lightbox.model_runtime.engines.openvino.graph_check import refusals
+from lightbox.model_runtime.engines.openvino.int8 import Quantized
+from lightbox.model_runtime.engines.openvino.verdicts import digest
+from lightbox.model_runtime.wire.status import StatusError
+from lightbox.serving.settings_loading import load_settings
+from lightbox.serving.worker import codec_options
+from lightbox.supervisor.starting.models_on_disk import code_dirs
 from lightbox.user_code.paths import find_code
-from lightbox.worker import codec_options
 
 SEED = 20180113
 LEAST = 20

@@ -22,7 +22,7 @@ from docker_image.docker import Engine, ProgramFailed, run
 from docker_image.engine import NoEngine, find_engine
 from docker_image.parts import write_parts
 from lightbox import __version__
-from lightbox.telemetry import say
+from lightbox.base.telemetry import say
 from pin_base_images import without_digest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -150,7 +150,7 @@ def make_packages(release: Release) -> None:
         about = Path(folder, "PKG-INFO")
         for path in release.out.glob("*.whl"):
             with zipfile.ZipFile(path) as wheel:
-                if "lightbox/native/liblightbox.so.1" not in wheel.namelist():
+                if "lightbox/model_runtime/native/liblightbox.so.1" not in wheel.namelist():
                     raise Refused(f"{path.name}: the native library is missing: expected {compiler.name} to compile it")
                 about.write_bytes(wheel.read(f"{PACKAGE}.dist-info/METADATA"))
         about.chmod(0o644)

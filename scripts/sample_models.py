@@ -8,9 +8,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from lightbox.model_zoo import layout
-from lightbox.model_zoo.staging import locked
-from lightbox.telemetry import say
+from lightbox.base.telemetry import say
+from lightbox.tools.model_zoo import folder as layout
+from lightbox.tools.model_zoo.staging import locked
 
 SAMPLES = ("efficientnet_lite0", "mobilenet_v2", "digits")
 
@@ -44,9 +44,9 @@ def is_complete(root: Path) -> bool:
 
 def make(name: str, root: Path) -> None:
     """Export one sample, or write the missing settings of an existing one."""
-    from lightbox.model_zoo.catalogue import CATALOGUE
-    from lightbox.model_zoo.input_forms import left_to_caller
-    from lightbox.model_zoo.saved_model import export, quiet_tensorflow
+    from lightbox.tools.model_zoo.export import export, quiet_tensorflow
+    from lightbox.tools.model_zoo.input_forms import left_to_caller
+    from lightbox.tools.model_zoo.zoo import CATALOGUE
 
     entry = CATALOGUE[name]
     say.progress(f"{name}: building the sample model; TensorFlow takes some seconds to start")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the descriptors of the installed tensorflow-serving-api to container/lightbox/tfs_wire/messages.binpb."""
+"""Write the descriptors of the installed tensorflow-serving-api to messages.binpb of ``model_runtime/wire``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import tensorflow_serving
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
-from lightbox.tfs_wire.described_modules import DESCRIPTORS
-from lightbox.tfs_wire.messages import placeholder_tensorflow
+from lightbox.model_runtime.wire.described_modules import DESCRIPTORS
+from lightbox.model_runtime.wire.messages import placeholder_tensorflow
 
 
 def installed_files() -> FileDescriptorSet:

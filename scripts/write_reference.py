@@ -13,17 +13,17 @@ from pathlib import Path
 
 import click
 
+from lightbox.base.errors import STATUS_OF_CODE
+from lightbox.base.settings import Settings, variable_names
+from lightbox.base.settings_types import default_of, setting_metadata
+from lightbox.base.telemetry import metrics
 from lightbox.cli import COMMANDS, lightbox
 from lightbox.cli.settings_docs import description, option_name, values_of
-from lightbox.core.errors import STATUS_OF_CODE
-from lightbox.core.settings import Settings, variable_names
-from lightbox.core.settings_types import default_of, setting_metadata
 from lightbox.features import FEATURES
-from lightbox.harness.tables import table
 from lightbox.model.options import ModelOptions
-from lightbox.model_server.flags import OWN_FLAGS
-from lightbox.settings_loading import parts
-from lightbox.telemetry import metrics
+from lightbox.model_runtime.server.flags import OWN_FLAGS
+from lightbox.serving.settings_loading import parts
+from lightbox.tools.harness.tables import table
 
 PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 METRICS = [

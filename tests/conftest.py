@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from lightbox.model_zoo import digits, efficientdet_d1
-from lightbox.model_zoo.saved_model import export, quiet_tensorflow
+from lightbox.tools.model_zoo import digits, efficientdet_d1
+from lightbox.tools.model_zoo.export import export, quiet_tensorflow
 from support import s3_server, samples
 from support.browser import Page, browser
 from support.held import Door

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lightbox.core.errors import BadRequest, LightboxError, Unavailable
+from lightbox.base.errors import BadRequest, LightboxError, Unavailable
 
 if TYPE_CHECKING:
     from lightbox.user_code.aws import Context
@@ -32,7 +32,7 @@ __all__ = ["BadRequest", "Context", "LightboxError", "Model", "Request", "Unavai
 _LATE = {
     "Context": "lightbox.user_code.aws",
     "Request": "lightbox.user_code.handlers",
-    **dict.fromkeys(("Model", "load", "ray"), "lightbox.offline"),
+    **dict.fromkeys(("Model", "load", "ray"), "lightbox.tools.offline"),
 }
 """Imported on first use, as they take longer than errors."""
 

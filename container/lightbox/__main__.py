@@ -26,8 +26,8 @@ for standard in (0, 1, 2):
 
 gc.disable()  # imported objects stay: scanning them would take a tenth of a start
 try:
+    from lightbox.base.telemetry import output, relay
     from lightbox.cli import main
-    from lightbox.telemetry import output, relay
 except ModuleNotFoundError as error:
     how = "run 'make setup' in a checkout, or 'pip install lightbox-serve'"
     sys.exit(f"lightbox: {sys.executable} has no module {error.name!r}: {how}")

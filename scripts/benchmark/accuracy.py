@@ -23,8 +23,8 @@ from benchmark.pages import measured_with, tables
 from benchmark.scenarios import common
 from benchmark.scenarios.common import EQUAL_ANSWERS, INT8, OTHER_ANSWERS
 from benchmark.servers import Running, Stack
-from lightbox.harness.http_client import Client
-from lightbox.model_zoo.efficientnet_lite0 import class_names
+from lightbox.tools.harness.http_client import Client
+from lightbox.tools.model_zoo.efficientnet_lite0 import class_names
 
 MODEL = "efficientnet_lite0"
 SETTINGS = EQUAL_ANSWERS | OTHER_ANSWERS

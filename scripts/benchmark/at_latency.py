@@ -26,8 +26,8 @@ from benchmark.clients.http import HttpClient
 from benchmark.declarations import Variant
 from benchmark.scenarios import common
 from benchmark.servers import REPOSITORY, VENV, Running, Stack
-from lightbox.harness.tables import table
-from lightbox.telemetry import say
+from lightbox.base.telemetry import say
+from lightbox.tools.harness.tables import table
 
 BOUNDS = (50, 100)
 """Milliseconds of the 99th percentile."""

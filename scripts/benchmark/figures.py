@@ -7,7 +7,7 @@ from statistics import fmean, median
 from typing import Any
 
 from benchmark.clients import Sample
-from lightbox.harness.percentiles import percentiles
+from lightbox.tools.harness.percentiles import percentiles
 
 PERCENTILES = (50, 90, 95, 99)
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from benchmark import photos
 from benchmark.servers import REPOSITORY
-from lightbox.model_zoo import layout
-from lightbox.model_zoo.image_model import ImageModel
+from lightbox.tools.model_zoo import folder as layout
+from lightbox.tools.model_zoo.image_model import ImageModel
 
 MODELS = REPOSITORY / "build" / "benchmark_models"
 DETECTIONS = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
@@ -31,7 +31,7 @@ def saved_model(folder: Path, name: str, form: str) -> None:
     """Export an ``image_model`` with one input form, unless it exists."""
     if layout.versions(folder):
         return
-    from lightbox.model_zoo.saved_model import export
+    from lightbox.tools.model_zoo.export import export
 
     export(image_model(name), form, folder)  # type: ignore[arg-type]
     if name == "efficientdet_d1":
@@ -122,12 +122,12 @@ def link(path: Path, target: Path) -> None:
 
 def image_model(name: str) -> ImageModel:
     """Return a network of the zoo or of ``KERAS_NETWORKS``, with the weights that all measured servers share."""
-    from lightbox.model_zoo.saved_model import quiet_tensorflow
+    from lightbox.tools.model_zoo.export import quiet_tensorflow
 
     quiet_tensorflow()
-    from lightbox.model_zoo import mobilenet_v2
-    from lightbox.model_zoo.catalogue import CATALOGUE
-    from lightbox.model_zoo.weights import fill_seeded
+    from lightbox.tools.model_zoo import mobilenet_v2
+    from lightbox.tools.model_zoo.weights import fill_seeded
+    from lightbox.tools.model_zoo.zoo import CATALOGUE
 
     if name not in KERAS_NETWORKS:
         entry = CATALOGUE[name]
@@ -168,7 +168,7 @@ def save_function(folder: Path, function: Callable[[Any], Any], name: str, dtype
     """Save a function of a tensor [N, *shape] as version 1 of a model, unless it exists."""
     if layout.versions(folder):
         return
-    from lightbox.model_zoo.saved_model import quiet_tensorflow
+    from lightbox.tools.model_zoo.export import quiet_tensorflow
 
     quiet_tensorflow()
     import tensorflow as tf

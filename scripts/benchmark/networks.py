@@ -29,7 +29,7 @@ def convert(name: str, resize: bool = False) -> Path:
     import tensorflow as tf
     import tf2onnx
 
-    from lightbox.model_zoo import input_forms
+    from lightbox.tools.model_zoo import input_forms
 
     model = models.image_model(name)
     sides = (None, None) if resize else (model.height, model.width)

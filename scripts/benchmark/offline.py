@@ -20,9 +20,9 @@ from pathlib import Path
 
 from benchmark import networks, photos
 from benchmark.servers import REPOSITORY, Stack
-from lightbox.harness.ports import free_ports
-from lightbox.harness.server import ServerProcess
-from lightbox.telemetry import say
+from lightbox.base.telemetry import say
+from lightbox.tools.harness.ports import free_ports
+from lightbox.tools.harness.server_process import ServerProcess
 
 ROUNDS = 3
 MODEL = REPOSITORY / "models" / "efficientnet_lite0"

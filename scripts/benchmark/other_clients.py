@@ -24,7 +24,7 @@ from benchmark.figures import summarise
 from benchmark.pages import tables
 from benchmark.scenarios import common
 from benchmark.servers import Running
-from lightbox.telemetry import say
+from lightbox.base.telemetry import say
 
 ROUNDS = 6
 REQUESTS = {1: 150, 8: 600}

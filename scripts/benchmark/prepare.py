@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from benchmark import models
 from benchmark.declarations import Scale
 from benchmark.servers import VENV
-from lightbox.telemetry import say
+from lightbox.base.telemetry import say
 
 
 class Unprepared(Exception):

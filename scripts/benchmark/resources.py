@@ -12,8 +12,9 @@ import psutil
 ROLES = (
     ("nginx", "nginx"),
     ("gunicorn", "gunicorn"),
-    ("lightbox.features.open_inference.grpc_worker", "gRPC front"),
-    ("lightbox.features.streams.worker", "stream worker"),
+    ("lightbox.features.open_inference.grpc.front", "gRPC front"),
+    ("lightbox.features.streams.process", "stream worker"),
+    ("lightbox.model_runtime.server", "model server"),
     ("model_server", "model server"),
     ("lightbox", "supervisor"),
 )

@@ -17,7 +17,7 @@ from benchmark.declarations import BOUND, Experiment, Scenario, Variant
 from benchmark.machine import StolenTime
 from benchmark.progress import Progress
 from benchmark.servers import REPOSITORY, Running, Server
-from lightbox.harness.server import ServerFailed
+from lightbox.tools.harness.server_process import ServerFailed
 
 T = TypeVar("T")
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from lightbox.harness import stack as harness_stack
-from lightbox.harness.http_client import status_of
-from lightbox.harness.ports import free_ports
-from lightbox.harness.server import ServerProcess
-from lightbox.harness.stack import clean_environ
+from lightbox.tools.harness import stack as harness_stack
+from lightbox.tools.harness.http_client import status_of
+from lightbox.tools.harness.ports import free_ports
+from lightbox.tools.harness.server_process import ServerProcess
+from lightbox.tools.harness.stack import clean_environ
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 VENV = REPOSITORY / ".venv-bench"

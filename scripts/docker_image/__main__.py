@@ -12,8 +12,8 @@ from docker_image.container import BOTH_WIRES, HARDENED, PATIENCE, WIRES, Contai
 from docker_image.docker import REPOSITORY, Engine, ProgramFailed, argument, attempt
 from docker_image.engine import NoEngine, find_engine
 from docker_image.parts import write_parts
-from lightbox.harness.server import ServerFailed
-from lightbox.telemetry import say
+from lightbox.base.telemetry import say
+from lightbox.tools.harness.server_process import ServerFailed
 from sample_models import main as make_sample_models
 
 MODELS, OUT = REPOSITORY / "build" / "sample_models", REPOSITORY / "build" / "image"

@@ -11,9 +11,9 @@ from typing import Any, Self
 import requests
 
 from docker_image.docker import REPOSITORY, Engine
-from lightbox.harness.http_client import status_of
-from lightbox.harness.ports import free_ports
-from lightbox.harness.server import ServerProcess
+from lightbox.tools.harness.http_client import status_of
+from lightbox.tools.harness.ports import free_ports
+from lightbox.tools.harness.server_process import ServerProcess
 
 HARDENED = (
     "--read-only",

@@ -20,8 +20,8 @@ import psutil
 
 from docker_image import stand_ins
 from docker_image.docker import REPOSITORY, Engine, argument, attempt, run
-from lightbox.harness.server import ServerFailed, ServerProcess
-from lightbox.telemetry import say
+from lightbox.base.telemetry import say
+from lightbox.tools.harness.server_process import ServerFailed, ServerProcess
 
 CLIENT, DAEMON = "/usr/bin/docker", "/usr/sbin/dockerd"
 PROGRAMS = {"dockerd": "docker.io", "mmdebstrap": "mmdebstrap", "iptables": "iptables", "ip": "iproute2"}

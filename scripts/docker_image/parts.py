@@ -18,7 +18,7 @@ from cyclonedx.spdx import fixup_id
 from packageurl import PackageURL
 
 from docker_image.docker import REPOSITORY, Engine, argument
-from lightbox.harness.tables import table
+from lightbox.tools.harness.tables import table
 
 ASKED_INSIDE = Path(__file__).with_name("ask_inside.py")
 WORDS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docker_image.docker import Engine
-from lightbox.harness import tables
+from lightbox.tools.harness import tables
 
 MODEL_SERVER = "tensorflow_model_server"
 LAYERS = {

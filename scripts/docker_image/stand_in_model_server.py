@@ -12,6 +12,6 @@ if "--version" in sys.argv:
 
 sys.path.insert(0, "/opt/lightbox/container")
 sys.path.append("/opt/tensorflow")  # last, so that the image's own packages take precedence
-from lightbox.model_server.main import main
+from lightbox.model_runtime.server.main import main
 
 sys.exit(main())

@@ -13,7 +13,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lightbox.harness.memory import PeakGrowth
+from lightbox.tools.harness.memory_use import PeakGrowth
 
 SHORT = 2048
 """Bytes of an input that cannot hold enough parts to cost much."""

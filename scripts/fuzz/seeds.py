@@ -15,7 +15,7 @@ from websockets.frames import Frame, Opcode
 
 from lightbox.codecs import codec_classes
 from lightbox.codecs.base import Reader
-from lightbox.features.open_inference import grpc_messages
+from lightbox.features.open_inference.grpc import messages as grpc_messages
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGES = (REPOSITORY / "tests" / "corpus" / "valid", REPOSITORY / "tests" / "corpus" / "invalid")

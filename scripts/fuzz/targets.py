@@ -17,22 +17,22 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
 from fuzz.cost import Bound
+from lightbox.base.errors import LightboxError
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs import Codecs
 from lightbox.codecs.media_type import decoded_body
 from lightbox.core.attributes import CustomAttributes
-from lightbox.core.errors import LightboxError
-from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference import grpc_messages
-from lightbox.features.open_inference.rest_body import parse_body, raw_request
-from lightbox.features.streams.choice import Choice, from_query, from_text
+from lightbox.features.open_inference.grpc import messages as grpc_messages
+from lightbox.features.open_inference.rest.body import parse_body, raw_request
+from lightbox.features.streams.frame_options import Choice, from_query, from_text
 from lightbox.images.decode import decode_for_resize, decode_rgb
 from lightbox.images.limits import ImageLimits
 from lightbox.images.preparation import Placement
 from lightbox.images.resize import for_pillow, load_native
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Method, SignatureSpec, TensorSpec
-from lightbox.settings_loading import load_settings
-from lightbox.worker import codec_options
+from lightbox.serving.settings_loading import load_settings
+from lightbox.serving.worker import codec_options
 
 LIMITS = {"LIGHTBOX_MAX_BODY_MB": "4", "LIGHTBOX_MAX_IMAGE_PIXELS": "1000000"}
 Shape = tuple[int | None, ...] | None

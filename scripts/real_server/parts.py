@@ -21,10 +21,10 @@ import requests
 from PIL import Image
 
 from benchmark.photos import photo
-from lightbox.harness.http_client import status_of
-from lightbox.harness.ports import free_ports
-from lightbox.harness.server import ServerProcess
-from lightbox.harness.stack import Stack, clean_environ
+from lightbox.tools.harness.http_client import status_of
+from lightbox.tools.harness.ports import free_ports
+from lightbox.tools.harness.server_process import ServerProcess
+from lightbox.tools.harness.stack import Stack, clean_environ
 from real_server.program import NAME, RECORD
 from real_server.timelines import TIMELINES, differences
 

@@ -17,7 +17,7 @@ RECORD = REPOSITORY / "tests" / "contract" / "golden"
 """The transcripts, and the models that they were recorded with."""
 
 NAME = "tensorflow_model_server"
-EMBEDDED = (sys.executable, "-P", "-m", "lightbox.model_server")
+EMBEDDED = (sys.executable, "-P", "-m", "lightbox.model_runtime.server")
 KINDS = ("binary", "docker", "embedded")
 
 

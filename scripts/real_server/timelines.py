@@ -18,13 +18,9 @@ from typing import Any
 
 import grpc
 
-from lightbox.tfs_wire.messages import (
-    get_model_status_pb2,
-    model_management_pb2,
-    predict_pb2,
-)
-from lightbox.tfs_wire.status import Code
-from lightbox.tfs_wire.stubs import model_service_pb2_grpc, prediction_service_pb2_grpc
+from lightbox.model_runtime.wire.messages import get_model_status_pb2, model_management_pb2, predict_pb2
+from lightbox.model_runtime.wire.status import Code
+from lightbox.model_runtime.wire.stubs import model_service_pb2_grpc, prediction_service_pb2_grpc
 from real_server.program import RECORD
 
 _RECORDED = json.loads((RECORD / "reload_timelines.json").read_text())

@@ -18,8 +18,8 @@ from websockets.protocol import State
 from websockets.sync.client import ClientConnection, connect
 
 from benchmark.servers import Address
-from lightbox.core.errors import STATUS_OF_CODE
-from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE
+from lightbox.base.errors import STATUS_OF_CODE
+from lightbox.features.open_inference.grpc.messages import INFERENCE_SERVICE
 
 ANSWER_SECONDS = 300.0
 """Longer than the server's own deadline: a request without an answer after this many seconds is lost."""

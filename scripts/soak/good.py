@@ -19,7 +19,7 @@ from urllib3 import encode_multipart_formdata
 from benchmark.clients.infer import InferClient
 from benchmark.photos import photo
 from benchmark.servers import REPOSITORY, Address
-from lightbox.features.open_inference.grpc_messages import ModelInferResponse, message_class
+from lightbox.features.open_inference.grpc.messages import ModelInferResponse, message_class
 from soak.client import INFER, STREAM, Client, Request
 
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"

@@ -13,7 +13,7 @@ from random import Random
 import psutil
 
 from benchmark.servers import Running
-from lightbox.telemetry import say
+from lightbox.base.telemetry import say
 from lightbox.transports.pending_reload import FILE, find_pending
 from soak.ledger import Kill, Ledger
 from soak.stack import by_kind

@@ -20,9 +20,9 @@ from benchmark.clients import Load, Sample, client_process
 from benchmark.clients.http import HttpClient
 from benchmark.resources import Sizes, noting_memory
 from benchmark.servers import Address, Stack
-from lightbox.harness.percentiles import percentile, percentiles
-from lightbox.harness.tables import padded_table
-from lightbox.machine.cores import available_cores
+from lightbox.model_runtime.cores import available_cores
+from lightbox.tools.harness.percentiles import percentile, percentiles
+from lightbox.tools.harness.tables import padded_table
 from soak.fixed import speak
 from soak.good import ATTRIBUTES
 from soak.run import memory_table

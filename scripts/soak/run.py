@@ -19,8 +19,8 @@ import psutil
 
 from benchmark.resources import Sizes, noting_memory
 from benchmark.servers import Running, Stack
-from lightbox.harness.tables import padded_table
-from lightbox.telemetry import say
+from lightbox.base.telemetry import say
+from lightbox.tools.harness.tables import padded_table
 from soak.client import Client, Fate, Outcome, Request
 from soak.killer import BACK_SECONDS, kill_until
 from soak.ledger import Kill, Ledger

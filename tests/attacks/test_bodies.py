@@ -18,7 +18,7 @@ import psutil
 import pytest
 import requests
 
-from lightbox.features.open_inference import grpc_messages
+from lightbox.features.open_inference.grpc import messages as grpc_messages
 from support.fakes import png
 from support.h2_caller import H2Caller, Response
 from support.infer_requests import LENGTH
@@ -197,7 +197,7 @@ def test_failed_compressed_bodies_leave_no_memory_behind(narrow_stack: Stack, pa
 
 @pytest.mark.extended
 def test_failed_compressed_messages_leave_no_memory_behind(narrow_stack: Stack) -> None:
-    workers, grown = narrow_stack.processes("grpc_worker"), {}
+    workers, grown = narrow_stack.processes("open_inference.grpc.front"), {}
     kinds = {kind: body for kind, (encoding, body, _, _) in FAILING.items() if encoding == "gzip"}
 
     def fail(kind: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import requests
 
-from lightbox.tfs_wire.messages import predict_pb2
+from lightbox.model_runtime.wire.messages import predict_pb2
 from support.fakes import png
 from support.models import copy_golden
 from support.parameters import each

@@ -19,10 +19,10 @@ import pytest
 from onnx import helper
 from websockets.sync.server import ServerConnection, serve
 
+from lightbox.base.telemetry import output
 from lightbox.cli import main
-from lightbox.client import http, retries, senders
-from lightbox.client.invoke import read_server_timing
-from lightbox.telemetry import output
+from lightbox.tools.client import http, retries, senders
+from lightbox.tools.client.invoke import read_server_timing
 from support import onnx_models
 from support.http_server import QuietHandler, serving
 from support.isolation import own_environ
@@ -164,7 +164,7 @@ def test_no_header_ends_invoke(tmp_path: Path) -> None:
     ],
 )
 def test_no_answer_ends_stream_with_a_traceback(answer: str) -> None:
-    from lightbox.client.stream import _read
+    from lightbox.tools.client.stream_command import _read
 
     with pytest.raises(http.BadAnswer):
         _read(answer, 2)

@@ -15,14 +15,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import lightbox
-from lightbox.core.errors import BadRequest, StartError
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import BadRequest, StartError
+from lightbox.base.machine.links import LEADS_OUT
+from lightbox.base.request_context import RequestContext
 from lightbox.features.multi_model import MultiModel
-from lightbox.features.multi_model.sources import Source
-from lightbox.formats import LITERT, ModelFile
-from lightbox.machine.links import LEADS_OUT
-from lightbox.model.checks import version_problem
-from lightbox.settings_loading import load_settings
+from lightbox.features.multi_model.model_path import Source
+from lightbox.model_files.checks import version_problem
+from lightbox.model_runtime.formats import LITERT, ModelFile
+from lightbox.serving.settings_loading import load_settings
 from support.model_files import write_dense_as
 from support.model_loader import Listener, accept, loader
 from support.models import copy_golden

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import requests
 
-from lightbox.model_server.http_parser import Request
-from lightbox.model_server.http_response import Response
-from lightbox.model_server.rest_server import RestServer
+from lightbox.model_runtime.server.rest.http_parser import Request
+from lightbox.model_runtime.server.rest.http_response import Response
+from lightbox.model_runtime.server.rest.rest_server import RestServer
 from support.fakes import png
 from support.patience import PATIENCE
 from support.stack import Stack

@@ -14,17 +14,19 @@ import numpy as np
 import psutil
 import pytest
 
-from lightbox.core.errors import DeadlineExceeded
-from lightbox.core.request_context import RequestContext
-from lightbox.formats import looks, openvino_ir
-from lightbox.machine.access import open_file, read_file
-from lightbox.machine.deadline import deadline
-from lightbox.model import graph, options, variables
-from lightbox.model.checks import NOTES, signatures_of, version_problem
-from lightbox.model.layout import WEIGHTS_NOTE, weights_note
+from lightbox.base.errors import DeadlineExceeded
+from lightbox.base.request_context import RequestContext
+from lightbox.model import options
 from lightbox.model.options import ModelOptionsError, load_options
-from lightbox.settings_loading import load_settings
-from lightbox.tfs_wire.protobuf import delimited
+from lightbox.model_files import tf_graph as graph
+from lightbox.model_files import variables
+from lightbox.model_files.checks import NOTES, signatures_of, version_problem
+from lightbox.model_files.layout import WEIGHTS_NOTE, weights_note
+from lightbox.model_runtime.access import open_file, read_file
+from lightbox.model_runtime.deadline import deadline
+from lightbox.model_runtime.formats import looks, openvino_ir
+from lightbox.model_runtime.wire.protobuf import delimited
+from lightbox.serving.settings_loading import load_settings
 from support.fakes import png
 from support.model_files import write_dense_as
 from support.models import export_constant

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from e2e.test_open_ports import ANSWER, BODY, USES_ALL, listening, models, over, said
-from lightbox.tfs_wire.messages import model_management_pb2
+from lightbox.model_runtime.wire.messages import model_management_pb2
 from support.model_server import MODELS
 from support.patience import PATIENCE
 from support.stack import Stack, running

@@ -11,7 +11,7 @@ import grpc
 import pytest
 import requests
 
-from lightbox.features.open_inference import grpc_messages
+from lightbox.features.open_inference.grpc import messages as grpc_messages
 from support.models import copy_golden
 from support.parameters import each
 from support.patience import PATIENCE

@@ -14,9 +14,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from lightbox.offline import sources
-from lightbox.offline.rows import in_order
-from lightbox.offline.sources import Source
+from lightbox.tools.offline import sources
+from lightbox.tools.offline.rows import in_order
+from lightbox.tools.offline.sources import Source
 from support.picture_sources import write_folder, write_list
 
 MB = 1 << 20

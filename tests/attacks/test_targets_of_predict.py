@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from lightbox.offline.rows import Row
-from lightbox.offline.targets import FORMS, Target, TargetError
+from lightbox.tools.offline.rows import Row
+from lightbox.tools.offline.targets import FORMS, Target, TargetError
 from support.parameters import each
 
 OTHER = 4321

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lightbox.core.errors import DeadlineExceeded, MalformedBody
-from lightbox.core.request_context import RequestContext
-from lightbox.features.tfs_api import grpc_services
-from lightbox.features.tfs_api.grpc_services import PREDICT, TfsGrpc
+from lightbox.base.errors import DeadlineExceeded, MalformedBody
+from lightbox.base.request_context import RequestContext
+from lightbox.features.tfs_api import forwarded_services as grpc_services
+from lightbox.features.tfs_api.forwarded_services import PREDICT, TfsGrpc
 from lightbox.model.plan import Answering
-from lightbox.tfs_wire.predict_request import read_predict_head, read_predict_request
-from lightbox.tfs_wire.protobuf import delimited
+from lightbox.model_runtime.wire.predict_request import read_predict_head, read_predict_request
+from lightbox.model_runtime.wire.protobuf import delimited
 from support.fakes import mean_server
 from support.grpc_front import make_pipeline
 from support.parameters import each

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lightbox.engines import disk_cache
-from lightbox.engines.choice import CHOICES
-from lightbox.engines.hardware import Hardware
-from lightbox.engines.openvino import canary
-from lightbox.engines.openvino.verdicts import IN_MODEL, OPENVINO, TENSORFLOW, Key, Verdict, remember
+from lightbox.model_runtime.engines import disk_cache
+from lightbox.model_runtime.engines.hardware import Hardware
+from lightbox.model_runtime.engines.openvino import canary
+from lightbox.model_runtime.engines.openvino.verdicts import IN_MODEL, OPENVINO, TENSORFLOW, Key, Verdict, remember
+from lightbox.model_runtime.engines.selection import CHOICES
 from support.model_server import MODELS, ModelServer
 
 pytestmark = pytest.mark.extended

@@ -12,9 +12,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from lightbox.tfs_wire.messages import classification_pb2, model_pb2, predict_pb2, prediction_log_pb2
-from lightbox.tfs_wire.records import WARM_UP_FILE
-from lightbox.tfs_wire.stubs import prediction_service_pb2_grpc as service
+from lightbox.model_runtime.wire.messages import classification_pb2, model_pb2, predict_pb2, prediction_log_pb2
+from lightbox.model_runtime.wire.records import WARM_UP_FILE
+from lightbox.model_runtime.wire.stubs import prediction_service_pb2_grpc as service
 from support.held import Door, export_endless, export_held_image
 from support.model_server import MODELS, ModelServer, golden_server
 from support.models import write_warm_up

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from contract.golden import replay
-from lightbox.engines import disk_cache
-from lightbox.engines.openvino.verdicts import OPENVINO
+from lightbox.model_runtime.engines import disk_cache
+from lightbox.model_runtime.engines.openvino.verdicts import OPENVINO
 from support.model_server import GOLDEN, MODELS, ModelServer, golden_server
 from support.parameters import each
 from support.patience import poll

@@ -14,8 +14,8 @@ import grpc
 import psutil
 import pytest
 
-from lightbox.model_server.http_parser import MAX_BODY_BYTES, MAX_HEAD_BYTES
-from lightbox.tfs_wire.messages import predict_pb2
+from lightbox.model_runtime.server.rest.http_parser import MAX_BODY_BYTES, MAX_HEAD_BYTES
+from lightbox.model_runtime.wire.messages import predict_pb2
 from support.held import Door, export_endless
 from support.model_server import MODELS, ModelServer
 from support.parameters import each

@@ -14,11 +14,11 @@ import pytest
 
 from contract.golden import replay
 from contract.test_golden_transcripts import EXCLUDED, GRPC
-from lightbox.core.errors import LightboxError
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import LightboxError
+from lightbox.base.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
-from lightbox.tfs_wire.local import GREETING, REQUEST_HEADER, RESPONSE_HEADER, receive, share
-from lightbox.tfs_wire.status import Code
+from lightbox.model_runtime.wire.local_frames import GREETING, REQUEST_HEADER, RESPONSE_HEADER, receive, share
+from lightbox.model_runtime.wire.status import Code
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from support.held import Door, export_endless

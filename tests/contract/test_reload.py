@@ -9,8 +9,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from lightbox.tfs_wire.messages import model_management_pb2
-from lightbox.tfs_wire.stubs import model_service_pb2_grpc
+from lightbox.model_runtime.wire.messages import model_management_pb2
+from lightbox.model_runtime.wire.stubs import model_service_pb2_grpc
 from support.held import Door, export_held_image
 from support.model_folder import CORRUPT, Folder, answer, serve
 from support.model_server import ModelServer, image

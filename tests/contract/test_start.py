@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.harness.ports import free_ports
-from lightbox.model_server import main
-from lightbox.model_server.flags import FLAGS, OWN_FLAGS, parse, usage
-from lightbox.tfs_wire import RELEASE
+from lightbox.model_runtime.server import main
+from lightbox.model_runtime.server.flags import FLAGS, OWN_FLAGS, parse, usage
+from lightbox.model_runtime.wire import RELEASE
+from lightbox.tools.harness.ports import free_ports
 from support import commands
 from support.isolation import own_environ
 from support.model_server import COMMAND, GOLDEN, MODELS, ModelServer, config_text

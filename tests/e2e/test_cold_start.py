@@ -11,8 +11,8 @@ from threading import Event
 import numpy as np
 import pytest
 
-from lightbox.engines.openvino.verdicts import IN_MODEL
-from lightbox.harness.http_client import Answer, Client
+from lightbox.model_runtime.engines.openvino.verdicts import IN_MODEL
+from lightbox.tools.harness.http_client import Answer, Client
 from support.error_shape import assert_error
 from support.fakes import png
 from support.held import Door

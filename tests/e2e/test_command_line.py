@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import requests
 
-from lightbox.harness.http_client import status_of
-from lightbox.harness.ports import free_ports
-from lightbox.harness.server import ServerProcess
-from lightbox.processes.commands import CONTAINER_DIR
+from lightbox.supervisor.starting.commands import CONTAINER_DIR
+from lightbox.tools.harness.http_client import status_of
+from lightbox.tools.harness.ports import free_ports
+from lightbox.tools.harness.server_process import ServerProcess
 from support.fakes import png
 from support.isolation import own_environ
 from support.onnx_models import write_classifier

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lightbox.codecs import MAYBE_IMAGE_TYPES, Codecs
-from lightbox.settings_loading import load_settings
-from lightbox.worker import codec_options
+from lightbox.serving.settings_loading import load_settings
+from lightbox.serving.worker import codec_options
 from support import commands
 from support.fakes import png
 from support.stack import REPOSITORY, Stack

@@ -18,8 +18,8 @@ from onnx import TensorProto, helper
 from tritonclient.utils import InferenceServerException
 
 import lightbox
+from lightbox.base.errors import LightboxError
 from lightbox.cli import main
-from lightbox.core.errors import LightboxError
 from support.fakes import png
 from support.onnx_models import write
 from support.patience import PATIENCE

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightbox.settings_loading import known_variables
+from lightbox.serving.settings_loading import known_variables
 from support.fakes import png
 from support.models import copy_golden, export
 from support.stack import REPOSITORY, Stack, running

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import requests
 
-from lightbox.model_zoo import digits
+from lightbox.tools.model_zoo import digits
 from support.fakes import png
 from support.models import GOLDEN
 from support.patience import PATIENCE, poll

@@ -24,7 +24,7 @@ from support.tfs_calls import GRPC_PORT, WAYS, Reply, by_grpc, pixels
 
 pytestmark = pytest.mark.extended
 
-SERVER = "-m lightbox.model_server"
+SERVER = "-m lightbox.model_runtime.server"
 KILLED = "it is killed and started again (LIGHTBOX_HANG_SECONDS)"
 KNOWN = "does not answer: requests get 503 until it does"
 OF_BUSY = {"LIGHTBOX_HANG_SECONDS": "5"}
@@ -117,7 +117,7 @@ def test_calls_are_refused_at_once_while_a_front_does_not_answer(models: Path, t
 
 PROCESSES = {
     "model_server": SERVER,
-    "grpc_front": "grpc_worker",
+    "grpc_front": "open_inference.grpc.front",
     "streams": "features.streams.worker",
     "nginx": "nginx: master",
     "nginx_worker": "nginx: worker",

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from lightbox.model.spec import Array
-from lightbox.model_zoo import digits, mobilenet_v2
+from lightbox.tools.model_zoo import digits, mobilenet_v2
 from support import photos
 from support.fakes import png
 from support.log_lines import without_times

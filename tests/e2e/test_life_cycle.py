@@ -154,7 +154,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
     ):
         assert stack.invoke(red(0)).status_code == 200
         (models / "net").rename(models / "away")  # the next server waits for its model, its ports closed
-        (server,) = stack.processes("-m lightbox.model_server")
+        (server,) = stack.processes("-m lightbox.model_runtime.server")
         server.kill()
         stack.wait_for_ping(503)
         refused = stack.invoke(red(0))
@@ -170,7 +170,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
         first.wait_for()
         calls += [callers.submit(stack.invoke, red(2)) for _ in range(23)]
         stack.wait_until(lambda: stack.present() == 24)
-        stack.lose("-m lightbox.model_server")
+        stack.lose("-m lightbox.model_runtime.server")
         stack.wait_until(lambda: stack.present() == 25)  # with a probe
         assert stack.ping() == 503
         first.open()
@@ -306,7 +306,7 @@ def test_a_new_version_is_served_without_a_restart(tmp_path: Path) -> None:
         assert old.json() == {"predictions": [1.0]}
 
 
-# Other layouts give the model server the same folders: tests/unit/lightbox/processes/test_startup.py.
+# Other layouts give the model server the same folders: tests/unit/lightbox/supervisor/starting/test_startup.py.
 @pytest.mark.extended
 @pytest.mark.parametrize("layout", ["export/Servo/7", "."])
 def test_models_as_sagemaker_lays_them_out(tmp_path: Path, layout: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lightbox.machine import cgroups
+from lightbox.model_runtime import cgroups
 from support.patience import poll
 from support.stack import Stack
 

@@ -15,7 +15,7 @@ import yaml
 from PIL import Image
 
 import lightbox
-from lightbox.offline import Model, Row
+from lightbox.tools.offline import Model, Row
 from support import commands
 from support.isolation import own_environ
 from support.stack import REPOSITORY, Stack

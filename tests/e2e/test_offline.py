@@ -17,9 +17,9 @@ import pytest
 from PIL import Image
 
 import lightbox
-from lightbox.core.errors import LightboxError, StartError
-from lightbox.machine.cores import available_cores
-from lightbox.offline import Model
+from lightbox.base.errors import LightboxError, StartError
+from lightbox.model_runtime.cores import available_cores
+from lightbox.tools.offline import Model
 from support import commands
 from support.parameters import few_of
 from support.stack import REPOSITORY, Stack, running
@@ -253,7 +253,8 @@ def test_a_pair_that_needs_a_server_gets_an_error(sample_models: Path, tmp_path:
 
 def test_no_server_is_imported() -> None:
     program = (
-        "import sys, lightbox.offline; "
-        "print([name for name in ('flask', 'gunicorn', 'grpc', 'requests', 'lightbox.worker') if name in sys.modules])"
+        "import sys, lightbox.tools.offline; "
+        "print([name for name in ('flask', 'gunicorn', 'grpc', 'requests', 'lightbox.serving.worker') "
+        "if name in sys.modules])"
     )
     assert commands.output([sys.executable, "-c", program]) == "[]\n"

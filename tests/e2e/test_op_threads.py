@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lightbox.machine.cores import available_cores
+from lightbox.model_runtime.cores import available_cores
 from support.stack import Stack
 
 FLAG = "--tensorflow_intra_op_parallelism="
@@ -14,7 +14,7 @@ def test_the_log_and_the_model_server_s_command_line_agree(stack: Stack) -> None
     reply = re.findall(r"TensorFlow intra-op threads: (\d+) \(([^()]+)\)", stack.log)
     assert len(reply) == 1
     count, why = reply[0]
-    commands = [process.cmdline() for process in stack.processes("-m lightbox.model_server")]
+    commands = [process.cmdline() for process in stack.processes("-m lightbox.model_runtime.server")]
     flags = [argument for command in commands for argument in command if argument.startswith(FLAG)]
     if available_cores() == 2:
         longest = "efficientnet_lite0 is small: 385 million multiplications per call, the limit is 400 million"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import requests
 
-from lightbox.tfs_wire.messages import predict_pb2
+from lightbox.model_runtime.wire.messages import predict_pb2
 from lightbox.transports.predict_messages import read_predict_response, write_predict_request
 from support.models import export_column, export_convolution, export_old
 from support.patience import PATIENCE

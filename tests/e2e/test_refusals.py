@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.errors import STATUS_OF_CODE
-from lightbox.harness.http_client import status_of
-from lightbox.processes import body_memory
-from lightbox.processes.body_memory import BodyAccount
-from lightbox.processes.health import Health
-from lightbox.processes.nginx import find_nginx, render
-from lightbox.processes.refusals import refusal
-from lightbox.settings_loading import load_settings
+from lightbox.base.errors import STATUS_OF_CODE
+from lightbox.nginx import body_memory
+from lightbox.nginx.body_memory import BodyAccount
+from lightbox.nginx.configuration import find_nginx, render
+from lightbox.nginx.refusals import refusal
+from lightbox.serving.settings_loading import load_settings
+from lightbox.supervisor.watching.readiness import Health
+from lightbox.tools.harness.http_client import status_of
 from support.error_shape import assert_error
 from support.patience import PATIENCE, poll
 from support.stack import Stack, free_port

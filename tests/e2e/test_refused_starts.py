@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lightbox.processes.run_dir import port_is_free
+from lightbox.base.run_dir import port_is_free
 from support import commands
 from support.held import Door, export_held_image, held_call
 from support.isolation import own_environ

@@ -78,7 +78,7 @@ MOMENTS: dict[str, Callable[[Stack], bool]] = {
 }
 
 
-# One handler serves both signals (processes/supervisor.py). Before the supervisor runs, __main__.py's handler does.
+# One handler serves both signals (supervisor/supervisor.py). Before the supervisor runs, __main__.py's handler does.
 @pytest.mark.parametrize(
     ("moment", "number"),
     [*((moment, signal.SIGTERM) for moment in MOMENTS), ("at once", signal.SIGINT), ("ready", signal.SIGINT)],
@@ -243,7 +243,7 @@ def test_requests_in_flight_when_the_model_server_dies(
         header = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}"}
         answers = [pool.submit(holding.invoke, red(100), **header) for _ in range(4)]
         door.wait_for(4)
-        holding.lose("-m lightbox.model_server", number)
+        holding.lose("-m lightbox.model_runtime.server", number)
         door.wait_for(5)  # the next model server's warm-up
         assert holding.ping() == 503
         for answer in answers:

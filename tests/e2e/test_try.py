@@ -10,8 +10,8 @@ import pytest
 
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import ImageInput
-from lightbox.tune import try_image
-from lightbox.tune.try_image import Way, best
+from lightbox.tools.tune import try_image
+from lightbox.tools.tune.try_image import Way, best
 from support import commands
 from support.isolation import own_environ
 from support.log_lines import without_times

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from lightbox.processes.versions import LOOK_SECONDS, QUIET_SECONDS
+from lightbox.supervisor.watching.versions import LOOK_SECONDS, QUIET_SECONDS
 from support.models import GOLDEN, export_classes, export_half_plus
 from support.patience import PATIENCE, poll
 from support.stack import REPOSITORY, Stack, running
@@ -215,7 +215,7 @@ def test_a_model_server_that_starts_again_sees_what_answers_alone(versions_stack
     half = models / "restarted" / "9"
     half.mkdir()
     shutil.copy(VERSION_2 / "saved_model.pb", half)
-    versions_stack.lose("-m lightbox.model_server")
+    versions_stack.lose("-m lightbox.model_runtime.server")
     versions_stack.wait_for_ping(200)
     assert ask(versions_stack, "restarted") == HALF_PLUS_THREE
     assert ask(versions_stack, "restarted", version=9)[0] == 404  # type: ignore[index]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import requests
 
-from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE, message_class
-from lightbox.tfs_wire.messages import get_model_metadata_pb2, model_pb2
+from lightbox.features.open_inference.grpc.messages import INFERENCE_SERVICE, message_class
+from lightbox.model_runtime.wire.messages import get_model_metadata_pb2, model_pb2
 from support.fakes import png
 from support.held import Door
 from support.models import export_constant
@@ -26,7 +26,7 @@ ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 HELD, THERE, MISSING = 1, 3, 9
 """Versions: one whose load the test holds, one that is loaded before, and one that does not exist."""
 SLOW_LOAD = """
-from lightbox.model_server.loader import Loader
+from lightbox.model_runtime.server.servable_loader import Loader
 
 def load(self, servable, load=Loader.load):
     if servable.version == {held}:

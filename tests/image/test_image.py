@@ -38,12 +38,12 @@ from docker_image.docker import DOCKERFILE, REPOSITORY, Engine
 from docker_image.engine import NoEngine, find_engine
 from docker_image.parts import bill_of_materials, parts
 from docker_image.sizes import MODEL_SERVER, layers
-from lightbox.core.request_context import RequestContext
-from lightbox.deployment.package import package
-from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE, message_class
+from lightbox.base.request_context import RequestContext
+from lightbox.features.open_inference.grpc.messages import INFERENCE_SERVICE, message_class
 from lightbox.features.page import FILES as PAGE_FILES
-from lightbox.harness.server import ServerFailed
-from lightbox.model.archives import unpack
+from lightbox.model_files.archives import unpack
+from lightbox.tools.deploy.package import package
+from lightbox.tools.harness.server_process import ServerFailed
 from lightbox.user_code.paths import WITH_BUILD_ARGUMENT
 from support import s3
 from support.model_files import FILES, dense, write_dense_as
@@ -104,7 +104,7 @@ def test_every_image_holds_what_is_declared_serves_and_stops(
     tag, models = f"{TAG}-{stage}", tmp_path / "models"
     engine.build(tag, f"--target={stage}")
     shutil.copytree(sample_models, models)
-    command = [sys.executable, "-m", "lightbox.engines", "--write", *map(str, models.glob("*/1"))]
+    command = [sys.executable, "-m", "lightbox.model_runtime.engines", "--write", *map(str, models.glob("*/1"))]
     subprocess.run(command, check=True)
     log = check(engine, tag, stage, models)
     if stage == "openvino":  # without TensorFlow, it trusts the results from a machine with TensorFlow

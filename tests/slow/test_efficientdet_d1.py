@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from lightbox.model_zoo import efficientdet_d1
-from lightbox.model_zoo.image_model import ImageModel
-from lightbox.model_zoo.input_forms import input_spec, prepare, serving_function
-from lightbox.model_zoo.saved_model import quiet_tensorflow
+from lightbox.tools.model_zoo import efficientdet_d1
+from lightbox.tools.model_zoo.export import quiet_tensorflow
+from lightbox.tools.model_zoo.image_model import ImageModel
+from lightbox.tools.model_zoo.input_forms import input_spec, prepare, serving_function
 from support import photos
 
 # Written out, independent of the code: these are the published model's.

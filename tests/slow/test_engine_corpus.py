@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.engines import disk_cache
-from lightbox.engines.openvino import graph_check
-from lightbox.engines.openvino.graph import read_meta_graph
-from lightbox.engines.openvino.verdicts import IN_MODEL
+from lightbox.model_runtime.engines import disk_cache
+from lightbox.model_runtime.engines.openvino import graph_check
+from lightbox.model_runtime.engines.openvino.graph import read_meta_graph
+from lightbox.model_runtime.engines.openvino.verdicts import IN_MODEL
 from support.stack import REPOSITORY
 from support.tempting_models import MODELS, expected, tempting_models
 from support.tempting_models.measured import DIFFERENT
@@ -111,7 +111,7 @@ def test_what_is_let_through_is_seen_and_on_the_page(reference: Served, auto: Se
 def test_a_detector_is_answered_equally(detector: Path, tmp_path: Path) -> None:
     folder = tmp_path / "efficientdet_d1" / "1"
     shutil.copytree(detector / "1", folder)
-    command = [sys.executable, "-m", "lightbox.engines", "--write", str(folder)]
+    command = [sys.executable, "-m", "lightbox.model_runtime.engines", "--write", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "OpenVINO matches TensorFlow on" in done.stdout
     content = disk_cache.read(folder / IN_MODEL)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from lightbox.feature import Feature
+from lightbox.core.feature import Feature
 from lightbox.features import FEATURES
 from support import photos
 from support import stack as support_stack

@@ -12,7 +12,7 @@ import pytest
 import requests
 from PIL import Image
 
-from lightbox.model_zoo import digits
+from lightbox.tools.model_zoo import digits
 from support.environments import environment
 from support.isolation import own_environ
 from support.patience import PATIENCE

@@ -16,7 +16,7 @@ from lightbox.images.preparation import Filter, Placement, Preparation
 from lightbox.images.resize import Resizer
 from support.stack import REPOSITORY
 
-SOURCE = REPOSITORY / "container" / "lightbox" / "native" / "resize.c"
+SOURCE = REPOSITORY / "container" / "lightbox" / "model_runtime" / "native" / "resize.c"
 DRIVER = Path(__file__).with_name("resize_driver.c")
 FILTERS = [Image.Resampling.BOX, Image.Resampling.BILINEAR, Image.Resampling.BICUBIC, Image.Resampling.LANCZOS]
 CASES = 3000

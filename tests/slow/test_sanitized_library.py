@@ -11,7 +11,7 @@ import pytest
 
 from support.stack import REPOSITORY
 
-TESTS = ("tests/unit/lightbox/images/test_native_resize.py", "tests/unit/lightbox/native")
+TESTS = ("tests/unit/lightbox/images/test_native_resize.py", "tests/unit/lightbox/model_runtime/native")
 pytestmark = pytest.mark.timeout(3600)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lightbox.settings_loading import load_settings
+from lightbox.serving.settings_loading import load_settings
 from support.isolation import own_environ
 from support.log_lines import without_times
 from support.patience import poll

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
-from lightbox.core.settings_types import ScalingName
+from lightbox.base.settings_types import ScalingName
 from lightbox.model.options import ModelOptions
 from support.isolation import own_environ
 from support.stack import REPOSITORY, Stack, free_port, running

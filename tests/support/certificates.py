@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from lightbox.machine.shared_files import replace_file
+from lightbox.base.machine.shared_files import replace_file
 
 _PEM = serialization.Encoding.PEM
 # Python 3.13 requires a key usage in an authority, and the authority's key identifier in a certificate.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lightbox.tfs_wire.protobuf import read_varint, varint
+from lightbox.model_runtime.wire.protobuf import read_varint, varint
 
 _FOOTER, _MAGIC, _TRAILER = 48, 8, 5
 _LITERAL = 60

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs import Codecs
-from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Method, ModelCall
-from lightbox.settings_loading import load_settings
-from lightbox.worker import codec_options
+from lightbox.serving.settings_loading import load_settings
+from lightbox.serving.worker import codec_options
 from support.fakes import Tensor, signature
 from support.patience import PATIENCE
 

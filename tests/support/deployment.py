@@ -1,4 +1,4 @@
-"""Helpers for the tests of lightbox.deployment: a plan, and the SageMaker calls that moto lacks."""
+"""Helpers for the tests of lightbox.tools.deploy: a plan, and the SageMaker calls that moto lacks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 from moto.sagemaker.models import sagemaker_backends
 
-from lightbox.deployment import steps
-from lightbox.deployment.aws import Aws
-from lightbox.deployment.command import command
-from lightbox.deployment.plan import Plan
+from lightbox.tools.deploy import steps
+from lightbox.tools.deploy.aws_calls import Aws
+from lightbox.tools.deploy.command import command
+from lightbox.tools.deploy.deployment import Plan
 
 REGION = "eu-central-1"
 ROLE = "arn:aws:iam::123456789012:role/lightbox-execution"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Protocol
 
-from lightbox.core.errors import STATUS_OF_CODE
+from lightbox.base.errors import STATUS_OF_CODE
 
 
 class HeadersLike(Protocol):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightbox.model_zoo.saved_model import quiet_tensorflow
+from lightbox.tools.model_zoo.export import quiet_tensorflow
 from support.made_models import made
 from support.samples import sample_models
 from support.stack import REPOSITORY
@@ -30,7 +30,7 @@ OCR = {
 FORMATS = {"onnx": "onnx", "openvino": "xml", "litert": "tflite"}
 """The end of a file's name by the format, which is called as Keras calls it."""
 _MAKERS = (
-    "container/lightbox/model_zoo",
+    "container/lightbox/tools/model_zoo",
     "scripts/sample_models.py",
     "tests/exports",
     "tests/support/exports.py",

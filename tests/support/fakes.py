@@ -20,11 +20,11 @@ from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.settings_loading import load_settings
+from lightbox.serving.settings_loading import load_settings
+from lightbox.serving.worker import make_pipeline, operations, refused_headers
 from lightbox.transports.base import Transport
 from lightbox.transports.fake import FakeTransport
 from lightbox.user_code.registry import UserCode
-from lightbox.worker import make_pipeline, operations, refused_headers
 from support.patience import PATIENCE
 
 Tensor = tuple[str, tuple[int | None, ...] | None]

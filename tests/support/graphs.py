@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightbox.engines.openvino.graph_check import refusals
-from lightbox.tfs_wire.messages import meta_graph_pb2, types_pb2
+from lightbox.model_runtime.engines.openvino.graph_check import refusals
+from lightbox.model_runtime.wire.messages import meta_graph_pb2, types_pb2
 
 FLOAT, INT32, INT64, DOUBLE, STRING, BOOL = (
     *(types_pb2.DT_FLOAT, types_pb2.DT_INT32, types_pb2.DT_INT64),

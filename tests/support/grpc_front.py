@@ -18,22 +18,23 @@ import grpc
 import numpy as np
 import pytest
 
-from lightbox import worker
+from lightbox.base.telemetry.logs import FinishedRequest, Observer
 from lightbox.core.pipeline import Pipeline
-from lightbox.features.open_inference import grpc_messages, nginx_part
-from lightbox.features.open_inference.grpc_calls import WorkerPool
-from lightbox.features.open_inference.grpc_health import Readiness
-from lightbox.features.open_inference.grpc_incoming import Account, Bounds
-from lightbox.features.open_inference.grpc_server import InferenceServer
-from lightbox.features.open_inference.grpc_service import InferenceService
-from lightbox.features.open_inference.grpc_worker import listen
+from lightbox.features.open_inference import nginx_part
+from lightbox.features.open_inference.grpc import messages as grpc_messages
+from lightbox.features.open_inference.grpc.asgi import InferenceServer
+from lightbox.features.open_inference.grpc.calls import WorkerPool
+from lightbox.features.open_inference.grpc.front import listen
+from lightbox.features.open_inference.grpc.health_service import Readiness
+from lightbox.features.open_inference.grpc.incoming import Account, Bounds
+from lightbox.features.open_inference.grpc.servicer import InferenceService
 from lightbox.features.open_inference.repository import Repository
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
-from lightbox.processes.nginx import find_nginx, render
-from lightbox.settings_loading import load_settings
-from lightbox.telemetry.logs import FinishedRequest, Observer
+from lightbox.nginx.configuration import find_nginx, render
+from lightbox.serving import worker
+from lightbox.serving.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
 from lightbox.user_code.registry import UserCode
 from support.fakes import png

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lightbox.tfs_wire.messages import prediction_log_pb2
+from lightbox.model_runtime.wire.messages import prediction_log_pb2
 from support.models import copy_made
 from support.patience import PATIENCE, poll
 

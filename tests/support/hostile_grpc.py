@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import grpc
 
-from lightbox.tfs_wire.messages import get_model_status_pb2
+from lightbox.model_runtime.wire.messages import get_model_status_pb2
 from support.model_server import ModelServer
 from support.patience import PATIENCE
 

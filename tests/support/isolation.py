@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from lightbox.harness.ports import free_ports
+from lightbox.tools.harness.ports import free_ports
 
 CALLERS = re.compile(r"(LIGHTBOX|SAGEMAKER|AWS|OTEL|GRPC|AIP)_|PYTHON\w|PREDICT_USING_GRPC|(PORT|K_SERVICE)$")
 """Variables of the shell that starts pytest which would change what a test sees."""
@@ -28,7 +28,7 @@ PORTS = 8
 FOLDERS = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 GIVEN = ("SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE", "TMPDIR", *FOLDERS)
 BEFORE = {name: os.environ.get(name) for name in GIVEN}
-MODULES = {"lightbox", "lightbox.model_server", "soak", "benchmark", "ipykernel_launcher"}
+MODULES = {"lightbox", "lightbox.model_runtime.server", "soak", "benchmark", "ipykernel_launcher"}
 TARGETS = {"serve", "soak", "overload", "bench", "test", "test-all"}
 SHELLS = {"sh", "bash"}
 LEADING = {"env", "timeout", "nice", "unshare", "setpriv", "sudo"}

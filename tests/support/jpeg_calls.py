@@ -15,12 +15,12 @@ from flask import Flask
 from PIL import Image
 
 import lightbox
+from lightbox.serving.worker import wsgi_app
 from lightbox.transports.grpc import GrpcTransport
-from lightbox.worker import wsgi_app
 from support.fakes import mean_model
 
 SIDECAR = Path(lightbox.__file__).parent
-BOTH_SIDES = SIDECAR / "tfs_wire"
+BOTH_SIDES = SIDECAR / "model_runtime" / "wire"
 """The formats that the model server reads too; they are no part of the sidecar's own way."""
 
 

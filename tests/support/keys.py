@@ -6,9 +6,9 @@ import asyncio
 import base64
 import hashlib
 
-from lightbox.core.errors import LightboxError
+from lightbox.base.errors import LightboxError
+from lightbox.core.additions import Authenticator, IncomingRequest
 from lightbox.features.access.authenticators import UrlAuthenticator
-from lightbox.processes.additions import Authenticator, IncomingRequest
 
 APP = "https://app.example.com"
 HEALTH_ROUTE = "/v1/endpoints/7/deployedModels/9"

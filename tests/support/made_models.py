@@ -13,7 +13,7 @@ from support.stack import REPOSITORY
 
 CACHE = REPOSITORY / "build" / "test_models"
 _MAKERS = (
-    "container/lightbox/model_zoo",
+    "container/lightbox/tools/model_zoo",
     "scripts/sample_models.py",
     "tests/support/made_models.py",
     "requirements/serve.lock",

@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 import psutil
 
-from lightbox.tfs_wire.messages import predict_pb2
+from lightbox.model_runtime.wire.messages import predict_pb2
 from support.model_server import ModelServer, golden_server
 from support.patience import PATIENCE
 

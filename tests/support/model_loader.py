@@ -6,14 +6,14 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from lightbox.core.errors import DeadlineExceeded, LightboxError
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import DeadlineExceeded, LightboxError
+from lightbox.base.request_context import RequestContext
 from lightbox.features.multi_model.loader import CodeCheck, ModelLoader
-from lightbox.features.multi_model.sources import Source
+from lightbox.features.multi_model.model_path import Source
 from lightbox.features.multi_model.state import LoadedModels
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.plan import Answering
-from lightbox.settings_loading import load_settings
+from lightbox.serving.settings_loading import load_settings
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import ServerState, VersionStatus
 from lightbox.user_code.paths import UserCodeError

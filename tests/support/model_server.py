@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lightbox.harness.ports import free_ports
+from lightbox.tools.harness.ports import free_ports
 from support.isolation import own_environ
 from support.patience import PATIENCE, poll
 
@@ -22,7 +22,7 @@ HELD_CALLS = 16
 """So many calls may be at doors while others are answered."""
 END_SECONDS = 10.0
 """A server whose calls do not end is killed then."""
-COMMAND = (sys.executable, "-P", "-m", "lightbox.model_server")
+COMMAND = (sys.executable, "-P", "-m", "lightbox.model_runtime.server")
 
 
 class ModelServer:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import grpc
 
-from lightbox.tfs_wire.messages import error_codes_pb2, get_model_status_pb2, model_management_pb2
+from lightbox.model_runtime.wire.messages import error_codes_pb2, get_model_status_pb2, model_management_pb2
 
 States = Mapping[int, str] | None
 """A model's versions as one GetModelStatus tells them: ``LOADING``, or ``END DATA_LOSS: text``; None is UNAVAILABLE."""

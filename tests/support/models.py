@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lightbox.tfs_wire.messages import meta_graph_pb2, prediction_log_pb2
-from lightbox.tfs_wire.protobuf import delimited
-from lightbox.tfs_wire.records import WARM_UP_FILE
+from lightbox.model_runtime.wire.messages import meta_graph_pb2, prediction_log_pb2
+from lightbox.model_runtime.wire.protobuf import delimited
+from lightbox.model_runtime.wire.records import WARM_UP_FILE
 from support.made_models import made
 
 OWN = "tests/support/models.py"

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from flask import Flask
 
-from lightbox.core.errors import LightboxError
-from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference import grpc_messages
-from lightbox.features.open_inference.grpc_service import InferenceService
+from lightbox.base.errors import LightboxError
+from lightbox.base.request_context import RequestContext
+from lightbox.features.open_inference.grpc import messages as grpc_messages
+from lightbox.features.open_inference.grpc.servicer import InferenceService
 from lightbox.features.open_inference.repository import Repository
-from lightbox.harness.memory import PeakGrowth
+from lightbox.tools.harness.memory_use import PeakGrowth
 from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, MODELS, Sent, costly_app, post
 from support.fakes import signature

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import grpc
 
-from lightbox.engines.base import Array
-from lightbox.tfs_wire import tensor_proto
-from lightbox.tfs_wire.messages import predict_pb2
+from lightbox.model_runtime.engines.base import Array
+from lightbox.model_runtime.wire import tensor_proto
+from lightbox.model_runtime.wire.messages import predict_pb2
 from support.tempting_models import Answer
 
 METHOD = "/tensorflow.serving.PredictionService/Predict"

@@ -16,7 +16,7 @@ PROGRAM = f"""#!{sys.executable}
 import sys
 
 sys.path.insert(0, {str(REPOSITORY / "container")!r})
-from lightbox.model_server import main
+from lightbox.model_runtime.server import main
 
 sys.exit(main.main(["--host=0.0.0.0", "--as_tensorflow_serving", "--rank_guard=false", *sys.argv[1:]]))
 """

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from unittest.mock import patch
 
-from lightbox.model_zoo import mobilenet_v2
+from lightbox.tools.model_zoo import mobilenet_v2
 from sample_models import main
 from support.made_models import made
 

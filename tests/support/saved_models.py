@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lightbox.tfs_wire.messages import meta_graph_pb2
-from lightbox.tfs_wire.protobuf import varint
+from lightbox.model_runtime.wire.messages import meta_graph_pb2
+from lightbox.model_runtime.wire.protobuf import varint
 
 Shape = tuple[int, ...] | None
 Layer = tuple[str, Shape, Shape]

@@ -17,10 +17,10 @@ import requests
 from botocore.config import Config
 
 from lightbox.cli import serve
-from lightbox.harness import stack as harness_stack
-from lightbox.harness.http_client import status_of
-from lightbox.harness.ports import free_ports
-from lightbox.harness.server import PAUSE_SECONDS
+from lightbox.tools.harness import stack as harness_stack
+from lightbox.tools.harness.http_client import status_of
+from lightbox.tools.harness.ports import free_ports
+from lightbox.tools.harness.server_process import PAUSE_SECONDS
 from support.isolation import clean_environ, own_environ
 from support.patience import PATIENCE
 
@@ -104,7 +104,7 @@ class Stack(harness_stack.Stack):
 
     def present(self) -> int:
         """Return the number of running and waiting requests in the workers, including probes."""
-        (table,) = self.tmp.glob("lightbox-*/requests_here/table")  # see lightbox/telemetry/metrics.py
+        (table,) = self.tmp.glob("lightbox-*/requests_here/table")  # see lightbox/base/telemetry/metrics.py
         return sum(memoryview(table.read_bytes()).cast("q")[1::3])
 
     def boto3(self) -> Any:

@@ -13,17 +13,17 @@ from typing import Any
 
 import grpc
 
-from lightbox.engines.base import Runner
-from lightbox.engines.choice import Opener
-from lightbox.engines.hardware import Hardware
-from lightbox.model_server import grpc_server
-from lightbox.model_server.calls import Calls
-from lightbox.model_server.core import ServerCore
-from lightbox.model_server.grpc_services import Services
-from lightbox.model_server.loader import Loader
-from lightbox.model_server.manager import LoadPolicy, Manager
-from lightbox.model_server.metrics import Metrics
-from lightbox.model_server.servable import Servable, State
+from lightbox.model_runtime.engines.base import Runner
+from lightbox.model_runtime.engines.hardware import Hardware
+from lightbox.model_runtime.engines.selection import Opener
+from lightbox.model_runtime.server.calls import Calls
+from lightbox.model_runtime.server.core import ServerCore
+from lightbox.model_runtime.server.grpc import grpc_server
+from lightbox.model_runtime.server.grpc.grpc_services import Services
+from lightbox.model_runtime.server.manager import LoadPolicy, Manager
+from lightbox.model_runtime.server.monitoring import Metrics
+from lightbox.model_runtime.server.servable import Servable, State
+from lightbox.model_runtime.server.servable_loader import Loader
 from real_server.timelines import Replay
 from support.patience import poll
 

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import requests
 
-from lightbox.tfs_wire.messages import predict_pb2
+from lightbox.model_runtime.wire.messages import predict_pb2
 from support.fakes import png
 from support.patience import PATIENCE
 from support.stack import Stack

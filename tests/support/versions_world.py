@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from lightbox.core.errors import Unavailable
-from lightbox.processes.version_links import Files, VersionLinks
-from lightbox.processes.versions import LOOK_SECONDS, ModelVersions
+from lightbox.base.errors import Unavailable
+from lightbox.supervisor.watching.version_links import Files, VersionLinks
+from lightbox.supervisor.watching.versions import LOOK_SECONDS, ModelVersions
 from lightbox.transports.model_status import ServerState, VersionStatus
 
 WHOLE, CUT, BROKEN_GRAPH, UNLOADABLE = "whole", "cut", "broken graph", "unloadable"

@@ -51,7 +51,10 @@ def test_an_engine_is_named_where_the_recipe_says() -> None:
     engine = {file.replace("<name>", "onnxruntime") for file in recipe("An engine")}
     found = naming(
         ["onnxruntime", "OnnxRuntime"],
-        ["container", "pyproject.toml", "requirements/serve.*", "tests/unit/lightbox/engines"],
+        ["container", "pyproject.toml", "requirements/serve.*", "tests/unit/lightbox/model_runtime/engines"],
     )
     assert found <= engine
-    assert {"container/lightbox/engines/__init__.py", "container/lightbox/engines/onnxruntime/__init__.py"} <= found
+    assert {
+        "container/lightbox/model_runtime/engines/__init__.py",
+        "container/lightbox/model_runtime/engines/onnxruntime/__init__.py",
+    } <= found

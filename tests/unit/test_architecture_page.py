@@ -12,21 +12,21 @@ import grpc
 import numpy as np
 import pytest
 
-from lightbox.core.settings_types import TransportName
+from lightbox.base.settings_types import TransportName
 from lightbox.images.jpeg import jpeg_agrees
 from lightbox.images.resize import load_native
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
-from lightbox.model_server.local_server import LocalServer
-from lightbox.tfs_wire import tensor_proto
+from lightbox.model_runtime.server.local_server import LocalServer
+from lightbox.model_runtime.wire import tensor_proto
 from support import commands
 from support.isolation import clean_environ
 from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
-MOST_HOPS, MOST_FILES = 14, 21
+MOST_HOPS, MOST_FILES = 14, 24
 """What one JPEG may cost a reader who follows it through the code."""
 GRPC_WIRE, LOCAL_WIRE = "container/lightbox/transports/grpc.py", "container/lightbox/transports/local.py"
 """The page lists the files over gRPC; over the embedded model server's wire the one takes the place of the other."""
@@ -47,7 +47,9 @@ def hops() -> list[tuple[str, str]]:
     """Return file and function of the hops in the sidecar after gunicorn has read the request."""
     found = [re.findall(r"`([^`]+)`", where) for _, where, _ in rows(section("The way of a request"))[1:]]
     named = [(names[0], names[1]) for names in found if len(names) == 2 and names[0].startswith("container/lightbox")]
-    return [(file, function) for file, function in named if not file.startswith("container/lightbox/processes")]
+    return [
+        (file, function) for file, function in named if not file.startswith("container/lightbox/core/gunicorn_worker")
+    ]
 
 
 def listed_files() -> list[str]:

@@ -12,7 +12,7 @@ from support.stack import REPOSITORY
 
 CONTAINER = REPOSITORY / "container"
 RULES = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]
-MOST_FLOORS = 18
+MOST_FLOORS = 22
 """Modules of the longest chain of imports."""
 
 

@@ -89,7 +89,7 @@ def test_a_start_around_the_environment_fails_its_test(tmp_path: Path) -> None:
     [
         (["/x/serve.sh", "serve"], True),
         (["lightbox", "--help"], True),
-        ([sys.executable, "-P", "-m", "lightbox.model_server"], True),
+        ([sys.executable, "-P", "-m", "lightbox.model_runtime.server"], True),
         (["make", "serve"], True),
         (["unshare", "--net", "sh", "-ec", "mount x; exec /x/serve.sh serve"], True),
         (["sh", "-c", '"$0" serve', "/x/serve.sh"], True),

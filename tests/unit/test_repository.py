@@ -121,5 +121,8 @@ def test_the_environment_is_read_in_two_places() -> None:
     lightbox = REPOSITORY / "container" / "lightbox"
     found = {str(path.relative_to(lightbox)) for path in lightbox.rglob("*.py") if reads.search(path.read_text())}
     # Packages that start processes with an environment, the model server, and shared packages.
-    apart = ("harness/", "tune/", "model_server/", "model_zoo/", "tfs_wire/")
-    assert {name for name in found if not name.startswith(apart)} == {"machine/environment.py", "settings_loading.py"}
+    apart = ("tools/", "model_runtime/")
+    assert {name for name in found if not name.startswith(apart)} == {
+        "base/machine/environment.py",
+        "serving/settings_loading.py",
+    }

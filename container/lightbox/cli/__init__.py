@@ -9,20 +9,20 @@ from collections.abc import Sequence
 import click
 
 from lightbox import __version__
-from lightbox.core.errors import StartError
-from lightbox.telemetry.logs import log
+from lightbox.base.errors import StartError
+from lightbox.base.telemetry.logs import log
 
 COMMANDS = {
     "serve": "lightbox.cli.serve",
     "check": "lightbox.cli.check",
     "engines": "lightbox.cli.engines",
-    "try": "lightbox.tune.try_image",
-    "tune": "lightbox.tune.command",
-    "invoke": "lightbox.client.invoke",
-    "predict": "lightbox.offline.command",
-    "stream": "lightbox.client.stream",
-    "export": "lightbox.model_zoo.command",
-    "deploy": "lightbox.deployment.command",
+    "try": "lightbox.tools.tune.try_image",
+    "tune": "lightbox.tools.tune.command",
+    "invoke": "lightbox.tools.client.invoke",
+    "predict": "lightbox.tools.offline.command",
+    "stream": "lightbox.tools.client.stream_command",
+    "export": "lightbox.tools.model_zoo.command",
+    "deploy": "lightbox.tools.deploy.command",
     "completion": "lightbox.cli.completion",
     "model-server": "lightbox.cli.model_server",
 }

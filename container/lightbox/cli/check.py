@@ -12,7 +12,12 @@ from contextlib import nullcontext
 import click
 from pydantic import BaseModel
 
-from lightbox.cli.options import SettingsCommand, model_argument
+from lightbox.base.errors import StartError
+from lightbox.base.machine.environment import variable
+from lightbox.base.settings import Settings, variable_names
+from lightbox.base.settings_types import default_of, setting_metadata
+from lightbox.base.telemetry.logs import escape
+from lightbox.cli.setting_options import SettingsCommand, model_argument
 from lightbox.cli.starting import (
     StartRefused,
     checked_settings,
@@ -21,26 +26,22 @@ from lightbox.cli.starting import (
     interruptible,
     prepared_supervisor,
 )
-from lightbox.core.errors import StartError
-from lightbox.core.settings import Settings, variable_names
-from lightbox.core.settings_types import default_of, setting_metadata
-from lightbox.engines import AUTO, DEFAULT
 from lightbox.features import callers, wants
-from lightbox.formats import model_file
 from lightbox.images.resize_library import resize_line
-from lightbox.machine.environment import variable
-from lightbox.model.checks import newest_folder, newest_signatures
-from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
-from lightbox.processes import op_threads, tls
-from lightbox.processes.commands import child_environ, model_server_program
-from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
-from lightbox.processes.nginx import find_nginx
-from lightbox.processes.start_checks import find_scaling_lines, find_warnings
-from lightbox.processes.startup import callers_line, listening, usual_ports
-from lightbox.processes.wires import wires_to_come
-from lightbox.settings_loading import load_settings, parts, spelling_hints
-from lightbox.telemetry.logs import escape
+from lightbox.model_files.checks import newest_folder, newest_signatures
+from lightbox.model_files.layout import ModelOnDisk
+from lightbox.model_runtime.engines import AUTO, DEFAULT
+from lightbox.model_runtime.formats import model_file
+from lightbox.nginx import tls
+from lightbox.nginx.configuration import find_nginx
+from lightbox.serving.settings_loading import load_settings, parts, spelling_hints
+from lightbox.supervisor.starting import op_threads
+from lightbox.supervisor.starting.chosen_transports import wires_to_come
+from lightbox.supervisor.starting.commands import child_environ, model_server_program
+from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
+from lightbox.supervisor.starting.start_checks import find_scaling_lines, find_warnings
+from lightbox.supervisor.starting.startup import callers_line, listening, usual_ports
 from lightbox.user_code.paths import find_code
 
 MEANS_MORE_WHEN_SET = {"request_timeout", "request_memory_mb", "intra_op_parallelism"}

@@ -6,11 +6,11 @@ import subprocess
 
 import click
 
-from lightbox.cli.options import SettingsCommand, model_argument
+from lightbox.cli.setting_options import SettingsCommand, model_argument
 from lightbox.cli.starting import engines_command
-from lightbox.processes.commands import child_environ
-from lightbox.processes.models_on_disk import plan_models, unpacked
-from lightbox.settings_loading import load_settings
+from lightbox.serving.settings_loading import load_settings
+from lightbox.supervisor.starting.commands import child_environ
+from lightbox.supervisor.starting.models_on_disk import plan_models, unpacked
 
 
 @click.command("engines", cls=SettingsCommand, epilog="Example: lightbox engines ./models")

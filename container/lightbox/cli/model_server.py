@@ -17,5 +17,5 @@ def command(flags: tuple[str, ...]) -> int:
     It takes the flags of tensorflow_model_server; --help lists them.
     """
     # By name: serving processes never import the model server (pyproject.toml), which runs in its own process.
-    code = int(importlib.import_module("lightbox.model_server.main").main(list(flags)))
+    code = int(importlib.import_module("lightbox.model_runtime.server.main").main(list(flags)))
     return 0 if flags == ("--help",) else code  # the exit code of tensorflow_model_server, and of python -m

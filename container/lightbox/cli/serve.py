@@ -7,16 +7,16 @@ import signal
 
 import click
 
-from lightbox.cli.options import SettingsCommand, model_argument
+from lightbox.base.machine.memory import find_trim
+from lightbox.base.telemetry.logs import log, use_json
+from lightbox.cli.setting_options import SettingsCommand, model_argument
 from lightbox.cli.starting import StartRefused, checked_settings, fixed_models, interruptible, prepared_supervisor
 from lightbox.features import wants
 from lightbox.images.resize_library import resize_line
-from lightbox.machine.memory import find_trim
-from lightbox.processes import op_threads
-from lightbox.processes.start_checks import find_scaling_lines, find_warnings
-from lightbox.processes.supervisor import STOP_SIGNALS
-from lightbox.settings_loading import spelling_hints
-from lightbox.telemetry.logs import log, use_json
+from lightbox.serving.settings_loading import spelling_hints
+from lightbox.supervisor.starting import op_threads
+from lightbox.supervisor.starting.start_checks import find_scaling_lines, find_warnings
+from lightbox.supervisor.supervisor import STOP_SIGNALS
 
 
 @click.command(

@@ -14,8 +14,8 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from lightbox.core.settings import variable_names
-from lightbox.core.settings_types import option_of, setting_metadata
+from lightbox.base.settings import variable_names
+from lightbox.base.settings_types import option_of, setting_metadata
 
 TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", Path: "path"}
 _BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}

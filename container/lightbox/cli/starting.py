@@ -8,20 +8,20 @@ from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import NamedTuple
 
-from lightbox.core.errors import StartError
-from lightbox.core.settings import Settings
+from lightbox.base.errors import StartError
+from lightbox.base.run_dir import RunDir
+from lightbox.base.settings import Settings
+from lightbox.core.start import Start
 from lightbox.features import enabled, prepare, wants
-from lightbox.model.checks import newest_folder
-from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
-from lightbox.processes.commands import PYTHON, kept_engine_cache
-from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
-from lightbox.processes.run_dir import RunDir
-from lightbox.processes.start import Start
-from lightbox.processes.start_checks import find_problems
-from lightbox.processes.startup import make_plan
-from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
-from lightbox.settings_loading import SettingsError, load_settings
+from lightbox.model_files.checks import newest_folder
+from lightbox.model_files.layout import ModelOnDisk
+from lightbox.serving.settings_loading import SettingsError, load_settings
+from lightbox.supervisor.starting.commands import PYTHON, kept_engine_cache
+from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
+from lightbox.supervisor.starting.start_checks import find_problems
+from lightbox.supervisor.starting.startup import make_plan
+from lightbox.supervisor.supervisor import STOP_SIGNALS, Supervisor
 
 
 class StartRefused(StartError):
@@ -92,5 +92,5 @@ def engines_command(model: ModelOnDisk, settings: Settings, *options: str) -> li
     cache = list[str]()
     with suppress(OSError):  # a start says why
         cache = [f"--cache={folder}"] if (folder := kept_engine_cache()) is not None else []
-    command = [*PYTHON, "lightbox.engines", f"--precision={precision}", *cache, *options]
+    command = [*PYTHON, "lightbox.model_runtime.engines", f"--precision={precision}", *cache, *options]
     return [*command, str(newest_folder(model))]

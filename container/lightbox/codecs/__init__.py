@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from lightbox.base.errors import BadRequest, ImageUndecodable, MalformedBody, NotAcceptable, UnsupportedMediaType
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs.base import Parsed, Reader, Writer
 from lightbox.codecs.media_type import best_match, parse_content_type
-from lightbox.core.errors import BadRequest, ImageUndecodable, MalformedBody, NotAcceptable, UnsupportedMediaType
-from lightbox.core.request_context import RequestContext
 from lightbox.images.foreign import file_format
 from lightbox.model.spec import Method
 
 if TYPE_CHECKING:
-    from lightbox.codecs.options import CodecOptions
+    from lightbox.codecs.codec_options import CodecOptions
     from lightbox.images.decode import OriginalImages
 
 COMPRESSIBLE_TYPES = (

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs.media_type import ContentType
-from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec
 from lightbox.openapi.schemas import BINARY, Schema
 
 if TYPE_CHECKING:
-    from lightbox.codecs.options import CodecOptions
+    from lightbox.codecs.codec_options import CodecOptions
     from lightbox.openapi.models import DescribedModel
 
 

@@ -18,12 +18,12 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
+from lightbox.base.errors import InputMismatch, MalformedBody
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs.base import Images, Parsed, Reader, Response, Writer
+from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.json_text import whole_text
 from lightbox.codecs.media_type import ContentType, as_utf8
-from lightbox.codecs.options import CodecOptions
-from lightbox.core.errors import InputMismatch, MalformedBody
-from lightbox.core.request_context import RequestContext
 from lightbox.model.casting import cast, numbers, numpy_dtype, only_input, string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, TensorSpec, describe_shape

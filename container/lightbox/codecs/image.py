@@ -13,11 +13,7 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from lightbox.codecs.base import Parsed, Reader
-from lightbox.codecs.media_type import ContentType
-from lightbox.codecs.options import CodecOptions
-from lightbox.codecs.picture_memory import COUNTED, PictureMemory, busy
-from lightbox.core.errors import (
+from lightbox.base.errors import (
     DeadlineExceeded,
     ImageUndecodable,
     MalformedBody,
@@ -25,7 +21,11 @@ from lightbox.core.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from lightbox.core.request_context import RequestContext, Turns
+from lightbox.base.request_context import RequestContext, Turns
+from lightbox.codecs.base import Parsed, Reader
+from lightbox.codecs.codec_options import CodecOptions
+from lightbox.codecs.media_type import ContentType
+from lightbox.codecs.picture_memory import COUNTED, PictureMemory, busy
 from lightbox.images.decode import (
     OriginalImages,
     decode_for_resize,
@@ -48,7 +48,6 @@ from lightbox.images.preparation import (
     Size,
 )
 from lightbox.images.resize import Resizer, load_native
-from lightbox.machine.cores import available_cores
 from lightbox.model.casting import string_tensor
 from lightbox.model.image_options import fixed_size, image_problems
 from lightbox.model.options import ModelOptions
@@ -60,6 +59,7 @@ from lightbox.model.spec import (
     SignatureSpec,
     image_input,
 )
+from lightbox.model_runtime.cores import available_cores
 
 GRAPH_BYTES_PER_PIXEL = 4
 """Memory for a picture that the model's graph decodes."""

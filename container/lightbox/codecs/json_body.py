@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
+from lightbox.base.errors import BadRequest, LightboxError, MalformedBody
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs.base import Parsed, Reader
-from lightbox.codecs.examples import decode_examples
+from lightbox.codecs.json_examples import decode_examples
 from lightbox.codecs.json_numbers import (
     NumberList,
     PartlyParsed,
@@ -25,12 +27,10 @@ from lightbox.codecs.json_numbers import (
 )
 from lightbox.codecs.json_tensors import all_images, cast_all, encoded_images, is_named, read, regular
 from lightbox.codecs.media_type import ContentType, as_utf8
-from lightbox.core.errors import BadRequest, LightboxError, MalformedBody
-from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Layout, Method, ModelCall, SignatureSpec, TensorSpec, image_input
+from lightbox.model_runtime.wire.rest.predict_body import has_bools
 from lightbox.openapi.schemas import TEXT, Schema, ref
-from lightbox.tfs_wire.rest.request import has_bools
 
 if TYPE_CHECKING:
     from lightbox.openapi.models import DescribedModel

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from lightbox.core.errors import MalformedBody, TooLarge
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import MalformedBody, TooLarge
+from lightbox.base.request_context import RequestContext
 from lightbox.model.spec import Array
-from lightbox.tfs_wire.rest import flat, quick
+from lightbox.model_runtime.wire.rest import flat, quick
 
 Step = Callable[[], None]
 """Called repeatedly by slow steps; it may raise."""

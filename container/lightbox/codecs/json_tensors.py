@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from lightbox.base.error_texts import shorten
+from lightbox.base.errors import InputMismatch, MalformedBody
 from lightbox.codecs.json_numbers import NumberList, RowList, Step
-from lightbox.core.error_texts import shorten
-from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.images.decode import is_image
 from lightbox.model.casting import cast, read_as
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.tfs_wire.rest import base64_value, quick, request
-from lightbox.tfs_wire.status import StatusError
+from lightbox.model_runtime.wire.rest import base64_value, quick
+from lightbox.model_runtime.wire.rest import predict_body as request
+from lightbox.model_runtime.wire.status import StatusError
 
 _ECHO = 200
 """Longest quotation of the body in an error, in characters."""

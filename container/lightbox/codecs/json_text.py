@@ -16,8 +16,8 @@ import numpy as np
 import orjson
 from typing_extensions import override
 
+from lightbox.base.errors import NotAcceptable
 from lightbox.codecs.base import Response, Writer
-from lightbox.core.errors import NotAcceptable
 from lightbox.model.spec import Array, Layout, Prediction
 from lightbox.openapi.schemas import TEXT, Schema, ref
 

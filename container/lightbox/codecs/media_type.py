@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from lightbox.core.errors import MalformedBody, TooLarge, UnsupportedMediaType
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import MalformedBody, TooLarge, UnsupportedMediaType
+from lightbox.base.request_context import RequestContext
 
 _PARAMETER = re.compile(r';[ \t]*([!#$%&\'*+.^_`|~\w-]+)=("(?:[^"\\]|\\.)*"|[^;]*)', re.ASCII)
 _QUALITY = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?|\.\d{1,3})", re.ASCII)

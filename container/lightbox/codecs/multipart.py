@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from typing_extensions import override
 
+from lightbox.base.errors import MalformedBody, TooLarge
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs.base import Parsed, Reader
 from lightbox.codecs.media_type import ContentType
-from lightbox.core.errors import MalformedBody, TooLarge
-from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Method, ModelCall, SignatureSpec
 from lightbox.openapi.schemas import BINARY, Schema

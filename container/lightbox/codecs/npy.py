@@ -12,10 +12,10 @@ import numpy as np
 from numpy.lib import format as npy_format
 from typing_extensions import override
 
+from lightbox.base.errors import InputMismatch, LightboxError, MalformedBody, NotAcceptable, TooLarge
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs.base import Parsed, Reader, Response, Writer
 from lightbox.codecs.media_type import ContentType
-from lightbox.core.errors import InputMismatch, LightboxError, MalformedBody, NotAcceptable, TooLarge
-from lightbox.core.request_context import RequestContext
 from lightbox.model.casting import fitted, numpy_dtype, only_input
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec

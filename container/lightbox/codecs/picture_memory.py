@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lightbox.core.errors import TooLarge, Unavailable
-from lightbox.core.request_context import SETTING, RequestContext, Turns
-from lightbox.machine.shared_files import hold, release, shared_numbers
-from lightbox.telemetry.metrics import ROWS, claim_slot
+from lightbox.base.errors import TooLarge, Unavailable
+from lightbox.base.machine.shared_files import hold, release, shared_numbers
+from lightbox.base.request_context import SETTING, RequestContext, Turns
+from lightbox.base.telemetry.metrics import ROWS, claim_slot
 
 COUNTED = 4 << 20
 """Smaller pictures need not count: the decoding slots bound them."""

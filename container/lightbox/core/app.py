@@ -8,15 +8,15 @@ from typing import NoReturn
 from flask import Flask, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
-from lightbox.core import errors
+from lightbox.base import errors
+from lightbox.base.settings import Settings
+from lightbox.base.telemetry.logs import context_maker
 from lightbox.core.edge import Edge
+from lightbox.core.feature import Feature
 from lightbox.core.http import enter
 from lightbox.core.predictions import without_flask
 from lightbox.core.probes import internal_blueprint, probes_blueprint
 from lightbox.core.services import Services
-from lightbox.core.settings import Settings
-from lightbox.feature import Feature
-from lightbox.telemetry.logs import context_maker
 
 
 def create_app(services: Services, features: Sequence[Feature]) -> Flask:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from lightbox.core.errors import BadRequest
+from lightbox.base.errors import BadRequest
 from lightbox.images.picture import Crop
 from lightbox.model.spec import Method
 

@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from lightbox.core.error_bodies import REQUEST_ID_HEADER, Headers, error_response, status_line
-from lightbox.core.errors import ClientDisconnected, LightboxError, QueueTimeout
-from lightbox.core.request_context import Header, MakeContext, RequestContext, Turns
-from lightbox.machine.temporary_storage import is_full, storage_full
-from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
+from lightbox.base.error_bodies import REQUEST_ID_HEADER, Headers, error_response, status_line
+from lightbox.base.errors import ClientDisconnected, LightboxError, QueueTimeout
+from lightbox.base.machine.temporary_storage import is_full, storage_full
+from lightbox.base.request_context import Header, MakeContext, RequestContext, Turns
+from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 
 log = logging.getLogger("lightbox")
 

@@ -16,12 +16,12 @@ from flask import g, request
 from werkzeug.exceptions import ClientDisconnected
 from werkzeug.wsgi import get_content_length, get_input_stream
 
+from lightbox.base.errors import BadRequest, LightboxError
+from lightbox.base.request_context import MemoryBudget, RequestContext
 from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import decoded_body
 from lightbox.core.attributes import CUSTOM_ATTRIBUTES, meant
 from lightbox.core.edge import EXCHANGE, Exchange, drain_body, header_of
-from lightbox.core.errors import BadRequest, LightboxError
-from lightbox.core.request_context import MemoryBudget, RequestContext
 
 
 def enter() -> None:

@@ -11,26 +11,34 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lightbox.base.errors import BadRequest, DeadlineExceeded, ModelNotFound
+from lightbox.base.request_context import MemoryBudget, RequestContext
+from lightbox.base.settings_types import TransportName
 from lightbox.codecs import Codecs
 from lightbox.codecs.base import Response
-from lightbox.codecs.options import CodecOptions
-from lightbox.codecs.ranked import ranked_rows
+from lightbox.codecs.codec_options import CodecOptions
+from lightbox.codecs.top_k import ranked_rows
 from lightbox.core.attributes import CustomAttributes
-from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.core.request import Body, Call, TensorResponse
-from lightbox.core.request_context import MemoryBudget, RequestContext
-from lightbox.core.settings_types import TransportName
 from lightbox.model.catalogue import Catalogue, PlannedModel
-from lightbox.model.layout import is_model_name
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Layout, ModelCall, Prediction, SignatureSpec
+from lightbox.model_files.layout import is_model_name
 from lightbox.transports.base import Transport
-from lightbox.transports.signatures import IsLoading, RankGuard, Signatures, layout_by, probe, probe_version, traits_by
+from lightbox.transports.signature_cache import (
+    IsLoading,
+    RankGuard,
+    Signatures,
+    layout_by,
+    probe,
+    probe_version,
+    traits_by,
+)
+from lightbox.user_code.api_detection import Function
 from lightbox.user_code.aws import AwsHandlers, Context
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.described_outputs import DescribedOutputs, HandlerOutputs
 from lightbox.user_code.handlers import LightboxHandlers, prepare
-from lightbox.user_code.loader import Function
 from lightbox.user_code.registry import NONE, Handlers, UserCode
 
 R = TypeVar("R")

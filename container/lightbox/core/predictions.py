@@ -10,14 +10,14 @@ from typing import Any, NoReturn
 
 from werkzeug.exceptions import HTTPException
 
+from lightbox.base.errors import BadRequest
+from lightbox.base.request_context import Header, RequestContext
 from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import parse_content_type
 from lightbox.core.attributes import CUSTOM_ATTRIBUTES, OUTPUTS, TARGET_MODEL, CustomAttributes
 from lightbox.core.edge import EXCHANGE, WsgiApp, header_of
-from lightbox.core.errors import BadRequest
 from lightbox.core.http import check_query, received_body
 from lightbox.core.request import Body, Call, Middleware
-from lightbox.core.request_context import Header, RequestContext
 from lightbox.core.services import Services
 from lightbox.model.spec import Method
 

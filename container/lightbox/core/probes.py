@@ -9,8 +9,8 @@ import orjson
 from flask import Blueprint, g
 from flask import Response as HttpResponse
 
+from lightbox.core.additions import Probe
 from lightbox.core.pipeline import Pipeline
-from lightbox.processes.additions import Probe
 
 
 def internal_blueprint(pipeline: Pipeline) -> Blueprint:

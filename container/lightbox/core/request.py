@@ -9,20 +9,20 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from typing_extensions import override
 
+from lightbox.base.error_texts import echo
+from lightbox.base.errors import BadRequest, InputMismatch
+from lightbox.base.request_context import Header, RequestContext
 from lightbox.codecs import Codecs, check_single
 from lightbox.codecs.base import Parsed, Response
 from lightbox.codecs.base import Writer as BodyCodec
 from lightbox.core.attributes import CROP, CustomAttributes
-from lightbox.core.error_texts import echo
-from lightbox.core.errors import BadRequest, InputMismatch
-from lightbox.core.request_context import Header, RequestContext
 from lightbox.images.decode import is_image
 from lightbox.images.picture import Crop, Picture
 from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, image_input
+from lightbox.user_code.api_detection import Function
 from lightbox.user_code.handlers import ANSWER, Request, finish, finish_tensors
-from lightbox.user_code.loader import Function
 
 R = TypeVar("R")
 S = TypeVar("S")

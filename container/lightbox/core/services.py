@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lightbox.base.settings import Settings
+from lightbox.base.telemetry.logs import Observer
 from lightbox.core.edge import Requests
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import Middleware
-from lightbox.core.settings import Settings
 from lightbox.model.plan import ServingPlan
-from lightbox.telemetry.logs import Observer
 
 if TYPE_CHECKING:
+    from lightbox.core.operations import Description
     from lightbox.openapi.models import DescribedModel
-    from lightbox.openapi.operations import Description
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from lightbox.core.settings import Settings
-from lightbox.feature import Feature
+from lightbox.base.settings import Settings
+from lightbox.core.additions import Additions, ServedModels, StartNeeds
+from lightbox.core.feature import Feature
+from lightbox.core.start import Start
 from lightbox.features.access import Access
 from lightbox.features.multi_model import MultiModel
 from lightbox.features.open_inference import OpenInference
@@ -18,8 +20,6 @@ from lightbox.features.streams import Streams
 from lightbox.features.tfs_api import TfsApi
 from lightbox.features.tracing import Tracing
 from lightbox.features.vertex_ai import VertexAi
-from lightbox.processes.additions import Additions, ServedModels, StartNeeds
-from lightbox.processes.start import Start
 
 FEATURES: Sequence[Feature] = (
     Sessions(),  # before the Open Inference Protocol's bodies, which belong to no session

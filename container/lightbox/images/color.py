@@ -15,7 +15,7 @@ from PIL import Image as Images
 from PIL import TiffImagePlugin
 from PIL.Image import Image
 
-from lightbox.core.errors import ImageUndecodable
+from lightbox.base.errors import ImageUndecodable
 from lightbox.images.limits import undecodable
 
 Numbers = npt.NDArray[np.uint16] | npt.NDArray[np.int32] | npt.NDArray[np.uint32] | npt.NDArray[np.float32]

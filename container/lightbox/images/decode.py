@@ -40,7 +40,7 @@ from PIL.PpmImagePlugin import PpmImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from lightbox.core.errors import ImageUndecodable, TooLarge
+from lightbox.base.errors import ImageUndecodable, TooLarge
 from lightbox.images import foreign
 from lightbox.images.avif import Avif
 from lightbox.images.color import to_grey, to_rgb

@@ -16,8 +16,8 @@ from PIL.ImageFile import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from lightbox.core.error_texts import shorten
-from lightbox.core.errors import ImageUndecodable, LightboxError, TooLarge
+from lightbox.base.error_texts import shorten
+from lightbox.base.errors import ImageUndecodable, LightboxError, TooLarge
 from lightbox.images.avif import Avif
 from lightbox.images.foreign import RAW
 

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from PIL.Image import Image
 
-from lightbox.core.errors import BadRequest
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import BadRequest
+from lightbox.base.request_context import RequestContext
 from lightbox.images.color import STRIP_PIXELS
 from lightbox.images.preparation import Size
 from lightbox.images.resize import Rgbx, for_pillow

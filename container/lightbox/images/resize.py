@@ -1,8 +1,8 @@
 """Resizing of RGB or grey images into the pixels of a tensor: the whole image or the needed part.
 
 The compiled resize gives the same bits as Pillow: the library reads Pillow's memory and writes into the request's
-tensor in one pass, for every crop, padding, scaling, order of channels and layout. ``make native`` compiles
-lightbox/native/resize.c. Pillow resizes if the library is missing, and in the cases that it does not support.
+tensor in one pass, for every crop, padding, scaling, order of channels and layout. ``make native`` compiles resize.c
+of ``model_runtime/native``. Pillow resizes if the library is missing, and in the cases that it does not support.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from PIL.Image import Image, Resampling, fromarray, frombytes
 
 from lightbox.images.preparation import Filter, Float32, Placement, Preparation, Scaling, Size, table_of
 from lightbox.images.resize_library import INSTRUCTIONS
-from lightbox.native import LIBRARY
+from lightbox.model_runtime.native import LIBRARY
 
 _FILTERS = {
     Resampling.BOX: 0,

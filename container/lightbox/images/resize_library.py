@@ -6,7 +6,7 @@ import ctypes
 from importlib.util import find_spec
 from pathlib import Path
 
-from lightbox.native import LIBRARY
+from lightbox.model_runtime.native import LIBRARY
 
 INSTRUCTIONS = ("plain C", "AVX2", "NEON", "AVX-512 VNNI")
 """The results of the library's ``lightbox_instructions``."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.core.error_texts import shorten
-from lightbox.core.errors import HandlerFailed, InputMismatch
+from lightbox.base.error_texts import shorten
+from lightbox.base.errors import HandlerFailed, InputMismatch
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.tfs_wire import dtypes
+from lightbox.model_runtime.wire import dtypes
 
 _ECHO = 40
 """Most characters of a number in an error."""

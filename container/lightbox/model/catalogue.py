@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from lightbox.core.request_context import RequestContext
+from lightbox.base.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 
 

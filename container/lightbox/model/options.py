@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-from lightbox.core.errors import StartError
-from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
-from lightbox.machine.access import MOST_OPTIONS, MOST_TEXT, is_file, read_file
-from lightbox.machine.links import LEADS_OUT, followed
+from lightbox.base.errors import StartError
+from lightbox.base.machine.links import LEADS_OUT, followed
+from lightbox.base.settings import Settings
+from lightbox.base.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
 from lightbox.model.presets import OF_LOGITS, PRESETS, PresetName, with_preset
+from lightbox.model_runtime.access import MOST_OPTIONS, MOST_TEXT, is_file, read_file
 
 OPTIONS_FILE = "lightbox.json"
 CODE = "code"

@@ -12,10 +12,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from typing_extensions import override
 
-from lightbox.core.errors import BadRequest, LightboxError, MethodNotAllowed, ModelNotFound, ModelServerUnreachable
-from lightbox.core.request_context import RequestContext
-from lightbox.core.settings_types import TransportName
-from lightbox.machine.shared_files import replace_file
+from lightbox.base.errors import BadRequest, LightboxError, MethodNotAllowed, ModelNotFound, ModelServerUnreachable
+from lightbox.base.machine.shared_files import replace_file
+from lightbox.base.request_context import RequestContext
+from lightbox.base.settings_types import TransportName
 from lightbox.model.catalogue import Catalogue, PlannedModel
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from lightbox.core.error_texts import shorten
-from lightbox.core.errors import BadRequest, InputMismatch
+from lightbox.base.error_texts import shorten
+from lightbox.base.errors import BadRequest, InputMismatch
 
 if TYPE_CHECKING:
     import numpy as np

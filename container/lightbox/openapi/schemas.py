@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lightbox.model.spec import TensorSpec
-from lightbox.tfs_wire.dtypes import LARGEST_FLOAT
+from lightbox.model_runtime.wire.dtypes import LARGEST_FLOAT
 
 Schema = dict[str, Any]
 

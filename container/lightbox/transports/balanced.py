@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from lightbox.core.errors import LightboxError, ModelNotFound, ModelServerUnreachable
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import LightboxError, ModelNotFound, ModelServerUnreachable
+from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import Answering
 from lightbox.model.spec import Array, ModelCall, SignatureSpec
 from lightbox.transports.base import Transport

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import (
+from lightbox.base.error_texts import without_folders
+from lightbox.base.errors import (
     BadRequest,
     DeadlineExceeded,
     ImageUndecodable,
@@ -17,7 +17,7 @@ from lightbox.core.errors import (
     ModelUninitialized,
     Unavailable,
 )
-from lightbox.core.request_context import RequestContext
+from lightbox.base.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec
 
 RECONNECT_SECONDS, RECONNECT_PAUSE = 1.0, 0.05

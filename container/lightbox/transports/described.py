@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lightbox.model.spec import SignatureSpec, TensorSpec
-from lightbox.tfs_wire.dtypes import OWN_ROWS, numpy_name
-from lightbox.tfs_wire.messages import meta_graph_pb2
+from lightbox.model_runtime.wire.dtypes import OWN_ROWS, numpy_name
+from lightbox.model_runtime.wire.messages import meta_graph_pb2
 
 
 def signature_spec(model: str, version: int, name: str, signature: meta_graph_pb2.SignatureDef) -> SignatureSpec:

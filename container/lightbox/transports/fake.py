@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from typing_extensions import override
 
-from lightbox.core.errors import ModelNotFound, UnknownSignature
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import ModelNotFound, UnknownSignature
+from lightbox.base.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec
 from lightbox.transports.base import Transport
 

@@ -11,10 +11,10 @@ from typing import Any
 import grpc
 from typing_extensions import override
 
-from lightbox.core.errors import ModelServerUnreachable, UnknownSignature
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import ModelServerUnreachable, UnknownSignature
+from lightbox.base.request_context import RequestContext
 from lightbox.model.spec import SignatureSpec
-from lightbox.tfs_wire.messages import get_model_metadata_pb2
+from lightbox.model_runtime.wire.messages import get_model_metadata_pb2
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, from_server
 from lightbox.transports.described import signature_spec
 from lightbox.transports.predict_messages import Pieces, PredictTransport, time_left

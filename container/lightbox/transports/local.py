@@ -16,11 +16,18 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from lightbox.core.errors import LightboxError
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import LightboxError
+from lightbox.base.request_context import RequestContext
 from lightbox.model.spec import SignatureSpec
-from lightbox.tfs_wire.local import GREETING, MAX_REQUEST_BYTES, REQUEST_HEADER, RESPONSE_HEADER, receive, share
-from lightbox.tfs_wire.status import Code
+from lightbox.model_runtime.wire.local_frames import (
+    GREETING,
+    MAX_REQUEST_BYTES,
+    REQUEST_HEADER,
+    RESPONSE_HEADER,
+    receive,
+    share,
+)
+from lightbox.model_runtime.wire.status import Code
 from lightbox.transports.base import RECONNECT_SECONDS, from_server
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.predict_messages import Pieces, time_left

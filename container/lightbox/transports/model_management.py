@@ -10,11 +10,11 @@ from typing import Any
 import grpc
 from google.protobuf import text_format
 
-from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
-from lightbox.core.request_context import RequestContext
+from lightbox.base.error_texts import without_folders
+from lightbox.base.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
+from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import Answering
-from lightbox.tfs_wire.messages import model_management_pb2
+from lightbox.model_runtime.wire.messages import model_management_pb2
 from lightbox.transports import pending_reload
 from lightbox.transports.model_status import (
     STATE_SECONDS,

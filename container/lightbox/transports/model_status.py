@@ -81,7 +81,7 @@ class Load:
 
 def status_method(channel: Any) -> Any:
     """Return GetModelStatus on a channel of gRPC or ``grpc.aio``: it returns a model's versions."""
-    from lightbox.tfs_wire.messages import error_codes_pb2, get_model_status_pb2
+    from lightbox.model_runtime.wire.messages import error_codes_pb2, get_model_status_pb2
 
     def write(model: str) -> bytes:
         request = get_model_status_pb2.GetModelStatusRequest()

@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from lightbox.core.errors import DeadlineExceeded
-from lightbox.core.request_context import RequestContext
-from lightbox.machine.shared_files import hold, locked, release
+from lightbox.base.errors import DeadlineExceeded
+from lightbox.base.machine.shared_files import hold, locked, release
+from lightbox.base.request_context import RequestContext
 
 FILE = "reload-{}.lock"
 LATE = "the model server did not change its models in time; try again"

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from lightbox.core.errors import DeadlineExceeded, ModelFailed
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import DeadlineExceeded, ModelFailed
+from lightbox.base.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec
-from lightbox.tfs_wire.dtypes import (
+from lightbox.model_runtime.wire.dtypes import (
     DT_BFLOAT16,
     DT_HALF,
     DT_STRING,
@@ -31,8 +31,8 @@ from lightbox.tfs_wire.dtypes import (
     number_of,
     numpy_dtype,
 )
-from lightbox.tfs_wire.messages import predict_pb2, tensor_pb2, tensor_shape_pb2
-from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, read_fields, read_varint, varint
+from lightbox.model_runtime.wire.messages import predict_pb2, tensor_pb2, tensor_shape_pb2
+from lightbox.model_runtime.wire.protobuf import LENGTH_DELIMITED, read_fields, read_varint, varint
 from lightbox.transports.base import Transport
 
 Array = npt.NDArray[np.generic]

@@ -19,19 +19,13 @@ from urllib3 import BaseHTTPResponse, HTTPConnectionPool
 from urllib3.exceptions import HTTPError
 from urllib3.exceptions import TimeoutError as TimedOut
 
+from lightbox.base.errors import BadRequest, ModelFailed, ModelServerUnreachable, Unavailable, UnknownSignature
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs.json_text import array_text, from_json, to_json
-from lightbox.core.errors import (
-    BadRequest,
-    ModelFailed,
-    ModelServerUnreachable,
-    Unavailable,
-    UnknownSignature,
-)
-from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
-from lightbox.native import numbers
-from lightbox.tfs_wire.dtypes import OWN_ROWS, numpy_name
-from lightbox.tfs_wire.messages import types_pb2
+from lightbox.model_runtime.native import numbers
+from lightbox.model_runtime.wire.dtypes import OWN_ROWS, numpy_name
+from lightbox.model_runtime.wire.messages import types_pb2
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, Transport, from_server
 from lightbox.transports.rest_connections import exchange
 

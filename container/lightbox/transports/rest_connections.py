@@ -10,7 +10,7 @@ from urllib3 import BaseHTTPResponse, HTTPConnectionPool, Timeout
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
-from lightbox.core.request_context import RequestContext
+from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import ModelServerAddress
 from lightbox.transports.predict_messages import time_left
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
+from lightbox.base.errors import HandlerFailed
 from lightbox.codecs.base import Response
-from lightbox.core.errors import HandlerFailed
+from lightbox.user_code.api_detection import Function
 from lightbox.user_code.handlers import as_bytes, call, check_content_type
-from lightbox.user_code.loader import Function
 
 JSON = "application/json"
 """A handler's default for Content-Type and Accept, and for the type of its body."""

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lightbox.base.error_texts import without_folders
+from lightbox.base.errors import HandlerFailed, HandlerRefused, LightboxError
 from lightbox.codecs.base import Response
 from lightbox.codecs.json_text import to_json
-from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import HandlerFailed, HandlerRefused, LightboxError
 from lightbox.images.decode import OriginalImages
 from lightbox.model.casting import fit
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.user_code.loader import Function
+from lightbox.user_code.api_detection import Function
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lightbox.core.errors import StartError
-from lightbox.core.settings import Settings
-from lightbox.machine.access import is_dir, is_file
-from lightbox.machine.deadline import check_deadline
+from lightbox.base.errors import StartError
+from lightbox.base.settings import Settings
 from lightbox.model.options import CODE, OPTIONS_FILE
+from lightbox.model_runtime.access import is_dir, is_file
+from lightbox.model_runtime.deadline import check_deadline
 
 FILE_NAME = "inference.py"
 LABELS = "labels.txt"

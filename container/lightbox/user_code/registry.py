@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from lightbox.core.errors import HandlerFailed, Unavailable
+from lightbox.base.errors import HandlerFailed, Unavailable
 from lightbox.model.catalogue import PlannedModel
+from lightbox.user_code.api_detection import forget_folder, load_functions
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.handlers import LightboxHandlers
-from lightbox.user_code.loader import forget_folder, load_functions
 from lightbox.user_code.paths import UserCodeError, find_inference
 
 log = logging.getLogger("lightbox")

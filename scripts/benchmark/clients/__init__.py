@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from benchmark.servers import Address
-from lightbox.client.invoke import read_server_timing
+from lightbox.tools.client.invoke import read_server_timing
 
 MOST_AT_ONCE = 512
 """Requests of an open loop in progress; the next ones start late, and their latency says so."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmark.clients import Call, Sample
 from benchmark.servers import Address
-from lightbox.client.boto import runtime_client
+from lightbox.tools.client.boto import runtime_client
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class InferClient:
         """Open a channel to the stack's gRPC front; each call builds and serializes a new message."""
         import grpc
 
-        from lightbox.features.open_inference import grpc_messages
+        from lightbox.features.open_inference.grpc import messages as grpc_messages
 
         request_class = grpc_messages.message_class("inference.ModelInferRequest")
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]

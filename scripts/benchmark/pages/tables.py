@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmark.declarations import BOUND
-from lightbox.harness import tables
+from lightbox.tools.harness import tables
 
 NONE = "\N{EN DASH}"
 """Stands where there is no figure."""

@@ -11,14 +11,14 @@ import openvino
 import openvino.opset13 as ops
 import pytest
 
-from lightbox.engines.base import Array, Runner
-from lightbox.engines.choice import Opener
-from lightbox.engines.hardware import Hardware
-from lightbox.engines.openvino.compiled import read_signature
-from lightbox.engines.openvino.graph import read_meta_graph
-from lightbox.engines.openvino.int8 import Quantized
-from lightbox.engines.openvino.verdicts import OPENVINO, TENSORFLOW, digest
-from lightbox.tfs_wire.status import StatusError
+from lightbox.model_runtime.engines.base import Array, Runner
+from lightbox.model_runtime.engines.hardware import Hardware
+from lightbox.model_runtime.engines.openvino.compiled import read_signature
+from lightbox.model_runtime.engines.openvino.graph import read_meta_graph
+from lightbox.model_runtime.engines.openvino.int8 import Quantized
+from lightbox.model_runtime.engines.openvino.verdicts import OPENVINO, TENSORFLOW, digest
+from lightbox.model_runtime.engines.selection import Opener
+from lightbox.model_runtime.wire.status import StatusError
 
 pytestmark = pytest.mark.extended
 

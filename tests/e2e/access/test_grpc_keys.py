@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 import requests
 
-from lightbox.features.open_inference import grpc_messages
+from lightbox.features.open_inference.grpc import messages as grpc_messages
 from support.grpc_front import framed, infer
 from support.h2_caller import H2Caller, Response
 from support.keys import basic, bearer, key

@@ -17,10 +17,10 @@ import pytest
 import requests
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from lightbox.core.additions import IncomingRequest
 from lightbox.features.access import Access
 from lightbox.features.access.keys import parse
-from lightbox.processes.additions import IncomingRequest
-from lightbox.settings_loading import load_settings
+from lightbox.serving.settings_loading import load_settings
 from support.http_server import QuietHandler, serving
 from support.keys import outcome_of
 from support.patience import PATIENCE, poll

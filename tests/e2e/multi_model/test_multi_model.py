@@ -394,7 +394,7 @@ def test_boto3_loads_its_target_on_first_use(multi_model_stack: Stack, root: Pat
 @pytest.mark.extended
 def test_a_restarted_model_server_serves_what_was_loaded(multi_model_stack: Stack, root: Path, wire: str) -> None:
     assert load(multi_model_stack, "one", root / "one").status_code == 200
-    multi_model_stack.lose("-m lightbox.model_server")
+    multi_model_stack.lose("-m lightbox.model_runtime.server")
     multi_model_stack.wait_for_ping(200)
     assert invoke(multi_model_stack, "one", wire=wire).json() == {"predictions": [1.0]}
 

@@ -14,7 +14,7 @@ import pytest
 import requests
 import tritonclient.grpc as triton
 
-from lightbox.processes.code_trial import IMPORT_SECONDS
+from lightbox.supervisor.starting.code_trial import IMPORT_SECONDS
 from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image
 from support.models import export_constant
@@ -25,7 +25,7 @@ from support.wheels import write_wheel
 pytestmark = pytest.mark.extended
 
 IMAGE = png(np.zeros((8, 8, 3)))
-TRIAL = "lightbox.code_trial"
+TRIAL = "lightbox.serving.code_trial"
 Result = TypeVar("Result")
 
 

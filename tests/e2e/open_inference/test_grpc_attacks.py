@@ -12,7 +12,7 @@ import psutil
 import pytest
 from hyperframe.frame import ContinuationFrame, HeadersFrame, PingFrame, RstStreamFrame, SettingsFrame
 
-from lightbox.features.open_inference import grpc_messages
+from lightbox.features.open_inference.grpc import messages as grpc_messages
 from support.grpc_front import framed, infer
 from support.h2_caller import H2Caller
 from support.held import held_file
@@ -67,7 +67,7 @@ def port(stack: Stack) -> int:
 
 
 def fronts(stack: Stack) -> list[psutil.Process]:
-    return stack.processes("nginx: worker") + stack.processes("grpc_worker")
+    return stack.processes("nginx: worker") + stack.processes("open_inference.grpc.front")
 
 
 def memory(stack: Stack) -> float:
@@ -76,7 +76,7 @@ def memory(stack: Stack) -> float:
 
 def opened(stack: Stack) -> int:
     """Return the number of nginx's connections to the gRPC worker."""
-    (worker,) = stack.processes("grpc_worker")
+    (worker,) = stack.processes("open_inference.grpc.front")
     return sum(
         str(one.laddr).endswith(("grpc_calls.sock", "grpc_streams.sock"))
         for one in worker.net_connections("unix")
@@ -217,7 +217,7 @@ def test_metadata_of_megabytes(attacked: Stack, another: Callable[[], None]) -> 
 def test_while_the_front_is_away_a_call_is_to_be_made_again(attacked: Stack, another: Callable[[], None]) -> None:
     (plan,) = attacked.tmp.glob("lightbox-*/plan.json")
     with held_file(plan):  # the next worker waits for it
-        attacked.lose("lightbox.features.open_inference.grpc_worker")
+        attacked.lose("lightbox.features.open_inference.grpc.front")
         for method in ("ModelInfer", "ModelStreamInfer"):
             with H2Caller(port(attacked)) as client:
                 stream = client.open(infer(method, **{"x-amzn-requestid": f"away-{method}"}))

@@ -166,7 +166,7 @@ def _saturation(grpc_stack: Stack) -> float:
 
 def test_the_front_is_as_light_as_a_worker(stack: Stack, client: Any, input_name: str) -> None:
     client.infer("mobilenet_v2", [images(input_name, photo())])
-    (front,) = stack.processes("lightbox.features.open_inference.grpc_worker")
+    (front,) = stack.processes("lightbox.features.open_inference.grpc.front")
     assert front.memory_info().rss < 120 * 1e6
 
 
@@ -174,7 +174,7 @@ def test_the_front_is_as_light_as_a_worker(stack: Stack, client: Any, input_name
 def test_a_killed_front_comes_back_and_ping_shows(client: Any, stack: Stack) -> None:
     (plan,) = stack.tmp.glob("lightbox-*/plan.json")
     with held_file(plan):  # the next worker waits for it
-        stack.lose("lightbox.features.open_inference.grpc_worker")
+        stack.lose("lightbox.features.open_inference.grpc.front")
         assert stack.ping() == 503
     stack.wait_for_ping(200)
     with connect(stack) as again:

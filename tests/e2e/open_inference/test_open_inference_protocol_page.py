@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import requests
 
-from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE, methods_of
+from lightbox.features.open_inference.grpc.messages import INFERENCE_SERVICE, methods_of
 from support import commands
 from support.fakes import png
 from support.models import copy_golden

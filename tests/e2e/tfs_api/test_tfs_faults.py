@@ -52,7 +52,7 @@ def test_a_model_server_that_dies_costs_only_what_it_had(narrow: Stack, door: Do
     with ThreadPoolExecutor(1) as pool:
         lost = pool.submit(WAYS[way], narrow, 1)
         door.wait_for()
-        narrow.lose("-m lightbox.model_server")
+        narrow.lose("-m lightbox.model_runtime.server")
         assert lost.result().again, lost.result()
     meanwhile = []
     for _ in poll():

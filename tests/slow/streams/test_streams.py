@@ -39,7 +39,7 @@ def test_a_thousand_idle_streams_cost_little(tmp_path: Path) -> None:
 
 
 async def stay_idle(stack: Stack) -> None:
-    (worker,), nginx = stack.processes("lightbox.features.streams.worker"), stack.processes("nginx:")
+    (worker,), nginx = stack.processes("lightbox.features.streams.process"), stack.processes("nginx:")
     url = stack.url.replace("http:", "ws:") + "/invocations-bidirectional-stream"
     before, nginx_before = size(worker), size(*nginx)
     streams: list[Any] = []

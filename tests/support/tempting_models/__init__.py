@@ -26,7 +26,7 @@ def tempting_models() -> Path:
 
 
 def _make(folder: Path) -> None:
-    from lightbox.model_zoo.saved_model import quiet_tensorflow
+    from lightbox.tools.model_zoo.export import quiet_tensorflow
 
     quiet_tensorflow()
     import tensorflow as tf

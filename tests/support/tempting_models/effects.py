@@ -32,7 +32,7 @@ def _float_table(tf: Any) -> Callable[..., Any]:
 
 
 def _example(**features: float) -> bytes:
-    from lightbox.tfs_wire.messages import example_pb2
+    from lightbox.model_runtime.wire.messages import example_pb2
 
     example = example_pb2.Example()
     for name, value in features.items():

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lightbox.processes.supervisor import Supervisor
+from lightbox.supervisor.supervisor import Supervisor
 from lightbox.transports.fake import FakeTransport
 from support.fakes import mean_server
 from support.isolation import own_environ

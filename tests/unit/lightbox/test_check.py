@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lightbox import cli
-from lightbox.harness.ports import free_ports
-from lightbox.settings_loading import load_settings, parts
+from lightbox.serving.settings_loading import load_settings, parts
+from lightbox.tools.harness.ports import free_ports
 from support import commands
 from support.certificates import Authority, write_pair
 from support.isolation import own_environ

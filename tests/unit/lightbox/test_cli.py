@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from lightbox import __version__
+from lightbox.base.settings import variable_names
 from lightbox.cli import COMMANDS, main, serve
-from lightbox.cli.options import SettingOption
+from lightbox.cli.setting_options import SettingOption
 from lightbox.cli.starting import interruptible
-from lightbox.core.settings import variable_names
-from lightbox.harness.ports import free_ports
-from lightbox.processes.supervisor import STOP_SIGNALS
-from lightbox.settings_loading import parts
+from lightbox.serving.settings_loading import parts
+from lightbox.supervisor.supervisor import STOP_SIGNALS
+from lightbox.tools.harness.ports import free_ports
 from support.isolation import clean_environ
 from support.model_files import write_dense_as
 from support.models import copy_golden

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flask import Flask
 
-from lightbox.core.errors import LightboxError
+from lightbox.base.errors import LightboxError
 from lightbox.images.resize import Resizer
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array

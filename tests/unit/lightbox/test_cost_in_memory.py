@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.request_context import MOST_PER_BYTE, SMALL
+from lightbox.base.request_context import MOST_PER_BYTE, SMALL
 from support import commands
 from support.costly import BODIES, GRPC
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from flask import Flask
 
-from lightbox.core.errors import LightboxError
-from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference import grpc_messages
-from lightbox.features.open_inference.grpc_service import InferenceService
+from lightbox.base.errors import LightboxError
+from lightbox.base.request_context import RequestContext
+from lightbox.features.open_inference.grpc import messages as grpc_messages
+from lightbox.features.open_inference.grpc.servicer import InferenceService
 from lightbox.features.open_inference.repository import Repository
 from lightbox.features.open_inference.requests import once
 from lightbox.transports.fake import FakeTransport

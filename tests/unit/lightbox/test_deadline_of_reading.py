@@ -6,15 +6,15 @@ import gzip
 
 import pytest
 
+from lightbox.base.errors import DeadlineExceeded
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs import Codecs
 from lightbox.codecs.media_type import decoded_body
-from lightbox.core.errors import DeadlineExceeded
-from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference.rest_body import parse_body
+from lightbox.features.open_inference.rest.body import parse_body
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Method, SignatureSpec
-from lightbox.settings_loading import load_settings
-from lightbox.worker import codec_options
+from lightbox.serving.settings_loading import load_settings
+from lightbox.serving.worker import codec_options
 from support.costly import BODIES
 from support.fakes import signature
 

@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
-from lightbox.core.request_context import RequestContext
+from lightbox.base.request_context import RequestContext
+from lightbox.base.telemetry.logs import FinishedRequest, request_line
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.telemetry.logs import FinishedRequest, request_line
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, signature
 from support.log_lines import without_times

@@ -27,7 +27,7 @@ from PIL import Image
 
 from lightbox.core.pipeline import Pipeline, PipelineOptions
 from lightbox.core.request import Body, Call
-from lightbox.core.request_context import RequestContext
+from lightbox.base.request_context import RequestContext
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec
@@ -57,12 +57,12 @@ WORKER = """
 import json
 import sys
 
-from lightbox.worker import wsgi_app
+from lightbox.serving.worker import wsgi_app
 
 wsgi_app(sys.argv[1])
 print(json.dumps([name for name in sys.modules if name.startswith("lightbox.features.")]))
 """
-ON_BY_DEFAULT = "open_inference"
+ON_BY_DEFAULT = ("open_inference", "sagemaker")
 
 
 def test_a_prediction_needs_no_server_and_no_wire() -> None:
@@ -85,8 +85,8 @@ def test_a_worker_imports_of_features_that_are_off_their_settings_alone(tmp_path
     imported = json.loads(python(WORKER, str(tmp_path / "plan.json")))
     names = [f"lightbox.features.{feature.name}" for feature in FEATURES]
     allowed = {*names, *(f"{name}.settings" for name in names)}
-    assert f"lightbox.features.{ON_BY_DEFAULT}.rest" in imported
-    assert [name for name in imported if name not in allowed and name.split(".")[2] != ON_BY_DEFAULT] == []
+    assert {"lightbox.features.open_inference.rest.routes", "lightbox.features.sagemaker.routes"} <= {*imported}
+    assert [name for name in imported if name not in allowed and name.split(".")[2] not in ON_BY_DEFAULT] == []
 
 
 def python(code: str, *arguments: str) -> str:

@@ -7,8 +7,8 @@ from time import process_time
 
 import pytest
 
-from lightbox.harness.memory import PeakGrowth
 from lightbox.model.options import ModelOptions
+from lightbox.tools.harness.memory_use import PeakGrowth
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
 from support.pillow_images import pillow_images

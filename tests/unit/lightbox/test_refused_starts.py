@@ -18,8 +18,8 @@ import pytest
 
 from lightbox import cli
 from lightbox.cli import starting
-from lightbox.harness.ports import free_ports
-from lightbox.processes.supervisor import STOP_SIGNALS
+from lightbox.supervisor.supervisor import STOP_SIGNALS
+from lightbox.tools.harness.ports import free_ports
 from support.certificates import write_pair
 from support.finders import write_finder
 from support.log_lines import without_times

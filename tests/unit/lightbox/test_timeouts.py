@@ -9,14 +9,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from lightbox.core.request_context import RequestContext
+from lightbox.base.request_context import RequestContext
+from lightbox.base.run_dir import RunDir
 from lightbox.features.multi_model import MultiModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress
-from lightbox.processes.commands import gunicorn_command, model_server_flags
-from lightbox.processes.nginx import render
-from lightbox.processes.run_dir import RunDir
-from lightbox.settings_loading import load_settings
+from lightbox.nginx.configuration import render
+from lightbox.serving.settings_loading import load_settings
+from lightbox.supervisor.starting.commands import gunicorn_command, model_server_flags
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
 from support.parameters import each

@@ -12,7 +12,7 @@ from benchmark import clients as base
 from benchmark.clients import Load, Sample
 from benchmark.clients.http import NEW_SESSION, SESSION, HttpClient
 from benchmark.servers import Address
-from lightbox.client.invoke import read_server_timing
+from lightbox.tools.client.invoke import read_server_timing
 from support.http_server import QuietHandler, serving
 from support.patience import PATIENCE
 

@@ -13,12 +13,12 @@ from support.parameters import each
     [
         ("nginx: worker process", "nginx"),
         ("/usr/bin/tensorflow_model_server --port=1", "model server"),
-        ("python -m lightbox.model_server --port=1", "model server"),
-        ("python -m gunicorn lightbox.worker:wsgi_app()", "gunicorn"),
+        ("python -m lightbox.model_runtime.server --port=1", "model server"),
+        ("python -m gunicorn lightbox.serving.worker:wsgi_app()", "gunicorn"),
         ("python -P -m lightbox serve", "supervisor"),
-        ("python -P -m lightbox.features.streams.worker", "stream worker"),
+        ("python -P -m lightbox.features.streams.process", "stream worker"),
         (
-            "python -P -m lightbox.features.open_inference.grpc_worker /tmp/plan.json unix:/tmp/health.sock",
+            "python -P -m lightbox.features.open_inference.grpc.front /tmp/plan.json unix:/tmp/health.sock",
             "gRPC front",
         ),
         ("python rivals/fastapi_onnx.py", "server"),

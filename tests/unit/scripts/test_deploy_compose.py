@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from lightbox.core.errors import STATUS_OF_CODE
-from lightbox.settings_loading import known_variables
-from lightbox.telemetry.metrics import QUEUE_FULL
+from lightbox.base.errors import STATUS_OF_CODE
+from lightbox.base.telemetry.metrics import QUEUE_FULL
+from lightbox.serving.settings_loading import known_variables
 from support import commands
 from support.metrics import COUNTERS, GAUGES, HISTOGRAMS, series_names
 from support.parameters import each

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lightbox.settings_loading import known_variables
+from lightbox.serving.settings_loading import known_variables
 from support import commands
 from support.stack import REPOSITORY
 

@@ -11,9 +11,9 @@ import botocore.session
 import pytest
 from botocore.validate import validate_parameters
 
-from lightbox.deployment import requests
-from lightbox.deployment.plan import VARIANT, Kind
-from lightbox.telemetry.metrics import SATURATION
+from lightbox.base.telemetry.metrics import SATURATION
+from lightbox.tools.deploy import requests
+from lightbox.tools.deploy.deployment import VARIANT, Kind
 from support.chart import CHART, rendered
 from support.deployment import plan
 from support.stack import REPOSITORY

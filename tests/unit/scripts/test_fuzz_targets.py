@@ -10,7 +10,7 @@ from fuzz import targets
 from fuzz.cost import Bound, TooCostly
 from fuzz.seeds import seeds
 from fuzz.targets import TARGETS, Fault
-from lightbox.core.errors import LightboxError, MalformedBody
+from lightbox.base.errors import LightboxError, MalformedBody
 
 
 @pytest.mark.extended

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lightbox.settings_loading import known_variables
+from lightbox.serving.settings_loading import known_variables
 from support.parameters import each
 from unit.scripts.test_deploy_manifests import DEPLOY, NEWEST, load, objections_of_kserve, validate
 

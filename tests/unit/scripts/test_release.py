@@ -62,7 +62,7 @@ def test_a_candidate_and_its_release_have_the_same_files(repository: Path, tmp_p
         for path in (repository / "container" / "lightbox").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    library = "lightbox/native/liblightbox.so.1"
+    library = "lightbox/model_runtime/native/liblightbox.so.1"
     for wheel, machine in zip(wheels, (EM_X86_64, EM_AARCH64), strict=True):
         with zipfile.ZipFile(first / wheel) as file:
             packed = {name for name in file.namelist() if ".dist-info/" not in name}

@@ -13,8 +13,8 @@ import yaml
 from docker_image.container import MODELS_DIR
 from docker_image.docker import argument
 from lightbox import __version__
-from lightbox.settings_loading import known_variables, load_settings
-from lightbox.telemetry.metrics import SATURATION
+from lightbox.base.telemetry.metrics import SATURATION
+from lightbox.serving.settings_loading import known_variables, load_settings
 from support import commands
 from support.chart import CHART, render_chart, rendered
 from support.parameters import each

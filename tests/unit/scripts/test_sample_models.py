@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import sample_models
-from lightbox.model_zoo import layout
+from lightbox.tools.model_zoo import folder as layout
 from support import commands
 
 SCRIPT = sample_models.__file__

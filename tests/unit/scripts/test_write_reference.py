@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
+from lightbox.base.errors import STATUS_OF_CODE
+from lightbox.base.settings import variable_names
 from lightbox.cli import COMMANDS, lightbox
-from lightbox.cli.options import SettingOption
+from lightbox.cli.setting_options import SettingOption
 from lightbox.cli.settings_docs import docstrings
-from lightbox.core.errors import STATUS_OF_CODE
-from lightbox.core.settings import variable_names
 from lightbox.model.options import ModelOptions
-from lightbox.settings_loading import parts
+from lightbox.serving.settings_loading import parts
 from support.parameters import each
 from write_reference import METRICS, PAGES, WRITERS, written
 

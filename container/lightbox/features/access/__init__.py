@@ -13,19 +13,19 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 from typing_extensions import override
 
-from lightbox.core.errors import StartError
-from lightbox.core.settings import Settings, variable_names
-from lightbox.core.settings_types import PART, setting
-from lightbox.feature import Feature
-from lightbox.processes.additions import Authenticator, Measured, NginxParts
-from lightbox.telemetry.metrics import Metric
+from lightbox.base.errors import StartError
+from lightbox.base.settings import Settings, variable_names
+from lightbox.base.settings_types import PART, setting
+from lightbox.base.telemetry.metrics import Metric
+from lightbox.core.additions import Authenticator, Measured, NginxParts
+from lightbox.core.feature import Feature
 
 if TYPE_CHECKING:
+    from lightbox.core.operations import Description
+    from lightbox.core.start import Start
     from lightbox.features.access.authenticators import KeyAuthenticator
     from lightbox.features.access.keys import KeyFile
     from lightbox.openapi.models import DescribedModel
-    from lightbox.openapi.operations import Description
-    from lightbox.processes.start import Start
 
 THEME, KEYS, URL = "Access", "LIGHTBOX_API_KEYS", "LIGHTBOX_AUTH_URL"
 _URL = re.compile(r"https?://[^\s/?#]+([/?]\S*)?")
@@ -180,7 +180,7 @@ class Access(Feature):
 
     @override
     def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
-        from lightbox.openapi.operations import Description
+        from lightbox.core.operations import Description
 
         if not self._asks(settings):
             return Description()

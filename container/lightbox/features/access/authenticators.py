@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
-from lightbox.core.errors import PermissionDenied, Unauthenticated, Unavailable
-from lightbox.core.request_context import Header
+from lightbox.base.errors import PermissionDenied, Unauthenticated, Unavailable
+from lightbox.base.request_context import Header
+from lightbox.core.additions import IncomingRequest, headers_of
 from lightbox.features.access.keys import KeyFile
 from lightbox.features.access.roles import role_of
-from lightbox.processes.additions import IncomingRequest, headers_of
-from lightbox.processes.refusals import foreign
+from lightbox.nginx.refusals import foreign
 
 ANY = "*"
 URL_SECONDS = 5.0

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lightbox.base.telemetry.logs import log
 from lightbox.features.access.roles import ROLES
-from lightbox.telemetry.logs import log
 
 SETTING = "LIGHTBOX_API_KEYS"
 MOST_KEYS = 1000

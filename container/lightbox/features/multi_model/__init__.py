@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import BaseModel
 from typing_extensions import override
 
-from lightbox.core.errors import StartError
-from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART, setting
-from lightbox.feature import Feature
-from lightbox.machine.access import is_dir
-from lightbox.processes.additions import NginxParts, ServedModels
-from lightbox.processes.models_on_disk import shared_code_dirs
+from lightbox.base.errors import StartError
+from lightbox.base.settings import Settings
+from lightbox.base.settings_types import PART, setting
+from lightbox.core.additions import NginxParts, ServedModels
+from lightbox.core.feature import Feature
+from lightbox.model_runtime.access import is_dir
+from lightbox.supervisor.starting.models_on_disk import shared_code_dirs
 from lightbox.user_code.paths import refuse_code
 
 if TYPE_CHECKING:
     from flask import Blueprint, Response
 
+    from lightbox.core.operations import Description
     from lightbox.core.services import Services
+    from lightbox.core.start import Start
     from lightbox.model.catalogue import Catalogue
     from lightbox.model.plan import ServingPlan
     from lightbox.openapi.models import DescribedModel
-    from lightbox.openapi.operations import Description
-    from lightbox.processes.start import Start
     from lightbox.user_code.registry import UserCode
 
 
@@ -51,7 +51,7 @@ class MultiModel(Feature):
     """Starts without models; requests load, list and unload them."""
 
     name = "multi_model"
-    modules = (f"{__name__}.catalogue", f"{__name__}.routes")
+    modules = (f"{__name__}.loadable_models", f"{__name__}.routes")
     settings = MultiModelSettings
     # SageMaker's folder. It is set by the setting's last variable, which the others override.
     defaults: ClassVar[Mapping[str, str]] = {"AIP_STORAGE_URI": "/opt/ml/models"}
@@ -89,15 +89,15 @@ class MultiModel(Feature):
 
     @override
     def catalogue(self, settings: Settings, plan: ServingPlan, run_dir: Path, user_code: UserCode) -> Catalogue | None:
-        from lightbox.features.multi_model.catalogue import LoadableModels
+        from lightbox.features.multi_model.loadable_models import LoadableModels
 
         most = settings.of(MultiModelSettings).max_models
         return LoadableModels.of(settings, most, plan, run_dir, user_code)
 
     @override
     def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
+        from lightbox.core.operations import Description
         from lightbox.features.multi_model.routes import SCHEMAS, TARGET
-        from lightbox.openapi.operations import Description
 
         return Description(schemas=SCHEMAS, parameters={TARGET["name"]: TARGET})
 
@@ -107,7 +107,7 @@ class MultiModel(Feature):
 
         from lightbox.core.http import http_response
         from lightbox.core.predictions import Predictions
-        from lightbox.features.multi_model.catalogue import LoadableModels
+        from lightbox.features.multi_model.loadable_models import LoadableModels
         from lightbox.features.multi_model.routes import multi_model_blueprint
 
         models = services.pipeline.catalogue

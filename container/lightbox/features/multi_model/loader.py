@@ -12,22 +12,22 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
-from lightbox.core.request_context import RequestContext, Turns
-from lightbox.core.settings import Settings
-from lightbox.features.multi_model.sources import Source, check_name, find_model, locate, measure
+from lightbox.base.error_texts import without_folders
+from lightbox.base.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
+from lightbox.base.machine.memory import available_bytes
+from lightbox.base.request_context import RequestContext, Turns
+from lightbox.base.settings import Settings
+from lightbox.features.multi_model.model_path import Source, check_name, find_model, locate, measure
 from lightbox.features.multi_model.state import By, LoadedModel, LoadedModels
 from lightbox.features.multi_model.transition import ROLLBACK_SECONDS, LoadFailed, Transition
-from lightbox.machine.deadline import deadline
-from lightbox.machine.memory import available_bytes
-from lightbox.model.archives import unpack
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.checks import show_versions, unusable_versions
-from lightbox.model.layout import ModelOnDisk, version_numbers
 from lightbox.model.options import CODE, ModelOptionsError
-from lightbox.processes.commands import model_config
-from lightbox.processes.option_checks import fitting_options, option_problems
+from lightbox.model_files.archives import unpack
+from lightbox.model_files.checks import show_versions, unusable_versions
+from lightbox.model_files.layout import ModelOnDisk, version_numbers
+from lightbox.model_runtime.deadline import deadline
+from lightbox.supervisor.starting.commands import model_config
+from lightbox.supervisor.starting.option_checks import fitting_options, option_problems
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import ServerState
 from lightbox.user_code.paths import UserCodeError, importable

@@ -14,18 +14,13 @@ from typing import Any
 
 from flask import Blueprint, Response, g, request
 
+from lightbox.base.error_texts import without_folders
+from lightbox.base.errors import BadRequest, DeadlineExceeded, LoadTimeout, MalformedBody, ModelNotFound, TooLarge
 from lightbox.codecs.json_text import from_json
 from lightbox.core.attributes import TARGET_MODEL
 from lightbox.core.edge import drain_body
-from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import BadRequest, DeadlineExceeded, LoadTimeout, MalformedBody, ModelNotFound, TooLarge
 from lightbox.core.http import json_body
-from lightbox.features.multi_model.loader import ModelLoader
-from lightbox.features.multi_model.sources import Source
-from lightbox.features.multi_model.state import LoadedModel, LoadedModels
-from lightbox.model.layout import LONGEST_NAME
-from lightbox.openapi.models import DescribedModel
-from lightbox.openapi.operations import (
+from lightbox.core.operations import (
     MODEL_NAME,
     OF_A_LOAD,
     OF_A_MODEL,
@@ -36,6 +31,11 @@ from lightbox.openapi.operations import (
     header,
     invocation,
 )
+from lightbox.features.multi_model.loader import ModelLoader
+from lightbox.features.multi_model.model_path import Source
+from lightbox.features.multi_model.state import LoadedModel, LoadedModels
+from lightbox.model_files.layout import LONGEST_NAME
+from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import TEXT, Schema, array, ref, struct
 from lightbox.transports.model_status import VersionStatus
 

@@ -16,14 +16,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from lightbox.core.error_texts import echo
-from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
-from lightbox.core.request_context import RequestContext
-from lightbox.formats import holds_model
-from lightbox.machine.shared_files import Document, held, hold, locked, release, try_lock
+from lightbox.base.error_texts import echo
+from lightbox.base.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
+from lightbox.base.machine.shared_files import Document, held, hold, locked, release, try_lock
+from lightbox.base.request_context import RequestContext
+from lightbox.base.telemetry.logs import log
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.layout import is_version
-from lightbox.telemetry.logs import log
+from lightbox.model_files.layout import is_version
+from lightbox.model_runtime.formats import holds_model
 
 By = Literal["name", "path", "target"]
 """What loaded a model: POST /models, whose caller chose the name; a load of the Open Inference Protocol; or only a

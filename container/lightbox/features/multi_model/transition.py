@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from lightbox.core.error_texts import without_folders
-from lightbox.core.errors import BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
-from lightbox.core.request_context import RequestContext
+from lightbox.base.error_texts import without_folders
+from lightbox.base.errors import BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
+from lightbox.base.request_context import RequestContext
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import Load, ServerState
 

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 from typing_extensions import override
 
-from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART, setting
-from lightbox.feature import Feature
-from lightbox.processes.additions import ChildSpec, NginxParts, Port, Probe
-from lightbox.processes.nginx import on_all_interfaces
+from lightbox.base.settings import Settings
+from lightbox.base.settings_types import PART, setting
+from lightbox.core.additions import ChildSpec, NginxParts, Port, Probe
+from lightbox.core.feature import Feature
+from lightbox.nginx.configuration import on_all_interfaces
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
+    from lightbox.core.operations import Description
     from lightbox.core.pipeline import Pipeline
     from lightbox.core.request import Middleware
     from lightbox.core.services import Services
+    from lightbox.core.start import Start
     from lightbox.openapi.models import DescribedModel
-    from lightbox.openapi.operations import Description
-    from lightbox.processes.start import Start
 
 PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
 RENEW_SIGNAL = signal.SIGWINCH
@@ -63,7 +63,7 @@ class OpenInference(Feature):
     """Routes in every worker, and a worker for gRPC if its port is set."""
 
     name = "open_inference"
-    modules = (f"{__name__}.rest",)
+    modules = (f"{__name__}.rest.routes",)
     settings = OpenInferenceSettings
 
     @override
@@ -95,7 +95,7 @@ class OpenInference(Feature):
             yield ChildSpec(
                 "grpc_front",
                 "the gRPC front",
-                f"{__name__}.grpc_worker",
+                f"{__name__}.grpc.front",
                 [start.address("health"), calls, streams],
                 calls,
                 RENEW_SIGNAL,
@@ -115,23 +115,23 @@ class OpenInference(Feature):
 
     @override
     def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Middleware]:
-        from lightbox.features.open_inference.rest import JsonBodies, TritonBodies
+        from lightbox.features.open_inference.rest.routes import JsonBodies, TritonBodies
 
         yield from (TritonBodies(pipeline), JsonBodies(pipeline))
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
         from lightbox.features.open_inference.repository import Repository
-        from lightbox.features.open_inference.rest import kserve_blueprint
+        from lightbox.features.open_inference.rest.routes import kserve_blueprint
 
         repository = Repository(services.pipeline, services.run_dir)
         yield kserve_blueprint(services.pipeline, repository, services.settings.max_body_mb)
 
     @override
     def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
+        from lightbox.core.operations import JSON, Description
         from lightbox.features.open_inference.schemas import schemas
         from lightbox.features.open_inference.tensors import TRITON_TYPE
-        from lightbox.openapi.operations import JSON, Description
         from lightbox.openapi.schemas import BINARY, ref
 
         # A Triton container's body gets a JSON response, unless an output is a blob.

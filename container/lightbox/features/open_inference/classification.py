@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from lightbox.base.error_texts import echo, shown
+from lightbox.base.errors import BadRequest, MalformedBody
+from lightbox.base.request_context import Share
 from lightbox.codecs.activation import class_scores
-from lightbox.codecs.ranked import best_classes, score_texts
-from lightbox.core.error_texts import echo, shown
-from lightbox.core.errors import BadRequest, MalformedBody
+from lightbox.codecs.top_k import best_classes, score_texts
 from lightbox.core.request import TensorResponse
-from lightbox.core.request_context import Share
 from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from lightbox.base.request_context import RequestContext
 from lightbox.core.attributes import CustomAttributes
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import TensorResponse
-from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference.classification import classified
 from lightbox.features.open_inference.requests import InferRequest
 

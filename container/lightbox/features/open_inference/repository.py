@@ -7,17 +7,17 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+from lightbox.base.errors import BadRequest, LightboxError, ModelNotFound, UnknownSignature
+from lightbox.base.request_context import Header, RequestContext
+from lightbox.base.telemetry.metrics import OUTCOMES, PARTS, read_counts
 from lightbox.core.attributes import TARGET_MODEL
-from lightbox.core.errors import BadRequest, LightboxError, ModelNotFound, UnknownSignature
 from lightbox.core.pipeline import Pipeline
-from lightbox.core.request_context import Header, RequestContext
 from lightbox.features.open_inference.requests import version_number
 from lightbox.features.open_inference.tensors import configured, described
-from lightbox.formats import SAVED_MODEL_PLATFORM, platform
 from lightbox.model.engine_report import engines_of
-from lightbox.model.layout import version_folder, weights_note
 from lightbox.model.spec import SignatureSpec
-from lightbox.telemetry.metrics import OUTCOMES, PARTS, read_counts
+from lightbox.model_files.layout import version_folder, weights_note
+from lightbox.model_runtime.formats import SAVED_MODEL_PLATFORM, platform
 
 EXTENSIONS = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics")
 DEFAULT_BACKEND = "tensorflow"

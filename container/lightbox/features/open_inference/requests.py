@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lightbox.base.error_texts import echo
+from lightbox.base.errors import BadRequest, MalformedBody, ModelNotFound, TooLarge
+from lightbox.base.request_context import Header
 from lightbox.codecs import Codecs
 from lightbox.core.attributes import CUSTOM_ATTRIBUTES, CustomAttributes
-from lightbox.core.error_texts import echo
-from lightbox.core.errors import BadRequest, MalformedBody, ModelNotFound, TooLarge
 from lightbox.core.request import Call, TensorResponse, Tensors
-from lightbox.core.request_context import Header
 from lightbox.model.spec import Array, Method
 
 MAX_NAMED = 1024

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lightbox.base.telemetry.metrics import PARTS
 from lightbox.core.attributes import CUSTOM_ATTRIBUTES, TARGET_MODEL
 from lightbox.core.edge import MODEL_HEADER
+from lightbox.core.operations import BODY, JSON, REQUEST_IDS, Operation, Served, example, header, response
 from lightbox.features.open_inference.classification import CLASSIFICATION, RANKS
 from lightbox.features.open_inference.tensors import BYTES, JSON_LENGTH, described
 from lightbox.model.spec import SignatureSpec, TensorSpec, describe_shape
 from lightbox.openapi.models import DescribedModel, zeros
-from lightbox.openapi.operations import BODY, JSON, REQUEST_IDS, Operation, Served, example, header, response
 from lightbox.openapi.schemas import BINARY, TEXT, Schema, any_of, array, bounded, element, named, ref, struct
-from lightbox.telemetry.metrics import PARTS
 
 BLOBS = "application/octet-stream"
 _SIZES = array({"type": "integer", "minimum": 0})

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from lightbox.base.error_texts import shown
+from lightbox.base.errors import InputMismatch, MalformedBody
 from lightbox.codecs.json_numbers import NumberList
-from lightbox.core.error_texts import shown
-from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.model.casting import cast, numbers, numpy_dtype, read_as, string_tensor
 from lightbox.model.spec import Array, TensorSpec
-from lightbox.tfs_wire.dtypes import PLAIN, PROTOCOL_NAMES
+from lightbox.model_runtime.wire.dtypes import PLAIN, PROTOCOL_NAMES
 
 JSON_LENGTH = "Inference-Header-Content-Length"
 """The header with the length of the JSON, after which the tensors begin."""

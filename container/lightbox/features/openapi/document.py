@@ -11,15 +11,12 @@ from typing import Any
 
 from flask import Blueprint, Flask, Response, current_app, g, request
 
+from lightbox.base.error_bodies import REQUEST_ID_HEADER
+from lightbox.base.errors import STATUS_OF_CODE, LightboxError, UnknownSignature
+from lightbox.base.request_context import RequestContext
 from lightbox.core.edge import EXCHANGE, MODEL_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN, Exchange
-from lightbox.core.error_bodies import REQUEST_ID_HEADER
-from lightbox.core.errors import STATUS_OF_CODE, LightboxError, UnknownSignature
 from lightbox.core.http import json_body
-from lightbox.core.pipeline import Pipeline
-from lightbox.core.request_context import RequestContext
-from lightbox.core.services import Services
-from lightbox.openapi.models import DescribedModel
-from lightbox.openapi.operations import (
+from lightbox.core.operations import (
     JSON,
     MODEL_NAME,
     REQUEST_IDS,
@@ -34,6 +31,9 @@ from lightbox.openapi.operations import (
     path_parameter,
     response,
 )
+from lightbox.core.pipeline import Pipeline
+from lightbox.core.services import Services
+from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import TEXT, Schema, ref, struct
 from lightbox.user_code.aws import AwsHandlers
 

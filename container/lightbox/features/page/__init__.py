@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 from typing_extensions import override
 
-from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART, setting
-from lightbox.feature import Feature
-from lightbox.processes.additions import NginxParts
+from lightbox.base.settings import Settings
+from lightbox.base.settings_types import PART, setting
+from lightbox.core.additions import NginxParts
+from lightbox.core.feature import Feature
 
 if TYPE_CHECKING:
-    from lightbox.processes.start import Start
+    from lightbox.core.start import Start
 
 FILES = Path(__file__).resolve().parent / "files"
 START = "page.json"

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from lightbox.core.settings import Settings
-from lightbox.feature import Feature
+from lightbox.base.settings import Settings
+from lightbox.core.feature import Feature
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.codecs.base import Response
+    from lightbox.core.operations import Description
     from lightbox.core.services import Services
     from lightbox.openapi.models import DescribedModel
-    from lightbox.openapi.operations import Description
 
 
 class SageMaker(Feature):

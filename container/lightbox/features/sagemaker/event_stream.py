@@ -20,9 +20,9 @@ from flask import Blueprint, request
 from flask import Response as HttpResponse
 
 from lightbox.core.http import http_response
+from lightbox.core.operations import described
 from lightbox.core.predictions import Predictions
 from lightbox.features.sagemaker.schemas import STREAM_ACCEPT, STREAM_CONTENT_TYPE, STREAM_TYPE, response_stream
-from lightbox.openapi.operations import described
 
 MAX_PART = 1 << 20
 """Largest payload in bytes; readers refuse messages beyond 16 to 24 MiB."""

@@ -7,9 +7,9 @@ from typing import Any
 from flask import Blueprint
 from flask import Response as HttpResponse
 
+from lightbox.base.settings import Settings
 from lightbox.core.http import json_body
-from lightbox.core.settings import Settings
-from lightbox.openapi.operations import answers, described
+from lightbox.core.operations import answers, described
 
 USUAL_PAYLOAD_MB = 6
 """SageMaker's own payload if a job sets none: a photo, or thousands of lines."""

@@ -6,12 +6,12 @@ from flask import Blueprint, request
 from flask import Response as HttpResponse
 
 from lightbox.core.http import http_response
+from lightbox.core.operations import described, invocation
 from lightbox.core.predictions import Predictions
 from lightbox.core.services import Services
 from lightbox.features.sagemaker.event_stream import add_response_stream
 from lightbox.features.sagemaker.execution_parameters import add_execution_parameters
 from lightbox.features.sagemaker.schemas import endpoint
-from lightbox.openapi.operations import described, invocation
 
 PATH = "/invocations"
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lightbox.core.attributes import CUSTOM_ATTRIBUTES, KNOWN_PAIRS
-from lightbox.openapi.models import DescribedModel
-from lightbox.openapi.operations import (
+from lightbox.core.operations import (
     Description,
     Operation,
     Served,
@@ -18,6 +17,7 @@ from lightbox.openapi.operations import (
     prediction,
     response,
 )
+from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import BINARY, TEXT, Schema, struct
 
 STREAM_TYPE = "application/vnd.amazon.eventstream"

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel
 from typing_extensions import override
 
-from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART, setting
-from lightbox.feature import Feature
-from lightbox.telemetry.logs import log
-from lightbox.telemetry.metrics import Metric
+from lightbox.base.settings import Settings
+from lightbox.base.settings_types import PART, setting
+from lightbox.base.telemetry.logs import log
+from lightbox.base.telemetry.metrics import Metric
+from lightbox.core.feature import Feature
 
 if TYPE_CHECKING:
+    from lightbox.core.operations import Description
     from lightbox.core.pipeline import Pipeline
     from lightbox.core.request import Middleware
+    from lightbox.core.start import Start
     from lightbox.features.sessions.store import SessionStore
     from lightbox.openapi.models import DescribedModel
-    from lightbox.openapi.operations import Description
-    from lightbox.processes.start import Start
 
 OPEN = Metric("gauge", "lightbox_sessions", "Open sessions.")
 BYTES = Metric("gauge", "lightbox_session_bytes", "Size of the images of all sessions in bytes.")
@@ -87,9 +87,9 @@ class Sessions(Feature):
 
     @override
     def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
+        from lightbox.core.operations import JSON, Description, header
         from lightbox.features.sessions.requests import CLOSED_HEADER, NEW_HEADER, SESSION
         from lightbox.features.sessions.store import CLOSE, NEW
-        from lightbox.openapi.operations import JSON, Description, header
         from lightbox.openapi.schemas import TEXT, ref, struct
 
         return Description(

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import orjson
 
+from lightbox.base.error_texts import echo
+from lightbox.base.errors import BadRequest
+from lightbox.base.request_context import CALLER_HEADER, Header, RequestContext
 from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import parse_content_type
-from lightbox.core.error_texts import echo
-from lightbox.core.errors import BadRequest
 from lightbox.core.request import JSON, Answer, Body, Call
-from lightbox.core.request_context import CALLER_HEADER, Header, RequestContext
 from lightbox.features.sessions.store import CLOSE, HEADER, NEW, Session, SessionStore, UnknownSession, owner_of
 from lightbox.images.picture import Crop, Mode, Opened, Picture, Resized, as_rgbx, cut, in_mode
 from lightbox.images.preparation import Size

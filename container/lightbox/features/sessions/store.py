@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lightbox.core.errors import BadRequest, TooLarge, Unavailable
-from lightbox.machine.shared_files import PARTIAL, held, hold, mapped, release, replace_file
+from lightbox.base.errors import BadRequest, TooLarge, Unavailable
+from lightbox.base.machine.shared_files import PARTIAL, held, hold, mapped, release, replace_file
 
 FOLDER = "sessions"
 """Name of the folder, or of a link to it, in the run directory."""

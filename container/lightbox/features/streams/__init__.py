@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 from typing_extensions import override
 
-from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART, setting
-from lightbox.feature import Feature
-from lightbox.processes.additions import ChildSpec, NginxParts
-from lightbox.telemetry.metrics import Metric
+from lightbox.base.settings import Settings
+from lightbox.base.settings_types import PART, setting
+from lightbox.base.telemetry.metrics import Metric
+from lightbox.core.additions import ChildSpec, NginxParts
+from lightbox.core.feature import Feature
 
 if TYPE_CHECKING:
-    from lightbox.processes.start import Start
+    from lightbox.core.start import Start
 
 RENEW_SIGNAL = signal.SIGWINCH
 """Makes the streams process end the open streams. The process ignores it until its handler is set."""
@@ -53,7 +53,7 @@ class Streams(Feature):
 
         address = start.address("streams")
         arguments = [address, start.address("frames"), str(start.room), str(start.run_dir.path / FILE)]
-        yield ChildSpec("streams", "the process for streams", f"{__name__}.worker", arguments, address, RENEW_SIGNAL)
+        yield ChildSpec("streams", "the process for streams", f"{__name__}.process", arguments, address, RENEW_SIGNAL)
 
     @override
     def needs_nginx(self, settings: Settings) -> Iterable[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lightbox.machine.shared_files import shared_numbers
+from lightbox.base.machine.shared_files import shared_numbers
 
 FILE = "streams.counts"
 _OPEN, _DROPPED = 0, 1

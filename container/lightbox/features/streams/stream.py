@@ -15,10 +15,10 @@ from websockets.frames import CloseCode, Opcode
 from websockets.frames import Frame as WireFrame
 from websockets.server import ServerProtocol
 
-from lightbox.core.errors import BadRequest, Unavailable
-from lightbox.features.streams.choice import Choice, from_text
+from lightbox.base.errors import BadRequest, Unavailable
 from lightbox.features.streams.counts import StreamCounts
-from lightbox.features.streams.relay import Answer, Relay, failed
+from lightbox.features.streams.forwarding import Answer, Relay, failed
+from lightbox.features.streams.frame_options import Choice, from_text
 
 log = logging.getLogger("lightbox")
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 from typing_extensions import override
 
-from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART, setting
-from lightbox.feature import Feature, GrpcServices
+from lightbox.base.settings import Settings
+from lightbox.base.settings_types import PART, setting
+from lightbox.core.feature import Feature, GrpcServices
 
 if TYPE_CHECKING:
     from flask import Blueprint
@@ -32,7 +32,7 @@ class TfsApi(Feature):
     """Forwards requests unchanged to the model server."""
 
     name = "tfs_api"
-    modules = (f"{__name__}.forward", f"{__name__}.rest")
+    modules = (f"{__name__}.forward", f"{__name__}.routes")
     settings = TfsApiSettings
     why_rest = "LIGHTBOX_TFS_API passes requests on to it"
 
@@ -43,7 +43,7 @@ class TfsApi(Feature):
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
         from lightbox.features.tfs_api.forward import RestForward
-        from lightbox.features.tfs_api.rest import TfsRest, tfs_blueprint
+        from lightbox.features.tfs_api.routes import TfsRest, tfs_blueprint
 
         settings = services.settings
         forward = RestForward(services.plan.model_servers, settings.threads)
@@ -51,7 +51,7 @@ class TfsApi(Feature):
 
     @override
     def grpc(self, services: Services) -> GrpcServices:
-        from lightbox.features.tfs_api.grpc_services import HEALTH, METHODS, TfsGrpc
+        from lightbox.features.tfs_api.forwarded_services import HEALTH, METHODS, TfsGrpc
         from lightbox.model.plan import Answering
         from lightbox.transports.grpc import open_channel
 

@@ -10,8 +10,8 @@ from urllib3 import HTTPConnectionPool
 from urllib3.exceptions import HTTPError
 from urllib3.exceptions import TimeoutError as TimedOut
 
-from lightbox.core.errors import DeadlineExceeded, ModelServerUnreachable, Unavailable
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import DeadlineExceeded, ModelServerUnreachable, Unavailable
+from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS
 from lightbox.transports.rest_connections import exchange, rest_connections

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 from typing_extensions import override
 
-from lightbox.core.errors import StartError
-from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART, setting
-from lightbox.feature import Feature
+from lightbox.base.errors import StartError
+from lightbox.base.settings import Settings
+from lightbox.base.settings_types import PART, setting
+from lightbox.core.feature import Feature
 
 if TYPE_CHECKING:
-    from lightbox.telemetry.logs import Observer
+    from lightbox.base.telemetry.logs import Observer
 
 PACKAGES = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from lightbox.core.request_context import RequestContext
-from lightbox.telemetry.logs import FinishedRequest, Observer
+from lightbox.base.request_context import RequestContext
+from lightbox.base.telemetry.logs import FinishedRequest, Observer
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

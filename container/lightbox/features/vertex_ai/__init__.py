@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AfterValidator, BaseModel
 from typing_extensions import override
 
-from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART, setting
-from lightbox.feature import Feature
-from lightbox.processes.additions import Probe
+from lightbox.base.settings import Settings
+from lightbox.base.settings_types import PART, setting
+from lightbox.core.additions import Probe
+from lightbox.core.feature import Feature
 
 if TYPE_CHECKING:
     from flask import Blueprint
     from flask import Response as HttpResponse
 
+    from lightbox.core.operations import Description
     from lightbox.core.services import Services
     from lightbox.openapi.models import DescribedModel
-    from lightbox.openapi.operations import Description
 
 THEME, HEALTH, PREDICT = "Vertex AI", "AIP_HEALTH_ROUTE", "AIP_PREDICT_ROUTE"
 LONGEST_ROUTE = 1000
@@ -106,8 +106,8 @@ class VertexAi(Feature):
         from flask import Blueprint, request
 
         from lightbox.core.http import http_response
+        from lightbox.core.operations import described, invocation
         from lightbox.core.predictions import Predictions
-        from lightbox.openapi.operations import described, invocation
 
         _, predict = self._routes(services.settings)
         if predict is None or _PREDICTIONS.fullmatch(predict):
@@ -124,7 +124,7 @@ class VertexAi(Feature):
 
     @override
     def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
-        from lightbox.openapi.operations import Description
+        from lightbox.core.operations import Description
 
         return Description(probes=self.probes(settings), tag=THEME)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lightbox.codecs.activation import activated, are_probabilities, class_scores, warn_of_logits
-from lightbox.codecs.ranked import ranked_rows
+from lightbox.codecs.top_k import ranked_rows
 from lightbox.model.options import ActivationName, DetectionsName, ModelOptions
 from lightbox.model.presets import with_preset
 from lightbox.model.ranking import ranking_problem

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lightbox.base.errors import MalformedBody, TooLarge, UnsupportedMediaType
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs.media_type import decoded_body
-from lightbox.core.errors import MalformedBody, TooLarge, UnsupportedMediaType
-from lightbox.core.request_context import RequestContext
 from support.parameters import each
 from support.patience import PATIENCE
 

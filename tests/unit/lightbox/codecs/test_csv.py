@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lightbox.core.errors import InputMismatch, MalformedBody
+from lightbox.base.errors import InputMismatch, MalformedBody
 from lightbox.model.spec import Array
 from support.decoding import decode, tensor
 from support.parameters import each

@@ -12,16 +12,16 @@ import pytest
 from flask.testing import FlaskClient
 from typing_extensions import override
 
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs import COMPRESSIBLE_TYPES, Codecs, codec_classes
 from lightbox.codecs.base import Parsed, Reader, Response, Writer
+from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.media_type import ContentType
-from lightbox.codecs.options import CodecOptions
-from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Method, ModelCall, Prediction, SignatureSpec
+from lightbox.nginx.configuration import render
 from lightbox.openapi.schemas import TEXT, Schema
-from lightbox.processes.nginx import render
-from lightbox.settings_loading import load_settings
+from lightbox.serving.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
 from support import commands
 from support.fakes import fake_app, signature
@@ -79,7 +79,9 @@ def test_a_415_names_the_media_types_of_all_readers() -> None:
     )
 
 
-@pytest.mark.parametrize(("module", "there"), [("lightbox.worker", True), ("lightbox.processes.supervisor", False)])
+@pytest.mark.parametrize(
+    ("module", "there"), [("lightbox.serving.worker", True), ("lightbox.supervisor.supervisor", False)]
+)
 def test_workers_import_codecs_before_the_fork_and_the_supervisor_never(module: str, there: bool) -> None:
     code = f"import sys, {module}; print({{'lightbox.codecs.npy', 'numpy'}} <= sys.modules.keys())"
     printed = commands.output([sys.executable, "-c", code])

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL.PngImagePlugin import PngImageFile
 
-from lightbox.codecs.image import ImageCodec
-from lightbox.core.errors import (
+from lightbox.base.errors import (
     DeadlineExceeded,
     ImageUndecodable,
     LightboxError,
@@ -20,11 +19,12 @@ from lightbox.core.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from lightbox.core.request_context import RequestContext
+from lightbox.base.request_context import RequestContext
+from lightbox.codecs.image import ImageCodec
 from lightbox.images.limits import ImageLimits
 from lightbox.model.options import ModelOptions
-from lightbox.settings_loading import load_settings
-from lightbox.worker import codec_options
+from lightbox.serving.settings_loading import load_settings
+from lightbox.serving.worker import codec_options
 from support.decoding import PIXELS, TEXTS, b64, decode
 from support.fakes import Tensor, png, signature
 from support.parameters import each

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lightbox.core.errors import BadRequest, InputMismatch, MalformedBody, TooLarge, UnsupportedMediaType
+from lightbox.base.errors import BadRequest, InputMismatch, MalformedBody, TooLarge, UnsupportedMediaType
 from lightbox.model.spec import Array, Layout
 from support.decoding import TEXTS, decode, tensor
 from support.fakes import Tensor

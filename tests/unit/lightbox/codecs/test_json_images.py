@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from lightbox.core.errors import ImageUndecodable, MalformedBody
+from lightbox.base.errors import ImageUndecodable, MalformedBody
 from lightbox.model.spec import Layout
 from support.decoding import PIXELS, TEXTS, b64, decode
 from support.fakes import Tensor, png

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lightbox.base.errors import LightboxError
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs import json_numbers
 from lightbox.codecs.json_numbers import parse_around_lists
-from lightbox.core.errors import LightboxError
-from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference.rest_body import parse_body
-from lightbox.native import numbers
-from lightbox.native.numbers import NativeNumbers
+from lightbox.features.open_inference.rest.body import parse_body
+from lightbox.model_runtime.native import numbers
+from lightbox.model_runtime.native.numbers import NativeNumbers
 from support.decoding import decode
 from support.fakes import Tensor
 from support.parameters import each

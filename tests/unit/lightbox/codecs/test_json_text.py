@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lightbox.codecs import json_text
-from lightbox.harness.memory import PeakGrowth
+from lightbox.tools.harness.memory_use import PeakGrowth
 from lightbox.transports.predict_messages import Array
 from support.parameters import each
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from PIL.Image import Image
 
+from lightbox.base.errors import DeadlineExceeded, ImageUndecodable, TooLarge
+from lightbox.base.request_context import RequestContext
 from lightbox.codecs import image as image_codec
+from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.image import ImageCodec
-from lightbox.codecs.options import CodecOptions
-from lightbox.core.errors import DeadlineExceeded, ImageUndecodable, TooLarge
-from lightbox.core.request_context import RequestContext
 from lightbox.images import decode as originals
 from lightbox.images.decode import OriginalImages, decode_rgb
 from lightbox.images.limits import ImageLimits
-from lightbox.settings_loading import load_settings
-from lightbox.worker import codec_options
+from lightbox.serving.settings_loading import load_settings
+from lightbox.serving.worker import codec_options
 from support.fakes import png
 from support.patience import PATIENCE
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from lightbox.base.errors import DeadlineExceeded, TooLarge, Unavailable
+from lightbox.base.request_context import RequestContext
+from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.image import DecodeSlots, ImageCodec
-from lightbox.codecs.options import CodecOptions
 from lightbox.codecs.picture_memory import COUNTED, PictureMemory
-from lightbox.core.errors import DeadlineExceeded, TooLarge, Unavailable
-from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
 from support.fakes import signature

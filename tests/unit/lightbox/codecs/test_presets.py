@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from lightbox.base.request_context import RequestContext
+from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.image import ImageCodec
-from lightbox.codecs.options import CodecOptions
-from lightbox.core.request_context import RequestContext
 from lightbox.images.resize import load_native
 from lightbox.model.options import ModelOptions
 from lightbox.model.presets import with_preset

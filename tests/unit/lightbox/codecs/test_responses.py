@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from lightbox.base.errors import NotAcceptable
 from lightbox.codecs import Codecs, check_single
 from lightbox.codecs.base import Response
-from lightbox.core.errors import NotAcceptable
 from lightbox.model.spec import Array, Layout, Prediction
-from lightbox.settings_loading import load_settings
-from lightbox.worker import codec_options
+from lightbox.serving.settings_loading import load_settings
+from lightbox.serving.worker import codec_options
 from support.parameters import each
 
 CODECS = Codecs(codec_options(load_settings({})))

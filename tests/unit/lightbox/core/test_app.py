@@ -19,8 +19,9 @@ from flask.testing import FlaskClient
 from PIL import Image
 
 import lightbox
-from lightbox.core import app, errors, request_context
-from lightbox.core.errors import DeadlineExceeded, InputMismatch, LightboxError, ModelFailed, StartError, Unavailable
+from lightbox.base import errors, request_context
+from lightbox.base.errors import DeadlineExceeded, InputMismatch, LightboxError, ModelFailed, StartError, Unavailable
+from lightbox.core import app
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
@@ -270,7 +271,7 @@ def test_every_error_class_has_a_status() -> None:
     def below(cls: type[LightboxError]) -> set[type[LightboxError]]:
         return {cls}.union(*(below(sub) for sub in cls.__subclasses__()))
 
-    importlib.import_module("lightbox.features.tfs_api.grpc_services")
+    importlib.import_module("lightbox.features.tfs_api.forwarded_services")
     for cls in below(LightboxError):
         assert 400 <= cls("x").status <= 599
         assert cls("x").grpc_status
@@ -279,11 +280,11 @@ def test_every_error_class_has_a_status() -> None:
 def test_what_stops_a_start_is_a_start_error_and_stands_in_the_tree() -> None:
     for module in pkgutil.walk_packages(lightbox.__path__, "lightbox."):
         # Ray has a separate environment.
-        if not module.name.endswith("__main__") and module.name != "lightbox.offline.ray":
+        if not module.name.endswith("__main__") and module.name != "lightbox.tools.offline.ray":
             importlib.import_module(module.name)
     drawn = errors.__doc__ or ""
     assert {cls.__name__ for cls in StartError.__subclasses__()} <= set(re.findall(r"\w+", drawn))
-    packages = "client deployment engines harness model_server model_zoo offline tfs_wire tune"
+    packages = "model_runtime tools"
     apart = tuple(f"lightbox.{name}." for name in packages.split())
     ours = [cls for cls in Exception.__subclasses__() if cls.__module__.startswith("lightbox.")]
     assert {cls for cls in ours if not cls.__module__.startswith(apart)} == {LightboxError, StartError}

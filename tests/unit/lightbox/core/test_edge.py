@@ -14,21 +14,13 @@ from typing import Any
 
 import pytest
 
+from lightbox.base.error_bodies import http_bytes
+from lightbox.base.errors import BadRequest, HandlerFailed, LightboxError, ModelNotFound, NoRoom, TooLarge, Unavailable
+from lightbox.base.machine.temporary_storage import temporary_folder
+from lightbox.base.telemetry.logs import FinishedRequest
 from lightbox.core.edge import RECEIVED_HEADER, Edge, as_lightbox_error, choose_request_id
-from lightbox.core.error_bodies import http_bytes
-from lightbox.core.errors import (
-    BadRequest,
-    HandlerFailed,
-    LightboxError,
-    ModelNotFound,
-    NoRoom,
-    TooLarge,
-    Unavailable,
-)
 from lightbox.core.predictions import Predictions
-from lightbox.machine.temporary_storage import temporary_folder
 from lightbox.model.options import ModelOptions
-from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.fake import FakeTransport
 from support.error_shape import assert_error
 from support.fakes import fake_app, mean_server

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from flask.testing import FlaskClient
 
-from lightbox.core.errors import TooLarge
-from lightbox.core.request_context import SMALL, MemoryBudget, Share
+from lightbox.base.errors import TooLarge
+from lightbox.base.request_context import SMALL, MemoryBudget, Share
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.settings_loading import load_settings
+from lightbox.serving.settings_loading import load_settings
+from lightbox.serving.worker import worker_memory
 from lightbox.transports.fake import FakeTransport
-from lightbox.worker import worker_memory
 from support.fakes import fake_app, signature
 from support.patience import PATIENCE
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lightbox.base.request_context import RequestContext
 from lightbox.core.edge import Requests
-from lightbox.core.request_context import RequestContext
 
 
 def test_each_is_reported_once_and_at_its_end(

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from lightbox.core.request_context import Turns
+from lightbox.base.request_context import Turns
 from support.patience import PATIENCE, poll
 
 

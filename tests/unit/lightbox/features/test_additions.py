@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.settings import Settings
+from lightbox.base.run_dir import RunDir
+from lightbox.base.settings import Settings
+from lightbox.core.additions import Additions
+from lightbox.core.start import Start
 from lightbox.features import FEATURES, enabled, prepare, wants
 from lightbox.model.plan import ServingPlan
-from lightbox.processes.additions import Additions
-from lightbox.processes.run_dir import RunDir
-from lightbox.processes.start import Start
-from lightbox.settings_loading import load_settings
+from lightbox.serving.settings_loading import load_settings
 
 GRPC = {"LIGHTBOX_KSERVE_GRPC_PORT": "8081"}  # unopened
 

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from corpus import bombs
-from lightbox.core.errors import LightboxError
-from lightbox.harness.memory import PeakGrowth
+from lightbox.base.errors import LightboxError
 from lightbox.images.decode import ImageLimits, decode_rgb
+from lightbox.tools.harness.memory_use import PeakGrowth
 
 pytestmark = pytest.mark.extended
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from lightbox.core.errors import ImageUndecodable
+from lightbox.base.errors import ImageUndecodable
 from lightbox.images import color
 from lightbox.images.color import to_grey, to_rgb
 from support.parameters import each

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightbox.core.errors import LightboxError
+from lightbox.base.errors import LightboxError
 from lightbox.images.decode import decode_rgb, is_image, open_image
 from support.parameters import each
 

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from corpus.writers import exif, jpeg_segment, png, with_segments
-from lightbox.core.errors import ImageUndecodable, LightboxError, TooLarge
+from lightbox.base.errors import ImageUndecodable, LightboxError, TooLarge
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb, open_image
 from lightbox.images.limits import TimeLimitedBytes, undecodable
 from lightbox.images.preparation import Size

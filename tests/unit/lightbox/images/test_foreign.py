@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corpus.writers import Tags, tiff_directory
-from lightbox.core.errors import ImageUndecodable
+from lightbox.base.errors import ImageUndecodable
 from lightbox.images.decode import decode_rgb
 from lightbox.images.foreign import describe, file_format
 from support.parameters import each

@@ -12,7 +12,7 @@ from PIL import Image
 
 from corpus import writers
 from corpus.writers import jpeg_segment, tiff_directory
-from lightbox.core.errors import ImageUndecodable
+from lightbox.base.errors import ImageUndecodable
 from lightbox.images.decode import ImageLimits, decode_rgb, is_image, open_image, sniff_format
 from support import commands
 from support.parameters import each
@@ -73,7 +73,7 @@ def test_only_the_plugins_of_the_allowed_formats_are_loaded() -> None:
     """This includes bad bodies: Image.open would try all plugins for them, including Ghostscript's."""
     script = f"""
         import sys
-        from lightbox.core.errors import ImageUndecodable
+        from lightbox.base.errors import ImageUndecodable
         from lightbox.images.decode import decode_rgb
         before = set(sys.modules)
         decode_rgb({JPEG!r})

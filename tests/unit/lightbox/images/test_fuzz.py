@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lightbox.core.errors import ImageUndecodable, TooLarge
+from lightbox.base.errors import ImageUndecodable, TooLarge
 from lightbox.images.decode import ImageLimits, decode_for_resize, open_image
 from lightbox.images.resize import for_pillow
 

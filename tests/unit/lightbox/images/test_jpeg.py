@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corpus.writers import exif, jpeg_segment, with_segments
+from lightbox.base.errors import ImageUndecodable, TooLarge
+from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.image import ImageCodec
-from lightbox.codecs.options import CodecOptions
-from lightbox.core.errors import ImageUndecodable, TooLarge
-from lightbox.harness.memory import PeakGrowth
 from lightbox.images import jpeg
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb, open_image
 from lightbox.images.exif import orientation_of
 from lightbox.images.resize import Rgbx, load_native
-from lightbox.settings_loading import load_settings
-from lightbox.worker import codec_options
+from lightbox.serving.settings_loading import load_settings
+from lightbox.serving.worker import codec_options
+from lightbox.tools.harness.memory_use import PeakGrowth
 from support.parameters import each
 
 CORPUS = Path(__file__).parents[3] / "corpus" / "valid"

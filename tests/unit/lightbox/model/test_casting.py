@@ -10,10 +10,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lightbox.core.errors import HandlerFailed, InputMismatch, LightboxError
-from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference.grpc_messages import message_class, read_request
-from lightbox.features.open_inference.rest_body import parse_body
+from lightbox.base.errors import HandlerFailed, InputMismatch, LightboxError
+from lightbox.base.request_context import RequestContext
+from lightbox.features.open_inference.grpc.messages import message_class, read_request
+from lightbox.features.open_inference.rest.body import parse_body
 from lightbox.features.open_inference.tensors import numeric_spec
 from lightbox.model.casting import fit, numbers
 from lightbox.model.spec import TensorSpec

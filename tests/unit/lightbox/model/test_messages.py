@@ -12,9 +12,9 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lightbox.model.graph import parse
-from lightbox.tfs_wire.descriptors import read_pool
-from lightbox.tfs_wire.messages import placeholder_tensorflow
+from lightbox.model_files.tf_graph import parse
+from lightbox.model_runtime.wire.descriptors import read_pool
+from lightbox.model_runtime.wire.messages import placeholder_tensorflow
 from support.models import GOLDEN
 from support.patience import PATIENCE
 
@@ -26,9 +26,13 @@ FILE = (IMAGE_MEAN / "saved_model.pb").read_bytes()
 CONTAINER = Path(__file__).parents[4] / "container"
 PROTOS = CONTAINER.parent / "protos"
 DESCRIPTORS = {
-    "lightbox/model/saved_model.binpb": ["saved_model.proto"],
-    "lightbox/features/open_inference/descriptors.binpb": ["health.proto", "open_inference.proto", "reflection.proto"],
-    "lightbox/model_server/configuration.binpb": ["configuration.proto"],
+    "lightbox/model_files/saved_model.binpb": ["saved_model.proto"],
+    "lightbox/features/open_inference/grpc/descriptors.binpb": [
+        "health.proto",
+        "open_inference.proto",
+        "reflection.proto",
+    ],
+    "lightbox/model_runtime/server/grpc/configuration.binpb": ["configuration.proto"],
 }
 
 
@@ -95,10 +99,10 @@ def test_a_changed_file_that_tensorflow_parses_is_parsed_alike(at: int, piece: b
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("first", ["tensorflow", "lightbox.model.saved_model"])
+@pytest.mark.parametrize("first", ["tensorflow", "lightbox.model_files.saved_model"])
 def test_tensorflow_and_these_messages_live_in_one_process(first: str) -> None:
     code = (
-        "import sys, importlib; own = lambda: importlib.import_module('lightbox.model.saved_model'); "
+        "import sys, importlib; own = lambda: importlib.import_module('lightbox.model_files.saved_model'); "
         "importlib.import_module(sys.argv[1]); from pathlib import Path; folder = Path(sys.argv[2]); "
         "before = own().read_signatures(folder, 'm', 1); "
         "import tensorflow as tf; from tensorflow.core.protobuf import saved_model_pb2; "

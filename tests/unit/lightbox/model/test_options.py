@@ -9,7 +9,7 @@ import pytest
 from lightbox.images.preparation import Filter
 from lightbox.model.options import OPTIONS_FILE, ModelOptions, ModelOptionsError, load_options
 from lightbox.model.presets import PRESETS
-from lightbox.settings_loading import load_settings
+from lightbox.serving.settings_loading import load_settings
 from support.parameters import each
 
 PAGE = (Path(__file__).parents[4] / "docs" / "options.md").read_text()

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightbox.core.errors import BadRequest, InputMismatch, LightboxError, ModelFailed, Unavailable
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import BadRequest, InputMismatch, LightboxError, ModelFailed, Unavailable
+from lightbox.base.request_context import RequestContext
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, PlannedModels, ServingPlan
-from lightbox.model.saved_model import WORST, Traits
 from lightbox.model.spec import Array, ModelCall
+from lightbox.model_files.saved_model import WORST, Traits
 from lightbox.transports.fake import FakeTransport
-from lightbox.transports.signatures import RankGuard, Signatures, traits_by
+from lightbox.transports.signature_cache import RankGuard, Signatures, traits_by
 from support.fakes import signature
 
 NET = signature("net", {"x": ("float32", (None, 2))}, {"y": ("float32", (None, 2))})

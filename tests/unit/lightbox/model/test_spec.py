@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightbox.core.errors import BadRequest, InputMismatch
+from lightbox.base.errors import BadRequest, InputMismatch
 from lightbox.model.image_options import image_problems
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, ImageInput, SignatureSpec, TensorSpec, image_input

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightbox.core.errors import ModelFailed, ModelNotFound, ModelServerUnreachable
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import ModelFailed, ModelNotFound, ModelServerUnreachable
+from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.model.spec import Array, ModelCall
 from lightbox.transports.balanced import BalancedTransport

@@ -16,16 +16,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightbox.core.errors import DeadlineExceeded, ModelFailed, ModelServerUnreachable, Unavailable
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import DeadlineExceeded, ModelFailed, ModelServerUnreachable, Unavailable
+from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
-from lightbox.model_server.local_server import LocalServer, Predict
-from lightbox.tfs_wire import tensor_proto
-from lightbox.tfs_wire.local import GREETING, REQUEST_HEADER, receive, share
-from lightbox.tfs_wire.messages import predict_pb2
-from lightbox.tfs_wire.predict_request import read_predict_request
-from lightbox.tfs_wire.status import Code, StatusError
+from lightbox.model_runtime.server.local_server import LocalServer, Predict
+from lightbox.model_runtime.wire import tensor_proto
+from lightbox.model_runtime.wire.local_frames import GREETING, REQUEST_HEADER, receive, share
+from lightbox.model_runtime.wire.messages import predict_pb2
+from lightbox.model_runtime.wire.predict_request import read_predict_request
+from lightbox.model_runtime.wire.status import Code, StatusError
 from lightbox.transports import local
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.grpc import GrpcTransport

@@ -11,8 +11,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from lightbox.core.errors import Unavailable
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import Unavailable
+from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.transports.model_management import ModelManagement, ModelStates
 from lightbox.transports.model_status import Load, ModelStatus, ServerState, VersionStatus

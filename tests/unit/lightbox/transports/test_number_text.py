@@ -11,9 +11,9 @@ import pytest
 
 from lightbox.codecs.json_text import array_text
 from lightbox.images.preparation import PixelValues, Scaling
-from lightbox.native import numbers
-from lightbox.tfs_wire import dtypes
-from lightbox.tfs_wire.rest import flat
+from lightbox.model_runtime.native import numbers
+from lightbox.model_runtime.wire import dtypes
+from lightbox.model_runtime.wire.rest import flat
 from lightbox.transports.rest import number_text
 from support.parameters import each
 

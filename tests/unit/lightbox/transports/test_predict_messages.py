@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from lightbox import tfs_wire
-from lightbox.tfs_wire.messages import predict_pb2
+from lightbox.model_runtime import wire as tfs_wire
+from lightbox.model_runtime.wire.messages import predict_pb2
 from lightbox.transports.predict_messages import (
     Array,
     decode_varints,
@@ -143,7 +143,7 @@ def test_other_layouts_and_byte_orders_arrive_row_major() -> None:
 def test_messages_come_without_tensorflow_and_leave_room_for_it() -> None:
     program = """
 import sys
-from lightbox.tfs_wire import messages
+from lightbox.model_runtime.wire import messages
 assert "tensorflow" not in sys.modules, "the placeholder was left behind"
 assert "tensorflow.python" not in sys.modules, "TensorFlow itself was imported"
 light = int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6

@@ -11,13 +11,13 @@ import orjson
 import pytest
 from urllib3 import connection_from_url
 
-from lightbox.core.errors import BadRequest
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import BadRequest
+from lightbox.base.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
-from lightbox.model_server.rest_json import write_predict
-from lightbox.tfs_wire import dtypes
-from lightbox.tfs_wire.rest.request import read_predict
-from lightbox.tfs_wire.status import StatusError, invalid
+from lightbox.model_runtime.server.rest.rest_json import write_predict
+from lightbox.model_runtime.wire import dtypes
+from lightbox.model_runtime.wire.rest.predict_body import read_predict
+from lightbox.model_runtime.wire.status import StatusError, invalid
 from lightbox.transports.rest import RestTransport
 from support.http_server import answering_posts
 from support.parameters import each

@@ -14,12 +14,12 @@ import grpc
 import numpy as np
 import pytest
 
-from lightbox.core.errors import DeadlineExceeded, ModelServerUnreachable, Unavailable
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import DeadlineExceeded, ModelServerUnreachable, Unavailable
+from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import ModelServerAddress
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
-from lightbox.model_server.local_server import LocalServer
-from lightbox.tfs_wire import tensor_proto as predict_response
+from lightbox.model_runtime.server.local_server import LocalServer
+from lightbox.model_runtime.wire import tensor_proto as predict_response
 from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport

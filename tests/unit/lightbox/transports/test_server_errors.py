@@ -5,8 +5,8 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from lightbox.core.errors import ModelUninitialized
-from lightbox.tfs_wire.status import Code
+from lightbox.base.errors import ModelUninitialized
+from lightbox.model_runtime.wire.status import Code
 from lightbox.transports.base import from_server
 from support.parameters import each
 

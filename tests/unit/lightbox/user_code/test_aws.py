@@ -9,7 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from lightbox.core.errors import DeadlineExceeded, ModelFailed, Unavailable
+from lightbox.base.errors import DeadlineExceeded, ModelFailed, Unavailable
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.user_code import paths
-from lightbox.user_code.loader import load_functions
+from lightbox.user_code.api_detection import load_functions
 from lightbox.user_code.paths import (
     UserCodeError,
     find_inference,

@@ -17,7 +17,7 @@ from .conftest import WithCode
         ("lightbox.BadRequest('no cat')", 400, "bad_request", "no cat"),
         ("lightbox.BadRequest('no cat', status=422)", 422, "bad_request", "no cat"),
         ("lightbox.Unavailable('later')", 503, "unavailable", "later"),
-        ("lightbox.core.errors.TooLarge('big')", 413, "too_large", "big"),
+        ("lightbox.base.errors.TooLarge('big')", 413, "too_large", "big"),
         ("TypeError('secret' * 1000)", 500, "handler_failed", "handler failed: TypeError: secret"),
         ("KeyError('x')", 500, "handler_failed", "handler failed: KeyError: 'x'"),
         ("SystemExit(3)", 500, "handler_failed", "handler failed: SystemExit: 3"),

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from lightbox.core.errors import HandlerFailed, Unavailable
+from lightbox.base.errors import HandlerFailed, Unavailable
 from lightbox.model.catalogue import PlannedModel
-from lightbox.user_code import loader
+from lightbox.user_code import api_detection as loader
 from lightbox.user_code.handlers import LightboxHandlers
 from lightbox.user_code.registry import UserCode
 from support.patience import PATIENCE

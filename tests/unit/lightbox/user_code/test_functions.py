@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lightbox.user_code.loader import looks_like_aws
+from lightbox.user_code.api_detection import looks_like_aws
 from support.parameters import each
 
 

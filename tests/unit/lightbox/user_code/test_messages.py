@@ -13,7 +13,7 @@ from support.other_packages import BOTH, other_packages
 
 CONTAINER = Path(__file__).parents[4] / "container"
 SCRIPT = """
-import lightbox.worker
+import lightbox.serving.worker
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow.core.framework.tensor_shape_pb2 import TensorShapeProto
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.user_code import loader
+from lightbox.user_code import api_detection as loader
 from support import commands
 
 from .conftest import WriteCode
@@ -19,7 +19,7 @@ def monkey_patch(**modules):
 USE = """
 import logging, sys, threading, time
 from pathlib import Path
-from lightbox.user_code.loader import load_functions
+from lightbox.user_code.api_detection import load_functions
 
 logging.basicConfig(level="INFO", format="%(message)s", stream=sys.stdout)
 real = threading.Thread.start, time.sleep, __import__("socket").socket

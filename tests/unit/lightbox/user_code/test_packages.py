@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.user_code.loader import load_functions
+from lightbox.user_code.api_detection import load_functions
 from lightbox.user_code.paths import OTHERS, WITH_BUILD_ARGUMENT, UserCodeError
 from support import commands
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from lightbox.core.errors import StartError, Unauthenticated
+from lightbox.base.errors import StartError, Unauthenticated
+from lightbox.core.additions import Authenticator, IncomingRequest
 from lightbox.features.access import REQUESTS, Access, authenticators
 from lightbox.features.access.authenticators import KeyAuthenticator, UrlAuthenticator
 from lightbox.features.access.roles import INFER, MANAGE, role_of
-from lightbox.processes.additions import Authenticator, IncomingRequest
-from lightbox.settings_loading import SettingsError, load_settings
+from lightbox.serving.settings_loading import SettingsError, load_settings
 from support.certificates import Authority, write_pair
 from support.http_server import EmptyPage, QuietHandler, serving
 from support.keys import basic, key_line, outcome_of

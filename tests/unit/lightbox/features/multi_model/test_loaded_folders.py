@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.errors import DeadlineExceeded
-from lightbox.core.request_context import RequestContext
-from lightbox.features.multi_model.sources import Source
+from lightbox.base.errors import DeadlineExceeded
+from lightbox.base.request_context import RequestContext
+from lightbox.features.multi_model.model_path import Source
 from lightbox.features.multi_model.state import LoadedModels
 from lightbox.model.catalogue import PlannedModel
 from lightbox.transports.model_status import ServerState, VersionStatus

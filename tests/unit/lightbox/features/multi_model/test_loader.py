@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.error_texts import hide
-from lightbox.core.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
-from lightbox.core.request_context import RequestContext
-from lightbox.features.multi_model.sources import Source
+from lightbox.base.error_texts import hide
+from lightbox.base.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
+from lightbox.base.request_context import RequestContext
+from lightbox.features.multi_model.model_path import Source
 from lightbox.features.multi_model.state import LoadedModels
 from lightbox.model.catalogue import PlannedModel
 from support.model_loader import Listener, bare, loader

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from flask import Flask, g
 
-from lightbox.core.errors import DeadlineExceeded, ModelNotFound, Unavailable
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import DeadlineExceeded, ModelNotFound, Unavailable
+from lightbox.base.request_context import RequestContext
 from lightbox.features.multi_model.routes import MAX_LOAD_BYTES, PAGE_SIZE, multi_model_blueprint
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
 from lightbox.model.catalogue import PlannedModel
@@ -68,7 +68,7 @@ def test_a_model_that_is_made_ready_holds_up_no_other(tmp_path: Path) -> None:
 
 
 def test_a_lock_whose_file_comes_and_goes_has_one_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lightbox.machine.shared_files.LOCK_PAUSE_SECONDS", 0.0001)
+    monkeypatch.setattr("lightbox.base.machine.shared_files.LOCK_PAUSE_SECONDS", 0.0001)
     holders: list[int] = []
 
     def hold(_: int) -> int:

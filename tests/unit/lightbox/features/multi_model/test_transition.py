@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.errors import BadRequest, DeadlineExceeded, NoRoom, Unavailable
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import BadRequest, DeadlineExceeded, NoRoom, Unavailable
+from lightbox.base.request_context import RequestContext
 from lightbox.features.multi_model import transition
 from lightbox.features.multi_model.transition import Transition
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import Answering
-from lightbox.processes.commands import model_config
+from lightbox.supervisor.starting.commands import model_config
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.pending_reload import find_pending
 from support.model_service import Reload, ScriptedServer, States, channel_to

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lightbox.core.errors import BadRequest
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import BadRequest
+from lightbox.base.request_context import RequestContext
 from lightbox.features.open_inference.repository import Repository
 from lightbox.model.plan import PlannedModels, ServingPlan
 from support.patience import PATIENCE

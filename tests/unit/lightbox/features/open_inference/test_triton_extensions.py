@@ -14,12 +14,12 @@ import pytest
 from flask.testing import FlaskClient
 from google.protobuf.json_format import MessageToDict
 
-from lightbox.core.errors import BadRequest, TooLarge
+from lightbox.base.errors import BadRequest, TooLarge
+from lightbox.base.request_context import MemoryBudget, Share
 from lightbox.core.request import TensorResponse
-from lightbox.core.request_context import MemoryBudget, Share
 from lightbox.features.open_inference.classification import classified
 from lightbox.features.open_inference.requests import InferRequest
-from lightbox.features.open_inference.rest import encode_response
+from lightbox.features.open_inference.rest.routes import encode_response
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport

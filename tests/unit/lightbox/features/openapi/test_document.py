@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from flask import Flask
 
-from lightbox.core.errors import STATUS_OF_CODE, Status
+from lightbox.base.errors import STATUS_OF_CODE, Status
 from lightbox.features import FEATURES
 from lightbox.features.multi_model import MultiModel
 from lightbox.features.multi_model.routes import multi_model_blueprint
 from lightbox.features.openapi.document import views
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.processes.nginx import render
-from lightbox.settings_loading import load_settings
+from lightbox.nginx.configuration import render
+from lightbox.serving.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 from support.openapi import problems, validator

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lightbox.features.openapi import OpenApi
-from lightbox.settings_loading import load_settings
+from lightbox.serving.settings_loading import load_settings
 from support.parameters import each
 
 

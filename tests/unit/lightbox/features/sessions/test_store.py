@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.errors import BadRequest, TooLarge, Unavailable
+from lightbox.base.errors import BadRequest, TooLarge, Unavailable
+from lightbox.base.machine.shared_files import held
+from lightbox.base.run_dir import RunDir
 from lightbox.features.sessions import Sessions, SessionSettings
 from lightbox.features.sessions.store import ANYONE, FOLDER, HEADER, Session, SessionStore, UnknownSession, owner_of
-from lightbox.machine.shared_files import held
-from lightbox.processes.run_dir import RunDir
-from lightbox.settings_loading import load_settings
-from lightbox.worker import worker_memory
+from lightbox.serving.settings_loading import load_settings
+from lightbox.serving.worker import worker_memory
 from support.parameters import each
 from support.patience import PATIENCE
 
@@ -118,7 +118,7 @@ def test_a_failed_image_leaves_nothing(folder: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from lightbox.machine.shared_files import held
+from lightbox.base.machine.shared_files import held
 from lightbox.features.sessions.store import SessionStore
 
 def rows():

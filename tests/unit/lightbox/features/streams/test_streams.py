@@ -15,12 +15,12 @@ import pytest
 from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from lightbox.core.errors import BadRequest, Unavailable
-from lightbox.features.streams import server as streams_server
+from lightbox.base.errors import BadRequest, Unavailable
+from lightbox.features.streams import sockets as streams_server
 from lightbox.features.streams import stream as one_stream
-from lightbox.features.streams.choice import Choice, from_query, from_text
-from lightbox.features.streams.relay import Answer, Relay
-from lightbox.features.streams.server import StreamServer
+from lightbox.features.streams.forwarding import Answer, Relay
+from lightbox.features.streams.frame_options import Choice, from_query, from_text
+from lightbox.features.streams.sockets import StreamServer
 from support.patience import PATIENCE
 
 MAX_FRAME, ROOM = 1 << 16, 1 << 20

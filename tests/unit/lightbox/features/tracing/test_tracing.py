@@ -18,11 +18,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from urllib3 import HTTPConnectionPool
 
 import lightbox
-from lightbox.core.errors import LightboxError
-from lightbox.core.request_context import RequestContext
+from lightbox.base.errors import LightboxError
+from lightbox.base.request_context import RequestContext
+from lightbox.base.telemetry.logs import FinishedRequest
 from lightbox.features.tracing.spans import Spans
 from lightbox.model.spec import ModelCall
-from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.rest import RestTransport
 from support.fakes import signature
@@ -133,7 +133,8 @@ def check_carried(predict: Callable[..., Any], traces: Spans, seen: list[dict[st
 
 @pytest.mark.extended
 def test_nothing_is_imported_without_an_endpoint() -> None:
-    code = "import sys, lightbox.cli, lightbox.worker; assert not [m for m in sys.modules if 'opentelemetry' in m]"
+    code = "import sys, lightbox.cli, lightbox.serving.worker\n"
+    code += "assert not [name for name in sys.modules if 'opentelemetry' in name]"
     subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(CONTAINER)}, check=True
     )  # fmt: skip

@@ -12,8 +12,8 @@ import pytest
 from lightbox.features import FEATURES, enabled
 from lightbox.features.vertex_ai import TAKEN, VertexAi
 from lightbox.model.options import ModelOptions
-from lightbox.processes.nginx import render
-from lightbox.settings_loading import SettingsError, load_settings
+from lightbox.nginx.configuration import render
+from lightbox.serving.settings_loading import SettingsError, load_settings
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, mean_server
 from support.parameters import each

@@ -1,0 +1,417 @@
+"""The exception tree, and the one table from error code to HTTP and gRPC status.
+
+    LightboxError
+    ├── BadRequest            the request cannot be used; handlers may raise it
+    │   ├── HandlerRefused    the handler's falcon.HTTPError
+    │   ├── ImageUndecodable
+    │   ├── UnknownSignature
+    │   ├── UnknownSession    defined in features/sessions
+    │   ├── LoadFailed        a model's version failed to load, defined in features/multi_model
+    │   ├── InputMismatch     name, dtype, rank or dimensions differ from the model's signature
+    │   └── MalformedBody
+    ├── TooLarge              bytes, pixels or frames beyond a limit
+    │   └── TooLargeMessage   a message of a gRPC stream; the stream goes on
+    ├── ModelNotFound
+    ├── AlreadyLoaded         a duplicate load
+    ├── NoRoom
+    ├── RouteNotFound
+    ├── MethodNotAllowed
+    ├── Unimplemented         an unknown gRPC method
+    ├── Unauthenticated
+    ├── PermissionDenied
+    ├── NotAcceptable
+    ├── UnsupportedMediaType
+    ├── Unavailable           try again later: the model is loading, its server is down, the queue is full
+    │   ├── ModelServerUnreachable no connection, so the request was never sent
+    │   ├── QueueTimeout      the deadline passed in the queue
+    │   └── ClientDisconnected the client disconnected in the queue
+    ├── DeadlineExceeded
+    │   └── LoadTimeout       of POST /models, 408
+    ├── OptionsMismatch       the model's options ask for pixels that its input cannot hold
+    ├── ModelFailed           the model server ran the model and it failed
+    │   └── ModelUninitialized  its variables or tables are missing: every input fails
+    ├── ModelServerError      the model server's own status and message
+    ├── EndpointError         an endpoint's error, for `lightbox predict`; defined in offline
+    └── HandlerFailed         the user's code raised another exception
+
+    StartError                stops a start; each is defined where it is raised
+    ├── SettingsError · ModelLayoutError · ModelOptionsError · ModelFileError · UserCodeError
+    ├── ModelServerMissing · NoLocalWire · NginxMissing · TracingMissing · PortTaken · RunDirError
+    ├── TlsError · KeysUnusable · BrokenArchive
+    └── StartRefused · ChildFailed
+
+Messages are whole sentences: the field, the expected value, the value that came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lightbox.base.error_texts import shorten, shorten_echoes
+
+
+@dataclass(frozen=True)
+class Status:
+    """The HTTP status and the gRPC status name of an error code, and its texts in docs/errors.md."""
+
+    http: int
+    grpc: str
+    meaning: str
+    action: str
+
+
+STATUS_OF_CODE: dict[str, Status] = {
+    "bad_request": Status(
+        400,
+        "INVALID_ARGUMENT",
+        "A header, parameter, name or input of the request is invalid.",
+        "Correct what the message names.",
+    ),
+    "image_undecodable": Status(
+        400,
+        "INVALID_ARGUMENT",
+        "The image is broken or truncated, or its format is not supported.",
+        "Send the bytes of the file unchanged.",
+    ),
+    "input_mismatch": Status(
+        400,
+        "INVALID_ARGUMENT",
+        "The name, dtype or shape of an input does not match the model.",
+        "Compare with `GET /v2/models/NAME`.",
+    ),
+    "malformed_body": Status(
+        400,
+        "INVALID_ARGUMENT",
+        "The body is not valid for its `Content-Type`.",
+        "Correct the body or the `Content-Type`.",
+    ),
+    "unknown_session": Status(
+        400,
+        "INVALID_ARGUMENT",
+        "The session was never opened, has expired or was closed.",
+        "[Open a session](streams.md#sessions).",
+    ),
+    "unauthenticated": Status(
+        401, "UNAUTHENTICATED", "The request has no key, or an unknown one.", "[Send a key](keys.md#send-a-key)."
+    ),
+    "permission_denied": Status(
+        403,
+        "PERMISSION_DENIED",
+        "The key lacks the role for this route, the client certificate is missing, or the origin is not allowed.",
+        "Use a key with [the role](keys.md), or add the origin to `LIGHTBOX_CORS_ORIGINS`.",
+    ),
+    "model_not_found": Status(
+        404,
+        "NOT_FOUND",
+        "The model or version does not exist, or is not loaded.",
+        "Use a listed name, or [load the model](production.md#load-and-unload-models).",
+    ),
+    "route_not_found": Status(
+        404,
+        "NOT_FOUND",
+        "The path does not exist.",
+        "Check the path. Some paths need [a setting](settings.md#features).",
+    ),
+    "method_not_allowed": Status(
+        405,
+        "UNIMPLEMENTED",
+        "The path or gRPC service has no such method.",
+        "Use a method from the `Allow` header.",
+    ),
+    "not_acceptable": Status(
+        406,
+        "INVALID_ARGUMENT",
+        "The response cannot be written in a type of `Accept`.",
+        "Omit `Accept`, or use a [listed type](content-types.md#response-bodies).",
+    ),
+    "already_loaded": Status(
+        409, "ALREADY_EXISTS", "A model of this name is already loaded.", "Unload it first, or use another name."
+    ),
+    "too_large": Status(
+        413,
+        "RESOURCE_EXHAUSTED",
+        "The request exceeds a limit of bytes, pixels or memory.",
+        "Send less, or raise the setting that the message names.",
+    ),
+    "unsupported_media_type": Status(
+        415,
+        "INVALID_ARGUMENT",
+        "The `Content-Type`, charset or `Content-Encoding` is unknown, or the model does not take it.",
+        "Use a [listed type](content-types.md).",
+    ),
+    "handler_failed": Status(500, "INTERNAL", "User code raised an exception.", "Read the traceback in the log."),
+    "internal": Status(
+        500,
+        "INTERNAL",
+        "An unexpected error, or an option that does not suit the model.",
+        "Read the log. Correct the option, or report a bug.",
+    ),
+    "model_failed": Status(
+        502,
+        "INTERNAL",
+        "The model failed, or its output cannot be used.",
+        "Run the model with the same input in Python.",
+    ),
+    "unavailable": Status(
+        503,
+        "UNAVAILABLE",
+        "Lightbox or a model server is starting, stopping or overloaded, or still loads the model or version.",
+        "Repeat the request after `Retry-After` seconds.",
+    ),
+    "deadline_exceeded": Status(
+        504,
+        "DEADLINE_EXCEEDED",
+        "The request took longer than its timeout. `POST /models` returns 408.",
+        "Find the [slow stage](observability.md#where-the-time-goes), or raise the timeout.",
+    ),
+    "no_room": Status(
+        507,
+        "RESOURCE_EXHAUSTED",
+        "There is no memory or slot for another model, or no space in `TMPDIR`.",
+        "Unload a model, raise `LIGHTBOX_MAX_MODELS`, or enlarge `TMPDIR`.",
+    ),
+}
+
+
+class LightboxError(Exception):
+    """Base of the errors in responses. ``code`` is a key of STATUS_OF_CODE."""
+
+    code = "internal"
+    log_code: str | None = None
+    """The error's name in the log and in metrics, where it is more exact than ``code``."""
+
+    def __init__(self, message: str) -> None:
+        # A caller's text may hold half of a surrogate pair, which no response can hold.
+        super().__init__(self._short(message.encode("utf-8", "replace").decode()))
+
+    @staticmethod
+    def _short(message: str) -> str:
+        return shorten(shorten_echoes(message))
+
+    @property
+    def message(self) -> str:
+        """One sentence for the caller."""
+        return str(self.args[0])
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        return STATUS_OF_CODE[self.code].http
+
+    @property
+    def grpc_status(self) -> str:
+        """Name of the gRPC status."""
+        return STATUS_OF_CODE[self.code].grpc
+
+
+class StartError(Exception):
+    """Base of the errors that stop a start. The message is for the operator, a line for each problem, no traceback."""
+
+
+class PortTaken(StartError):
+    """A port that the settings name is in use; the message names setting and port."""
+
+
+class BadRequest(LightboxError):
+    """The request cannot be used. A handler may raise it with another status from 400 to 499."""
+
+    code = "bad_request"
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        if status is not None and not 400 <= status <= 499:
+            raise ValueError(f"BadRequest: status must be from 400 to 499, got {status}")
+        self._status = status
+
+    @property
+    def status(self) -> int:
+        """HTTP status: as raised, else the code's own."""
+        return self._status or super().status
+
+
+class HandlerRefused(BadRequest):
+    """The user's handler raised a falcon.HTTPError with a 4xx status; the message quotes it in full."""
+
+    @staticmethod
+    def _short(message: str) -> str:
+        return shorten(message)
+
+
+class UnknownSignature(BadRequest):
+    """A model has no signature of this name; ``version`` is the requested version, ``known`` are its signatures."""
+
+    version: int = 0
+    known: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, model: str, version: int, name: str, known: Iterable[str]) -> UnknownSignature:
+        """Return the error for a version's signatures; those with two leading underscores are TensorFlow's own."""
+        public = tuple(sorted(key for key in known if not key.startswith("__")))
+        error = cls(f"signature: the model {model!r} has no signature {name!r}; it has {', '.join(public)}")
+        error.version, error.known = version, public
+        return error
+
+
+class ImageUndecodable(BadRequest):
+    """The body is not an image, or is truncated or broken."""
+
+    code = "image_undecodable"
+
+
+class InputMismatch(BadRequest):
+    """An input's name, dtype, rank or dimensions differ from the signature's."""
+
+    code = "input_mismatch"
+
+
+class MalformedBody(BadRequest):
+    """The body is not valid JSON, CSV, npy or multipart."""
+
+    code = "malformed_body"
+
+
+class TooLarge(LightboxError):
+    """The request exceeds a limit; the message names the limit and the setting that raises it."""
+
+    code = "too_large"
+
+
+class ModelNotFound(LightboxError):
+    """The model or the version does not exist."""
+
+    code = "model_not_found"
+
+
+class RouteNotFound(LightboxError):
+    """The route does not exist."""
+
+    code = "route_not_found"
+
+
+class MethodNotAllowed(LightboxError):
+    """The route does not take this method; ``allowed`` names its methods, for the Allow header."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, message: str, allowed: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.allowed = tuple(allowed)
+
+
+class Unauthenticated(LightboxError):
+    """The request has no key, or an unknown one."""
+
+    code = "unauthenticated"
+
+
+class PermissionDenied(LightboxError):
+    """The caller may not use this route; ``caller`` is the caller's name, if known."""
+
+    code = "permission_denied"
+
+    def __init__(self, message: str, caller: str = "") -> None:
+        super().__init__(message)
+        self.caller = caller
+
+
+class AlreadyLoaded(LightboxError):
+    """A model of this name is already loaded."""
+
+    code = "already_loaded"
+
+
+class NoRoom(LightboxError):
+    """No memory or no slot for one more model, or no space left in TMPDIR."""
+
+    code = "no_room"
+
+
+class NotAcceptable(LightboxError):
+    """No media type of the Accept header can be written."""
+
+    code = "not_acceptable"
+
+
+class UnsupportedMediaType(LightboxError):
+    """The Content-Type cannot be read."""
+
+    code = "unsupported_media_type"
+
+
+class Unavailable(LightboxError):
+    """The request did not run; it may be sent again after ``retry_after`` seconds."""
+
+    code = "unavailable"
+
+    def __init__(self, message: str, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ModelServerUnreachable(Unavailable):
+    """No connection to the model server: the request was never sent and may go to another server."""
+
+
+class QueueTimeout(Unavailable):
+    """The request's deadline passed in the queue; the request did not start."""
+
+    code = "deadline_exceeded"
+    log_code = "waited_too_long"
+
+
+class ClientDisconnected(Unavailable):
+    """The client disconnected while its request was in the queue; the request did not start."""
+
+    log_code = "hung_up"
+
+
+class DeadlineExceeded(LightboxError):
+    """The model server did not answer in time."""
+
+    code = "deadline_exceeded"
+
+
+class LoadTimeout(DeadlineExceeded):
+    """A model did not load in time on AWS's own route, whose status for it is 408."""
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        return 408
+
+
+class OptionsMismatch(LightboxError):
+    """The model's options ask for pixels that its input cannot hold."""
+
+
+class ModelFailed(LightboxError):
+    """The model server reports that the model itself failed."""
+
+    code = "model_failed"
+
+
+class ModelUninitialized(ModelFailed):
+    """The model lacks variables or tables that its graph reads: every request fails, whatever the inputs."""
+
+
+class HandlerFailed(LightboxError):
+    """The user's handler raised another exception; ``status`` is set if it has a 5xx status of its own.
+
+    Texts that the handler quotes, such as the model server's answer, are not shortened; the whole message is.
+    """
+
+    code = "handler_failed"
+
+    @staticmethod
+    def _short(message: str) -> str:
+        return shorten(message)
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self._status = status
+
+    @property
+    def status(self) -> int:
+        """HTTP status: as given, else the code's own."""
+        return self._status or super().status

@@ -1,0 +1,346 @@
+"""The context of one request: its deadline, the time of its stages, its share of the memory, what logs and metrics
+record of it; and the turns in which the requests of a process go.
+
+A request reserves its share of the memory before its body is read or parsed, estimated from the body's structure,
+and releases it with the answer. A request that gets no memory is refused at once: two waiting requests could hold
+what the other one needs.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lightbox.base.errors import DeadlineExceeded, TooLarge, Unavailable
+from lightbox.base.machine.memory import find_trim
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+Header = Callable[[str], str | None]
+"""Looks up a header of a request by its name; None if absent."""
+
+QUEUE, OTHER, TOTAL = "queue", "other", "total"
+STAGES = (
+    QUEUE,
+    "receive",
+    "session",
+    "load",
+    "signature",
+    "wait",
+    "decode",
+    "preprocess",
+    "encode",
+    "predict",
+    "decode_response",
+    "postprocess",
+    "handler",
+    OTHER,
+)
+"""The stages of a request, in the order of Server-Timing; docs/observability.md defines each."""
+
+CALLER_HEADER = "X-Lightbox-Caller"
+"""The name of the caller's key, for the log. nginx sets it and drops a caller's own."""
+CREDENTIALS = ("Authorization", "X-API-Key", "Cookie")
+"""Headers with the caller's identity; calls on the caller's behalf pass them on."""
+LEAST_QUEUE_SECONDS = 0.002
+"""nginx reports the time of arrival in milliseconds from a cached clock: smaller values are noise."""
+
+
+class _Stage:
+    """See ``RequestContext.stage``. A class, as a generator takes three times as long and a request has a dozen."""
+
+    __slots__ = ("_entered", "_inside", "_name", "_open", "_stages", "_thread")
+
+    def __init__(self, name: str, stages: dict[str, float], opened: list[_Stage]) -> None:
+        self._name = name
+        self._stages = stages
+        self._open = opened
+        self._thread = threading.get_ident()
+        self._inside = 0.0
+
+    def __enter__(self) -> None:
+        if self._open and self._open[-1]._thread != self._thread:
+            self._thread = 0  # the time counts for the other thread
+            return
+        self._open.append(self)
+        self._entered = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        if not self._thread:
+            return
+        spent = time.perf_counter() - self._entered
+        self._open.pop()
+        self._stages[self._name] = self._stages.get(self._name, 0.0) + spent - self._inside
+        if self._open:
+            self._open[-1]._inside += spent
+
+
+class RequestContext:
+    """Begins with the request. Times are in seconds.
+
+    ``model`` is set as soon as the model is known to exist, ``version`` once it is chosen, ``transport`` by the last
+    model call. ``images`` are the (format, pixels) of each image; ``fields`` are their form fields, for errors.
+    ``outgoing`` are headers for the call of the model server, ``memory`` is the request's share.
+
+    ``noted`` are further fields of the log line, ``timings`` further entries of ``Server-Timing``.
+
+    ``waited`` is the time in the queue before a thread was free: the stage "queue".
+    """
+
+    def __init__(self, allowed_seconds: float, waited: float = 0.0) -> None:
+        self.started = time.perf_counter()
+        self.allowed_seconds = allowed_seconds
+        self.waited = waited
+        self.stages: dict[str, float] = {}
+        self.model: str | None = None
+        self.version: int | None = None
+        self.transport: str | None = None
+        self.images: list[tuple[str, int]] = []
+        self.fields: list[str] = []
+        self.outgoing: dict[str, str] = {}
+        self.memory = Share()
+        self.noted: dict[str, str | float] = {}
+        self.timings: list[str] = []
+        self.pictures = ExitStack()
+        """The memory of pictures while they are decoded and resized."""
+        # Both are shared with copies.
+        self._open: list[_Stage] = []
+        self._elapsed: list[float] = []
+
+    def stage(self, name: str) -> AbstractContextManager[None]:
+        """Add the time inside the block to a stage. Nested stages are subtracted, so no moment counts twice.
+
+        Work of another thread inside an open stage counts for that stage.
+        """
+        return _Stage(name, self.stages, self._open)
+
+    def finish(self) -> None:
+        """Mark the response as complete: ``durations`` does not change any more."""
+        self._elapsed[:] = [self.elapsed()]
+
+    def durations(self) -> dict[str, float]:
+        """Return the seconds of each stage in order, and their sum as "total", up to ``finish`` or until now."""
+        queue = self.waited if self.waited >= LEAST_QUEUE_SECONDS else 0.0
+        total = queue + (self._elapsed[0] if self._elapsed else self.elapsed())
+        stages = {QUEUE: queue, **self.stages} if queue else self.stages
+        other = max(0.0, total - sum(stages.values()))
+        return {name: stages[name] for name in STAGES if name in stages} | {OTHER: other, TOTAL: total}
+
+    def elapsed(self) -> float:
+        """Seconds since the request began."""
+        return time.perf_counter() - self.started
+
+    def remaining(self) -> float:
+        """Seconds until the deadline; zero or less when it has passed."""
+        return self.allowed_seconds - self.waited - self.elapsed()
+
+    def limit(self, seconds: float) -> None:
+        """Lower the time limit to ``seconds`` in all."""
+        self.allowed_seconds = min(self.allowed_seconds, seconds)
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Limit the block to ``seconds`` from now."""
+        allowed = self.allowed_seconds
+        self.limit(self.waited + self.elapsed() + seconds)
+        try:
+            yield
+        finally:
+            self.allowed_seconds = allowed
+
+    def check(self, what: str = "its body") -> None:
+        """Raise DeadlineExceeded after the request's deadline; code in steps calls it between them."""
+        if self.remaining() <= 0:
+            raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s passed before {what} was read")
+
+    def poll(self, look: Callable[[], T | None], pause: float, seconds: float = math.inf) -> T | None:
+        """Call ``look`` with pauses until it returns a value other than None, and return that.
+
+        Returns None after ``seconds``, or at the request's deadline.
+        """
+        until = time.monotonic() + seconds
+        while (found := look()) is None and min(until - time.monotonic(), self.remaining()) > pause:
+            time.sleep(pause)
+        return found
+
+    def longer(self, seconds: float) -> RequestContext:
+        """Return this context with a time limit of at least ``seconds``, counted from the same beginning."""
+        other = copy(self)
+        other.allowed_seconds = max(seconds, self.allowed_seconds)
+        return other
+
+    @property
+    def answered_by(self) -> str | None:
+        """The answering model as name/version; the name alone if a handler calls the model by itself."""
+        return self.model if None in (self.model, self.version) else f"{self.model}/{self.version}"
+
+    def note(self, **fields: str | float) -> None:
+        """Add fields to the request's log line."""
+        self.noted |= fields
+
+    def note_caller(self, header: Header) -> None:
+        """Add the caller's name to the log line, which nginx sends in a header."""
+        if caller := header(CALLER_HEADER):
+            self.note(caller=caller)
+
+
+MakeContext = Callable[[float, Header, float], RequestContext]
+"""Makes a context from the time limit in seconds, a header lookup, and the seconds in the queue."""
+
+
+SETTING = "LIGHTBOX_REQUEST_MEMORY_MB"
+MOST_PER_BYTE = 12
+"""Bytes of memory allowed for each byte of the request, after decompression."""
+SMALL = 32 << 20
+"""Bytes of memory that every request may take."""
+
+
+_LARGE = 16 << 20
+"""After a request of at least this size the C library returns free memory; that takes milliseconds."""
+_trim = find_trim()
+STRING_BYTES = 64
+"""Bytes of a short text as a tensor element."""
+
+
+class Turns:
+    """A semaphore that is fair: its waiters go in the order in which they came.
+
+    ``threading.Semaphore`` lets a newcomer pass those that it has just woken, which then wait behind all others: under
+    load a few requests take many times as long as most.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._free = at_once
+        self._lock = threading.Lock()
+        self._waiting: deque[threading.Lock] = deque()
+
+    def acquire(self, timeout: float) -> bool:
+        """Wait for a turn, ``timeout`` seconds at most, or for ever. Return whether it came; ``release`` ends it."""
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return True
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        try:
+            if turn.acquire(timeout=min(max(0.0, timeout), threading.TIMEOUT_MAX)):
+                return True
+        except BaseException:  # Ctrl-C, where a model is loaded into a process
+            if not self._leave(turn):
+                self.release()
+            raise
+        return not self._leave(turn)
+
+    def _leave(self, turn: threading.Lock) -> bool:
+        """Wait no more. Return False if the turn came just now."""
+        with self._lock:
+            if turn not in self._waiting:
+                return False
+            self._waiting.remove(turn)
+            return True
+
+    def release(self) -> None:
+        """End a turn: it is the next one's, also before that has woken."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._free += 1
+
+
+class MemoryBudget:
+    """The bytes that all requests of one process may hold together; safe to use from several threads."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._lock = threading.Lock()
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes that all shares hold now."""
+        return self._held
+
+    @contextmanager
+    def share(self) -> Iterator[Share]:
+        """Yield a share for one request; release it at the end."""
+        share = Share(self)
+        try:
+            yield share
+        finally:
+            share.pictures.close()
+            share.hold(0)
+            if share.most >= _LARGE:
+                _trim()
+
+    def change(self, by: int) -> bool:
+        """Reserve or release bytes; return whether they were available."""
+        with self._lock:
+            if by > 0 and self._held + by > self.size:
+                return False
+            self._held += by
+            return True
+
+
+class Share:
+    """The bytes that one request holds, and ``most``, the largest number that it has held.
+
+    ``weight`` is the size of the request, or of the tensors that it became. ``pictures`` is the memory of pictures that
+    it keeps until its end.
+    """
+
+    def __init__(self, budget: MemoryBudget | None = None) -> None:
+        self._budget = budget
+        self._held = 0
+        self.most = 0
+        self.weight = 0
+        self.pictures = ExitStack()
+
+    def weigh(self, size: int) -> None:
+        """Raise the request's weight to at least ``size`` bytes."""
+        self.weight = max(self.weight, size)
+
+    def hold_tensors(self, body: int, tensors: Iterable[NDArray[Any]]) -> None:
+        """Hold a body of this size, its tensors, and two copies of the tensors, in the message and in gRPC.
+
+        Raises as ``hold``. Tensors count with their own size: a model may take eight bytes for each byte of the body.
+        """
+        size = sum(
+            array.nbytes + (STRING_BYTES * array.size + body if array.dtype.hasobject else 0) for array in tensors
+        )
+        self.weigh(size)
+        self.hold(body + 3 * size, "the tensors")
+
+    def hold(self, size: int, what: str = "the body") -> None:
+        """Hold ``size`` bytes in all from now on.
+
+        Raises TooLarge for more than MOST_PER_BYTE times the weight or more than the budget, and Unavailable for
+        more than other requests leave; then nothing changes.
+        """
+        if size > max(SMALL, MOST_PER_BYTE * self.weight):
+            raise TooLarge(
+                f"{what}: reading {self.weight} bytes of many small values takes {size >> 20} MiB of memory, "
+                f"more than {MOST_PER_BYTE} bytes for each; send a list of numbers, application/x-npy, raw tensors, or "
+                "fewer at once"
+            )
+        if self._budget is None:
+            return
+        if size > self._budget.size:
+            raise TooLarge(
+                f"{what}: it takes {size >> 20} MiB of memory, and the requests of a process together get "
+                f"{self._budget.size >> 20} MiB ({SETTING})"
+            )
+        if not self._budget.change(size - self._held):
+            raise Unavailable(
+                f"try again: {what} takes {size >> 20} MiB of memory, which other requests hold ({SETTING})"
+            )
+        self._held, self.most = size, max(size, self.most)

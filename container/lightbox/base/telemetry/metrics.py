@@ -1,0 +1,301 @@
+"""Every metric: name, description, labels. Labels have bounded sets of values."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from typing_extensions import override
+
+from lightbox.base.machine.shared_files import hold, shared_numbers
+from lightbox.base.request_context import QUEUE, TOTAL
+from lightbox.base.telemetry.logs import FinishedRequest, Observer
+
+METRICS_FOLDER = "metrics"
+"""The folder in the run directory with the workers' figures."""
+
+QUEUE_FULL = "queue_full"
+"""The reason of a rejection for too many requests."""
+_KINDS = ("counter", "histogram", "gauge_livesum")
+"""The names of prometheus-client's files with these figures."""
+FILE_BYTES = 1 << 18
+"""Initial size of each file: enough for a few models. It grows when full."""
+MOST_MODELS = 100
+"""Models with figures of their own in multi-model mode; further ones share one label."""
+OTHER = "other"
+NONE = ""
+
+
+class Metric(NamedTuple):
+    """What ``/metrics`` says of a metric. There a counter has the suffix ``_total``."""
+
+    kind: Literal["counter", "gauge", "histogram"]
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+# Counted by the workers.
+REQUESTS = Metric(
+    "counter", "lightbox_requests", "Requests that a worker answered.", ("route", "model", "transport", "status")
+)
+REJECTED = Metric("counter", "lightbox_rejected", "Requests answered with an error, by its code.", ("reason",))
+SECONDS = Metric(
+    "histogram",
+    "lightbox_request_seconds",
+    "Time from the arrival of a request to its response, including the wait for a thread.",
+    ("model", "transport"),
+)
+STAGES = Metric(
+    "histogram",
+    "lightbox_stage_seconds",
+    "Time of each stage of a request, as in Server-Timing.",
+    ("stage", "transport"),
+)
+BYTES_IN = Metric("counter", "lightbox_request_bytes", "Size of request bodies in bytes.", ("route",))
+BYTES_OUT = Metric("counter", "lightbox_response_bytes", "Size of response bodies in bytes.", ("route",))
+IMAGES = Metric("histogram", "lightbox_image_pixels", "Pixels of decoded images.", ("format",))
+WORKER_STARTS = Metric(
+    "counter", "lightbox_worker_starts", "Starts and restarts of gunicorn workers and of the gRPC worker."
+)
+
+# Known to the supervisor.
+IN_PROGRESS = Metric("gauge", "lightbox_requests_in_progress", "Requests in progress in all workers.")
+READY = Metric("gauge", "lightbox_ready", "1 if /ping returns 200, else 0.")
+SATURATION = Metric(
+    "gauge",
+    "lightbox_saturation",
+    "Requests in progress and waiting, divided by workers x threads, from 0 to 1.",
+)
+RESTARTS = Metric("counter", "lightbox_child_restarts", "Restarts of a process that ended.", ("process",))
+HANGS = Metric(
+    "counter",
+    "lightbox_hangs",
+    "Processes killed because they did not answer, or model servers because they accepted no loads and unloads.",
+    ("process",),
+)
+LOG_LINES_DROPPED = Metric(
+    "counter",
+    "lightbox_log_lines_dropped",
+    "Log lines dropped because stderr was full, closed or failed, or because a process or a handler wrote too many.",
+)
+MODEL_VERSIONS = Metric(
+    "gauge",
+    "lightbox_model_versions",
+    "Versions of each model by their state in the model server.",
+    ("model", "server", "state"),
+)
+VERSION_NOT_SERVED = Metric(
+    "gauge",
+    "lightbox_version_not_served",
+    "1 for each version on disk that is not served.",
+    ("model", "version", "reason"),
+)
+MODEL_ENGINE = Metric(
+    "gauge",
+    "lightbox_model_engine",
+    "1 for the engine that runs a signature.",
+    ("model", "version", "signature", "engine"),
+)
+
+SECONDS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+PIXELS_BUCKETS = (1e4, 5e4, 1e5, 2.5e5, 5e5, 1e6, 2e6, 4e6, 8e6, 16e6, 32e6)
+
+
+class WorkerMetrics(Observer):
+    """Counts the requests of this process. ``models`` are those known from the start."""
+
+    def __init__(self, folder: Path, models: Iterable[str]) -> None:
+        slot, self._lock = claim_slot(folder)
+        # prometheus-client reads it when it makes a file; a handler's own metrics then appear in /metrics too.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+        # Late: only with metrics, and after the variable is set.
+        from prometheus_client import Counter, Histogram, values
+
+        values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call]
+        self._models = set(models) | _models_counted(folder, slot)
+        for kind in _KINDS:
+            _allocate(folder / f"{kind}_{slot}.db")
+        self._most_models = max(len(self._models), MOST_MODELS)
+        # Caches, as prometheus-client takes a lock to look up labels; they grow with the series.
+        self._requests = cache(Counter(*REQUESTS[1:], registry=None).labels)
+        self._rejected = cache(Counter(*REJECTED[1:], registry=None).labels)
+        self._seconds = cache(Histogram(*SECONDS[1:], buckets=SECONDS_BUCKETS, registry=None).labels)
+        self._stages = cache(Histogram(*STAGES[1:], buckets=SECONDS_BUCKETS, registry=None).labels)
+        self._bytes_in = cache(Counter(*BYTES_IN[1:], registry=None).labels)
+        self._bytes_out = cache(Counter(*BYTES_OUT[1:], registry=None).labels)
+        self._images = cache(Histogram(*IMAGES[1:], buckets=PIXELS_BUCKETS, registry=None).labels)
+        Counter(*WORKER_STARTS[1:], registry=None).inc()
+
+    @override
+    def responded(self, request: FinishedRequest) -> None:
+        context = request.context
+        model, transport = self._model(context.model), context.transport or NONE
+        self._requests(request.route, model, transport, request.status).inc()
+        if request.error_code is not None:
+            self._rejected(request.error_code).inc()
+        self._bytes_in(request.route).inc(request.bytes_in)
+        self._bytes_out(request.route).inc(request.bytes_out)
+        if context.model is None:
+            return
+        durations = context.durations()
+        self._seconds(model, transport).observe(durations.pop(TOTAL))
+        for stage, seconds in durations.items():
+            self._stages(stage, transport).observe(seconds)
+        for image_format, pixels in context.images:
+            self._images(image_format).observe(pixels)
+
+    def _model(self, name: str | None) -> str:
+        """Return a model's label; names are from the catalogue, and bounded if that changes."""
+        if name is None:
+            return NONE
+        if name not in self._models:
+            if len(self._models) >= self._most_models:
+                return OTHER
+            self._models.add(name)
+        return name
+
+
+def claim_slot(folder: Path) -> tuple[int, int]:
+    """Return the lowest number that no living process has in this folder, and the descriptor that holds it.
+
+    The kernel releases it at the process's end, in all cases.
+    """
+    folder.mkdir(exist_ok=True)
+    for slot in itertools.count():
+        if (descriptor := hold(folder / f"{slot}.lock")) is not None:
+            return slot, descriptor
+    raise AssertionError("numbers do not end")
+
+
+def _allocate(path: Path) -> None:
+    """Allocate the space of a mapped file: on a full disk, a write to it would crash the process."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, FILE_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def _models_counted(folder: Path, slot: int) -> set[str]:
+    """Return the models with figures of the previous worker."""
+    from prometheus_client.mmap_dict import MmapedDict
+
+    try:
+        values = MmapedDict.read_all_values_from_file(folder / f"counter_{slot}.db")  # type: ignore[no-untyped-call]
+        keys = [key for key, *_ in values]
+    except FileNotFoundError:
+        return set()
+    return {model for key in keys if (model := json.loads(key)[2].get("model"))}
+
+
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "queue": (QUEUE, "wait"),
+    "compute_input": ("session", "decode", "preprocess", "encode"),
+    "compute_infer": ("predict", "handler"),
+    "compute_output": ("decode_response", "postprocess"),
+}
+"""The stages of Triton's durations; "success", that of a whole request, includes the others."""
+OUTCOMES = ("success", "fail")
+_COLUMNS = (*(f"{outcome}_{what}" for outcome in OUTCOMES for what in ("count", "ns")), *PARTS, "last_ms")
+_COUNTS_FOLDER, _MAPPED_COUNTS = "counts_of_versions", 128
+
+
+class VersionCounts(Observer):
+    """Counts the predictions of each version of a model, and sums the time of their stages.
+
+    Each process has a row of its own in a version's file. Predictions that ended before a version was chosen are not
+    counted, nor are those with an unknown version: a handler's own, and TensorFlow Serving's over gRPC.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._slot, self._held = claim_slot(run_dir / _COUNTS_FOLDER)
+        self._lock = threading.Lock()
+        self._row = lru_cache(_MAPPED_COUNTS)(self._map)
+
+    @override
+    def responded(self, request: FinishedRequest) -> None:
+        context = request.context
+        if request.method != "POST" or context.model is None or context.version is None:
+            return
+        seconds = context.durations()
+        total, now = round(seconds[TOTAL] * 1e9), time.time_ns() // 1_000_000
+        if request.status < 400:
+            parts = [round(sum(seconds.get(name, 0.0) for name in names) * 1e9) for names in PARTS.values()]
+            added = [1, total, 0, 0, *parts]
+        else:
+            added = [0, 0, 1, total]
+        with suppress(OSError), self._lock:  # a full disk does not fail a request
+            row = self._row(context.model, context.version)
+            for column, number in enumerate(added):
+                row[column] += number
+            row[len(_COLUMNS) - 1] = now
+
+    def _map(self, model: str, version: int) -> memoryview[Any]:
+        path = _counts_file(self._run_dir, model, version)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return shared_numbers(path, len(_COLUMNS) * (self._slot + 1), "q")[-len(_COLUMNS) :]
+
+
+def read_counts(run_dir: Path, model: str, version: int) -> dict[str, int]:
+    """Return the counts of a version in all processes, including ended ones.
+
+    For each of OUTCOMES the count and the nanoseconds, as ``success_count`` and ``success_ns``; for each of PARTS the
+    nanoseconds of successes; and ``last_ms``, the end of the last prediction in milliseconds since 1970, 0 for none.
+    """
+    content = b""
+    with suppress(FileNotFoundError):
+        content = _counts_file(run_dir, model, version).read_bytes()
+    numbers = memoryview(content).cast("q")
+    columns = {name: numbers[column :: len(_COLUMNS)].tolist() for column, name in enumerate(_COLUMNS)}
+    return {name: sum(column) for name, column in columns.items()} | {"last_ms": max(columns["last_ms"], default=0)}
+
+
+def _counts_file(run_dir: Path, model: str, version: int) -> Path:
+    return run_dir / _COUNTS_FOLDER / "models" / model / str(version)
+
+
+_FOLDER, _TABLE = "requests_here", "table"
+ROWS = 256
+"""More rows than processes: at most 64 workers and the gRPC front, twice during a replacement."""
+
+
+class RequestTable:
+    """The number of requests of each process, and of those in progress: a table that all processes map."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._folder = run_dir / _FOLDER
+        self._folder.mkdir(exist_ok=True)
+        self._numbers = shared_numbers(self._folder / _TABLE, 3 * ROWS, "q")
+
+    def claim(self) -> Callable[[int, int], None]:
+        """Return the function that writes this process's row."""
+        slot, self._held = claim_slot(self._folder)
+        at, numbers = 3 * slot, self._numbers
+
+        def write(here: int, in_progress: int) -> None:
+            numbers[at + 1], numbers[at + 2] = here, in_progress
+
+        write(0, 0)  # clears the row of the previous process
+        numbers[at] = os.getpid()
+        return write
+
+    def sums(self) -> tuple[int, int]:
+        """Sum the rows. They fill from the first on; the requests of a killed process are dropped."""
+        here = in_progress = 0
+        for at in range(0, 3 * ROWS, 3):
+            if not self._numbers[at]:
+                break
+            if self._numbers[at + 1] > 0 and Path(f"/proc/{self._numbers[at]}").exists():
+                here += self._numbers[at + 1]
+                in_progress += self._numbers[at + 2]
+        return here, in_progress

@@ -1,0 +1,51 @@
+"""Saturation of this container: requests in progress and waiting, divided by those that may be in progress."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from pathlib import Path
+
+from lightbox.base.telemetry.metrics import RequestTable
+
+SAMPLE_SECONDS = 0.1
+SMOOTHING_SECONDS = 5.0
+"""Time constant of the mean: a change shows to 63 % after this time, to 95 % after three times as long."""
+SATURATION_HEADER = "X-Lightbox-Saturation"
+
+
+class Saturation:
+    """Follows the saturation: 0 is idle; at 1 a new request waits for a thread or is refused.
+
+    A sample is ``min(1, requests / slots)``: ``requests`` are those of all processes, in progress or waiting; ``slots``
+    is the number that may be in progress. The value is the exponential mean of the samples.
+    """
+
+    def __init__(self, run_dir: Path, slots: int) -> None:
+        self._table = RequestTable(run_dir)
+        self._slots = slots
+        self._mean = 0.0
+        self._sampled = time.monotonic()
+
+    @property
+    def value(self) -> float:
+        """From 0 to 1, to three digits."""
+        return round(self._mean, 3)
+
+    @property
+    def in_progress(self) -> int:
+        """The number of requests in progress in all processes."""
+        return self._table.sums()[1]
+
+    async def follow(self) -> None:
+        """Sample forever."""
+        while True:
+            self.sample(time.monotonic())
+            await asyncio.sleep(SAMPLE_SECONDS)
+
+    def sample(self, now: float) -> None:
+        """Add a sample at ``now``, in seconds of the monotonic clock, to the mean."""
+        weight = -math.expm1((self._sampled - now) / SMOOTHING_SECONDS)
+        self._sampled = now
+        self._mean += weight * (min(1.0, self._table.sums()[0] / self._slots) - self._mean)

@@ -1,0 +1,147 @@
+"""The best classes, or the objects, of each row of a prediction by name, as the options of a model ask for.
+
+Each row is JSON text, so that scores have the same digits as in other responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from lightbox.base.errors import ModelFailed
+from lightbox.codecs.activation import activated, are_probabilities, class_scores, warn_of_logits
+from lightbox.codecs.detections import Limits, Objects, find_objects
+from lightbox.codecs.json_text import array_text, to_json
+from lightbox.model.options import ActivationName, ModelOptions
+from lightbox.model.ranking import (
+    BOXES,
+    CLASSES,
+    DEFAULT_TOP_K,
+    MOST_OBJECTS,
+    NUMBER,
+    SCORES,
+    classes_problem,
+    has_objects,
+    is_detector,
+    other_classes,
+    plainly,
+)
+from lightbox.model.spec import Array, ModelCall, image_input
+
+
+def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> list[bytes] | None:
+    """Return ``[{"label", "class", "score"}, ...]`` of each row, the largest score first; None if not applicable.
+
+    For one output [rows, classes]: the ``top_k`` best classes, 5 by default; without labels the items have none. For
+    the outputs of a detector: all objects that it counts, at most ``top_k``, with their ``box`` as in the output. With
+    ``detections``: boxes in pixels of the pictures of ``call``. None for a signature without such outputs. Raises
+    ModelFailed for outputs without valid values.
+    """
+    labels, model = tuple(options.labels or ()), call.signature.model
+    if options.detections is not None and not has_objects(options, call.signature, outputs):
+        return None
+    if is_detector(outputs):
+        outputs = plainly(outputs)
+        outputs[SCORES] = _scores_of_objects(outputs[SCORES], options.activation, model)
+    if options.detections is not None:
+        return [_found(labels, objects) for objects in _detected(outputs, options, call)]
+    if is_detector(outputs):
+        return _objects(outputs, labels, options.top_k)
+    name, scores = next(iter(outputs.items())) if len(outputs) == 1 else ("", None)
+    if scores is None or scores.ndim != 2 or scores.dtype.kind not in "iuf" or not scores.shape[1]:
+        return None
+    spec = call.signature.outputs.get(name)
+    if spec is not None and other_classes(options, spec) is not None:
+        return None
+    if labels and len(labels) != scores.shape[1]:
+        raise ModelFailed(f"labels: expected one for each of the {scores.shape[1]} classes, got {len(labels)}")
+    scores = class_scores(scores, options)
+    if options.activation is None and not are_probabilities(scores):
+        warn_of_logits(model)
+    return [_items(row, best, labels) for row, best in zip(scores, best_classes(scores, options.top_k), strict=True)]
+
+
+def best_classes(scores: Array, top_k: int | None) -> Array:
+    """Return the classes of each row by score; for equal scores the lower class comes first, NaN comes last."""
+    count = min(top_k or DEFAULT_TOP_K, scores.shape[1])
+    values = scores.astype(np.float64)
+    values[np.isnan(values)] = -np.inf
+    return np.argsort(-values, axis=1, kind="stable")[:, :count]
+
+
+def _items(scores: Array, classes: Array, labels: tuple[str, ...]) -> bytes:
+    heads, numbers = _heads(labels), score_texts(scores[classes])
+    items = (_head(heads, int(index)) + number + b"}" for index, number in zip(classes.tolist(), numbers, strict=True))
+    return b"[" + b",".join(items) + b"]"
+
+
+def _scores_of_objects(scores: Array, activation: ActivationName | None, model: str) -> Array:
+    if activation is None and scores.size and scores.dtype.kind == "f" and not 0 <= scores.min() <= scores.max() <= 1:
+        warn_of_logits(model)
+    return activated(scores, activation) if activation == "sigmoid" else scores
+
+
+def _objects(outputs: Mapping[str, Array], labels: tuple[str, ...], top_k: int | None) -> list[bytes]:
+    heads, rows = _heads(labels), []
+    scores, classes, boxes = (outputs[name] for name in (SCORES, CLASSES, BOXES))
+    for row in range(len(scores)):
+        count = max(0, int(np.nan_to_num(outputs[NUMBER][row]))) if NUMBER in outputs else scores.shape[1]
+        best = np.argsort(-scores[row][:count], kind="stable")[:top_k]
+        rows.append(_boxed(heads, classes[row][best], scores[row][best], boxes[row][best]))
+    return rows
+
+
+def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> Iterator[Objects]:
+    """Yield the objects in each picture, with boxes in its pixels; for number inputs in those of the input."""
+    wanted = image_input(call.signature)
+    assert options.detections is not None and wanted is not None, "it has objects"
+    height, width = (call.inputs[wanted.name].shape[side] for side in wanted.sides)
+    most = options.top_k or MOST_OBJECTS
+    shapes = {name: array.shape for name, array in outputs.items()}
+    if problem := classes_problem(options, shapes):
+        raise ModelFailed(f"labels: {problem}")
+    limits = Limits(options.score_threshold, options.iou_threshold, options.class_agnostic, most, options.activation)
+    found = find_objects(options.detections, outputs, (width, height), limits)
+    if call.placed and len(call.placed) != len(found):
+        raise ModelFailed(f"the model answers {len(call.placed)} images with objects of {len(found)}")
+    for index, objects in enumerate(found):
+        if not call.placed:
+            yield objects
+            continue
+        boxes = call.placed[index].in_picture(objects.boxes)
+        seen = np.flatnonzero((boxes[:, 2:] > boxes[:, :2]).all(axis=1))  # not in the padding or the cut-off part
+        yield objects._replace(boxes=boxes).chosen(seen)
+
+
+def _found(labels: tuple[str, ...], objects: Objects) -> bytes:
+    return _boxed(_heads(labels), objects.classes, objects.scores, objects.boxes)
+
+
+def _boxed(heads: list[bytes], classes: Array, scores: Array, boxes: Array) -> bytes:
+    items = (
+        _head(heads, int(index)) + score + b',"box":' + array_text(box) + b"}"
+        for index, score, box in zip(classes.tolist(), score_texts(scores), boxes, strict=True)
+    )
+    return b"[" + b",".join(items) + b"]"
+
+
+def score_texts(numbers: Array) -> Sequence[bytes]:
+    """Return the text of each number of one row, as in all JSON responses."""
+    return array_text(numbers)[1:-1].split(b",") if numbers.size else ()
+
+
+@lru_cache(maxsize=64)
+def _heads(labels: tuple[str, ...]) -> list[bytes]:
+    """Return the first part of the JSON item of each class."""
+    return [b'{"label":' + to_json(label) + b',"class":%d,"score":' % index for index, label in enumerate(labels)]
+
+
+def _head(heads: list[bytes], index: int) -> bytes:
+    if heads and index >= len(heads):
+        raise ModelFailed(
+            f"labels: expected a name for the class {index}, got {len(heads)} names for 0 to {len(heads) - 1}; if the "
+            "model counts its classes from 1, as TensorFlow's detectors do, begin them with a line for the background"
+        )
+    return heads[index] if 0 <= index < len(heads) else b'{"class":%d,"score":' % index

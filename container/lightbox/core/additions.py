@@ -1,0 +1,157 @@
+"""The features' additions to a start. The supervisor knows these types only, and not the features."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lightbox.base.telemetry.metrics import Metric
+from lightbox.model.catalogue import PlannedModel
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of nginx on all interfaces: its variable, its number and its purpose."""
+
+    variable: str
+    number: int
+    purpose: str
+
+
+@dataclass(frozen=True)
+class ServedModels:
+    """The models of a model server: ``names`` are all of them, ``models`` returns those that can be loaded now and
+    drops the others. ``note`` is logged: "models are loaded by ..."."""
+
+    names: Callable[[], Iterable[str]]
+    models: Callable[[], Iterable[PlannedModel]]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """A process that serves callers beside gunicorn: ``python -m lightbox.serving.front MODULE PLAN ARGUMENTS``.
+
+    The supervisor keeps it running and stops it before nginx, or after nginx if it is ``behind`` it. It listens at
+    ``address``, ``unix:/path`` or ``host:port``; without it /ping is not 200. ``title`` names it in messages. It gets
+    the signal ``renew`` when nginx replaces its workers, in time to end the connections of the old ones; ``behind``
+    nginx also while nginx stops.
+    """
+
+    name: str
+    title: str
+    module: str
+    arguments: Sequence[str]
+    address: str
+    renew: signal.Signals | None = None
+    behind: bool = False
+
+
+Probe = Callable[[bool], Mapping[str, bool]]
+"""Returns the fields of a probe's answer, given readiness; the status is 503 if not ready or any field is false."""
+
+
+Measured = float | Mapping[str, float]
+"""A metric's value, or one for each value of its label."""
+
+
+@dataclass(frozen=True)
+class IncomingRequest:
+    """A request before its body is read. ``headers`` are the caller's, in the form of ``headers_of``.
+
+    ``path`` is nginx's normalized path: decoded, without dots and double slashes; "" if it has control characters.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+
+    def header(self, name: str) -> str | None:
+        """Return a header by its name in any case; None if absent."""
+        return self.headers.get(name.lower())
+
+
+def headers_of(head: bytes) -> dict[str, str]:
+    """Return the headers of an HTTP message by lower-case name; the first one of each name counts.
+
+    A caller may send a thousand headers with each request: email's parser would take milliseconds.
+    """
+    found: dict[str, str] = {}
+    for line in head.decode("latin-1").split("\r\n")[1:]:
+        name, _, value = line.partition(":")
+        found.setdefault(name.lower(), value.strip(" \t"))
+    return found
+
+
+Authenticator = Callable[[IncomingRequest], Awaitable[str]]
+"""Returns the caller's name, "" for none; raises LightboxError to refuse the request."""
+
+
+@dataclass(frozen=True)
+class NginxParts:
+    """Additions to nginx.conf: ``http`` for its http block, ``server`` for its server block.
+
+    Both may contain the placeholders of nginx.conf and those of ``places``: paths and other values, in double quotes.
+    ``clients`` turns callers away in each server block that they reach, also for gRPC.
+    ``listens`` are internal addresses of ``server``, ``unix:/path`` or ``host:port``, which the supervisor opens. With
+    ``asks_always`` nginx consults the supervisor about every request, and not only about large bodies.
+    """
+
+    http: str = ""
+    server: str = ""
+    places: Mapping[str, str] = field(default_factory=dict)
+    clients: str = ""
+    listens: Sequence[str] = ()
+    asks_always: bool = False
+
+    @classmethod
+    def of(cls, folder: Path, **places: str) -> NginxParts:
+        """Return the parts in a feature's folder: ``http.conf``, ``server.conf`` or both."""
+        files = [folder / "http.conf", folder / "server.conf"]
+        http, server = (file.read_text() if file.exists() else "" for file in files)
+        return cls(http, server, places)
+
+
+@dataclass(frozen=True)
+class StartNeeds:
+    """The features' requirements of a start, derived from the settings.
+
+    ``ports`` are open to callers. ``why_rest`` is the reason for the model server's REST API, None if no feature needs
+    it. Each of ``checks`` raises StartError if a requirement of a feature is missing. ``nginx`` are the variables
+    that are set and have no effect without nginx.
+    """
+
+    ports: Sequence[Port] = ()
+    why_rest: str | None = None
+    checks: Sequence[Callable[[], None]] = ()
+    nginx: Sequence[str] = ()
+
+
+NO_NEEDS = StartNeeds()
+
+
+@dataclass(frozen=True)
+class Additions:
+    """The features' additions to the supervisor's work.
+
+    ``workers`` is the number of ``children`` that answer requests as gunicorn does. ``tasks`` run in the supervisor.
+    ``probes`` are paths beside /ping that the supervisor answers by itself, also without workers. ``served`` are the
+    models of a starting model server. ``shown`` are the paths of pages for people, by name.
+    ``measure`` returns values for /metrics. ``authenticator`` checks each request; None admits all. ``callers``
+    describes the admitted callers.
+    """
+
+    ports: Sequence[Port]
+    children: Sequence[ChildSpec]
+    workers: int
+    nginx: Sequence[NginxParts]
+    probes: Mapping[str, Probe]
+    tasks: Callable[[], Iterable[Coroutine[Any, Any, None]]]
+    served: ServedModels
+    shown: Mapping[str, str]
+    measure: Callable[[], Mapping[Metric, Measured]]
+    authenticator: Authenticator | None = None
+    callers: str | None = None

@@ -1,0 +1,1 @@
+"""The Open Inference Protocol over gRPC: a process of its own behind nginx."""

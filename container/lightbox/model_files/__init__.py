@@ -1,0 +1,1 @@
+"""Models on disk: their layout, archives, checks, and what reads a SavedModel."""

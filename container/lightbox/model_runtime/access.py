@@ -1,0 +1,66 @@
+"""Files and folders that the user may not read, and what of a file may be read."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from stat import S_ISREG
+from typing import BinaryIO
+
+from lightbox.model_runtime.deadline import check_deadline
+
+MOST_TEXT, MOST_OPTIONS = 16 << 20, 1 << 20
+"""Most bytes of a model's text, and of a text that is a list of options."""
+
+
+def is_file(path: Path) -> bool:
+    """Return whether a path is a file that the user can reach; unlike ``Path.is_file`` it never raises."""
+    try:
+        return path.is_file()
+    except PermissionError:
+        return False
+
+
+def is_dir(path: Path) -> bool:
+    """Return whether a path is a folder that the user can reach; unlike ``Path.is_dir`` it never raises."""
+    try:
+        return path.is_dir()
+    except PermissionError:
+        return False
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a regular file to read it.
+
+    Raises OSError, also for pipes and devices, which may never end, and the error of ``check_deadline``.
+    """
+    check_deadline()
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    if not S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return file
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """Return the content of a regular file. Raises OSError, also for more than ``most`` bytes."""
+    with open_file(path) as file:
+        if len(content := file.read(most + 1)) > most:
+            raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
+        return content
+
+
+def access_problem(folder: Path) -> str | None:
+    """Return a sentence if the user may not read a folder or the path to it, None if it can be read or is none."""
+    try:
+        if not folder.is_dir():
+            return None
+        with os.scandir(folder):
+            pass
+        (folder / ".").stat()  # a folder may be listed without access to its files
+    except PermissionError:
+        return f"{folder} cannot be read by the user {os.geteuid()}, who runs Lightbox: let that user read it"
+    except OSError as error:
+        return f"{folder} cannot be read: {error.strerror}"
+    return None

@@ -1,0 +1,136 @@
+"""Chooses the engine of a model."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lightbox.model_runtime.engines import AUTO, DEFAULT, ENGINES
+from lightbox.model_runtime.engines.engine import Choice, Engine, Opened, OpenOptions, engines, named
+from lightbox.model_runtime.engines.hardware import PRECISIONS, Hardware
+from lightbox.model_runtime.engines.race import fastest, known
+from lightbox.model_runtime.engines.samples import mark_rows
+from lightbox.model_runtime.formats import model_file
+from lightbox.model_runtime.formats.signature import SIGNATURE
+from lightbox.model_runtime.wire.status import invalid
+
+log = logging.getLogger("model_server")
+
+CHOICES = (*ENGINES, AUTO)
+OPTIONS_FILE = "lightbox.json"
+
+
+def own_options(folder: str) -> dict[str, str]:
+    """Return ``engine`` and ``precision`` of ``code/lightbox.json``; raise INVALID_ARGUMENT.
+
+    The model's own file has precedence over the one beside all models; Lightbox links the one that counts.
+    """
+    base_path = Path(folder).absolute().parent
+    for beside in (base_path, base_path.parent):
+        path = beside / "code" / OPTIONS_FILE
+        try:
+            content = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            raise invalid(f"{path} cannot be read: {error}") from None
+        return checked_options(content, str(path))
+    return {}
+
+
+def checked_options(content: object, place: str) -> dict[str, str]:
+    """Return ``engine`` and ``precision`` of ``content``; raise INVALID_ARGUMENT for another value."""
+    found = {}
+    for key, allowed in (("engine", CHOICES), ("precision", PRECISIONS)):
+        value = content.get(key) if isinstance(content, dict) else None
+        if value not in (None, *allowed):
+            raise invalid(f"{place}: {key}: expected {', '.join(allowed)}, got {value!r}")
+        if value is not None:
+            found[key] = value
+    return found
+
+
+@dataclass(frozen=True)
+class Opener:
+    """Opens the models of a server."""
+
+    engine: str
+    tags: tuple[str, ...]
+    session_config: bytes
+    hardware: Hardware
+    is_guarded: bool = True
+    """Whether inputs that would crash the process are refused, see RankGuard."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """``engine`` and ``precision`` for all models, overriding their ``lightbox.json``."""
+
+    def open(self, folder: str, batches: Sequence[int] = (1,)) -> Opened:
+        """Load the model in ``folder`` and run made-up inputs of each batch size; raise StatusError."""
+        own = own_options(folder) | dict(self.options)
+        hardware = replace(self.hardware, precision=own.get("precision", self.hardware.precision))
+        options = OpenOptions(hardware, self.tags, self.session_config, self.is_guarded, batches)
+        wanted = own.get("engine", self.engine)
+        # The default opens no files of other formats, so naming it does not apply to them.
+        if wanted == AUTO or (wanted == DEFAULT and model_file(Path(folder))):
+            return _open_best(folder, options)
+        return _open_with(named(wanted), folder, options)
+
+    def choices(self, folder: str, compares: bool, keeps: bool) -> Mapping[str, Choice]:
+        """Return the engine that ``auto`` takes for each signature; see ``Engine.choices``. Empty for a single one."""
+        reference, able = _able(folder)
+        if reference is None:
+            able = _precise(able, self.hardware)
+            if not compares and not known(folder, able, self.hardware):
+                return {SIGNATURE: Choice("", "the engines are compared when the model is loaded")}
+            return {SIGNATURE: fastest(folder, able, self.hardware)[1]}
+        options = OpenOptions(self.hardware, self.tags, self.session_config, self.is_guarded)
+        return able[0].choices(folder, options, compares, keeps) if able else {}
+
+
+def _open_with(engine: Engine, folder: str, options: OpenOptions) -> Opened:
+    file = model_file(Path(folder))
+    if not engine.opens(Path(folder)):
+        raise invalid(f"engine {engine.name} does not open {file.path if file else folder}: use {AUTO}")
+    engine.check_installed()
+    return engine.open(folder, options) if file is None else _open_fastest(folder, [engine], options)
+
+
+def _open_best(folder: str, options: OpenOptions) -> Opened:
+    """Open a model with the engine that defines the results, or with one that gives the same results faster.
+
+    If no engine defines them, the fastest of all is used.
+    """
+    reference, able = _able(folder)
+    if reference is None:
+        return _open_fastest(folder, able, options)
+    fallback = (lambda: reference.open(folder, options).runner) if reference.is_installed() else None
+    opened = (engine.open_beside(folder, options, fallback) for engine in able)
+    return next((one for one in opened if one is not None), None) or reference.open(folder, options)
+
+
+def _open_fastest(folder: str, able: Sequence[Engine], options: OpenOptions) -> Opened:
+    """Open a model with the engine that takes the least CPU time, and has the precision that is asked for."""
+    engine, choice = fastest(folder, _precise(able, options.hardware), options.hardware)
+    runner = engine.open(folder, options).runner
+    mark_rows(runner)
+    for name in runner.signatures:
+        log.info("engine of %s, signature %s: %s (%s)", folder, name, choice.engine, choice.reason)
+    return Opened(runner, dict.fromkeys(runner.signatures, choice))
+
+
+def _precise(able: Sequence[Engine], hardware: Hardware) -> list[Engine]:
+    """Return the engines that have the precision that is asked for; all if none has another one than f32."""
+    return [engine for engine in able if engine.has_precisions or hardware.precision == PRECISIONS[0]] or [*able]
+
+
+def _able(folder: str) -> tuple[Engine | None, list[Engine]]:
+    """Return the engine that defines a model's results, if any, and the other installed engines that open it."""
+    opening = [engine for engine in engines() if engine.opens(Path(folder))]
+    reference = next((engine for engine in opening if engine.sets_answers), None)
+    able = [engine for engine in opening if engine is not reference and engine.is_installed()]
+    if reference is None and not able:
+        names = " or ".join(engine.package for engine in opening)
+        raise invalid(f"no engine opens the model in {folder}{f': install {names}' if names else ''}")
+    return reference, able

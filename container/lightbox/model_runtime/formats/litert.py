@@ -1,0 +1,141 @@
+"""What a LiteRT file takes and gives, read from its tables alone.
+
+https://github.com/google-ai-edge/LiteRT/blob/main/tflite/converter/schema/schema.fbs: the numbers below are those of
+fields in their tables. https://flatbuffers.dev/internals is how tables are stored.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from lightbox.model_runtime.formats.looks import Looks, looks_at
+from lightbox.model_runtime.formats.signature import SIGNATURE, FileSignature, FileTensor
+
+_IDENTIFIER = b"TFL3"
+_SUBGRAPHS, _BUFFERS, _SIGNATURES, _FILES = 2, 4, 7, 8
+_TENSORS, _INPUTS, _OUTPUTS = 0, 1, 2
+_SHAPE, _TYPE, _NAME, _OPEN_SHAPE = 0, 1, 3, 7
+_SIGNATURE_INPUTS, _SIGNATURE_OUTPUTS, _SIGNATURE_KEY, _SIGNATURE_SUBGRAPH = 0, 1, 2, 4
+_MAP_NAME, _MAP_TENSOR = 0, 1
+_DATA, _OFFSET, _SIZE = 0, 1, 2
+_DTYPES = (1, 19, 3, 4, 9, 7, 10, 5, 8, 6, 2, 18, 23, None, None, 22, 17)
+"""TensorFlow's number of a dtype, at LiteRT's number of it."""
+
+
+def read_signature(path: Path) -> FileSignature:
+    """Return the signature of the first subgraph, with the names of the file's signature if it has one.
+
+    Raises OSError, and ValueError for a damaged file or another format.
+    """
+    with looks_at(path) as file:
+        if file.bytes(4, len(_IDENTIFIER)) != _IDENTIFIER:
+            raise ValueError(f"its bytes 4 to 7 are not {_IDENTIFIER.decode()}")
+        try:
+            model = _Table(file, _number("I", file, 0))
+            if model.items(_FILES):
+                raise ValueError("its weights are in other files, which no engine opens")
+            need = max((_end(buffer) for buffer in model.tables(_BUFFERS)), default=0)
+            if need > file.size:
+                raise ValueError(f"it has {file.size:,} bytes, expected {need:,}")
+            return _signature(model)
+        except (struct.error, IndexError, UnicodeDecodeError) as error:
+            raise ValueError(f"it is not whole: {error}") from None
+
+
+def _end(buffer: _Table) -> int:
+    """Return where a buffer's bytes end, which are in its table or, in large files, behind all tables."""
+    return max(buffer.items(_DATA, size=1).stop, buffer.number("Q", _OFFSET) + buffer.number("Q", _SIZE))
+
+
+def _signature(model: _Table) -> FileSignature:
+    graph = next(model.tables(_SUBGRAPHS), None)
+    if graph is None:
+        raise ValueError("it holds no subgraph")
+    tensors = list(graph.tables(_TENSORS))
+    signatures = list(model.tables(_SIGNATURES))
+    if any(one.text(_SIGNATURE_KEY) == SIGNATURE and one.number("I", _SIGNATURE_SUBGRAPH) for one in signatures):
+        raise ValueError(f"its signature {SIGNATURE} is not of the first subgraph, the one that can be served")
+    signature = next((one for one in signatures if not one.number("I", _SIGNATURE_SUBGRAPH)), None)
+
+    def named(graph_field: int, signature_field: int) -> dict[str, FileTensor]:
+        if signature is None:
+            found = [_tensor(tensors[index]) for index in graph.numbers(graph_field)]
+            return {tensor.name: tensor for tensor in found}
+        entries = signature.tables(signature_field)
+        return {entry.text(_MAP_NAME): _tensor(tensors[entry.number("I", _MAP_TENSOR)]) for entry in entries}
+
+    inputs, outputs = named(_INPUTS, _SIGNATURE_INPUTS), named(_OUTPUTS, _SIGNATURE_OUTPUTS)
+    if not outputs:
+        raise ValueError("its first subgraph has no output")
+    return FileSignature(inputs, outputs)
+
+
+def _tensor(table: _Table) -> FileTensor:
+    name, number = table.text(_NAME), table.number("b", _TYPE)
+    dtype = _DTYPES[number] if 0 <= number < len(_DTYPES) else None
+    if dtype is None:
+        raise ValueError(f"{name!r} has the dtype {number} of LiteRT, which cannot be served")
+    sizes = list(table.numbers(_OPEN_SHAPE)) or list(table.numbers(_SHAPE))
+    return FileTensor(dtype, tuple(size if size >= 0 else None for size in sizes), name)
+
+
+class _Table:
+    """A table of FlatBuffers. Its readers raise struct.error beyond the end of the file."""
+
+    def __init__(self, file: Looks, at: int) -> None:
+        self._file, self._at = file, at
+
+    def number(self, code: str, field: int) -> int:
+        """Return a field by its code of ``struct``, 0 if it is omitted."""
+        at = self._place(field)
+        return _number(code, self._file, at) if at else 0
+
+    def text(self, field: int) -> str:
+        """Return a field of text, "" if it is omitted."""
+        at = self._place(field)
+        if not at:
+            return ""
+        start = self._follow_offset(at)
+        return _read(self._file, start + 4, _number("I", self._file, start)).decode()
+
+    def items(self, field: int, size: int = 4) -> range:
+        """Return where the items, of ``size`` bytes each, of a field that is a vector begin."""
+        at = self._place(field)
+        if not at:
+            return range(0)
+        start = self._follow_offset(at)
+        return range(start + 4, start + 4 + size * _number("I", self._file, start), size)
+
+    def numbers(self, field: int) -> Iterator[int]:
+        """Yield the numbers of a field that is a vector of 32-bit ones."""
+        return (_number("i", self._file, at) for at in self.items(field))
+
+    def tables(self, field: int) -> Iterator[_Table]:
+        """Yield the tables of a field that is a vector of them."""
+        return (_Table(self._file, self._follow_offset(at)) for at in self.items(field))
+
+    def _place(self, field: int) -> int:
+        """Return the position of a field, 0 if it is omitted."""
+        layout = self._at - _number("i", self._file, self._at)
+        place = 4 + 2 * field
+        offset = _number("H", self._file, layout + place) if place < _number("H", self._file, layout) else 0
+        return self._at + offset if offset else 0
+
+    def _follow_offset(self, at: int) -> int:
+        return at + _number("I", self._file, at)
+
+
+def _number(code: str, file: Looks, at: int) -> int:
+    found: int = struct.unpack(f"<{code}", _read(file, at, struct.calcsize(f"<{code}")))[0]
+    return found
+
+
+def _read(file: Looks, at: int, count: int) -> bytes:
+    if at < 0:
+        raise struct.error("a place before its first byte")
+    found = file.bytes(at, count)
+    if len(found) < count:
+        raise struct.error(f"{count:,} bytes at {at:,} are not there")
+    return found

@@ -1,0 +1,222 @@
+"""What an ONNX file takes and gives, read from the file alone: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from lightbox.model_runtime.formats.looks import Looks, looks_at
+from lightbox.model_runtime.formats.signature import FileSignature, FileTensor, check_weights
+from lightbox.model_runtime.wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
+
+_GRAPH, _NOTE = 7, 14
+_NODE, _OPERATION, _ATTRIBUTE, _ATTRIBUTE_NAME, _INTEGER, _INTEGERS = 1, 4, 5, 1, 3, 8
+_LARGEST_NODE = 1 << 16
+"""Larger nodes hold weights."""
+_INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
+_INITIALIZER_NAME, _OUTSIDE, _KEY, _VALUE = 8, 13, 1, 2
+_MODEL, _OF_GRAPH, _OF_NODE, _OF_ATTRIBUTE, _SPARSE, _TENSOR = "model", "graph", "node", "attribute", "sparse", "tensor"
+_HOLDS = {
+    _MODEL: {7: _OF_GRAPH, 25: "function"},
+    "function": {7: _OF_NODE},
+    _OF_GRAPH: {1: _OF_NODE, 5: _TENSOR, 15: _SPARSE},
+    _OF_NODE: {5: _OF_ATTRIBUTE},
+    _OF_ATTRIBUTE: {5: _TENSOR, 6: _OF_GRAPH, 10: _TENSOR, 11: _OF_GRAPH, 22: _SPARSE, 23: _SPARSE},
+    _SPARSE: {1: _TENSOR, 2: _TENSOR},
+}
+"""The fields of messages through which tensors are found."""
+_DEEPEST = 100
+_NAME, _TYPE, _TENSOR_TYPE = 1, 2, 1
+_ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SYMBOL = 1, 2, 1, 1, 2
+_OPEN = 1 << 63
+"""From here on a varint is a negative size, which PaddlePaddle writes for an open dimension."""
+_DTYPES = {
+    **{1: 1, 2: 4, 3: 6, 4: 17, 5: 5, 6: 3, 7: 9, 8: 7, 9: 10},
+    **{10: 19, 11: 2, 12: 22, 13: 23, 14: 8, 15: 18},
+}
+"""TensorFlow's number of a dtype by ONNX's. bfloat16, 16, is none: no engine takes it from numpy or gives it."""
+
+
+def read_signature(path: Path) -> FileSignature:
+    """Return the signature of a file.
+
+    Raises OSError, and ValueError for a damaged file, another format, or incomplete external weights.
+    """
+    with _opened(path) as model:
+        return _signature(model, path.parent)
+
+
+def weights_outside(path: Path) -> list[str]:
+    """Return the files with a graph's weights, by the paths that the graph has, relative to its own.
+
+    Raises OSError, and ValueError for a damaged file.
+    """
+    with _opened(path) as model:
+        tensors = _tensors_in(model, _MODEL)
+        return list(dict.fromkeys(place["location"] for place in map(_outside, tensors) if "location" in place))
+
+
+def _tensors_in(message: memoryview, kind: str, depth: int = 0) -> Iterator[memoryview]:
+    """Yield the tensors of a message, also those in the attributes of nodes that name other files."""
+    if depth > _DEEPEST:
+        raise ValueError("its graphs are nested too deep")
+    for number, wire_type, value in read_fields(message):
+        inner = _HOLDS[kind].get(number) if wire_type == LENGTH_DELIMITED else None
+        if inner == _TENSOR:
+            yield value
+        elif inner == _OF_NODE and len(value) < _LARGEST_NODE:
+            node = bytes(value)
+            if b"location" in node:
+                yield from _tensors_in(memoryview(node), inner, depth + 1)
+        elif inner:
+            yield from _tensors_in(value, inner, depth + 1)
+
+
+def operations(path: Path) -> Iterator[tuple[str, dict[str, list[int]]]]:
+    """Yield the type and the attributes that are integers of each node of a graph, but not of the graphs in its nodes.
+
+    Raises OSError, and ValueError for a damaged file.
+    """
+    with _opened(path) as model:
+        graph = _last(model, _GRAPH)
+        for number, kind, node in read_fields(graph or memoryview(b"")):
+            if (number, kind) == (_NODE, LENGTH_DELIMITED) and len(node) < _LARGEST_NODE:
+                fields = list(read_fields(node))
+                kinds = [_text(value) for number, _, value in fields if number == _OPERATION]
+                yield "".join(kinds), dict(_integers(value) for number, _, value in fields if number == _ATTRIBUTE)
+
+
+def _integers(attribute: memoryview) -> tuple[str, list[int]]:
+    """Return the name and the integers of an attribute. One list of them is packed or not, as the writer likes."""
+    name, found = "", list[int]()
+    for number, kind, value in read_fields(attribute):
+        if number == _ATTRIBUTE_NAME:
+            name = _text(value)
+        elif number in (_INTEGER, _INTEGERS) and kind in (VARINT, LENGTH_DELIMITED):
+            position, numbers = 0, bytes(value)
+            while position < len(numbers):
+                item, position = read_varint(numbers, position)
+                found.append(item)
+    return name, found
+
+
+def _outside(tensor: memoryview) -> dict[str, str]:
+    """Return the place of a tensor's values outside its file, empty if they are inside."""
+    entries = (value for number, kind, value in read_fields(tensor) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED))
+    return dict(map(_entry, entries))
+
+
+def _entry(entry: memoryview) -> tuple[str, str]:
+    return _text(_last(entry, _KEY)), _text(_last(entry, _VALUE))
+
+
+def _signature(model: memoryview, folder: Path) -> FileSignature:
+    graph = _last(model, _GRAPH)
+    if graph is None:
+        raise ValueError("it holds no graph")
+    inputs: dict[str, FileTensor] = {}
+    outputs: dict[str, FileTensor] = {}
+    constants: set[str] = set()
+    for number, wire_type, value in read_fields(graph):
+        if wire_type != LENGTH_DELIMITED:
+            continue
+        if number == _INPUT:
+            inputs.update([_tensor(value)])
+        elif number == _OUTPUT:
+            outputs.update([_tensor(value)])
+        elif number == _INITIALIZER:  # older files list them as inputs, too
+            constants.add(_text(_last(value, _INITIALIZER_NAME)))
+    if not outputs:
+        raise ValueError("its graph has no output")
+    for tensor in _tensors_in(model, _MODEL):
+        _check_outside(tensor, folder)
+    notes = (value for number, kind, value in read_fields(model) if (number, kind) == (_NOTE, LENGTH_DELIMITED))
+    return FileSignature(
+        {name: one for name, one in inputs.items() if name not in constants}, outputs, dict(map(_entry, notes))
+    )
+
+
+def _check_outside(tensor: memoryview, folder: Path) -> None:
+    """Raise ValueError unless the external file of a tensor's values, if any, is long enough."""
+    place = _outside(tensor)
+    if "location" not in place:
+        return
+    name = Path(place["location"])
+    if name.is_absolute() or ".." in name.parts:
+        raise ValueError(f"its weights {str(name)[:200]!r} are not in its folder")
+    check_weights(folder / name, int(place.get("offset", 0)) + int(place.get("length", 0)))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[memoryview]:
+    """Yield the bytes of a file. Raises OSError."""
+    with looks_at(path) as looks:
+        yield cast(memoryview, _Stored(looks, 0, looks.size))
+
+
+class _Stored:
+    """Bytes of a file, read on access."""
+
+    def __init__(self, looks: Looks, start: int, end: int) -> None:
+        self._looks, self._start, self._end = looks, start, end
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __getitem__(self, at: int | slice) -> int | _Stored:
+        if isinstance(at, int):
+            return self._looks.byte(self._start + at)
+        self._looks.count(1)
+        return _Stored(self._looks, self._start + at.start, self._start + at.stop)
+
+    def __bytes__(self) -> bytes:
+        if len(found := self._looks.bytes(self._start, len(self))) < len(self):
+            raise ValueError("it has become shorter")
+        return found
+
+
+def _tensor(described: memoryview) -> tuple[str, FileTensor]:
+    name = _text(_last(described, _NAME))
+    tensor = _last(_last(described, _TYPE) or memoryview(b""), _TENSOR_TYPE)
+    if tensor is None:
+        raise ValueError(f"{name!r} is no tensor")
+    element = next((_number(value) for number, _, value in read_fields(tensor) if number == _ELEMENT), 0)
+    if element not in _DTYPES:
+        raise ValueError(f"{name!r} has the dtype {element} of ONNX, which cannot be served")
+    shape = _last(tensor, _SHAPE)
+    if shape is None:
+        return name, FileTensor(_DTYPES[element], None, name)
+    sizes, first = tuple(_sizes(shape)), _first_symbol(shape)
+    return name, FileTensor(_DTYPES[element], sizes, name, first if sizes[:1] == (None,) else "")
+
+
+def _first_symbol(shape: memoryview) -> str:
+    """Return the name of the first dimension's size, "" if it has none."""
+    first = next((dimension for number, _, dimension in read_fields(shape) if number == _DIMENSION), memoryview(b""))
+    return _text(_last(first, _SYMBOL))
+
+
+def _sizes(shape: memoryview) -> Iterator[int | None]:
+    for number, _, dimension in read_fields(shape):
+        if number == _DIMENSION:
+            fields = read_fields(dimension)
+            size = next((_number(size) for number, kind, size in fields if (number, kind) == (_SIZE, VARINT)), _OPEN)
+            yield size if size < _OPEN else None
+
+
+def _last(message: memoryview, wanted: int) -> memoryview | None:
+    found = None
+    for number, wire_type, value in read_fields(message):
+        if (number, wire_type) == (wanted, LENGTH_DELIMITED):
+            found = value
+    return found
+
+
+def _number(value: memoryview) -> int:
+    return read_varint(value, 0)[0]
+
+
+def _text(value: memoryview | None) -> str:
+    return bytes(value or b"").decode()

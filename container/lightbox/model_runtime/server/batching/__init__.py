@@ -1,0 +1,1 @@
+"""Batches of requests for one run of a model."""

@@ -1,0 +1,148 @@
+"""Protobuf's wire format: parsing the fields of a message, and encoding integers.
+
+numpy encodes many integers at a time; it is imported on use, as parsing does not need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from lightbox.model_runtime.deadline import check_deadline
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
+_GROUP = 7
+_DEEPEST = 100
+"""Protobuf's limit of messages in messages."""
+_AT_ONCE = 1 << 12
+
+
+def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    """Decode a number; return it and the position after it. Raises ValueError for a truncated or too long one."""
+    value = shift = 0
+    while shift < 70:
+        if position >= len(data):
+            raise ValueError("protobuf message ends inside a number")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    raise ValueError("protobuf number is longer than 10 bytes")
+
+
+def read_fields(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
+    """Yield (field number, wire type, value bytes) of one message; the values are views of ``data``.
+
+    A varint's value is its encoded bytes. Raises ValueError for a truncated or malformed message, and the error of
+    ``check_deadline``.
+    """
+    position = count = 0
+    while position < len(data):
+        count += 1
+        if count % _AT_ONCE == 0:
+            check_deadline()
+        tag, position = read_varint(data, position)
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == LENGTH_DELIMITED:
+            size, position = read_varint(data, position)
+        elif wire_type == VARINT:
+            size = read_varint(data, position)[1] - position
+        elif wire_type in (FIXED32, FIXED64):
+            size = 4 if wire_type == FIXED32 else 8
+        else:
+            raise ValueError(f"protobuf field {number} has the unknown wire type {wire_type}")
+        if number == 0 or tag >> 32 or position + size > len(data):  # parsers keep 32 bits of a longer tag, or none
+            raise ValueError(f"protobuf message ends inside field {number}")
+        yield number, wire_type, data[position : position + size]
+        position += size
+
+
+def check_count(data: memoryview, kind: Any, most: int) -> None:
+    """Raise ValueError for a malformed message, or for more than ``most`` fields in it and in the messages inside.
+
+    ``kind`` is its descriptor. For an empty message, which is two bytes, parsers take some hundred bytes of memory.
+    """
+    _count(data, kind, most, 0)
+
+
+def _count(data: memoryview, kind: Any, left: int, depth: int) -> int:
+    """Return how many of the ``left`` fields are left after those of a message."""
+    check_deadline()
+    inner = _messages_in(kind)
+    for number, wire_type, value in read_fields(data):
+        left -= 1
+        if left < 0 or depth > _DEEPEST:
+            raise ValueError("it has more fields than are read, or too many messages in messages")
+        if wire_type == LENGTH_DELIMITED and value and number in inner:
+            left = _count(value, inner[number], left, depth + 1)
+    return left
+
+
+@cache
+def _messages_in(kind: Any) -> dict[int, Any]:
+    """Return the descriptors of the messages that a message may hold, by the numbers of their fields."""
+    return {field.number: field.message_type for field in kind.fields if field.message_type is not None}
+
+
+def varint(value: int) -> bytes:
+    """Return one non-negative integer as a varint."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= _GROUP
+    out.append(value)
+    return bytes(out)
+
+
+Fragments = list[bytes | memoryview]
+"""Parts of a message, joined once at the end, so that large arrays are copied once."""
+
+
+def head(field: int, length: int) -> bytes:
+    """Return the bytes before ``length`` bytes of content of a length-delimited field."""
+    return varint(field << 3 | 2) + varint(length)
+
+
+def wrapped(field: int, content: Fragments) -> Fragments:
+    """Return fragments as one length-delimited field."""
+    return [head(field, sum(map(len, content))), *content]
+
+
+def delimited(field: int, content: bytes) -> bytes:
+    """Return ``content`` as a length-delimited field: a message, a string or packed numbers."""
+    return head(field, len(content)) + content
+
+
+def varints(values: Array) -> bytes:
+    """Return an integer array of any shape as packed varints; a negative value takes ten bytes."""
+    import numpy as np
+
+    flat = np.ascontiguousarray(values).reshape(-1)
+    flat = flat.astype(np.int64).view(np.uint64) if flat.dtype.kind in "bi" else flat.astype(np.uint64)
+    if not flat.size:
+        return b""
+    largest = int(flat.max())
+    if largest < 128:
+        return flat.astype(np.uint8).tobytes()
+    return _spread(flat, -(-largest.bit_length() // _GROUP))
+
+
+def _spread(flat: Array, width: int) -> bytes:
+    """Write each number into a row of ``width`` groups, then keep the used groups."""
+    import numpy as np
+
+    shifts = np.arange(width, dtype=np.uint64) * np.uint64(_GROUP)
+    groups = flat[:, None] >> shifts
+    needed = groups != 0
+    needed[:, 0] = True
+    octets = (groups & np.uint64(127)).astype(np.uint8)
+    octets[:, :-1] |= needed[:, 1:].astype(np.uint8) << 7
+    return bytes(octets[needed].tobytes())

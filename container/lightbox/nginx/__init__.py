@@ -1,0 +1,1 @@
+"""nginx: its configuration, its log, its refusals, and TLS."""

@@ -1,0 +1,37 @@
+"""A process that serves callers beside gunicorn: ``python -m lightbox.serving.front MODULE PLAN ARGUMENTS``.
+
+``MODULE`` is a feature's. Its ``main`` takes a ``Front`` and the arguments, and serves until SIGTERM.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lightbox.base.telemetry import output
+from lightbox.core.feature import Front
+from lightbox.features import enabled
+from lightbox.serving.settings_loading import load_settings
+
+if TYPE_CHECKING:
+    from lightbox.core.services import Services
+
+
+def run(module: str, plan_file: Path, arguments: list[str]) -> None:
+    """Let a feature's module serve."""
+
+    def assemble(process: str) -> Services:
+        # Late: a process that answers no requests itself stays as small as it is.
+        from lightbox.serving.worker import assemble
+
+        return assemble(plan_file, process)
+
+    settings = load_settings()
+    importlib.import_module(module).main(Front(settings, enabled(settings), assemble), *arguments)
+
+
+if __name__ == "__main__":
+    sys.stdout, sys.stderr = (output.log_to(descriptor, waits=False) for descriptor in (1, 2))
+    run(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

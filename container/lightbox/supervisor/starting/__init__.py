@@ -1,0 +1,1 @@
+"""Decisions and checks of a start, before the first process runs."""

@@ -1,0 +1,151 @@
+"""Options that the newest version of a model cannot follow: outputs, scaling and labels that do not fit it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from lightbox.base.settings import Settings
+from lightbox.model.image_options import fixed_size, image_problems
+from lightbox.model.options import OPTIONS_FILE, ModelOptions, OptionSettings, load_options, options_file
+from lightbox.model.ranking import ranking_problem
+from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, SignatureSpec, image_input
+from lightbox.model_files.checks import newest_folder, newest_signatures
+from lightbox.model_files.layout import ModelOnDisk, is_version
+from lightbox.model_runtime.access import is_file
+from lightbox.model_runtime.engines import AUTO, DEFAULT, default
+from lightbox.model_runtime.engines.hardware import INT8
+from lightbox.model_runtime.formats import model_file
+from lightbox.user_code.paths import UserCodeError, find_code, find_inference, refuse_code, refuse_misplaced_options
+
+
+class Misfit(NamedTuple):
+    """An option that a model cannot follow."""
+
+    key: str
+    sentence: str
+    is_own: bool
+    """Whether it is from the model's own lightbox.json."""
+    is_idle: bool
+    """Whether it changes nothing for the model: one for all models may be meant for others."""
+
+
+_OF_IMAGES = (
+    *("preset", "fit", "resize_shorter", "crop_pct", "pad", "resize", "scaling", "mean", "std", "channels"),
+    *("layout", "image_size", "fast_decode"),
+)
+_OPENVINO = "openvino"
+_RANKING = ("detections", "labels", "top_k")
+"""Options for all models that are left out for those that cannot follow them: their answers would be wrong."""
+
+
+def fitting_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
+    """Return a model's options without those for all models that it cannot follow; raise as ``option_problems``."""
+    unfit = {misfit.key for misfit in option_problems(model, code_dirs, settings) if not misfit.is_own}
+    return load_options(code_dirs, settings).model_copy(update=dict.fromkeys(unfit.intersection(_RANKING)))
+
+
+def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[Misfit]:
+    """Yield the options that a model's newest version cannot follow.
+
+    Raises ModelOptionsError and UserCodeError for unreadable files in ``code_dirs``, and for misplaced ones.
+    """
+    refuse_code(code_dirs, settings)
+    options = load_options(code_dirs, settings)
+    if is_file(model.base_path):
+        _refuse_options_beside(model.base_path, code_dirs)
+    has_labels = options.labels is not None or find_inference(code_dirs) is not None
+    refuse_misplaced_options(code_dirs, has_labels)
+    yield from misfits(model.name, newest_signatures(model), options, code_dirs, settings)
+    file, engine = model_file(newest_folder(model)), options.engine or settings.engine or default()
+    found = list[tuple[str, str]]()
+    if file and engine == DEFAULT and (options.engine or settings.engine):
+        found.append(("engine", f"{DEFAULT!r} does not open {file.path}; set {AUTO!r}"))
+    if options.precision != "f32" and (engine not in (_OPENVINO, AUTO, *([DEFAULT] if file else []))):
+        found.append(("precision", f"{options.precision!r} is OpenVINO's, but the engine is {engine}; set {AUTO!r}"))
+    elif file and options.precision == INT8:
+        found.append(("precision", f"{INT8!r} is for SavedModels that make quantize has quantized, got {file.path}"))
+    for key, problem in found:
+        by = "LIGHTBOX_ENGINE" if key == "engine" and options.engine is None else None
+        yield _misfit(key, f"{problem}; the model is {model.name!r}", by, code_dirs, settings, is_idle=True)
+
+
+def _refuse_options_beside(file: Path, code_dirs: Sequence[Path]) -> None:
+    """Raise UserCodeError for a ``lightbox.json`` that would count only if the model were not named by its file."""
+    folder = file.parent
+    whole = folder.parent if is_version(folder.name) else folder
+    for place in (folder, folder / "code", whole / "code"):
+        if place not in code_dirs and is_file(place / OPTIONS_FILE):
+            raise UserCodeError(
+                f"{place / OPTIONS_FILE} is not read for a model that is a file: name the folder {whole}, "
+                "or set the options by LIGHTBOX_OPTIONS"
+            )
+
+
+def misfits(
+    model: str,
+    signatures: Mapping[str, SignatureSpec],
+    options: ModelOptions,
+    code_dirs: Sequence[Path],
+    settings: Settings,
+) -> Iterator[Misfit]:
+    """Yield which of these ``options`` a version with these signatures cannot follow, as ``option_problems`` does."""
+    code = find_code(code_dirs)  # it may scale and name classes by itself
+    # Labels for all models may be left out of these options: a start looks for a misplaced file of them.
+    refuse_misplaced_options(code_dirs, has_labels=True)
+    problem = _misfit_of_outputs(model, signatures, options)
+    if problem:
+        yield _misfit("outputs", problem, None, code_dirs, settings)
+    signature = signatures.get(DEFAULT_SIGNATURE) if code is None else None
+    if signature is None:
+        return
+    signature, end = signature.with_layout(options.layout), f"; the model is {model!r}"
+    wanted = image_input(signature)
+    wrong = dict(image_problems(options, wanted)) if wanted else {}
+    for key, why in wrong.items():
+        yield _misfit(key, why + end, None, code_dirs, settings)
+    inputs = [image_input(one.with_layout(options.layout)) for one in signatures.values()]
+    pixels = [one for one in inputs if one and not one.encoded]
+    for key, why in () if wrong else _idle(options, signature, wanted, pixels):
+        yield _misfit(key, why + end, None, code_dirs, settings, is_idle=True)
+    given = [key for key in _RANKING if getattr(options, key) is not None]
+    while given and not problem and (ranking := ranking_problem(options, signature)):
+        key = given.pop(0)
+        yield (misfit := _misfit(key, ranking + end, None, code_dirs, settings))
+        if misfit.is_own:
+            return
+        options = options.model_copy(update={key: None})  # the model may not follow the others alone
+
+
+def _misfit(
+    key: str, problem: str, by: str | None, code_dirs: Sequence[Path], settings: Settings, is_idle: bool = False
+) -> Misfit:
+    """``by`` is the setting that sets the option, if it is none of the options' own."""
+    variable = by or settings.of(OptionSettings).variable(key)
+    place = variable or f"{options_file(code_dirs) or OPTIONS_FILE}: {key}"
+    return Misfit(key, f"{place}: {problem}", variable is None, is_idle)
+
+
+def _idle(
+    options: ModelOptions, signature: SignatureSpec, wanted: ImageInput | None, pixels: Sequence[ImageInput]
+) -> Iterator[tuple[str, str]]:
+    """Yield options about images that change nothing for any signature; ``pixels`` are those that take decoded ones."""
+    if not pixels:
+        unset, takes = ModelOptions(), ", ".join(map(str, signature.inputs.values()))
+        given = [key for key in _OF_IMAGES if getattr(options, key) != getattr(unset, key)]
+        what = "files, which the model decodes itself" if wanted else "no image, or needs the option layout"
+        for key in given[:1] if options.preset else given:
+            yield key, f"works only with an input of pixels; the model takes {takes}: {what}"
+    elif options.image_size and options.image_size not in [fixed_size(one, options) for one in pixels]:
+        size = "x".join(map(str, fixed_size(pixels[0], options) or ()))
+        yield "image_size", f"expected {size} or none, as the input {pixels[0].name} is of this size"
+
+
+def _misfit_of_outputs(model: str, signatures: Mapping[str, SignatureSpec], options: ModelOptions) -> str | None:
+    """Return the problem with the wanted outputs, None if the signatures have them all."""
+    known = {name for signature in signatures.values() for name in signature.outputs}
+    unknown = [name for name in options.outputs or () if known and name not in known]
+    if not unknown:
+        return None
+    return f"the model {model!r} gives {', '.join(sorted(known))}; got {', '.join(unknown)}"

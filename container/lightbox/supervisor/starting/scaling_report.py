@@ -1,0 +1,202 @@
+"""The start's report on the pixels of a model: their scaling, and what the model's files show about it.
+
+A wrong scaling raises no error: the model answers with wrong scores.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from lightbox.base.errors import StartError
+from lightbox.base.machine.links import followed
+from lightbox.base.settings import Settings
+from lightbox.model.options import ModelOptions, OptionSettings, load_options, options_file
+from lightbox.model.presets import PRESETS
+from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input
+from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
+from lightbox.model_files.layout import ModelOnDisk
+from lightbox.model_files.rescaling import Rescaling
+from lightbox.model_files.saved_model import FILE, ModelFileError, input_rescaling
+from lightbox.model_files.tf_graph import parse
+from lightbox.model_runtime.access import MOST_TEXT, read_file
+from lightbox.model_runtime.formats import model_file
+from lightbox.user_code.paths import find_code
+
+PIXELS = {
+    "none": "0..255",
+    "unit": "0..1",
+    "tf": "-1..1",
+    "torch": "less the mean of ImageNet, by its deviation: about -2..2",
+    "caffe": "in the order BGR, less the mean of ImageNet: -124..152",
+}
+"""The range of pixels after each scaling."""
+KERAS_METADATA = "keras_metadata.pb"
+KERAS_CONFIGURATIONS = ("config.json", "keras_config.json", "metadata.json")
+"""Files of Keras's description of the layers, in the version's folder or the model's."""
+_NORMALIZED = 20.0
+"""Largest usual range of training pixels: a graph that maps 0..255 into it expects 0..255."""
+
+
+class _PixelRange(Enum):
+    """The range of pixels that the graph expects."""
+
+    WHOLE = "0..255"
+    SMALL = "about 0..1"
+    UNKNOWN = ""
+    NOT_FOUND = "not found"
+
+
+@dataclass(frozen=True)
+class ScalingLine:
+    """One line about a model's pixels; ``wrong`` if it needs attention."""
+
+    text: str
+    wrong: bool
+
+    def __str__(self) -> str:
+        return f"warning: {self.text}" if self.wrong else self.text
+
+
+def scaled_input(model: ModelOnDisk, layout: str | None = None) -> ImageInput | None:
+    """Return the input for pixels as floating-point numbers, None for a model without one."""
+    signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
+    wanted = image_input(signature.with_layout(layout)) if signature else None
+    return wanted if wanted is not None and not wanted.encoded and "float" in wanted.dtype else None
+
+
+def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ScalingLine | None:
+    """Return the line about a model, None without an input for pixels as floating-point numbers.
+
+    Raises ModelOptionsError and UserCodeError for unreadable files in ``code_dirs``.
+    """
+    options, code = load_options(code_dirs, settings), find_code(code_dirs)
+    wanted = scaled_input(model, options.layout)
+    if wanted is None:
+        return None
+    given = "scaling" in options.model_fields_set
+    expects, found = _look(newest_folder(model), wanted.name)
+    place = _place(options, code_dirs, settings) if given else "the default"
+    assumed = f"scaling of {model.name}: {options.scaling}, {_pixels(options)} ({place})"
+    if code is not None:
+        return ScalingLine(f"{assumed}, unless {code} scales by itself; {found}", False)
+    advice = _advice(expects, options.scaling, given)
+    try_it = f"; compare: lightbox try {model.name} --image photo.jpg"
+    return ScalingLine(f"{assumed}; {found}{f': {advice}{try_it}' if advice else ''}", bool(advice))
+
+
+def _place(options: ModelOptions, code_dirs: Sequence[Path], settings: Settings) -> str:
+    """Return the source of the scaling: a file or a variable."""
+    if variable := settings.of(OptionSettings).variable("scaling"):
+        return variable
+    if options.preset and PRESETS[options.preset]["scaling"] == options.scaling:
+        return f"preset {options.preset}"
+    return f"{options_file(code_dirs)}: scaling"
+
+
+def _pixels(options: ModelOptions) -> str:
+    mean = "" if options.mean is None else f", less {list(options.mean)}"
+    std = "" if options.std is None else f", by {list(options.std)}"
+    return f"pixels {PIXELS[options.scaling]}{mean}{std}"
+
+
+def scaling_lines(models: Iterable[tuple[ModelOnDisk, Sequence[Path]]], settings: Settings) -> list[ScalingLine]:
+    """Return the lines about models with the folders of their code; unreadable models have none."""
+    lines = []
+    for model, code_dirs in models:
+        with suppress(StartError):
+            if line := scaling_line(model, code_dirs, settings):
+                lines.append(line)
+    return lines
+
+
+def _advice(expects: _PixelRange, scaling: str, given: bool) -> str:
+    if expects is _PixelRange.WHOLE and scaling != "none":
+        return "pixels are scaled twice, the graph wants 0..255; set scaling to none"
+    if expects is _PixelRange.SMALL and scaling in ("none", "caffe"):
+        return "this suits pixels 0..1; set scaling to unit"
+    if expects is _PixelRange.NOT_FOUND and not given:
+        return "few models are trained on 0..255; set scaling to that of the training, or to none if it was 0..255"
+    return ""
+
+
+def _look(folder: Path, name: str) -> tuple[_PixelRange, str]:
+    """Return the range of pixels that a version's files show, and a clause about it."""
+    if file := model_file(folder):
+        return _PixelRange.UNKNOWN, f"what {file.path.name} does with them is not read"
+    layer = _keras_layer(folder)
+    said = f"; {layer}" if layer else ""
+    try:
+        found = input_rescaling(folder, DEFAULT_SIGNATURE, name)
+    except ModelFileError:
+        return _PixelRange.UNKNOWN, f"what {FILE} does with them cannot be read{said}"
+    expects, clause = _read(found)
+    if layer and expects is _PixelRange.NOT_FOUND:  # before the graph or inside it: the two disagree
+        expects = _PixelRange.UNKNOWN
+    return expects, f"{clause}{said}"
+
+
+def _read(found: Rescaling) -> tuple[_PixelRange, str]:
+    if found.unknown and found.changes_nothing:
+        why = f"its first operation is {found.unknown}, with values that are not in it or more than one path"
+        return _PixelRange.UNKNOWN, f"cannot tell whether {FILE} rescales, as {why}"
+    if found.changes_nothing:
+        followed = f", the image goes to {found.followed_by}" if found.followed_by else ""
+        return _PixelRange.NOT_FOUND, f"no rescaling layer was found in {FILE}{followed}"
+    low, high = found.limits(0, 255)
+    after = f", and {found.unknown} may change that" if found.unknown else ""
+    clause = f"{FILE} itself makes {low:.4g}..{high:.4g} of 0..255{after}"
+    factors = [abs(factor) for factor in found.scale]
+    if max(factors) * 255 <= _NORMALIZED or (
+        all(abs(factor - 1) < 1e-3 for factor in factors) and max(map(abs, found.offset)) > 5
+    ):
+        return _PixelRange.WHOLE, clause
+    if min(factors) >= 0.5 and max(factors) < 10 and max(map(abs, found.offset)) < 5:
+        return _PixelRange.SMALL, clause
+    return _PixelRange.UNKNOWN, f"{clause}, which does not show the range of pixels"
+
+
+def _keras_layer(folder: Path) -> str:
+    """Return a clause about the first rescaling layer in Keras's description, "" if there is none."""
+    for path, text in _descriptions(folder):
+        with suppress(ValueError, RecursionError):
+            for layer in _layers(json.loads(text)):
+                config = layer.get("config") or {}
+                descriptions = ", ".join(
+                    f"{key}={config[key]}" for key in ("scale", "offset", "mean", "variance") if key in config
+                )
+                return f"{path} names a layer {layer['class_name']}({descriptions[:80]})"
+    return ""
+
+
+def _descriptions(folder: Path) -> Iterator[tuple[Path, str]]:
+    files = [
+        folder / KERAS_METADATA,
+        *(place / name for place in (folder, folder.parent) for name in KERAS_CONFIGURATIONS),
+    ]
+    for path in files:
+        with suppress(OSError, ValueError):
+            if not followed(path, model_folder(folder)):
+                continue
+            content = read_file(path, MOST_TEXT)
+            if path.name == KERAS_METADATA:
+                yield from ((path, node.metadata) for node in parse("SavedMetadata", content).nodes)
+            else:
+                yield path, content.decode()
+
+
+def _layers(description: Any) -> Iterator[dict[str, Any]]:
+    """Yield the descriptions of rescaling layers in order."""
+    if isinstance(description, list):
+        for item in description:
+            yield from _layers(item)
+    elif isinstance(description, dict):
+        if description.get("class_name") in ("Rescaling", "Normalization"):
+            yield description
+        for value in description.values():
+            yield from _layers(value)

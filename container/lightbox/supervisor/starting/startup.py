@@ -1,0 +1,175 @@
+"""The decisions of a start before the first child: transports, addresses, the plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from lightbox.base.errors import PortTaken
+from lightbox.base.run_dir import RunDir, port_is_free
+from lightbox.base.settings import Settings
+from lightbox.core.additions import NO_NEEDS, Port, StartNeeds
+from lightbox.model.catalogue import PlannedModel
+from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
+from lightbox.model_files.checks import show_versions
+from lightbox.model_files.layout import ModelOnDisk
+from lightbox.supervisor.starting.chosen_transports import LOCAL, planned_wires, wires_to_come
+from lightbox.supervisor.starting.commands import BINARY, model_server_program
+from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
+from lightbox.supervisor.starting.option_checks import fitting_options
+from lightbox.user_code.paths import importable
+from lightbox.user_code.s3 import download_universal_code
+
+
+def listening(
+    settings: Settings, wires: Wires, ports: Sequence[tuple[int | None, int | None]], added: Iterable[Port]
+) -> list[str]:
+    """Return a line for each listening socket: its address, purpose and, for the model servers' ports, reason.
+
+    ``ports`` are each model server's for gRPC and REST; closed ones are skipped. ``added`` are those of the features.
+    """
+    lines = [f"port {settings.port} on all interfaces: {'HTTPS' if settings.tls_cert else 'HTTP'} for callers"]
+    if not settings.nginx:
+        lines = [f"port {settings.port} on loopback: HTTP of the sidecar, without nginx"]
+    over = " over TLS" if settings.tls_cert else ""
+    lines += [f"port {port.number} on all interfaces: {port.purpose}{over}" for port in added]
+    where = "all interfaces" if model_server_program(settings)[0] == BINARY else "loopback"
+    for index, name, why in ((0, "gRPC", wires.why_grpc_port), (1, "REST", wires.why_rest_port)):
+        if why is not None:
+            numbers = ", ".join(str(pair[index]) for pair in ports)
+            lines.append(f"port {numbers} on {where}: {name} of the model server; {why}")
+    of_server = "gRPC and REST" if wires.rest_socket else "gRPC"
+    return [*lines, f"unix sockets: {of_server} of the model server, the sidecar, /ping"]
+
+
+def callers_line(settings: Settings, added: Iterable[Port], sentence: str | None) -> str:
+    """Return who may call; ``sentence`` is a feature's answer. ``added`` are the ports of the features."""
+    if sentence:
+        return f"callers: {sentence}"
+    ports = " or ".join(str(number) for number in (settings.port, *(port.number for port in added)))
+    if not settings.nginx:
+        return f"no keys are set: every user of this machine may use port {ports}"
+    who = "every holder of a client certificate who" if settings.tls_client_ca else "everyone who"
+    return f"no keys are set: {who} reaches port {ports} may use it (docs/keys.md)"
+
+
+GRPC_PORT, REST_PORT = 9000, 8501
+EPHEMERAL = 32768
+"""First port that Linux may give to outgoing connections at any time."""
+"""The first model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
+
+
+def make_plan(settings: Settings, run_dir: RunDir, wants: StartNeeds = NO_NEEDS) -> ServingPlan:
+    """Find the models, read their options, choose addresses.
+
+    Raises ModelLayoutError, ModelOptionsError and UserCodeError, each with one sentence.
+    """
+    models, default = plan_models(settings) if settings.has_fixed_models else ({}, None)
+    shared = shared_code_dirs(settings)
+    folder = run_dir.path / "universal_code"
+    if downloaded := download_universal_code(settings.universal_bucket, settings.universal_prefix, folder, shared):
+        shared = (downloaded,)
+    wires = planned_wires(settings, models.values(), shared, wants.why_rest)
+    return ServingPlan(
+        models={name: _planned(model, settings, run_dir, shared) for name, model in models.items()},
+        default_model=default,
+        model_servers=choose_addresses(settings, run_dir, wires, wants.ports),
+        wires=wires,
+        shared_code_dirs=importable(shared, settings) if settings.has_fixed_models else shared,
+    )
+
+
+def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: Iterable[Path]) -> PlannedModel:
+    folders = code_dirs(model, shared)
+    options = fitting_options(model, folders, settings)
+    base_path = run_dir.path / "models" / model.name
+    show_versions(model, base_path, folders)
+    return PlannedModel(
+        name=model.name,
+        base_path=base_path,
+        versions_dir=None if model.unversioned else model.base_path,
+        options=options,
+        code_dirs=importable(folders, settings),
+    )
+
+
+def choose_addresses(
+    settings: Settings, run_dir: RunDir, wires: Wires, added: Iterable[Port] = ()
+) -> tuple[ModelServerAddress, ...]:
+    """Return addresses for each model server that no other process uses; ``added`` are the features' ports."""
+    taken = set(_for_callers(settings, added))
+
+    def choose(usual: int) -> int:
+        if settings.safe_port_range:
+            return usual
+        # A service on the usual port does not stop the start: no caller relies on it.
+        return next(port for port in range(usual, EPHEMERAL) if port not in taken and run_dir.claim(port))
+
+    return tuple(
+        ModelServerAddress(
+            grpc_port=choose(grpc_port) if wires.why_grpc_port else None,
+            rest_port=choose(rest_port) if wires.why_rest_port else None,
+            grpc_socket=run_dir.socket_path(f"model_server_{index}"),
+            local_socket=run_dir.socket_path(f"predict_{index}") if LOCAL in wires.names else None,
+            rest_socket=run_dir.socket_path(f"rest_{index}") if wires.rest_socket else None,
+        )
+        for index, (grpc_port, rest_port) in enumerate(usual_ports(settings))
+    )
+
+
+def usual_ports(settings: Settings) -> list[tuple[int, int]]:
+    """Return the ports for gRPC and REST of each model server, if it needs them and they are free."""
+    grpc_port, rest_port = (GRPC_PORT, REST_PORT)
+    if settings.safe_port_range is not None:
+        low, _ = settings.safe_port_range
+        grpc_port, rest_port = low, low + 1
+    return [(grpc_port + 2 * index, rest_port + 2 * index) for index in range(settings.instance_count)]
+
+
+def check_port_range(settings: Settings, wants: StartNeeds) -> None:
+    """Raise PortTaken, with a sentence for each port, if a model server could not listen on its port."""
+    if settings.safe_port_range is None:
+        return
+    wires, callers = wires_to_come(settings, wants.why_rest), _for_callers(settings, wants.ports)
+    whys = (("gRPC", wires.why_grpc_port), ("REST", wires.why_rest_port))
+    problems = []
+    for index, pair in enumerate(usual_ports(settings)):
+        for port, (wire, why) in zip(pair, whys, strict=True):
+            if why is None:
+                continue
+            what = f"SAGEMAKER_SAFE_PORT_RANGE: port {port}, for {wire} of model server {index}, is"
+            if port in callers:
+                problems.append(f"{what} also the value of {callers[port]}; choose another range or another port")
+            elif not port_is_free(port):
+                problems.append(f"{what} taken by another process")
+    if problems:
+        raise PortTaken("\n".join(problems))
+
+
+def _for_callers(settings: Settings, added: Iterable[Port]) -> dict[int, str]:
+    """Return the ports that are open to callers, with the names of their settings."""
+    return {settings.port: settings.variable("port")} | {port.number: port.variable for port in added}
+
+
+def check_port(settings: Settings) -> None:
+    """Raise PortTaken if nginx could not listen."""
+    _check_bindable(settings.variable("port"), settings.port)
+
+
+def check_added_ports(ports: Iterable[Port]) -> None:
+    """Raise PortTaken if a feature could not listen."""
+    for port in ports:
+        _check_bindable(port.variable, port.number)
+
+
+def _check_bindable(setting: str, port: int) -> None:
+    if port < 1024 and os.geteuid() != 0 and not _may_bind_low_ports():
+        raise PortTaken(f"{setting}: port {port} needs root; use one from 1024 up")
+    if not port_is_free(port):
+        raise PortTaken(f"{setting}: port {port} is taken by another process")
+
+
+def _may_bind_low_ports() -> bool:
+    start = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+    return start.exists() and int(start.read_text()) == 0

@@ -1,0 +1,1 @@
+"""Observation of what runs: readiness, hangs, versions, metrics."""

@@ -1,0 +1,57 @@
+"""The processes that serve callers beside gunicorn, and whether they answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+
+from lightbox.core.additions import ChildSpec
+
+POLL_SECONDS, IMPATIENT_SECONDS = 1.0, 0.05
+STALE_SECONDS = 10.0
+"""Seconds after which a probe without an answer is sent again."""
+
+
+async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Return a connection to ``unix:/path`` or ``host:port``; raise OSError."""
+    if address.startswith("unix:"):
+        return await asyncio.open_unix_connection(address.removeprefix("unix:"))
+    host, _, port = address.rpartition(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+class FrontWatch:
+    """Follows a front: whether it answers. It ends a connection that its client ends, as any server does."""
+
+    def __init__(self, spec: ChildSpec) -> None:
+        self._title = spec.title
+        self._address = spec.address
+        self.problem: str | None = f"{self._title} is starting"
+        self.answered_at = 0.0
+
+    def ended(self) -> None:
+        """Note that the front has ended."""
+        self.problem = f"{self._title} has ended and is started again"
+
+    def note_silence(self, is_silent: bool) -> None:
+        """Note whether the front is known not to answer."""
+        if is_silent:
+            self.problem = f"{self._title} does not answer"
+
+    async def follow(self) -> None:
+        """Probe the front, forever."""
+        while True:
+            with suppress(OSError):  # TimeoutError is one
+                async with asyncio.timeout(STALE_SECONDS):
+                    await self._probe()
+                self.answered_at, self.problem = time.monotonic(), None
+            await asyncio.sleep(POLL_SECONDS if self.problem is None else IMPATIENT_SECONDS)
+
+    async def _probe(self) -> None:
+        reader, writer = await connect(self._address)
+        try:
+            writer.write_eof()
+            await reader.read()
+        finally:
+            writer.close()

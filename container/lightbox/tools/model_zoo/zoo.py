@@ -1,0 +1,78 @@
+"""The models by name: how each is built and scaled, and where its weights can come from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from lightbox.tools.model_zoo import digits, efficientdet_d1, efficientnet_lite0, mobilenet_v2
+from lightbox.tools.model_zoo.image_model import ImageModel, InputForm, Scaling
+
+Weights = Literal["imagenet", "coco", "none"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model. The first of `weights` is the default; `remedy` says how to get real ones."""
+
+    build: Callable[[Weights, Path | None], ImageModel]
+    scaling: Scaling
+    form: InputForm
+    weights: tuple[Weights, ...]
+    remedy: str = ""
+
+
+def build_efficientnet_lite0(_: Weights, __: Path | None) -> ImageModel:
+    """Build EfficientNet-Lite0 with ImageNet's weights, which are installed."""
+    return efficientnet_lite0.image_model()
+
+
+def build_mobilenet_v2(weights: Weights, _: Path | None) -> ImageModel:
+    """Build MobileNetV2 with ImageNet's weights or seeded ones."""
+    return mobilenet_v2.image_model("imagenet" if weights == "imagenet" else "none")
+
+
+def build_mobilenet_v2_folded(weights: Weights, _: Path | None) -> ImageModel:
+    """Build MobileNetV2 without batch normalizations, which its convolutions do."""
+    return mobilenet_v2.image_model("imagenet" if weights == "imagenet" else "none", folded=True)
+
+
+def build_digits(_: Weights, __: Path | None) -> ImageModel:
+    """Train the digits net."""
+    return digits.image_model(digits.trained_model())
+
+
+def build_efficientdet_d1(weights: Weights, archive: Path | None) -> ImageModel:
+    """Build the seeded detector, or take the published one."""
+    if archive is None and weights == "none":
+        return efficientdet_d1.image_model()
+    from lightbox.tools.model_zoo import published
+
+    return published.image_model(archive)
+
+
+CATALOGUE = {
+    "efficientnet_lite0": Entry(build_efficientnet_lite0, efficientnet_lite0.SCALING, "uint8", ("imagenet",)),
+    "mobilenet_v2": Entry(
+        build_mobilenet_v2,
+        mobilenet_v2.SCALING,
+        "float32",
+        ("imagenet", "none"),
+        "Export it with --weights imagenet where the internet can be reached.",
+    ),
+    "mobilenet_v2_folded": Entry(
+        build_mobilenet_v2_folded,
+        mobilenet_v2.SCALING,
+        "float32",
+        ("imagenet", "none"),
+        "Export it with --weights imagenet where the internet can be reached.",
+    ),
+    "efficientdet_d1": Entry(
+        build_efficientdet_d1,
+        efficientdet_d1.SCALING,
+        "uint8",
+        ("none", "coco"),
+        "Export it with --weights coco where the internet can be reached, or with --archive FILE.",
+    ),
+    "digits": Entry(build_digits, digits.SCALING, "float32", ("none",)),
+}

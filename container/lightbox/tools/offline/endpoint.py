@@ -1,0 +1,92 @@
+"""Predictions of an endpoint, with the concurrency that gives the highest rate."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from lightbox.base.errors import DeadlineExceeded, LightboxError, Unavailable
+from lightbox.tools.client.concurrency import MOST, Concurrency
+from lightbox.tools.client.retries import Outcome, Retrying
+from lightbox.tools.offline.rows import UNREACHED_AT_MOST, Answer, unwrapped
+
+_VERSION = re.compile("[0-9]{1,18}")
+
+
+class EndpointGone(Exception):
+    """The endpoint no longer responds; the message gives the last error."""
+
+
+class Endpoint:
+    """Sends pictures to the model ``name`` of an endpoint, or to its default model for None."""
+
+    version = engine = None
+    reads = False
+
+    def __init__(self, name: str | None, retrying: Retrying, concurrency: Concurrency) -> None:
+        self.name = name
+        self._retrying, self._concurrency = retrying, concurrency
+
+    def answered(self, pictures: Iterable[tuple[str, bytes | Exception]]) -> Iterator[tuple[str, Any]]:
+        """Yield path and answer of each picture, in the order of the answers.
+
+        At a stop, pictures in progress without a response are left out. Raises EndpointGone if the endpoint goes away,
+        and leaves out the pictures without a response.
+        """
+        left = iter(pictures)
+        unreached: list[tuple[str, Answer]] = []
+        running: dict[Future[Outcome], str] = {}
+        with ThreadPoolExecutor(MOST) as threads:
+            try:
+                while True:
+                    while len(running) < self._concurrency.limit and (picture := next(left, None)) is not None:
+                        path, image = picture
+                        if isinstance(image, Exception):
+                            yield path, image
+                        else:
+                            running[threads.submit(self._retrying.predict, image)] = path
+                    if not running:
+                        break
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        path, outcome = running.pop(future), future.result()
+                        self._concurrency.answered(time.monotonic(), outcome.refusals)
+                        if outcome.is_given_up:
+                            continue
+                        unreached.append((path, self._content(outcome)))
+                        if outcome.answer is not None:
+                            yield from unreached
+                            unreached = []
+                        elif len(unreached) >= UNREACHED_AT_MOST:
+                            raise _gone(unreached)
+            except BaseException:
+                self._retrying.stopping.set()  # ends pauses between attempts
+                raise
+        if any(isinstance(answer.content, Unavailable) for _, answer in unreached):
+            raise _gone(unreached)
+        yield from unreached
+
+    def _content(self, outcome: Outcome) -> Answer:
+        answer = outcome.answer
+        if answer is None:
+            failed = (DeadlineExceeded if outcome.is_late else Unavailable)(outcome.failure)
+            return Answer(failed, self.name, None)
+        model, _, version = answer.answered_by.partition("/")
+        content = unwrapped(answer.response) if answer.status == 200 else EndpointError(*answer.failure())
+        # A model that has a name keeps it, or the next run would refuse to go on.
+        return Answer(content, self.name or model or None, int(version) if _VERSION.fullmatch(version) else None)
+
+
+def _gone(unreached: list[tuple[str, Answer]]) -> EndpointGone:
+    count, last = len(unreached), unreached[-1][1].content
+    return EndpointGone(f"no response for {count} picture{'s'[: count > 1]} in a row; the last error: {last}")
+
+
+class EndpointError(LightboxError):
+    """An endpoint's error, with its code and sentence."""
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code or self.code

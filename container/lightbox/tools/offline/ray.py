@@ -1,0 +1,179 @@
+"""Models in the actors of Ray Data, and a cluster of Ray that answers for ``lightbox predict``.
+
+    pictures = ray.data.read_binary_files("s3://bucket/photos", include_paths=True)
+    pictures.map_batches(lightbox.ray.Predict, fn_constructor_kwargs={"model": lightbox.ray.ship("models/cats")})
+
+Retries are Ray's: the batches of a lost node are answered by others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from functools import cache
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pyarrow
+import ray
+from pyarrow import fs
+from ray.exceptions import RayError, RayTaskError
+
+from lightbox.base.errors import StartError
+from lightbox.base.machine.shared_files import held
+from lightbox.base.request_context import RequestContext
+from lightbox.model_files.archives import unpack
+from lightbox.model_runtime.engines.disk_cache import private_folder
+from lightbox.tools.offline.endpoint import EndpointGone
+from lightbox.tools.offline.model import Model, load
+from lightbox.tools.offline.rows import Row, in_order, rows
+from lightbox.tools.offline.sources import Item, read
+from lightbox.tools.offline.targets import arrow_table
+
+BATCH, READERS = 64, 8
+"""Pictures of a task, and the threads that read them ahead."""
+BATCHES_EACH, MOST_RETRIES = 2, 10
+"""Tasks at a time for each CPU, and how often one begins again after its process has ended."""
+
+
+class Predict:
+    """Answers batches in an actor, which has one model and as many threads as Ray has given it CPUs, at least one.
+
+    ``model`` is what ``ship`` returns, a path that each node has, or ``s3://bucket/cats``; ``options`` are those of
+    ``lightbox.load``. A node gets a model's files once, however many actors it has. Raises StartError.
+    """
+
+    def __init__(self, model: str | ray.ObjectRef[Any], **options: Any) -> None:
+        threads = max(1, int(ray.get_runtime_context().get_assigned_resources().get("CPU", 1)))
+        self._model: Model = load(_on_this_node(model), threads=threads, **options)
+
+    def __call__(self, batch: Mapping[str, Any]) -> pyarrow.Table:
+        """Return the rows of a batch, in its order, as ``targets.arrow_table`` does.
+
+        ``batch`` has the columns ``path`` and ``bytes`` (files, as ``read_binary_files`` has them) or ``image`` (pixels
+        as ``read_images`` has them). Raises ValueError for other columns.
+        """
+        pictures = batch.get("bytes", batch.get("image"))
+        if pictures is None or "path" not in batch:
+            had = ", ".join(batch)
+            raise ValueError(f"expected the columns path (include_paths=True) and bytes or image, got {had}")
+        return arrow_table(rows(self._model, zip(batch["path"], pictures, strict=True)))
+
+
+def ship(model: str | os.PathLike[str]) -> ray.ObjectRef[Any]:
+    """Put a model's folder or file into the cluster's object store, from where each node fetches it once.
+
+    The model has to fit into the object store of each node. Raises OSError.
+    """
+    path = Path(model).absolute()
+    packed = BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=0, dereference=True) as archive:
+        archive.add(path, path.name)
+    content = packed.getvalue()
+    return ray.put((path.name, hashlib.sha256(content).hexdigest(), content))
+
+
+class Cluster:
+    """Answers the pictures of a source on a cluster of Ray, which reads them too; ``address`` as ``ray.init`` has it.
+
+    Each task answers a batch on one CPU, by the model that its process has loaded once. The tasks of a lost node run
+    again elsewhere. Raises StartError where there is no cluster, or where the model cannot be loaded.
+    """
+
+    reads = True
+
+    def __init__(self, address: str, model: str, options: Mapping[str, Any]) -> None:
+        try:
+            ray.init(address, log_to_driver=False)
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            raise StartError(f"--ray {address}: expected the address of a cluster: {error}") from error
+        self._given = (ship(model), json.dumps(options))
+        try:
+            self.name, self.version, self.engine = ray.get(ray.remote(_about).remote(self._given))
+        except RayError as error:
+            if isinstance(error, RayTaskError) and isinstance(error.cause, StartError):
+                raise error.cause from None
+            raise StartError(f"--ray {address}: expected this release of Lightbox on each node: {error}") from error
+
+    def answered(self, pictures: Iterable[Item]) -> Iterator[tuple[str, Row]]:
+        """Yield path and row of each item of a source, in the order of the answers.
+
+        Raises SourceError where S3 refuses all, and EndpointGone where the cluster gives a batch up.
+        """
+        answer = ray.remote(_answer).options(max_retries=MOST_RETRIES)
+        finished: SimpleQueue[Future[list[Row]]] = SimpleQueue()
+        running, left = 0, iter(pictures)
+        while True:
+            while running < BATCHES_EACH * ray.cluster_resources().get("CPU", 1):
+                if not (batch := list(islice(left, BATCH))):
+                    break
+                answer.remote(self._given, batch).future().add_done_callback(finished.put)
+                running += 1
+            if not running:
+                return
+            try:
+                found = finished.get().result()
+            except RayTaskError as error:
+                raise error.cause from None
+            except RayError as error:
+                raise EndpointGone(f"the cluster has given up: {error}") from error
+            running -= 1
+            yield from ((row.path, row) for row in found)
+
+
+def _about(given: tuple[ray.ObjectRef[Any], str]) -> tuple[str, int, str]:
+    model = _loaded(*given)
+    return model.name, model.version, model.engine
+
+
+def _answer(given: tuple[ray.ObjectRef[Any], str], batch: list[Item]) -> list[Row]:
+    return list(rows(_loaded(*given), in_order(read, batch, READERS)))
+
+
+@cache
+def _loaded(model: ray.ObjectRef[Any], options: str) -> Model:
+    return load(_on_this_node(model), threads=1, **json.loads(options))
+
+
+def _on_this_node(model: str | ray.ObjectRef[Any]) -> Path:
+    """Return the path of a model's files on this node, fetched if no other actor has done so."""
+    if isinstance(model, ray.ObjectRef):
+        name, digest, content = ray.get(model)
+
+        def unpacked(folder: Path) -> None:
+            archive = folder.with_suffix(".tar.gz")
+            archive.write_bytes(content)
+            unpack(archive, folder, f"the model {name}", RequestContext(math.inf))
+
+        return _once(digest, unpacked) / str(name)
+    if "://" not in model:
+        return Path(model)
+    try:
+        source, root = fs.FileSystem.from_uri(model.rstrip("/"))
+        found = source.get_file_info(fs.FileSelector(root, recursive=True))
+    except (OSError, ValueError) as error:
+        raise StartError(f"{model}: expected a folder with a model: {error}") from error
+    name = model.rstrip("/").rpartition("/")[2]
+    digest = hashlib.sha256(repr(sorted((info.path, info.size, info.mtime_ns) for info in found)).encode()).hexdigest()
+    return _once(digest, lambda folder: fs.copy_files(root, str(folder / name), source_filesystem=source)) / name
+
+
+def _once(digest: str, fetch: Callable[[Path], None]) -> Path:
+    """Return the folder of this node for what has a digest; the first process that asks fetches, the others wait."""
+    kept = private_folder(Path(tempfile.gettempdir(), f"lightbox-models-{os.geteuid()}"))
+    folder = kept / digest
+    with held(kept / f"{digest}.lock"):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=kept) as partial:
+                fetch(Path(partial, digest))
+                Path(partial, digest).rename(folder)
+    return folder

@@ -1,0 +1,306 @@
+"""``lightbox try``: images under each fit and scaling, side by side: with which the model gives the right class."""
+
+from __future__ import annotations
+
+import http
+import json
+import signal
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+
+from lightbox.base.errors import LightboxError
+from lightbox.base.request_context import RequestContext
+from lightbox.base.settings import Settings
+from lightbox.base.telemetry.logs import escape, log
+from lightbox.cli.setting_options import SettingsCommand, named_model_argument
+from lightbox.codecs.codec_options import CodecOptions
+from lightbox.codecs.image import ImageCodec
+from lightbox.images.preparation import Fit
+from lightbox.model.image_options import image_problems
+from lightbox.model.options import ModelOptions, load_options
+from lightbox.model.presets import with_preset
+from lightbox.model.spec import DEFAULT_SIGNATURE, Array, ImageInput, SignatureSpec, image_input
+from lightbox.model_files.checks import newest_folder, newest_signatures, show_version, version_problem
+from lightbox.model_files.layout import ModelOnDisk
+from lightbox.serving.settings_loading import load_settings
+from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
+from lightbox.supervisor.starting.scaling_report import PIXELS, scaling_line
+from lightbox.tools.harness import http_client
+from lightbox.tools.harness.server_process import ServerFailed
+from lightbox.tools.harness.tables import padded_table
+from lightbox.tools.tune.load import PictureUnreadable, picture
+from lightbox.tools.tune.measured_stack import STOP_SECONDS, reason, start
+
+TOP = 5
+INTERRUPTED = 130
+SECONDS_EACH = 60.0
+_PROGRESS_SECONDS = 10.0
+_SCORES, _CLASSES = "detection_scores", "detection_classes"
+_LABELLED = "a folder with a folder of images for each class, named by its label or number"
+_HARDER = f"take an image that is harder to classify, or {_LABELLED}"
+_OVERRIDES = (
+    "LIGHTBOX_MODELS",
+    "LIGHTBOX_OPTIONS",
+    "LIGHTBOX_SCALING",
+    "LIGHTBOX_LABELS",
+    "SAGEMAKER_TFS_DEFAULT_MODEL_NAME",
+)
+"""Settings that would win over the options that the copy of the model has."""
+
+
+class Way(NamedTuple):
+    """One way to make pixels of an image."""
+
+    fit: str
+    scaling: str
+
+    def __str__(self) -> str:
+        return f"{self.fit} {self.scaling}"
+
+
+class TryRefused(Exception):
+    """Nothing can be compared; the message is one sentence."""
+
+
+@click.command("try", cls=SettingsCommand, epilog="Example: lightbox try ./models/cats --image photo.jpg")
+@named_model_argument
+@click.option("--image", type=click.Path(path_type=Path), required=True, help=f"Image, or {_LABELLED}.")
+def command(name: str | None, image: Path) -> int:
+    """Compare a model's predictions under each fit and scaling.
+
+    For an image, it prints them side by side. For a folder of labelled images, it prints how many of them each
+    combination classifies correctly. MODEL is a path, or the name of a model in LIGHTBOX_MODEL_DIR; by default the
+    default model. User code does not run.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    try:
+        with unpacked(load_settings()) as settings:
+            return _run(settings, name, image)
+    except KeyboardInterrupt:
+        log("interrupted: all started processes are stopped")
+        return INTERRUPTED
+    except (TryRefused, PictureUnreadable) as error:
+        log(str(error))
+        return 1
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _run(settings: Settings, name: str | None, image: Path) -> int:
+    models, default = plan_models(settings)
+    if name is not None and name not in models:
+        known = ", ".join(models)
+        raise TryRefused(f"MODEL: there is no model named {name!r} in {settings.model_dir}; found: {known}")
+    model = models[name or default]
+    if problem := version_problem(newest_folder(model), model.name, 0, settings.linked_folders):
+        raise TryRefused(problem)
+    folders = code_dirs(model, shared_code_dirs(settings))
+    options = load_options(folders, settings)
+    signature, wanted = _input_of(model, options)
+    labels = options.labels if isinstance(options.labels, tuple) else ()
+    classes, bodies, described = _labelled(image, labels) if image.is_dir() else ([], *_one(image))
+    ways = ways_of(options, wanted)
+    log(f"starting {model.name}; {described}, {len(ways)} ways")
+    answers = _answers(model, signature, options, ways, bodies)
+    print(f"{model.name}, {described}: {_title(bool(classes))}\n")
+    for line in accuracy_table(answers, classes) if classes else side_by_side(answers, labels):
+        print(escape(line))
+    if said := scaling_line(model, folders, settings):
+        print(f"\n{said}")
+    return 0
+
+
+def _input_of(model: ModelOnDisk, options: ModelOptions) -> tuple[SignatureSpec, ImageInput]:
+    signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
+    if signature is not None:
+        signature = signature.with_layout(options.layout)
+        wanted = image_input(signature)
+        if wanted is not None and not wanted.encoded:
+            return signature, wanted
+    takes = ", ".join(map(str, signature.inputs.values())) if signature else f"no signature {DEFAULT_SIGNATURE}"
+    raise TryRefused(f"MODEL: expected one that takes an image as pixels; {model.name} has {takes}")
+
+
+def ways_of(options: ModelOptions, wanted: ImageInput) -> dict[Way, ModelOptions]:
+    """Return the fits and scalings that a model's input can have, each with options that are the model's own else."""
+    found = {}
+    for fit in map(str, Fit):
+        for scaling in PIXELS:
+            given = {key: getattr(options, key) for key in options.model_fields_set if key != "preset"}
+            given |= {"fit": fit, "scaling": scaling}
+            if fit != options.fit:
+                given |= {"resize_shorter": None, "crop_pct": None, "pad": None}
+            if scaling != options.scaling:
+                given |= {"mean": None, "std": None}
+            own = ModelOptions().model_copy(update=with_preset(given))
+            if not list(image_problems(own, wanted)):
+                found[Way(fit, scaling)] = own
+    return found
+
+
+def _one(image: Path) -> tuple[list[bytes], str]:
+    body, described = picture(image)
+    return [body], described
+
+
+def _labelled(folder: Path, labels: Sequence[str]) -> tuple[list[int], list[bytes], str]:
+    """Return the class of each image of a folder with labels, the images, and a short description."""
+    classes, bodies = [], []
+    for place in _visible(folder.iterdir()):
+        if not place.is_dir() or (place.name not in labels and not place.name.isdecimal()):
+            raise TryRefused(f"--image: expected {_LABELLED}; got {place.name!r}")
+        number = labels.index(place.name) if place.name in labels else int(place.name)
+        images = _visible(place.iterdir())
+        classes += [number] * len(images)
+        bodies += [picture(image)[0] for image in images]
+    if not bodies:
+        raise TryRefused(f"--image: {folder} holds no images in folders: expected {_LABELLED}")
+    return classes, bodies, f"{len(bodies)} images of {len(set(classes))} classes"
+
+
+def _visible(paths: Iterable[Path]) -> list[Path]:
+    """Return paths in order, without hidden ones."""
+    return sorted(path for path in paths if not path.name.startswith("."))
+
+
+def _title(labelled: bool) -> str:
+    if labelled:
+        return "how many each way classifies right"
+    return f"the best {TOP} of each fit and scaling, as class, label, score"
+
+
+def _answers(
+    model: ModelOnDisk,
+    signature: SignatureSpec,
+    options: ModelOptions,
+    ways: Mapping[Way, ModelOptions],
+    bodies: Sequence[bytes],
+) -> dict[Way, list[Any]]:
+    """Return the predictions for the images, JSON, under each way; their pixels are made here, as in a worker."""
+    codec = ImageCodec(CodecOptions())
+    answers: dict[Way, list[Any]] = {way: [] for way in ways}
+    with tempfile.TemporaryDirectory(prefix="lightbox-try-") as folder:
+        _copy(model, Path(folder, model.name), options)
+        own = {"LIGHTBOX_MODEL_DIR": folder, "SAGEMAKER_GUNICORN_WORKERS": "1", **dict.fromkeys(_OVERRIDES, "")}
+        own["LIGHTBOX_LINKED_FOLDERS"] = "/"  # the copy is a link; the model's own were checked
+        stack = start(own)
+        try:
+            stack.until_ready()
+            announced = time.monotonic()
+            with http_client.Client(stack.port) as client:
+                for number, body in enumerate(bodies):
+                    if time.monotonic() > announced + _PROGRESS_SECONDS:
+                        announced = time.monotonic()
+                        log(f"{number} of {len(bodies)} images")
+                    for way, its_options in ways.items():
+                        answers[way].append(_ask(client, _pixels(codec, body, signature, its_options)))
+        except ServerFailed as error:
+            why = reason(error).replace(str(Path(folder, model.name)), str(model.base_path))
+            raise TryRefused(f"{model.name} cannot be served: {why}") from None
+        finally:
+            stack.close(STOP_SECONDS)
+    return answers
+
+
+def _copy(model: ModelOnDisk, folder: Path, options: ModelOptions) -> None:
+    """Make a model of links that returns its raw outputs; labels are added here."""
+    (folder / "code").mkdir(parents=True)
+    show_version(newest_folder(model), folder / "1")
+    kept = options.model_dump(include={"outputs", "engine", "precision", "layout"}, exclude_none=True)
+    (folder / "code" / "lightbox.json").write_text(json.dumps(kept))
+
+
+def _pixels(codec: ImageCodec, body: bytes, signature: SignatureSpec, options: ModelOptions) -> Array:
+    try:
+        call = codec.decode([body], signature, options, RequestContext(SECONDS_EACH))
+    except LightboxError as error:
+        raise TryRefused(f"--image: {error.message}") from None
+    return next(iter(call.inputs.values()))
+
+
+def _ask(client: http_client.Client, pixels: Array) -> Any:
+    file = BytesIO()
+    np.save(file, pixels)
+    headers = {"Content-Type": "application/x-npy", "Accept": "application/json"}
+    answer = client.send("POST", "/invocations", file.getvalue(), headers)
+    content = json.loads(answer.body)
+    if answer.status != http.HTTPStatus.OK:
+        raise TryRefused(f"--image: the model answers {answer.status}: {content.get('error', content)}")
+    return content["predictions"][0] if "predictions" in content else content["outputs"]
+
+
+def side_by_side(answers: Mapping[Way, Sequence[Any]], labels: Sequence[str]) -> list[str]:
+    """Return a table of one image for each fit, and a sentence where all ways give it the same class."""
+    lines = []
+    for fit in dict.fromkeys(way.fit for way in answers):
+        columns = {way.scaling: best(found, labels) for way, (found,) in answers.items() if way.fit == fit}
+        depth = max(map(len, columns.values()))
+        rows = [[column[row] if row < len(column) else "" for column in columns.values()] for row in range(depth)]
+        lines += [f"fit {fit}", "", *padded_table(list(columns), rows), ""]
+    firsts = {pairs[0][0] for (prediction,) in answers.values() if (pairs := _ranked(_outputs(prediction)))}
+    alike = len(firsts) == 1 and len(answers) > 1
+    return lines[:-1] + ([f"\nEach way gives the same class: {_HARDER}"] if alike else [])
+
+
+def accuracy_table(answers: Mapping[Way, Sequence[Any]], classes: Sequence[int]) -> list[str]:
+    """Return the table of a folder with labels, the best way first, and a sentence where the best are several."""
+    right = {
+        way: sum(
+            (_ranked(_outputs(prediction)) or [(-1, 0.0)])[0][0] == number
+            for prediction, number in zip(predictions, classes, strict=True)
+        )
+        for way, predictions in answers.items()
+    }
+    ways = sorted(right, key=lambda way: -right[way])
+    rows = [[*way, f"{right[way]} of {len(classes)}", f"{right[way] / len(classes):.1%}"] for way in ways]
+    firsts = [str(way) for way in ways if right[way] == right[ways[0]]]
+    table = padded_table(["fit", "scaling", "right", "accuracy"], rows)
+    return table + ([f"\n{' and '.join(firsts)} are alike: {_HARDER}"] if len(firsts) > 1 else [])
+
+
+def best(prediction: Any, labels: Sequence[str]) -> list[str]:
+    """Return ``class label score`` of the best classes of one prediction, the best first.
+
+    Without scores of classes, it is the beginning of each output as JSON.
+    """
+    outputs = _outputs(prediction)
+    ranked = _ranked(outputs)
+    if ranked is None:
+        return [f"{name} {json.dumps(values)[:40]}".strip() for name, values in outputs.items()]
+    return [_line(number, labels, score) for number, score in ranked[:TOP]]
+
+
+def _outputs(prediction: Any) -> Mapping[str, Any]:
+    return prediction if isinstance(prediction, dict) else {"": prediction}
+
+
+def _ranked(outputs: Mapping[str, Any]) -> list[tuple[int, float]] | None:
+    """Return class and score, the best first; None without scores of classes."""
+    if _SCORES in outputs and _CLASSES in outputs:
+        pairs = [(int(number), score) for number, score in zip(outputs[_CLASSES], outputs[_SCORES], strict=True)]
+    else:
+        scores = next((values for values in outputs.values() if _are_scores(values)), None)
+        if scores is None:
+            return None
+        pairs = list(enumerate(scores))
+    return sorted(pairs, key=lambda pair: -pair[1])
+
+
+def _line(number: int, labels: Sequence[str], score: float) -> str:
+    label = f" {labels[number]}" if 0 <= number < len(labels) and labels[number] else ""
+    return f"{number}{label} {score:.4g}"
+
+
+def _are_scores(values: Any) -> bool:
+    return isinstance(values, list) and len(values) > 1 and all(isinstance(value, int | float) for value in values)

@@ -1,0 +1,348 @@
+"""Raw outputs of detectors become objects; suppression matches the textbook algorithm."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lightbox.base.errors import ModelFailed
+from lightbox.codecs.detections import Limits, Objects, find_objects
+from lightbox.model.options import DetectionsName, ModelOptions
+from lightbox.model.ranking import classes_of, detections_problem, ranking_problem
+from lightbox.model.spec import SignatureSpec, TensorSpec
+from support.parameters import each
+
+SIZE = (640, 480)
+Row = tuple[int, float, list[float]]
+
+
+def found(form: DetectionsName, limits: Limits | None = None, **outputs: Any) -> list[list[Row]]:
+    arrays = {name: np.asarray(value, getattr(value, "dtype", np.float32)) for name, value in outputs.items()}
+    return [listed(objects) for objects in find_objects(form, arrays, SIZE, limits or Limits())]
+
+
+def listed(objects: Objects) -> list[Row]:
+    assert objects.boxes.dtype == objects.scores.dtype == np.float32
+    return [
+        (int(number), round(float(score), 4), [round(float(side), 3) for side in box])
+        for number, score, box in zip(*objects, strict=True)
+    ]
+
+
+def yolo(*anchors: list[float]) -> Any:
+    """Return anchors in the form's layout. Added anchors without a score make more anchors than rows."""
+    nothing = [[*anchors[0][:4], *[0.0] * (len(anchors[0]) - 4)]] * 7
+    return np.array([[*anchors, *nothing]], np.float32).transpose(0, 2, 1)
+
+
+def test_the_best_class_of_an_anchor_counts_and_overlaps_are_one_object() -> None:
+    output = yolo(
+        [100, 100, 40, 20, 0.1, 0.9],
+        [102, 101, 40, 20, 0.0, 0.8],  # the same object
+        [102, 101, 40, 20, 0.7, 0.6],  # another class
+        [300, 200, 10, 10, 0.25, 0.2],  # not above the threshold
+    )
+    assert found("ultralytics", output0=output) == [
+        [(1, 0.9, [80, 90, 120, 110]), (0, 0.7, [82, 91, 122, 111])],
+    ]
+    agnostic = found("ultralytics", Limits(class_agnostic=True), output0=output)
+    assert agnostic == [[(1, 0.9, [80, 90, 120, 110])]]
+    assert len(found("ultralytics", Limits(iou=0.99), output0=output)[0]) == 3
+    assert len(found("ultralytics", Limits(score=0.2), output0=output)[0]) == 3
+    assert len(found("ultralytics", Limits(most=1), output0=output)[0]) == 1
+
+
+def test_the_end_to_end_form_has_corners_and_no_suppression() -> None:
+    rows = [[10, 20, 30, 40, 0.5, 2], [10, 20, 30, 40, 0.9, 2], [0, 0, 0, 0, 0, 0]]
+    assert found("ultralytics", y=np.array([rows], np.float32)) == [
+        [(2, 0.9, [10, 20, 30, 40]), (2, 0.5, [10, 20, 30, 40])]
+    ]
+
+
+def test_exports_for_litert_have_fractions_of_the_input() -> None:
+    output = yolo([0.5, 0.5, 0.5, 0.25, 0.9], [0.9, 0.9, 0.1, 0.1, 0.1])
+    assert found("ultralytics", y=output) == [[(0, 0.9, [160, 180, 480, 300])]]
+    rows = np.array([[[0.25, 0.5, 0.5, 1, 0.9, 1]] + [[0] * 6] * 2], np.float32)
+    assert found("ultralytics", y=rows) == [[(1, 0.9, [160, 240, 320, 480])]]
+
+
+def test_each_row_of_a_batch_is_a_picture_of_its_own() -> None:
+    first, second = yolo([0.5, 0.5, 0.5, 0.25, 0.9]), yolo([100, 100, 40, 20, 0.5])
+    assert found("ultralytics", y=np.concatenate([first, second])) == [
+        [(0, 0.9, [160, 180, 480, 300])],
+        [(0, 0.5, [80, 90, 120, 110])],
+    ]
+
+
+def test_detrs_last_class_is_no_object() -> None:
+    logits = np.log(np.array([[[0.7, 0.2, 0.1], [0.05, 0.05, 0.9], [0.3, 0.6, 0.1]]], np.float32))
+    boxes = np.array([[[0.5, 0.5, 0.5, 0.5], [0.1] * 4, [0.25, 0.25, 0.5, 0.5]]], np.float32)
+    expected = [[(0, 0.7, [160, 120, 480, 360]), (1, 0.6, [0, 0, 320, 240])]]
+    assert found("detr", logits=logits, pred_boxes=boxes) == expected
+    assert found("detr", y=boxes, z=logits) == expected
+    four = np.log(np.array([[[0.7, 0.1, 0.1, 0.1]]], np.float32))
+    assert found("detr", pred_boxes=boxes[:, :1], logits=four) == [[(0, 0.7, [160, 120, 480, 360])]]
+
+
+def test_tensorflows_boxes_are_fractions_with_the_upper_side_first() -> None:
+    outputs: dict[str, Any] = {
+        "detection_boxes": np.array([[[0.25, 0.5, 0.5, 1.0], [0, 0, 1, 1], [0, 0, 1, 1]]], np.float32),
+        "detection_classes": np.array([[3, 1, 2]], np.float32),
+        "detection_scores": np.array([[0.5, 0.9, 0.8]], np.float32),
+    }
+    assert [number for number, *_ in found("tf", **outputs)[0]] == [1, 2, 3]
+    counted = found("tf", num_detections=np.array([2], np.float32), **outputs)
+    assert counted == [[(1, 0.9, [0, 0, 640, 480]), (3, 0.5, [320, 120, 640, 240])]]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_other_floats(dtype: Any) -> None:
+    assert found("ultralytics", y=yolo([100, 100, 40, 20, 0.5]).astype(dtype)) == [[(0, 0.5, [80, 90, 120, 110])]]
+
+
+def test_what_is_no_number_is_no_object() -> None:
+    nan, infinite = float("nan"), float("inf")
+    output = yolo([100, 100, 40, 20, nan], [nan, 100, 40, 20, 0.9], [100, infinite, 40, 20, 0.8], [9, 9, 2, 2, 0.5])
+    assert found("ultralytics", y=output) == [[(0, 0.5, [8, 8, 10, 10])]]
+    rows = np.array([[[nan, 0, 1, 1, 0.9, 0], [0, 0, 1, 1, nan, 0]]], np.float32)
+    assert found("ultralytics", y=rows) == [[]]
+    rows = np.array([[[0, 0, 9, 9, 0.9, nan], [0, 0, 9, 9, 0.8, infinite], [0, 0, 9, 9, 0.7, 1]]], np.float32)
+    assert found("ultralytics", y=rows) == [[(1, 0.7, [0, 0, 9, 9])]]
+
+
+@each(("count", "objects"), [(float("nan"), 0), (-1, 0), (0, 0), (1, 1), (9, 2), (float("inf"), 2), (float("-inf"), 0)])
+def test_a_count_of_objects_that_is_none(count: float, objects: int) -> None:
+    outputs: dict[str, Any] = {
+        "detection_boxes": np.array([[[0, 0, 1, 1], [0, 0, 1, 1]]], np.float32),
+        "detection_classes": np.array([[3, 1]], np.float32),
+        "detection_scores": np.array([[0.5, 0.9]], np.float32),
+    }
+    assert len(found("tf", num_detections=np.array([count], np.float32), **outputs)[0]) == objects
+
+
+def test_a_count_for_each_picture() -> None:
+    shapes = {"detection_boxes": (2, 3, 4), "detection_classes": (2, 3), "detection_scores": (2, 3)}
+    outputs = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    with pytest.raises(ModelFailed, match=r"expected num_detections of \[2\], one for each picture; the model gives 1"):
+        find_objects("tf", {**outputs, "num_detections": np.zeros(1, np.float32)}, SIZE, Limits())
+
+
+@each(
+    ("form", "outputs"),
+    [
+        ("ultralytics", {"y": np.zeros((1, 84, 0))}),
+        ("ultralytics", {"y": np.zeros((1, 0, 6))}),
+        ("detr", {"logits": np.zeros((1, 0, 92)), "pred_boxes": np.zeros((1, 0, 4))}),
+        (
+            "tf",
+            {
+                "detection_boxes": np.zeros((1, 0, 4)),
+                "detection_classes": np.zeros((1, 0)),
+                "detection_scores": np.zeros((1, 0)),
+            },
+        ),
+    ],
+)
+def test_a_model_that_proposes_nothing(form: DetectionsName, outputs: dict[str, Any]) -> None:
+    assert found(form, **outputs) == [[]]
+    assert found(form, **{name: array[:0] for name, array in outputs.items()}) == []
+
+
+@each(
+    ("form", "shapes", "said"),
+    [
+        ("ultralytics", {"y": (1, 84)}, "expected one output of [N, 4+C, A] or [N, K, 6] for 'ultralytics'"),
+        ("ultralytics", {"y": (1, 4, 8400)}, "the model gives y [1,4,8400]"),
+        ("ultralytics", {"y": (1, 300, 57)}, "the model gives y [1,300,57]"),  # poses, end to end
+        ("ultralytics", {"y": (1, 116, 8400), "masks": (1, 32, 160, 160)}, "y [1,116,8400], masks [1,32,160,160]"),
+        ("detr", {"logits": (1, 100, 92)}, "expected two outputs, logits of [N, Q, C+1] and boxes of [N, Q, 4]"),
+        ("detr", {"logits": (1, 100, 92), "boxes": (1, 100, 5)}, "boxes [1,100,5]"),
+        ("tf", {"detection_boxes": (1, 9, 4), "detection_scores": (1, 9)}, "expected detection_boxes of [N, K, 4]"),
+        ("detr", {"logits": (1, 100, 92), "boxes": (1, 90, 4)}, "logits [1,100,92], boxes [1,90,4]"),
+        ("detr", {"logits": (2, 100, 92), "boxes": (1, 100, 4)}, "logits [2,100,92], boxes [1,100,4]"),
+        (
+            "tf",
+            {"detection_boxes": (1, 9, 4), "detection_scores": (1, 8), "detection_classes": (1, 9)},
+            "detection_scores [1,8]",
+        ),
+        ("tf", {"detection_boxes": (1, 4), "detection_scores": (1,), "detection_classes": (1,)}, "[1,4]"),
+    ],
+)
+def test_outputs_of_another_shape(form: DetectionsName, shapes: dict[str, tuple[int, ...]], said: str) -> None:
+    specs = {name: TensorSpec(name, "float32", shape) for name, shape in shapes.items()}
+    problem = detections_problem(form, specs)
+    assert problem is not None
+    assert said in problem
+    with pytest.raises(ModelFailed) as failed:
+        find_objects(form, {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}, SIZE, Limits())
+    assert failed.value.message == f"detections: {problem}"
+
+
+@each(
+    ("form", "shapes", "classes"),
+    [
+        ("ultralytics", {"y": (None, 84, 8400)}, 80),
+        ("ultralytics", {"y": (1, 300, 6)}, None),
+        ("ultralytics", {"y": (None, None, None)}, None),
+        ("ultralytics", {"y": None}, None),
+        ("detr", {"logits": (1, 100, 92), "pred_boxes": (1, 100, 4)}, 91),
+        ("detr", {"pred_boxes": (None, 100, 4), "logits": (None, 100, None)}, None),
+        ("tf", {"detection_boxes": (1, 9, 4), "detection_scores": (1, 9), "detection_classes": (1, 9)}, None),
+        ("tf", {"detection_boxes": (1, None, 4), "detection_scores": None, "detection_classes": (None, 9)}, None),
+    ],
+)
+def test_what_can_be_of_a_form_and_how_many_classes_it_has(
+    form: DetectionsName, shapes: dict[str, tuple[int | None, ...] | None], classes: int | None
+) -> None:
+    specs = {name: TensorSpec(name, "float32", shape) for name, shape in shapes.items()}
+    assert detections_problem(form, specs) is None
+    assert classes_of(form, shapes) == classes
+
+
+def test_scores_that_are_none_and_boxes_of_another_kind() -> None:
+    poses = yolo([100, 100, 40, 20, 0.9, 320.0])
+    with pytest.raises(ModelFailed, match=r"expected scores of 0 to 1 for 'ultralytics'.* gives 320"):
+        find_objects("ultralytics", {"y": poses}, SIZE, Limits())
+    centers = np.array([[[0.5, 0.5, 0.1, 0.2, 0.9, 1], [0.6, 0.3, 0.2, 0.1, 0.8, 1], [0, 0, 0, 0, 0, 0]]], np.float32)
+    with pytest.raises(ModelFailed, match="expected corners of boxes"):
+        find_objects("ultralytics", {"y": centers}, SIZE, Limits())
+
+
+def test_texts_are_no_boxes() -> None:
+    assert detections_problem("ultralytics", {"y": TensorSpec("y", "string", (1, 9, 9))}) is not None
+    with pytest.raises(ModelFailed, match="expected one output"):
+        find_objects("ultralytics", {"y": np.array([[[b"a"]]], object)}, SIZE, Limits())
+
+
+def by_the_textbook(rows: list[Row], limits: Limits) -> list[Row]:
+    """Take the best box, drop the boxes that overlap it, and repeat: in plain Python."""
+
+    def overlap(one: list[float], other: list[float]) -> float:
+        def area(box: list[float]) -> float:
+            return (box[2] - box[0]) * (box[3] - box[1])
+
+        width = max(0.0, min(one[2], other[2]) - max(one[0], other[0]))
+        height = max(0.0, min(one[3], other[3]) - max(one[1], other[1]))
+        shared = width * height
+        together = area(one) + area(other) - shared
+        return shared / together if together else 0.0
+
+    left = sorted((row for row in rows if row[1] > limits.score), key=lambda row: -row[1])
+    kept: list[Row] = []
+    while left and len(kept) < limits.most:
+        best = left.pop(0)
+        kept.append(best)
+        left = [
+            row
+            for row in left
+            if overlap(best[2], row[2]) <= limits.iou or not (limits.class_agnostic or row[0] == best[0])
+        ]
+    return kept
+
+
+FAR_AWAY = [500.0, 500, 0, 0, 0, 0, 0]
+"""An anchor without a score that shows that boxes are in pixels. More than six anchors exclude the end-to-end form."""
+corner, side = st.integers(0, 40), st.integers(0, 24)
+boxes = st.tuples(corner, corner, side, side, st.integers(0, 2), st.integers(0, 16))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(boxes, max_size=40),
+    st.sampled_from([0.0, 0.25, 0.5, 0.7, 1.0]),
+    st.booleans(),
+    st.sampled_from([1, 3, 300]),
+)
+def test_suppression_is_the_textbooks(
+    drawn: list[tuple[int, ...]], iou: float, class_agnostic: bool, most: int
+) -> None:
+    """Whole numbers and halves are exact, so overlaps equal to the threshold and equal scores occur too."""
+    limits = Limits(0.25, iou, class_agnostic, most)
+    anchors, rows = [FAR_AWAY], []
+    for left, top, wide, high, number, score in drawn:
+        scores = [0.0, 0, 0]
+        scores[number] = score / 16
+        anchors.append([left + wide / 2, top + high / 2, float(wide), float(high), *scores])
+        rows.append((number, score / 16, [float(left), float(top), float(left + wide), float(top + high)]))
+    assert found("ultralytics", limits, y=yolo(*anchors)) == [
+        [(number, round(score, 4), box) for number, score, box in by_the_textbook(rows, limits)]
+    ]
+
+
+def test_all_anchors_of_a_large_input_in_bounded_time_and_memory() -> None:
+    """All 33,600 anchors pass and none overlap: no array grows with the square of their number."""
+    count = 33600
+    places = np.arange(count, dtype=np.float32)
+    output = np.stack([places * 4, places * 4, *np.full((2, count), 2), *np.full((80, count), 0.5)])[None]
+    (objects,) = find_objects("ultralytics", {"y": output.astype(np.float32)}, SIZE, Limits())
+    assert len(objects.scores) == 300
+
+
+@pytest.mark.parametrize(
+    ("shape", "hint"), [((None,) * 4, "; set layout, which its shape leaves open"), ((None, 10), ""), (None, "")]
+)
+def test_a_model_whose_input_is_no_picture(shape: tuple[int | None, ...] | None, hint: str) -> None:
+    taken = TensorSpec("x", "float32" if shape else "string", shape)
+    signature = SignatureSpec("net", 1, "s", {"x": taken}, {"y": TensorSpec("y", "float32", (None, 84, 8400))})
+    said = f"expected a model that takes pixels, in which boxes can be placed; this one takes {taken}{hint}"
+    assert ranking_problem(ModelOptions(detections="ultralytics"), signature) == said
+
+
+PIXELS = SignatureSpec("net", 1, "s", {"x": TensorSpec("x", "float32", (1, 3, 640, 640))}, {})
+
+
+@pytest.mark.parametrize(
+    ("shape", "notes", "words"),
+    [
+        ((1, 20, 8400), {"task": "obb"}, "gives rotated boxes"),
+        ((1, 300, 6), {"task": "obb", "end2end": "True"}, "gives rotated boxes"),
+        ((1, 116, 8400), {"task": "segment"}, "gives masks"),
+        ((1, 56, 8400), {"task": "pose"}, "gives poses"),
+        ((1, 8, 8400), {"kpt_shape": "[1, 3]"}, "gives poses"),
+        ((None, None, None), {"task": "pose"}, "gives poses"),
+        ((1, 300, 6), {"task": "detect", "head": "RTDETRDecoder"}, "gives RT-DETR's boxes"),
+        (
+            (1, 20, 8400),
+            {"names": str(dict.fromkeys(range(15), "x"))},
+            "each of the 16 classes, .* 15; rows of other values",
+        ),
+        ((1, 20, 8400), {"task": "detect", "names": str(dict.fromkeys(range(16), "x"))}, None),
+        ((1, 20, 8400), {"names": "['broken"}, None),
+        ((1, 20, 8400), {"names": "{}"}, None),
+        ((1, 300, 6), {"names": str({0: "x"})}, None),
+    ],
+)
+def test_what_a_files_metadata_say_counts(
+    shape: tuple[int | None, ...], notes: dict[str, str], words: str | None
+) -> None:
+    outputs = {"y": TensorSpec("y", "float16", shape), "masks": TensorSpec("masks", "float32", (1, 32, 160, 160))}
+    options = ModelOptions(detections="ultralytics", outputs=("y",))
+    problem = ranking_problem(options, replace(PIXELS, outputs=outputs, notes=notes))
+    assert problem is None if words is None else re.search(words, str(problem))
+
+
+@pytest.mark.parametrize("classes", [1, 3, 80, 90])
+@pytest.mark.parametrize("names", [("dets", "labels"), ("labels", "dets"), ("pred_logits", "pred_boxes"), ("a", "b")])
+def test_classes_with_a_sigmoid_each_are_refused(classes: int, names: tuple[str, str]) -> None:
+    """RF-DETR's names are refused at the start already, as are outputs that may both be boxes."""
+    logits, boxes = np.full((1, 300, classes + 1), -5, np.float32), np.full((1, 300, 4), 0.5, np.float32)
+    logits[0, 0, 0] = 2
+    arrays = dict(zip(names, (logits, boxes) if names[0] != "dets" else (boxes, logits), strict=True))
+    specs = {name: TensorSpec(name, "float32", array.shape) for name, array in arrays.items()}
+    problem = ranking_problem(ModelOptions(detections="detr"), replace(PIXELS, outputs=specs))
+    assert (problem is not None) is ("dets" in names or (names == ("a", "b") and classes == 3))
+    with pytest.raises(
+        ModelFailed, match="a sigmoid" if problem is None or "dets" in names else "expected two outputs"
+    ):
+        find_objects("detr", arrays, SIZE, Limits())
+
+
+def test_scores_below_0_are_none() -> None:
+    with pytest.raises(ModelFailed, match=r"expected scores of 0 to 1 for 'ultralytics'.* gives -0.7"):
+        find_objects("ultralytics", {"y": yolo([100, 100, 40, 20, 0.9, -0.7])}, SIZE, Limits())

@@ -1,0 +1,73 @@
+"""The signature that an ONNX file declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from lightbox.model_runtime.formats.onnx import read_signature
+from lightbox.model_runtime.formats.signature import signature_def
+from lightbox.model_runtime.wire.dtypes import name_of
+from support.onnx_models import write, write_dense
+from support.parameters import each
+
+DTYPES = {"FLOAT": "float", "UINT8": "uint8", "INT64": "int64", "STRING": "string", "BOOL": "bool", "FLOAT16": "half"}
+
+
+@each(("dtype", "name"), DTYPES.items())
+def test_dtypes(tmp_path: Path, dtype: str, name: str) -> None:
+    file = tmp_path / "m.onnx"
+    write(file, [helper.make_node("Identity", ["x"], ["y"])], {"x": (dtype, None)}, {"y": (dtype, [])})
+    found = read_signature(file)
+    assert (name_of(found.inputs["x"].dtype), found.inputs["x"].shape) == (name, None)
+    assert (name_of(found.outputs["y"].dtype), found.outputs["y"].shape) == (name, ())
+    made = signature_def(found)
+    assert made.inputs["x"].tensor_shape.unknown_rank
+    assert not made.outputs["y"].tensor_shape.unknown_rank
+    assert made.method_name == "tensorflow/serving/predict"
+
+
+def test_open_dimensions(tmp_path: Path) -> None:
+    """Exporters write an open dimension as a name, without a size, or as -1 (PaddlePaddle)."""
+    node = helper.make_node("Identity", ["x"], ["y"])
+    write(tmp_path / "m.onnx", [node], {"x": ("FLOAT", ["n", 3, -1])}, {"y": ("FLOAT", [-1, 3, "width"])})
+    found = read_signature(tmp_path / "m.onnx")
+    assert (found.inputs["x"].shape, found.outputs["y"].shape) == ((None, 3, None), (None, 3, None))
+
+
+def test_what_no_engine_carries_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "m.onnx"
+    write(file, [helper.make_node("Cast", ["x"], ["y"], to=16)], {"x": ("FLOAT", ["n"])}, {"y": ("BFLOAT16", ["n"])})
+    with pytest.raises(ValueError, match="'y' has the dtype 16 of ONNX, which cannot be served"):
+        read_signature(file)
+
+
+def test_weights_in_another_file(tmp_path: Path) -> None:
+    file, weights = tmp_path / "m.onnx", tmp_path / "of m"
+    write_dense(file)
+    onnx.save_model(onnx.load(file), file, save_as_external_data=True, location=weights.name, size_threshold=0)
+    assert list(read_signature(file).inputs) == ["x"]
+    weights.write_bytes(weights.read_bytes()[:47])
+    with pytest.raises(ValueError, match=f"^{weights} has 47 bytes, expected 48$"):
+        read_signature(file)
+    weights.unlink()
+    with pytest.raises(ValueError, match=f"^{weights} is missing$"):
+        read_signature(file)
+
+
+def test_constants_are_no_inputs(tmp_path: Path) -> None:
+    """Older files and exporters with keep_initializers_as_inputs list constants among the inputs."""
+    node = helper.make_node("Add", ["x", "c"], ["y"])
+    constants = {"c": np.ones((1, 4), np.float32)}
+    write(
+        tmp_path / "m.onnx",
+        [node],
+        {"x": ("FLOAT", ["n", 4]), "c": ("FLOAT", [1, 4])},
+        {"y": ("FLOAT", ["n", 4])},
+        constants,
+    )
+    assert list(read_signature(tmp_path / "m.onnx").inputs) == ["x"]

@@ -1,0 +1,103 @@
+"""Decisions before the first child starts, such as the folders of the shared code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lightbox.base.run_dir import RunDir
+from lightbox.core.additions import Port
+from lightbox.model.plan import Wires
+from lightbox.serving.settings_loading import load_settings
+from lightbox.supervisor.starting.startup import callers_line, listening, make_plan
+from lightbox.user_code.paths import find_inference, find_requirements
+from support.onnx_models import YOLO_NAMES, write_classifier, write_yolo
+from support.parameters import each
+from support.user_code import write
+
+
+@pytest.fixture
+def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (tmp_path / "models").mkdir()
+    folders = {"LIGHTBOX_MODEL_DIR": str(tmp_path / "models"), "LIGHTBOX_CODE_DIR": str(tmp_path / "code")}
+    return folders | {"SAGEMAKER_MULTI_MODEL": "true"}
+
+
+def shared(environ: dict[str, str]) -> tuple[Path, ...]:
+    with RunDir() as run_dir:
+        return make_plan(load_settings(environ), run_dir).shared_code_dirs
+
+
+def test_code_for_all_of_many_models_lies_in_two_places(tmp_path: Path, environ: dict[str, str]) -> None:
+    places = shared(environ)
+    old = write(tmp_path / "models" / "code" / "inference.py", "")
+    requirements = write(tmp_path / "models" / "code" / "requirements.txt", "")
+    assert find_inference(places) == old
+    new = write(tmp_path / "code" / "inference.py", "")
+    assert find_inference(places) == new
+    assert find_requirements(places) == [requirements]
+
+
+@each(
+    ("authority", "sentence", "expected"),
+    [
+        ("", None, "no keys are set: everyone who reaches port 8080 or 8081 may use it (docs/keys.md)"),
+        ("/ca", None, "no keys are set: every holder of a client certificate who reaches port 8080 or 8081 may use it"),
+        ("", "holders of a key", "callers: holders of a key"),
+        ("/ca", "holders of a key", "callers: holders of a key"),
+    ],
+)
+def test_who_may_call_is_reported_with_all_ports(authority: str, sentence: str | None, expected: str) -> None:
+    settings = load_settings({"LIGHTBOX_TLS_CLIENT_CA": authority})
+    assert callers_line(settings, [Port("LIGHTBOX_KSERVE_GRPC_PORT", 8081, "")], sentence).startswith(expected)
+
+
+def test_a_port_that_speaks_tls_is_reported(environ: dict[str, str]) -> None:
+    settings = load_settings(environ | {"LIGHTBOX_TLS_CERT": "/tls"})
+    lines = listening(settings, Wires(), [], [Port("LIGHTBOX_KSERVE_GRPC_PORT", 8081, "gRPC")])
+    assert lines[:2] == ["port 8080 on all interfaces: HTTPS for callers", "port 8081 on all interfaces: gRPC over TLS"]
+
+
+def test_sagemakers_folder_is_the_default() -> None:
+    assert load_settings({"SAGEMAKER_MULTI_MODEL": "true"}).code_dir == Path("/opt/ml/code")
+
+
+@pytest.mark.parametrize("place", ["code", "models/code"])
+def test_code_that_is_here_is_not_downloaded(tmp_path: Path, environ: dict[str, str], place: str) -> None:
+    file = write(tmp_path / place / "inference.py", "")
+    bucket = {"SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET": "none", "SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX": "none"}
+    assert find_inference(shared(environ | bucket)) == file
+
+
+def test_names_for_all_models_are_left_out_where_they_do_not_fit(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, classes in (("colors", 3), ("more", 4)):
+        write_classifier(tmp_path / name / "1" / "model.onnx", range(3), classes)
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("run")))
+    environ = {"LIGHTBOX_MODEL_DIR": str(tmp_path), "LIGHTBOX_OPTIONS": '{"labels": ["a", "b", "c"]}'}
+    settings = load_settings(environ | {"LIGHTBOX_MODEL_SERVER": "embedded"})
+    with RunDir() as run_dir:
+        models = make_plan(settings, run_dir).models
+    assert models["colors"].options.labels == ("a", "b", "c")
+    assert models["more"].options.labels is None
+
+
+def test_each_option_for_all_models_is_left_out_where_it_does_not_fit(tmp_path: Path, environ: dict[str, str]) -> None:
+    """With one of them left out, the others must fit by themselves."""
+    write_classifier(tmp_path / "models" / "colors" / "1" / "model.onnx")
+    write_yolo(tmp_path / "models" / "yolo" / "1" / "model.onnx")
+    fixed = environ | {"SAGEMAKER_MULTI_MODEL": "false", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "yolo"}
+    for labels, of_colors, of_yolo in (
+        (YOLO_NAMES, (None, None, 2), ("ultralytics", YOLO_NAMES, 2)),
+        (("cat", "dog", "cow"), (None, ("cat", "dog", "cow"), 2), (None, None, None)),
+    ):
+        text = json.dumps({"detections": "ultralytics", "labels": labels, "top_k": 2})
+        with RunDir() as run_dir:
+            models = make_plan(load_settings(fixed | {"LIGHTBOX_OPTIONS": text}), run_dir).models
+        for name, expected in (("colors", of_colors), ("yolo", of_yolo)):
+            options = models[name].options
+            assert (options.detections, options.labels, options.top_k) == expected

@@ -1,0 +1,56 @@
+"""Child processes and their leftovers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from lightbox.base.telemetry.line_limit import LineLimit, few_lines
+from lightbox.supervisor.child import Child
+
+ENDS_BEFORE_ITS_WORKER = """
+(trap "echo late; exit" TERM; touch ready; while :; do sleep 0.05; done) &
+until [ -e ready ]; do sleep 0.05; done
+exit 3
+"""
+
+
+def test_an_end_is_reported_before_orphans_have_finished(tmp_path: Path) -> None:
+    child = Child("master", ["sh", "-c", ENDS_BEFORE_ITS_WORKER], dict(os.environ), cwd=tmp_path)
+    printed: list[list[str]] = []
+    child.on_end = lambda: printed.append(list(child.last_lines))
+    assert asyncio.run(child.run()) == 3
+    child.kill()
+    assert printed == [[]]
+
+
+def test_a_flood_of_lines_is_cut_off_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    script = "yes short | head -n 5000; head -c 30000 /dev/zero; echo; echo last >&2"
+    child = Child("talker", ["sh", "-c", script], dict(os.environ))
+    child.limit = few_lines("talker")
+    assert asyncio.run(child.run()) == 0
+    text = capsys.readouterr().err
+    assert len(text) < 64_000
+    counted = sum(map(int, re.findall(r"(\d+) log lines of talker were dropped: more than 512 bytes per second", text)))
+    assert counted == child.limit.dropped == 5002 - text.count("] short") - text.count("\\x00 … ") - text.count("last")
+    assert child.last_lines[-1] == "last"
+
+
+def test_a_pause_makes_room_for_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    limit = LineLimit("handlers", 10, 100, "A_SETTING")
+    assert [limit.admits(60), limit.admits(60, lines=3), limit.admits(40)] == [True, False, True]
+    assert limit.report() is None
+    now += 6
+    assert [limit.admits(60), limit.admits(61)] == [True, False]
+    assert limit.report() == "4 log lines of handlers were dropped: more than 10 bytes per second (A_SETTING)"
+    assert (limit.report(), limit.dropped) == (None, 4)
+    now += 1000
+    assert [limit.admits(100), limit.admits(1)] == [True, False]
+    assert few_lines("others").after(limit).dropped == 5

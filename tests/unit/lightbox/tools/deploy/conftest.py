@@ -1,0 +1,35 @@
+"""A moto account for every test of the deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+from botocore.loaders import JSONFileLoader
+from moto import mock_aws
+
+from lightbox.tools.deploy.aws_calls import Aws
+from support.deployment import REGION
+
+
+@pytest.fixture(scope="session", autouse=True)
+def services_read_once() -> Iterator[None]:
+    """Read boto3's JSON about each service once. By default, every session reads megabytes of it."""
+    read = cache(JSONFileLoader().load_file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JSONFileLoader, "load_file", lambda self, path: read(path))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        yield
+
+
+@pytest.fixture
+def aws(account: None) -> Aws:
+    return Aws(REGION)

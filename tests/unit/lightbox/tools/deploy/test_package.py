@@ -1,0 +1,68 @@
+"""model.tar.gz: its content, and a single upload."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import boto3
+import pytest
+
+from lightbox.tools.deploy.aws_calls import Aws, Refused
+from lightbox.tools.deploy.package import package, upload
+from support.deployment import REGION
+from support.model_files import write_dense_as
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    version = tmp_path / "models" / "digits" / "1"
+    version.mkdir(parents=True)
+    (version / "saved_model.pb").write_bytes(b"graph")
+    return tmp_path / "models"
+
+
+def test_models_and_code_lie_as_sagemaker_unpacks_them(models: Path, tmp_path: Path) -> None:
+    code = tmp_path / "mine"
+    (code / "__pycache__").mkdir(parents=True)
+    (code / "inference.py").write_text("")
+    (code / "__pycache__" / "inference.pyc").write_bytes(b"")
+    archive = package(models, code, tmp_path / "out" / "model.tar.gz")
+    with tarfile.open(archive) as opened:
+        assert opened.getnames() == ["code/inference.py", "digits/1/saved_model.pb"]
+
+
+def test_the_same_files_give_the_same_bytes(models: Path, tmp_path: Path) -> None:
+    archives = [package(models, None, tmp_path / name).read_bytes() for name in ("a.tar.gz", "b.tar.gz")]
+    assert archives[0] == archives[1]
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"holds no model"):
+        package(tmp_path, None, tmp_path / "model.tar.gz")
+
+
+def test_models_of_other_formats_are_packed_from_a_folder(tmp_path: Path) -> None:
+    file = tmp_path / "models" / "net" / "1" / "model.onnx"
+    write_dense_as(file)
+    with tarfile.open(package(tmp_path / "models", None, tmp_path / "model.tar.gz")) as opened:
+        assert opened.getnames() == ["net/1/model.onnx"]
+    with pytest.raises(Refused, match=r"model.onnx holds no model"):
+        package(file, None, tmp_path / "model.tar.gz")
+
+
+def test_an_archive_is_sent_once(aws: Aws, models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    boto3.client("s3", REGION).create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": REGION})
+    archive = package(models, None, tmp_path / "model.tar.gz")
+    urls = [upload(aws, archive, "s3://models/lightbox/") for _ in range(2)]
+    assert urls[0] == urls[1]
+    bucket, _, key = urls[0].removeprefix("s3://").partition("/")
+    stored = boto3.client("s3", REGION).get_object(Bucket=bucket, Key=key)["Body"].read()
+    assert stored == archive.read_bytes()
+    assert "already there" in capsys.readouterr().out
+
+
+def test_another_address_is_refused(aws: Aws, models: Path, tmp_path: Path) -> None:
+    archive = package(models, None, tmp_path / "model.tar.gz")
+    with pytest.raises(Refused, match="is no s3://"):
+        upload(aws, archive, "https://b/lightbox")

@@ -1,0 +1,112 @@
+import random
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lightbox.tools.model_zoo import mobilenet_v2, weights
+from lightbox.tools.model_zoo.weights import download, unreachable
+from support.http_server import QuietHandler, serving
+from support.patience import PATIENCE
+
+pytestmark = pytest.mark.extended
+
+
+class Handler(QuietHandler):
+    """Serve one file; return 404 for other paths."""
+
+    def do_HEAD(self) -> None:
+        self.reply(b"")
+
+    def do_GET(self) -> None:
+        self.reply(b"weights")
+
+    def reply(self, body: bytes) -> None:
+        self.send_response(200 if self.path == "/weights.h5" else 404)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raise the time limits for slow machines, unless a test sets its own."""
+    monkeypatch.setattr(unreachable, "__defaults__", (PATIENCE,))
+    monkeypatch.setattr(weights, "STALL_SECONDS", PATIENCE)
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with serving(Handler) as url:
+        yield url
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch, closed_port: int, tmp_path: Path) -> None:
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    monkeypatch.setattr(mobilenet_v2, "WEIGHTS_URL", f"http://127.0.0.1:{closed_port}/weights.h5")
+
+
+def test_what_a_server_offers_is_reachable_and_can_be_downloaded(server: str, tmp_path: Path) -> None:
+    assert unreachable(f"{server}/weights.h5") is None
+    assert download(f"{server}/weights.h5", tmp_path / "weights.h5") is None
+    assert (tmp_path / "weights.h5").read_bytes() == b"weights"
+
+
+def test_what_a_server_lacks_is_named_by_its_status(server: str, tmp_path: Path) -> None:
+    assert unreachable(f"{server}/other.h5") == "HTTP 404"
+    assert download(f"{server}/other.h5", tmp_path / "other.h5") == "HTTP 404"
+
+
+def test_a_server_that_never_answers_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        problem = unreachable(f"http://127.0.0.1:{silent.getsockname()[1]}/", seconds=0.2)
+    assert problem in {"no answer within 0.2 s", "timed out"}
+
+
+@pytest.mark.extended
+def test_seeded_weights_do_not_depend_on_what_the_process_drew_before(seeded_mobilenet_v2: Any) -> None:
+    import keras
+
+    keras.utils.set_random_seed(random.randrange(2**31))
+    again = mobilenet_v2.seeded_model().get_weights()
+    for one, other in zip(seeded_mobilenet_v2.get_weights(), again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.usefixtures("offline")
+def test_without_a_download_the_weights_are_seeded_and_one_line_says_why(
+    seeded_mobilenet_v2: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network, trained = mobilenet_v2.keras_model("imagenet")
+    assert not trained
+    np.testing.assert_array_equal(network.get_weights()[0], seeded_mobilenet_v2.get_weights()[0])
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 2
+    assert "the ImageNet weights cannot be downloaded: " in said[1]
+
+
+@pytest.mark.usefixtures("offline")
+def test_cached_weights_are_used_without_a_download(monkeypatch: pytest.MonkeyPatch, seeded_mobilenet_v2: Any) -> None:
+    monkeypatch.setattr("keras.applications.MobileNetV2", lambda weights: {"imagenet": seeded_mobilenet_v2}[weights])
+    mobilenet_v2.cached_weights().parent.mkdir()
+    mobilenet_v2.cached_weights().write_bytes(b"any")
+    model = mobilenet_v2.image_model("imagenet")
+    assert not model.random
+    assert model.weights == "ImageNet weights"
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_download_that_breaks_off_falls_back_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(weights: str) -> Any:
+        raise Exception("URL fetch failure")
+
+    monkeypatch.setattr("keras.applications.MobileNetV2", broken)
+    mobilenet_v2.cached_weights().parent.mkdir()
+    mobilenet_v2.cached_weights().write_bytes(b"any")
+    assert mobilenet_v2.imagenet_model() is None
+    assert "cannot be downloaded: URL fetch failure" in capsys.readouterr().out
