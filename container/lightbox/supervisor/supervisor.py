@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from lightbox.base.errors import StartError
+from lightbox.base.machine.gpus import gpu_environ, gpu_names
 from lightbox.base.machine.shared_files import replace_file
 from lightbox.base.run_dir import RunDir
 from lightbox.base.telemetry import logs, relay
@@ -116,7 +117,7 @@ class Supervisor:
             self._health.watch_front(spec)
         self._children.append(self._worker_child("gunicorn", gunicorn, run_dir))
         self._watches: dict[str, ServerWatch] = {}
-        self._gpus = commands.gpu_names(environ)
+        self._gpus = gpu_names(environ)
         said = ModelServerLog(run_dir.path / "models", verbose=settings.gunicorn_loglevel == "debug")
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
             name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
@@ -124,7 +125,7 @@ class Supervisor:
             flags = commands.model_server_flags(settings, address, run_dir.path, in_progress)
             if self._server_kind == "embedded":
                 flags += commands.engine_flags(settings, run_dir.path, self._engine_cache)
-            own = environ | commands.gpu_environ(len(self._watches), self._gpus)
+            own = environ | gpu_environ(len(self._watches), self._gpus)
             self._children.append(Child(name, program + flags, own, edit=said.edit))
             self._watches[name] = watch
         watched = [self._watched(child) for child in self._children]
