@@ -43,7 +43,7 @@ from lightbox.supervisor.starting.code_setup import CodeSetup
 from lightbox.supervisor.starting.startup import callers_line, listening
 from lightbox.supervisor.watching.hang_watch import HangWatch, Watched, runs
 from lightbox.supervisor.watching.metrics_page import MetricsPage
-from lightbox.supervisor.watching.model_server_log import ModelServerLog
+from lightbox.supervisor.watching.model_server_log import ModelServerLog, unloadable
 from lightbox.supervisor.watching.readiness import Health, ServerWatch
 from lightbox.supervisor.watching.reload_watch import ReloadWatch
 from lightbox.supervisor.watching.version_watch import VersionWatch
@@ -430,7 +430,7 @@ class Supervisor:
     def _failure_text(self, child: Child, code: int) -> str:
         text = "\n".join(child.last_lines)
         ended = f"{child.name} cannot stay up: it ended with {describe_exit(code)}; its last lines:\n{text}"
-        return commands.unloadable(text, self._plan.models) or ended
+        return unloadable(text, self._plan.models) or ended
 
     async def _stop_children(self) -> None:
         """Stop in order: the processes that admit requests, the workers, the model servers."""

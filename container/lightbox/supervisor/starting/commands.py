@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
@@ -169,22 +168,6 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
         "--no-control-socket",
         f"lightbox.serving.worker:wsgi_app({str(plan_file)!r})",
     ]
-
-
-_UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} due to error: (?P<reason>[^\n]*)")
-
-
-def unloadable(said: str, models: Mapping[str, PlannedModel]) -> str | None:
-    """Return a sentence about the model that a model server reports as unloadable, None if it names none."""
-    found = _UNLOADABLE.search(said)
-    if found is None or found["name"] not in models:
-        return None
-    model = models[found["name"]]
-    folder = str(model.versions_dir or model.base_path)
-    return (
-        f"LIGHTBOX_MODEL_DIR: version {found['version']} of the model {found['name']!r} in {folder} "
-        f"cannot be loaded: {found['reason'].rstrip('}, ').replace(str(model.base_path), folder)}"
-    )
 
 
 def worker_class_line(settings: Settings) -> str | None:

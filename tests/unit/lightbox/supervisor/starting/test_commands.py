@@ -10,8 +10,6 @@ import pytest
 from lightbox.base.errors import StartError
 from lightbox.base.run_dir import RunDir
 from lightbox.core.additions import NginxParts
-from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress
 from lightbox.nginx.configuration import render
 from lightbox.serving.settings_loading import load_settings
@@ -23,7 +21,6 @@ from lightbox.supervisor.starting.commands import (
     gunicorn_command,
     model_server_flags,
     model_server_program,
-    unloadable,
     worker_class_line,
 )
 from support.parameters import each
@@ -130,23 +127,6 @@ def test_a_features_places_are_quoted_and_not_filled_in_themselves(tmp_path: Pat
     part = NginxParts(http='upstream mine { server "@MINE@"; }', places={"MINE": 'unix:/@HOME@/a "b"'})
     conf = render(load_settings({}), tmp_path, NOWHERE, 1 << 28, parts=[part])
     assert 'upstream mine { server "unix:/@HOME@/a \\"b\\""; }' in conf
-
-
-RECORDED = (
-    "1 model(s) did not become available: {{{name: m version: 1} due to error: "
-    "DATA_LOSS: Can't parse /run/m/1/saved_model.pb as binary proto}, }"
-)
-"""The message of tensorflow_model_server 2.19.1, with another path."""
-
-
-def test_a_model_that_the_server_cannot_load_is_named_with_its_folder() -> None:
-    model = PlannedModel(name="m", base_path=Path("/run/m"), options=ModelOptions(), versions_dir=Path("/models/m"))
-    assert unloadable(f"a line before\n{RECORDED}\nand one after", {"m": model}) == (
-        "LIGHTBOX_MODEL_DIR: version 1 of the model 'm' in /models/m cannot be loaded: "
-        "DATA_LOSS: Can't parse /models/m/1/saved_model.pb as binary proto"
-    )
-    assert unloadable(RECORDED, {"other": model}) is None
-    assert unloadable("Failed to start server", {"m": model}) is None
 
 
 def test_options_of_all_models_reach_the_engines(tmp_path: Path) -> None:
