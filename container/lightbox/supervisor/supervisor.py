@@ -40,6 +40,11 @@ from lightbox.nginx.tls import TlsWatch
 from lightbox.supervisor.child import LAST_OUTPUT_SECONDS, Child, describe_exit
 from lightbox.supervisor.starting import commands
 from lightbox.supervisor.starting.code_setup import CodeSetup
+from lightbox.supervisor.starting.model_server_config import (
+    BATCHING_PARAMETERS,
+    batching_parameters,
+    write_model_config,
+)
 from lightbox.supervisor.starting.startup import callers_line, listening
 from lightbox.supervisor.watching.hang_watch import HangWatch, Watched, runs
 from lightbox.supervisor.watching.metrics_page import MetricsPage
@@ -101,7 +106,7 @@ class Supervisor:
         self._code_ready = asyncio.Event()
         self._server_was_up = False
         environ = commands.child_environ()
-        (run_dir.path / commands.BATCHING_PARAMETERS).write_text(commands.batching_parameters(settings))
+        (run_dir.path / BATCHING_PARAMETERS).write_text(batching_parameters(settings))
         plan.write(start.plan_file)
         self._server_kind, program = commands.model_server_program(settings)
         self._engine_cache, self._not_kept = commands.engine_cache(run_dir.path)
@@ -352,7 +357,7 @@ class Supervisor:
         while True:
             started = time.monotonic()
             if child.name in self._watches:
-                commands.write_model_config(self._added.served.models(), self._start.run_dir.path)
+                write_model_config(self._added.served.models(), self._start.run_dir.path)
             code = await child.run()
             if self._stopping.is_set():
                 return

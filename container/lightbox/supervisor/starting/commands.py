@@ -6,23 +6,22 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lightbox.base.errors import StartError
 from lightbox.base.machine.environment import environment, variable
-from lightbox.base.machine.shared_files import replace_file
 from lightbox.base.run_dir import RunDir
 from lightbox.base.settings import Settings
 from lightbox.model import engine_report
-from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import OptionSettings
 from lightbox.model.plan import ModelServerAddress
 from lightbox.model_runtime.engines import default, disk_cache
+from lightbox.supervisor.starting.model_server_config import BATCHING_PARAMETERS, MODEL_CONFIG
 
 BINARY = "tensorflow_model_server"
-MODEL_CONFIG, BATCHING_PARAMETERS, ENGINE_CACHE = "models.config", "batching.config", "engine"
+ENGINE_CACHE = "engine"
 PYTHON = (sys.executable, "-P", "-m")
 """Runs a module; without -P, files in the working directory would shadow modules."""
 WORKER_MEMORY = {
@@ -134,16 +133,6 @@ def engine_cache(run_dir: Path) -> tuple[Path, str]:
         return run_dir / ENGINE_CACHE, f"{error.filename}: {error.strerror}"
 
 
-def batching_parameters(settings: Settings) -> str:
-    """Return the BatchingParameters text for the settings."""
-    return (
-        f"max_batch_size {{ value: {settings.max_batch_size} }}\n"
-        f"batch_timeout_micros {{ value: {settings.batch_timeout_micros} }}\n"
-        f"num_batch_threads {{ value: {settings.num_batch_threads} }}\n"
-        f"max_enqueued_batches {{ value: {settings.max_enqueued_batches} }}\n"
-    )
-
-
 def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: RunDir) -> list[str]:
     """Return gunicorn's command: threads, no preload (gunicorn_hooks shares modules), timeouts below nginx's."""
     return [
@@ -205,27 +194,3 @@ def child_environ() -> dict[str, str]:
 def worker_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Return ``environ`` with the memory settings, for processes that decode images."""
     return dict(environ) | {name: value for name, value in WORKER_MEMORY.items() if not variable(name)}
-
-
-def write_model_config(models: Iterable[PlannedModel], run_dir: Path) -> None:
-    """Write the configuration of a starting server; it would wait forever for folders that do not exist."""
-    replace_file(run_dir / MODEL_CONFIG, model_config(models).encode())
-
-
-def model_config(models: Iterable[PlannedModel]) -> str:
-    """Return the configuration: all versions in a model's base path are served, new ones as they appear."""
-    entries = "".join(
-        "  config {\n"
-        f'    name: "{model.name}"\n'
-        f"    base_path: {_quoted(str(model.base_path))}\n"
-        '    model_platform: "tensorflow"\n'
-        "    model_version_policy { all {} }\n"
-        "  }\n"
-        for model in models
-    )
-    return f"model_config_list {{\n{entries}}}\n"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'

@@ -15,7 +15,6 @@ from lightbox.nginx.configuration import render
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting import commands
 from lightbox.supervisor.starting.commands import (
-    batching_parameters,
     engine_cache,
     engine_flags,
     gunicorn_command,
@@ -23,6 +22,7 @@ from lightbox.supervisor.starting.commands import (
     model_server_program,
     worker_class_line,
 )
+from lightbox.supervisor.starting.model_server_config import batching_parameters
 from support.parameters import each
 
 NOWHERE = {"SIDECAR": "unix:a", "HEALTH": "unix:b"}
