@@ -37,8 +37,9 @@ from lightbox.nginx import tls
 from lightbox.nginx.configuration import find_nginx
 from lightbox.serving.settings_loading import load_settings, parts, spelling_hints
 from lightbox.supervisor.starting import op_threads
+from lightbox.supervisor.starting.child_environment import child_environ
 from lightbox.supervisor.starting.chosen_transports import wires_to_come
-from lightbox.supervisor.starting.commands import child_environ, model_server_program
+from lightbox.supervisor.starting.commands import model_server_program
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.supervisor.starting.start_checks import find_scaling_lines, find_warnings
 from lightbox.supervisor.starting.startup import callers_line, listening, usual_ports

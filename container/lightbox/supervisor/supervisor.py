@@ -22,7 +22,7 @@ from lightbox.base.telemetry.logs import RequestLog, log
 from lightbox.core.additions import Additions
 from lightbox.core.heartbeats import last_beat
 from lightbox.core.start import Start
-from lightbox.model_runtime.engines import DEFAULT
+from lightbox.model_runtime.engines import DEFAULT, disk_cache
 from lightbox.nginx.body_memory import BodyAccount
 from lightbox.nginx.configuration import (
     RENEWAL_SECONDS,
@@ -39,6 +39,7 @@ from lightbox.nginx.refusals import refusal
 from lightbox.nginx.tls import TlsWatch
 from lightbox.supervisor.child import LAST_OUTPUT_SECONDS, Child, describe_exit
 from lightbox.supervisor.starting import commands
+from lightbox.supervisor.starting.child_environment import child_environ, worker_environ
 from lightbox.supervisor.starting.code_setup import CodeSetup
 from lightbox.supervisor.starting.model_server_config import (
     BATCHING_PARAMETERS,
@@ -105,11 +106,11 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._code_ready = asyncio.Event()
         self._server_was_up = False
-        environ = commands.child_environ()
+        environ = child_environ()
         (run_dir.path / BATCHING_PARAMETERS).write_text(batching_parameters(settings))
         plan.write(start.plan_file)
         self._server_kind, program = commands.model_server_program(settings)
-        self._engine_cache, self._not_kept = commands.engine_cache(run_dir.path)
+        self._engine_cache, self._not_kept = disk_cache.cache_folder(run_dir.path)
         self._nginx_generation = 0
         self._tls = TlsWatch(settings, self._reload_nginx)
         self._code = CodeSetup(plan, start.plan_file, run_dir, environ)
@@ -234,7 +235,7 @@ class Supervisor:
         return Child(
             name,
             command,
-            commands.worker_environ(self._code.environ) | {logs.DESCRIPTOR_VARIABLE: str(log)},
+            worker_environ(self._code.environ) | {logs.DESCRIPTOR_VARIABLE: str(log)},
             # gunicorn puts its working directory on sys.path: use one without modules
             cwd=run_dir.path,
             keep_descriptors=(log,),

@@ -6,40 +6,26 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lightbox.base.errors import StartError
-from lightbox.base.machine.environment import environment, variable
+from lightbox.base.machine.environment import variable
 from lightbox.base.run_dir import RunDir
 from lightbox.base.settings import Settings
 from lightbox.model import engine_report
 from lightbox.model.options import OptionSettings
 from lightbox.model.plan import ModelServerAddress
-from lightbox.model_runtime.engines import default, disk_cache
+from lightbox.model_runtime.engines import default
 from lightbox.supervisor.starting.model_server_config import BATCHING_PARAMETERS, MODEL_CONFIG
 
 BINARY = "tensorflow_model_server"
-ENGINE_CACHE = "engine"
 PYTHON = (sys.executable, "-P", "-m")
 """Runs a module; without -P, files in the working directory would shadow modules."""
-WORKER_MEMORY = {
-    # glibc gives each thread its own heap, and image buffers fragment each of them.
-    "MALLOC_ARENA_MAX": "1",
-    # The next request needs the freed memory: returned to the kernel, it comes back one page fault at a time.
-    "MALLOC_TRIM_THRESHOLD_": str(8 << 20),
-    "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
-    # Libraries start a thread for each of the machine's cores, in each worker.
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-}
-"""Memory settings of workers, unless the environment has others; docs/benchmarks/hot_path.md has the gain."""
 LOADS_AT_ONCE = 2
 """Parallel loads of a model server: a load is mostly single-threaded, and each takes memory."""
 GRPC_THREADS_EACH = 4
 """gRPC threads of the model server for each request in progress."""
-CONTAINER_DIR = Path(__file__).resolve().parents[3]
 
 
 class ModelServerMissing(StartError):
@@ -116,23 +102,6 @@ def _engine_options(settings: Settings) -> dict[str, Any]:
     return {key: overrides[key] for key in ("engine", "precision") if key in overrides}
 
 
-def kept_engine_cache() -> Path | None:
-    """Return the cache folder that outlives a run, None if XDG_CACHE_HOME is empty.
-
-    Raises OSError if it cannot be private to this user.
-    """
-    folder = variable("XDG_CACHE_HOME", str(Path(variable("HOME") or "/", ".cache")))
-    return disk_cache.private_folder(Path(folder).absolute() / "lightbox") if folder else None
-
-
-def engine_cache(run_dir: Path) -> tuple[Path, str]:
-    """Return the model server's cache folder, and the reason if it cannot outlive the run."""
-    try:
-        return kept_engine_cache() or run_dir / ENGINE_CACHE, ""
-    except OSError as error:
-        return run_dir / ENGINE_CACHE, f"{error.filename}: {error.strerror}"
-
-
 def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: RunDir) -> list[str]:
     """Return gunicorn's command: threads, no preload (gunicorn_hooks shares modules), timeouts below nginx's."""
     return [
@@ -170,27 +139,3 @@ def worker_class_line(settings: Settings) -> str | None:
         f"{line}handlers run unchanged, because each request has its own thread and blocks no other; "
         "for a handler that is not thread-safe set SAGEMAKER_GUNICORN_THREADS=1"
     )
-
-
-def with_sources(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with this source root on Python's path.
-
-    An installed Lightbox needs no entry: PYTHONPATH comes before the standard library, so other packages in the same
-    folder could shadow its modules.
-    """
-    root = "" if CONTAINER_DIR.name in ("site-packages", "dist-packages") else str(CONTAINER_DIR)
-    return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, environ.get("PYTHONPATH")]))}
-
-
-def child_environ() -> dict[str, str]:
-    """Return the children's environment: ours, with this source root on the path."""
-    environ = with_sources(environment())
-    # glibc gives each thread its own heap, and image buffers fragment each of them.
-    environ.setdefault("MALLOC_ARENA_MAX", "2")
-    environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's; engines have threads of their own
-    return environ | {"PYTHONUNBUFFERED": "1"}
-
-
-def worker_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return ``environ`` with the memory settings, for processes that decode images."""
-    return dict(environ) | {name: value for name, value in WORKER_MEMORY.items() if not variable(name)}

@@ -13,9 +13,7 @@ from lightbox.core.additions import NginxParts
 from lightbox.model.plan import ModelServerAddress
 from lightbox.nginx.configuration import render
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting import commands
 from lightbox.supervisor.starting.commands import (
-    engine_cache,
     engine_flags,
     gunicorn_command,
     model_server_flags,
@@ -137,20 +135,6 @@ def test_options_of_all_models_reach_the_engines(tmp_path: Path) -> None:
     assert not any(flag.startswith("--engine_options") for flag in flags)
 
 
-def test_what_is_kept_of_models_lies_in_the_cache_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert engine_cache(tmp_path) == (tmp_path / "home" / ".cache" / "lightbox", "")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
-    assert engine_cache(tmp_path) == (tmp_path / "other" / "lightbox", "")
-    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "home").rglob("*")} == {0o700}
-    monkeypatch.setenv("XDG_CACHE_HOME", "")
-    assert engine_cache(tmp_path) == (tmp_path / "engine", "")
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert engine_cache(tmp_path) == (tmp_path / "engine", f"{tmp_path / 'file'}: File exists")
-
-
 def test_options_of_engines_ask_for_the_embedded_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     binary = tmp_path / "tensorflow_model_server"
     binary.touch(0o755)
@@ -161,12 +145,3 @@ def test_options_of_engines_ask_for_the_embedded_server(tmp_path: Path, monkeypa
     settings = load_settings(options | {"LIGHTBOX_MODEL_SERVER": "tensorflow_model_server"})
     with pytest.raises(StartError, match="LIGHTBOX_OPTIONS: engine: expected none with"):
         model_server_program(settings)
-
-
-@pytest.mark.parametrize(("root", "paths"), [("/opt/lightbox/container", 2), ("/venv/lib/site-packages", 1)])
-def test_what_is_installed_stays_behind_the_standard_library(
-    root: str, paths: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commands, "CONTAINER_DIR", Path(root))
-    monkeypatch.setenv("PYTHONPATH", "/own")
-    assert commands.child_environ()["PYTHONPATH"].split(":") == [root, "/own"][-paths:]
