@@ -15,38 +15,19 @@ from typing import Any
 
 import orjson
 
-from lightbox.base.error_bodies import Headers, error_response, http_bytes
+from lightbox.base.error_bodies import Headers, error_response, error_text, http_bytes
 from lightbox.base.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, PermissionDenied, Unavailable
+from lightbox.base.plain_http import get, headers_of
 from lightbox.base.request_context import CALLER_HEADER
 from lightbox.base.telemetry.logs import LastResponse, log
 from lightbox.base.telemetry.saturation import SATURATION_HEADER, Saturation
-from lightbox.core.additions import Authenticator, ChildSpec, IncomingRequest, Probe, headers_of
+from lightbox.core.additions import Authenticator, ChildSpec, IncomingRequest, Probe
 from lightbox.core.edge import choose_request_id
 from lightbox.nginx import body_memory, refusals
 from lightbox.nginx.configuration import QUEUE
-from lightbox.supervisor.watching.fronts import FrontWatch, connect
+from lightbox.supervisor.watching.fronts import FrontWatch
 from lightbox.supervisor.watching.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.transports.model_status import ModelStatus
-
-
-async def get(address: str, path: str) -> tuple[int, bytes]:
-    """Return status and body of a GET at ``unix:/path`` or ``host:port``; raise OSError or ValueError."""
-    reader, writer = await connect(address)
-    try:
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-    finally:
-        writer.close()
-    return int(head.split(b" ", 2)[1]) if b" " in head else 0, body
-
-
-def error_text(body: bytes) -> str:
-    """Return the message in an error body."""
-    try:
-        return str(orjson.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
-        return body.decode(errors="replace")[:200]
-
 
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
 """Seconds between two checks of a ready and of a failing process."""

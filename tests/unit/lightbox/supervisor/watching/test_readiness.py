@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from lightbox.base.errors import PermissionDenied
+from lightbox.base.plain_http import get
 from lightbox.base.request_context import RequestContext
 from lightbox.base.telemetry.logs import FinishedRequest, LastResponse
-from lightbox.core.additions import IncomingRequest, headers_of
+from lightbox.core.additions import IncomingRequest
 from lightbox.nginx.body_memory import BodyAccount
 from lightbox.supervisor.watching import readiness as health
-from lightbox.supervisor.watching.readiness import Health, get
+from lightbox.supervisor.watching.readiness import Health
 from lightbox.transports.model_status import ModelStatus
 from support.model_service import Reload, ScriptedServer, serving
 from support.patience import PATIENCE
@@ -176,12 +177,6 @@ def test_many_ask_at_once(tmp_path: Path) -> None:
                 one.connect(scene.ping.removeprefix("unix:"))
 
     play(tmp_path, story)
-
-
-def test_of_several_headers_of_a_name_the_first_counts() -> None:
-    head = b"GET / HTTP/1.1\r\nX-API-Key: a\r\nx-api-key: b\r\nCookie:\t c:d\x85e \r\nno header\r\nHost:\r\n\r\n"
-    asked = IncomingRequest("GET", "/", headers_of(head))
-    assert [asked.header(name) for name in ("X-Api-Key", "cookie", "HOST", "Origin")] == ["a", "c:d\x85e", "", None]
 
 
 def test_ready_means_that_the_model_has_answered(tmp_path: Path) -> None:
