@@ -19,10 +19,12 @@ from lightbox.base.run_dir import RunDir
 from lightbox.base.telemetry import logs, relay
 from lightbox.base.telemetry.line_limit import few_lines, many_lines
 from lightbox.base.telemetry.logs import RequestLog, log
+from lightbox.base.telemetry.saturation import Saturation
 from lightbox.core.additions import Additions
 from lightbox.core.heartbeats import last_beat
 from lightbox.core.start import Start
 from lightbox.model_runtime.engines import DEFAULT, disk_cache
+from lightbox.nginx.admission import admission
 from lightbox.nginx.body_memory import BodyAccount
 from lightbox.nginx.configuration import (
     RENEWAL_SECONDS,
@@ -48,6 +50,7 @@ from lightbox.supervisor.starting.model_server_config import (
 )
 from lightbox.supervisor.starting.startup import callers_line, listening
 from lightbox.supervisor.watching.hang_watch import HangWatch, Watched, runs
+from lightbox.supervisor.watching.health_server import HealthServer
 from lightbox.supervisor.watching.metrics_page import MetricsPage
 from lightbox.supervisor.watching.model_server_log import ModelServerLog, unloadable
 from lightbox.supervisor.watching.readiness import Health, ServerWatch
@@ -85,16 +88,15 @@ class Supervisor:
         self._plan = plan
         sidecar, self._health_address = start.address("sidecar"), start.address("health")
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
-        self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
-        self._health.probes, self._health.authenticator = added.probes, added.authenticator
-        self._health.bodies = self._bodies = BodyAccount(start.room, settings.max_body_mb << 20)
-        self._health.refuse = partial(refusal, settings)
+        self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path)
+        self._bodies = BodyAccount(start.room, settings.max_body_mb << 20)
         self._reloads = ReloadWatch(run_dir.path, self._statuses, settings.load_seconds, self._end_blocked)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
         self._versions = VersionWatch(plan, settings, run_dir.path, self._statuses, sidecar)
+        self._metrics: MetricsPage | None = None
         if settings.metrics:
             models, not_served = added.served.names, self._versions.not_served
-            self._health.metrics = MetricsPage(
+            self._metrics = MetricsPage(
                 self._statuses,
                 run_dir.path,
                 models,
@@ -103,6 +105,9 @@ class Supervisor:
                 added.measure,
                 self._dropped_lines,
             )
+        self._saturation = Saturation(run_dir.path, settings.slots)
+        admit, refuse = partial(admission, self._bodies, added.authenticator), partial(refusal, settings)
+        self._server = HealthServer(self._health, self._saturation, admit, refuse, added.probes, self._metrics)
         self._stopping = asyncio.Event()
         self._code_ready = asyncio.Event()
         self._server_was_up = False
@@ -169,8 +174,8 @@ class Supervisor:
                 mark.unlink(missing_ok=True)
 
     def _count_hang(self, name: str) -> None:
-        if self._health.metrics:
-            self._health.metrics.hangs[name] += 1
+        if self._metrics:
+            self._metrics.hangs[name] += 1
 
     def _end_blocked(self, server: int) -> None:
         """End a model server that accepts no loads and unloads; ``_keep_running`` starts it again."""
@@ -267,10 +272,11 @@ class Supervisor:
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._on_signal))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         self._announce()
-        async with await self._health.serve(self._health_address):
+        async with await self._server.serve(self._health_address):
             children = [asyncio.create_task(self._keep_running(child)) for child in self._children]
             waits = [
                 self._health.follow(),
+                self._saturation.follow(),
                 self._serve(),
                 self._reloads.follow(),
                 self._hangs.follow(self._stopping),
@@ -366,8 +372,8 @@ class Supervisor:
             if child.name == "nginx":
                 self._bodies.clear()
                 self._renew_fronts()
-            if self._health.metrics:
-                self._health.metrics.restarts[child.name] += 1
+            if self._metrics:
+                self._metrics.restarts[child.name] += 1
             if time.monotonic() - started > STEADY_SECONDS:
                 pause, ends = FIRST_BACKOFF, 0
             ends += 1
