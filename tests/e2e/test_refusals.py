@@ -17,7 +17,8 @@ import pytest
 from lightbox.base.errors import STATUS_OF_CODE
 from lightbox.nginx import body_memory
 from lightbox.nginx.body_memory import BodyAccount
-from lightbox.nginx.configuration import find_nginx, render
+from lightbox.nginx.configuration import render
+from lightbox.nginx.installation import find_nginx
 from lightbox.serving.settings_loading import load_settings
 from lightbox.tools.harness.http_client import status_of
 from support.error_shape import assert_error

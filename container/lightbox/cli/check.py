@@ -34,7 +34,7 @@ from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.engines import AUTO, DEFAULT
 from lightbox.model_runtime.formats import model_file
 from lightbox.nginx import tls
-from lightbox.nginx.configuration import find_nginx
+from lightbox.nginx.installation import find_nginx
 from lightbox.serving.settings_loading import load_settings, parts, spelling_hints
 from lightbox.supervisor.starting import op_threads
 from lightbox.supervisor.starting.child_environment import child_environ

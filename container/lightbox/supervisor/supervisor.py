@@ -26,16 +26,9 @@ from lightbox.core.start import Start
 from lightbox.model_runtime.engines import DEFAULT, disk_cache
 from lightbox.nginx.admission import admission
 from lightbox.nginx.body_memory import BodyAccount
-from lightbox.nginx.configuration import (
-    RENEWAL_SECONDS,
-    find_nginx,
-    how_to_install,
-    inherited,
-    listen,
-    listen_for_callers,
-    on_all_interfaces,
-    render,
-)
+from lightbox.nginx.configuration import render
+from lightbox.nginx.installation import find_nginx, how_to_install
+from lightbox.nginx.listeners import inherited, listen, listen_for_callers, on_all_interfaces
 from lightbox.nginx.log import NginxLog, RefusedRequests
 from lightbox.nginx.refusals import refusal
 from lightbox.nginx.tls import TlsWatch
@@ -63,6 +56,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.1, 5.0
 LOOK_SECONDS = 0.2
 """Seconds between two signals to fronts behind nginx, while nginx stops."""
+RENEWAL_SECONDS = 2.0
+"""Seconds after which the old workers of a reloaded nginx accept no more connections."""
 STEADY_SECONDS = 30.0
 """A child that has run this many seconds counts as stable: its earlier failures are forgotten."""
 WITHOUT_NGINX = (

@@ -18,7 +18,7 @@ from lightbox.model_runtime.access import access_problem, is_file
 from lightbox.model_runtime.engines import DEFAULT
 from lightbox.model_runtime.formats import model_file
 from lightbox.nginx import tls
-from lightbox.nginx.configuration import find_nginx, http2_warning
+from lightbox.nginx.installation import find_nginx, http2_warning
 from lightbox.supervisor.starting.commands import BINARY, model_server_program
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.supervisor.starting.option_checks import Misfit, option_problems

@@ -16,7 +16,7 @@ from lightbox.base.telemetry.saturation import SATURATION_HEADER, Saturation
 from lightbox.core.additions import Probe
 from lightbox.core.edge import choose_request_id
 from lightbox.nginx import body_memory, refusals
-from lightbox.nginx.configuration import QUEUE
+from lightbox.nginx.listeners import QUEUE
 from lightbox.supervisor.watching.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.supervisor.watching.readiness import Health
 
