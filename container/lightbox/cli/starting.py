@@ -20,8 +20,8 @@ from lightbox.model_runtime.engines.disk_cache import kept_folder
 from lightbox.serving.settings_loading import SettingsError, load_settings
 from lightbox.supervisor.starting.commands import PYTHON
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
+from lightbox.supervisor.starting.planning import make_plan
 from lightbox.supervisor.starting.start_checks import find_problems
-from lightbox.supervisor.starting.startup import make_plan
 from lightbox.supervisor.supervisor import STOP_SIGNALS, Supervisor
 
 

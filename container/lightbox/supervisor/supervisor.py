@@ -34,6 +34,7 @@ from lightbox.nginx.refusals import refusal
 from lightbox.nginx.tls import TlsWatch
 from lightbox.supervisor.child import LAST_OUTPUT_SECONDS, Child, describe_exit
 from lightbox.supervisor.starting import commands
+from lightbox.supervisor.starting.addresses import callers_line, listening
 from lightbox.supervisor.starting.child_environment import child_environ, worker_environ
 from lightbox.supervisor.starting.code_setup import CodeSetup
 from lightbox.supervisor.starting.model_server_config import (
@@ -41,7 +42,6 @@ from lightbox.supervisor.starting.model_server_config import (
     batching_parameters,
     write_model_config,
 )
-from lightbox.supervisor.starting.startup import callers_line, listening
 from lightbox.supervisor.watching.hang_watch import HangWatch, Watched, runs
 from lightbox.supervisor.watching.health_server import HealthServer
 from lightbox.supervisor.watching.metrics_page import MetricsPage

@@ -19,11 +19,11 @@ from lightbox.model_runtime.engines import DEFAULT
 from lightbox.model_runtime.formats import model_file
 from lightbox.nginx import tls
 from lightbox.nginx.installation import find_nginx, http2_warning
+from lightbox.supervisor.starting.addresses import check_added_ports, check_port, check_port_range
 from lightbox.supervisor.starting.commands import BINARY, model_server_program
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.supervisor.starting.option_checks import Misfit, option_problems
 from lightbox.supervisor.starting.scaling_report import ScalingLine, scaling_lines
-from lightbox.supervisor.starting.startup import check_added_ports, check_port, check_port_range
 
 _OF_MODELS = {*variable_names("model_dir"), *variable_names("models"), "SAGEMAKER_MULTI_MODEL"}
 """Variables that choose the models."""
