@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,25 +13,20 @@ from pathlib import Path
 
 from lightbox.base.errors import StartError
 from lightbox.base.machine.gpus import gpu_environ, gpu_names
-from lightbox.base.machine.shared_files import replace_file
 from lightbox.base.run_dir import RunDir
 from lightbox.base.telemetry import logs, relay
 from lightbox.base.telemetry.line_limit import few_lines, many_lines
-from lightbox.base.telemetry.logs import RequestLog, log
+from lightbox.base.telemetry.logs import log
 from lightbox.base.telemetry.saturation import Saturation
 from lightbox.core.additions import Additions
 from lightbox.core.heartbeats import last_beat
 from lightbox.core.start import Start
 from lightbox.model_runtime.engines import DEFAULT, disk_cache
 from lightbox.nginx.admission import admission
-from lightbox.nginx.body_memory import BodyAccount
-from lightbox.nginx.configuration import render
-from lightbox.nginx.installation import find_nginx, how_to_install
-from lightbox.nginx.listeners import inherited, listen, listen_for_callers, on_all_interfaces
-from lightbox.nginx.log import NginxLog, RefusedRequests
+from lightbox.nginx.installation import how_to_install
 from lightbox.nginx.refusals import refusal
-from lightbox.nginx.tls import TlsWatch
 from lightbox.supervisor.child import LAST_OUTPUT_SECONDS, Child, describe_exit
+from lightbox.supervisor.nginx_process import NginxProcess
 from lightbox.supervisor.starting import commands
 from lightbox.supervisor.starting.addresses import callers_line, listening
 from lightbox.supervisor.starting.child_environment import child_environ, worker_environ
@@ -84,9 +78,9 @@ class Supervisor:
         sidecar, self._health_address = start.address("sidecar"), start.address("health")
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
         self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path)
-        self._bodies = BodyAccount(start.room, settings.max_body_mb << 20)
+        environ, self._stopping = child_environ(), asyncio.Event()
+        self._nginx = NginxProcess(start, added, environ, self._stopping, self._renew_fronts)
         self._reloads = ReloadWatch(run_dir.path, self._statuses, settings.load_seconds, self._end_blocked)
-        self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
         self._versions = VersionWatch(plan, settings, run_dir.path, self._statuses, sidecar)
         self._metrics: MetricsPage | None = None
         if settings.metrics:
@@ -95,28 +89,23 @@ class Supervisor:
                 self._statuses,
                 run_dir.path,
                 models,
-                self._refused.reasons,
+                self._nginx.refused.reasons,
                 not_served,
                 added.measure,
                 self._dropped_lines,
             )
         self._saturation = Saturation(run_dir.path, settings.slots)
-        admit, refuse = partial(admission, self._bodies, added.authenticator), partial(refusal, settings)
+        admit, refuse = partial(admission, self._nginx.bodies, added.authenticator), partial(refusal, settings)
         self._server = HealthServer(self._health, self._saturation, admit, refuse, added.probes, self._metrics)
-        self._stopping = asyncio.Event()
         self._code_ready = asyncio.Event()
         self._server_was_up = False
-        environ = child_environ()
         (run_dir.path / BATCHING_PARAMETERS).write_text(batching_parameters(settings))
         plan.write(start.plan_file)
         self._server_kind, program = commands.model_server_program(settings)
         self._engine_cache, self._not_kept = disk_cache.cache_folder(run_dir.path)
-        self._nginx_generation = 0
-        self._tls = TlsWatch(settings, self._reload_nginx)
         self._code = CodeSetup(plan, start.plan_file, run_dir, environ)
         gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir)
-        self._listeners = self._listen() if settings.nginx else []
-        self._children = [self._nginx_child(self._write_nginx_conf(), environ)] if settings.nginx else []
+        self._children = [self._nginx.child] if self._nginx.child else []
         for spec in added.children:
             front = [*commands.PYTHON, "lightbox.serving.front", spec.module, str(start.plan_file), *spec.arguments]
             self._children.append(self._worker_child(spec.name, front, run_dir))
@@ -136,12 +125,6 @@ class Supervisor:
             self._watches[name] = watch
         watched = [self._watched(child) for child in self._children]
         self._hangs = HangWatch(watched, settings.hang_seconds, self._count_hang)
-
-    def _listen(self) -> list[socket.socket]:
-        """Return nginx's sockets: those for callers and those of features."""
-        listeners = [listen_for_callers(self._settings.variable("port"), f"0.0.0.0:{self._settings.port}")]
-        listeners += [listen_for_callers(one.variable, on_all_interfaces(one.number)) for one in self._added.ports]
-        return listeners + [listen(address) for part in self._added.nginx for address in part.listens]
 
     def _watched(self, child: Child) -> Watched:
         """Return how a child is probed. nginx and gunicorn's master cannot be asked: they must only run."""
@@ -178,34 +161,6 @@ class Supervisor:
         self._count_hang(name)
         self._child(name).kill()
 
-    def _nginx_child(self, nginx_conf: Path, environ: dict[str, str]) -> Child:
-        return Child(
-            "nginx",
-            [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)],
-            environ | inherited(self._listeners),
-            signal.SIGQUIT,
-            keep_descriptors=[listener.fileno() for listener in self._listeners],
-            edit=NginxLog(
-                self._settings.nginx_loglevel, self._refused.answered, self._bodies.give_back, self._renew_nginx
-            ).edit,
-        )
-
-    def _renew_nginx(self, lost_worker: str) -> None:
-        """Restart nginx's counters: the requests of a dead worker stay in the shared ones.
-
-        A zone with a new name starts at zero; the old workers finish their requests with the old one.
-        """
-        self._bodies.lost_worker(lost_worker)
-        self._nginx_generation += 1
-        self._reload_nginx()
-
-    def _reload_nginx(self) -> None:
-        """Let nginx replace its workers by ones with the current configuration."""
-        if not self._stopping.is_set():
-            self._write_nginx_conf()
-            self._child("nginx").send(signal.SIGHUP)
-            self._renew_fronts()
-
     def _renew_fronts(self) -> None:
         """Let fronts close their connections gracefully: nginx's old workers would cut them at their end."""
         for spec in self._added.children:
@@ -241,25 +196,6 @@ class Supervisor:
             keep_descriptors=(log,),
         )
 
-    def _write_nginx_conf(self) -> Path:
-        run_dir = self._start.run_dir.path
-        addresses = {"SIDECAR": self._start.address("sidecar"), "HEALTH": self._start.address("health")}
-        path = run_dir / "nginx.conf"
-        parts = list(self._added.nginx)
-        if self._tls.identity:
-            parts.append(self._tls.identity.nginx(run_dir))
-        conf = render(
-            self._settings,
-            run_dir,
-            addresses,
-            self._start.room,
-            self._nginx_generation,
-            parts,
-            self._added.probes,
-        )
-        replace_file(path, conf.encode())
-        return path
-
     async def run(self) -> int:
         """Serve until a signal, or until a child cannot stay up; return the exit code."""
         loop = asyncio.get_running_loop()
@@ -275,7 +211,7 @@ class Supervisor:
                 self._serve(),
                 self._reloads.follow(),
                 self._hangs.follow(self._stopping),
-                self._tls.follow(),
+                self._nginx.tls.follow(),
                 *self._added.tasks(),
             ]
             others = [asyncio.create_task(wait) for wait in (*waits, self._stopping.wait())]
@@ -321,8 +257,8 @@ class Supervisor:
         if line := commands.worker_class_line(self._settings):
             log(line)
         ports = [(server.grpc_port, server.rest_port) for server in self._plan.model_servers]
-        if self._tls.identity:
-            log(str(self._tls.identity))
+        if self._nginx.tls.identity:
+            log(str(self._nginx.tls.identity))
         log(f"listening: {' | '.join(listening(self._settings, self._plan.wires, ports, self._added.ports))}")
         log(callers_line(self._settings, self._added.ports, self._added.callers))
         if not self._settings.nginx:
@@ -341,7 +277,7 @@ class Supervisor:
                 )
         self._server_was_up = True
         self._limit_lines()
-        scheme = "https" if self._tls.identity else "http"
+        scheme = "https" if self._nginx.tls.identity else "http"
         address = f"{scheme}://localhost:{self._settings.port}"
         shown = "".join(f"; {name}: {address}{path}" for name, path in self._added.shown.items())
         log(f"ready after {time.monotonic() - started:.1f} s: {address}/invocations{shown}")
@@ -365,7 +301,7 @@ class Supervisor:
                 return
             self._note_end(child)  # again: orphans may have answered since
             if child.name == "nginx":
-                self._bodies.clear()
+                self._nginx.bodies.clear()
                 self._renew_fronts()
             if self._metrics:
                 self._metrics.restarts[child.name] += 1
@@ -383,7 +319,7 @@ class Supervisor:
 
         Raises ChildFailed, with the sentence that ``run`` ends with.
         """
-        self._close_listeners()
+        self._nginx.close_listeners()
         children = [child for child in self._children if child.name in (*self._watches, "gunicorn")]
         tasks = [asyncio.create_task(self._keep_running(child)) for child in children]
         followed = [*(server.follow() for server in self._health.servers), self._health.sidecar.follow()]
@@ -442,7 +378,7 @@ class Supervisor:
     async def _stop_children(self) -> None:
         """Stop in order: the processes that admit requests, the workers, the model servers."""
         self._health.draining = True
-        self._close_listeners()  # once nginx's own are closed, new callers are refused at once
+        self._nginx.close_listeners()
         log("stopping: accepted requests finish first")
         groups = [[child] for child in self._code.children]
         before = [spec.name for spec in self._added.children if not spec.behind]
@@ -463,10 +399,6 @@ class Supervisor:
                 if spec.behind and spec.renew is not None:
                     self._child(spec.name).send(spec.renew)
             await asyncio.sleep(LOOK_SECONDS)
-
-    def _close_listeners(self) -> None:
-        for listener in self._listeners:
-            listener.close()
 
     def _child(self, name: str) -> Child:
         return next(child for child in self._children if child.name == name)
