@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import requests
 
-from lightbox.supervisor.starting.commands import CONTAINER_DIR
+from lightbox.supervisor.starting.child_environment import CONTAINER_DIR
 from lightbox.tools.harness.http_client import status_of
 from lightbox.tools.harness.ports import free_ports
 from lightbox.tools.harness.server_process import ServerProcess

@@ -306,7 +306,7 @@ def test_a_new_version_is_served_without_a_restart(tmp_path: Path) -> None:
         assert old.json() == {"predictions": [1.0]}
 
 
-# Other layouts give the model server the same folders: tests/unit/lightbox/supervisor/starting/test_startup.py.
+# Other layouts give the model server the same folders: tests/unit/lightbox/model_files/test_layout.py.
 @pytest.mark.extended
 @pytest.mark.parametrize("layout", ["export/Servo/7", "."])
 def test_models_as_sagemaker_lays_them_out(tmp_path: Path, layout: str) -> None:

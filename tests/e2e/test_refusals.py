@@ -10,7 +10,6 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,12 @@ import pytest
 from lightbox.base.errors import STATUS_OF_CODE
 from lightbox.nginx import body_memory
 from lightbox.nginx.body_memory import BodyAccount
-from lightbox.nginx.configuration import find_nginx, render
-from lightbox.nginx.refusals import refusal
+from lightbox.nginx.configuration import render
+from lightbox.nginx.installation import find_nginx
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.watching.readiness import Health
 from lightbox.tools.harness.http_client import status_of
 from support.error_shape import assert_error
+from support.health import health_server
 from support.patience import PATIENCE, poll
 from support.stack import Stack, free_port
 
@@ -110,10 +109,9 @@ class Played:
 
     async def serve(self, begun: threading.Event, ended: threading.Event) -> None:
         """Answer nginx until the test has ended."""
-        health = Health(None, [], "unix:none", self._folder, slots=1)
-        health.bodies, health.refuse = self.account, partial(refusal, self._settings)
+        server = health_server(self._folder, bodies=self.account, settings=self._settings)
         sidecar = await asyncio.start_unix_server(self._take, str(self._folder / "sidecar"))
-        async with sidecar, await health.serve(f"unix:{self._folder}/health"):
+        async with sidecar, await server.serve(f"unix:{self._folder}/health"):
             begun.set()
             await asyncio.to_thread(ended.wait)
 

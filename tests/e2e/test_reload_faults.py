@@ -17,7 +17,7 @@ from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model_runtime.wire.messages import model_management_pb2
 from lightbox.model_runtime.wire.stubs import model_service_pb2_grpc
-from lightbox.supervisor.starting.commands import model_config
+from lightbox.supervisor.starting.model_server_config import model_config
 from support.loading import invoke, load, unload
 from support.models import export_constant
 from support.patience import PATIENCE, poll

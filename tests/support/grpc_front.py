@@ -32,7 +32,8 @@ from lightbox.features.open_inference.repository import Repository
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
-from lightbox.nginx.configuration import find_nginx, render
+from lightbox.nginx.configuration import render
+from lightbox.nginx.installation import find_nginx
 from lightbox.serving import worker
 from lightbox.serving.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport

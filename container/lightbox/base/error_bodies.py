@@ -40,6 +40,14 @@ def error_body(error: LightboxError, request_id: str, **more: Any) -> bytes:
     return orjson.dumps({"error": error.message, "code": error.code, "request_id": request_id, **more})
 
 
+def error_text(body: bytes) -> str:
+    """Return the message in an error body."""
+    try:
+        return str(orjson.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace")[:200]
+
+
 def model_error_body(error: LightboxError, request_id: str) -> bytes:
     """Return an error in the form of SageMaker's ModelError; OriginalMessage holds our own form."""
     return orjson.dumps(

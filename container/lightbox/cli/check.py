@@ -34,14 +34,16 @@ from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.engines import AUTO, DEFAULT
 from lightbox.model_runtime.formats import model_file
 from lightbox.nginx import tls
-from lightbox.nginx.configuration import find_nginx
+from lightbox.nginx.installation import find_nginx
 from lightbox.serving.settings_loading import load_settings, parts, spelling_hints
 from lightbox.supervisor.starting import op_threads
+from lightbox.supervisor.starting.addresses import callers_line, listening, usual_ports
+from lightbox.supervisor.starting.child_environment import child_environ
 from lightbox.supervisor.starting.chosen_transports import wires_to_come
-from lightbox.supervisor.starting.commands import child_environ, model_server_program
+from lightbox.supervisor.starting.commands import model_server_program
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
-from lightbox.supervisor.starting.start_checks import find_scaling_lines, find_warnings
-from lightbox.supervisor.starting.startup import callers_line, listening, usual_ports
+from lightbox.supervisor.starting.scaling_report import scaling_lines
+from lightbox.supervisor.starting.start_checks import find_warnings
 from lightbox.user_code.paths import find_code
 
 MEANS_MORE_WHEN_SET = {"request_timeout", "request_memory_mb", "intra_op_parallelism"}
@@ -129,7 +131,7 @@ def _print_plan(settings: Settings) -> int:
         models, default = plan_models(settings)
         for model in models.values():
             _print_model(model, model.name == default, settings)
-    scalings = find_scaling_lines(settings)
+    scalings = scaling_lines(settings)
     warnings = [f"warning: {warning}" for warning in spelling_hints() + find_warnings(settings, wanted)]
     for line in (*map(str, scalings), *warnings):
         _say(line)

@@ -9,7 +9,7 @@ import click
 from lightbox.cli.setting_options import SettingsCommand, model_argument
 from lightbox.cli.starting import engines_command
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting.commands import child_environ
+from lightbox.supervisor.starting.child_environment import child_environ
 from lightbox.supervisor.starting.models_on_disk import plan_models, unpacked
 
 

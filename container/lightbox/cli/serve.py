@@ -15,7 +15,8 @@ from lightbox.features import wants
 from lightbox.images.resize_library import resize_line
 from lightbox.serving.settings_loading import spelling_hints
 from lightbox.supervisor.starting import op_threads
-from lightbox.supervisor.starting.start_checks import find_scaling_lines, find_warnings
+from lightbox.supervisor.starting.scaling_report import scaling_lines
+from lightbox.supervisor.starting.start_checks import find_warnings
 from lightbox.supervisor.supervisor import STOP_SIGNALS
 
 
@@ -35,7 +36,7 @@ def command() -> int:
         use_json(settings.log_format == "json")
         for warning in spelling_hints() + find_warnings(settings, wants(settings)):
             log(f"warning: {warning}")
-        for line in find_scaling_lines(settings):
+        for line in scaling_lines(settings):
             log(str(line))
         threads = op_threads.choose(settings, fixed_models(settings))
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor handles them

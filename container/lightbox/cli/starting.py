@@ -16,11 +16,12 @@ from lightbox.features import enabled, prepare, wants
 from lightbox.model.options import load_options
 from lightbox.model_files.checks import newest_folder
 from lightbox.model_files.layout import ModelOnDisk
+from lightbox.model_runtime.engines.disk_cache import kept_folder
 from lightbox.serving.settings_loading import SettingsError, load_settings
-from lightbox.supervisor.starting.commands import PYTHON, kept_engine_cache
+from lightbox.supervisor.starting.commands import PYTHON
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
+from lightbox.supervisor.starting.planning import make_plan
 from lightbox.supervisor.starting.start_checks import find_problems
-from lightbox.supervisor.starting.startup import make_plan
 from lightbox.supervisor.supervisor import STOP_SIGNALS, Supervisor
 
 
@@ -91,6 +92,6 @@ def engines_command(model: ModelOnDisk, settings: Settings, *options: str) -> li
     precision = load_options(code_dirs(model, shared_code_dirs(settings)), settings).precision
     cache = list[str]()
     with suppress(OSError):  # a start says why
-        cache = [f"--cache={folder}"] if (folder := kept_engine_cache()) is not None else []
+        cache = [f"--cache={folder}"] if (folder := kept_folder()) is not None else []
     command = [*PYTHON, "lightbox.model_runtime.engines", f"--precision={precision}", *cache, *options]
     return [*command, str(newest_folder(model))]

@@ -74,18 +74,6 @@ class IncomingRequest:
         return self.headers.get(name.lower())
 
 
-def headers_of(head: bytes) -> dict[str, str]:
-    """Return the headers of an HTTP message by lower-case name; the first one of each name counts.
-
-    A caller may send a thousand headers with each request: email's parser would take milliseconds.
-    """
-    found: dict[str, str] = {}
-    for line in head.decode("latin-1").split("\r\n")[1:]:
-        name, _, value = line.partition(":")
-        found.setdefault(name.lower(), value.strip(" \t"))
-    return found
-
-
 Authenticator = Callable[[IncomingRequest], Awaitable[str]]
 """Returns the caller's name, "" for none; raises LightboxError to refuse the request."""
 

@@ -1,1 +1,1 @@
-"""nginx: its configuration, its log, its refusals, and TLS."""
+"""nginx: its installation, configuration, sockets, log, admission, refusals, and TLS."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,36 +12,34 @@ from functools import partial
 from pathlib import Path
 
 from lightbox.base.errors import StartError
-from lightbox.base.machine.shared_files import replace_file
+from lightbox.base.machine.gpus import gpu_environ, gpu_names
 from lightbox.base.run_dir import RunDir
 from lightbox.base.telemetry import logs, relay
 from lightbox.base.telemetry.line_limit import few_lines, many_lines
-from lightbox.base.telemetry.logs import RequestLog, log
+from lightbox.base.telemetry.logs import log
+from lightbox.base.telemetry.saturation import Saturation
 from lightbox.core.additions import Additions
 from lightbox.core.heartbeats import last_beat
 from lightbox.core.start import Start
-from lightbox.model_runtime.engines import DEFAULT
-from lightbox.nginx.body_memory import BodyAccount
-from lightbox.nginx.configuration import (
-    RENEWAL_SECONDS,
-    find_nginx,
-    how_to_install,
-    inherited,
-    listen,
-    listen_for_callers,
-    on_all_interfaces,
-    render,
-)
-from lightbox.nginx.log import NginxLog, RefusedRequests
+from lightbox.model_runtime.engines import DEFAULT, disk_cache
+from lightbox.nginx.admission import admission
+from lightbox.nginx.installation import how_to_install
 from lightbox.nginx.refusals import refusal
-from lightbox.nginx.tls import TlsWatch
 from lightbox.supervisor.child import LAST_OUTPUT_SECONDS, Child, describe_exit
+from lightbox.supervisor.nginx_process import NginxProcess
 from lightbox.supervisor.starting import commands
+from lightbox.supervisor.starting.addresses import callers_line, listening
+from lightbox.supervisor.starting.child_environment import child_environ, worker_environ
 from lightbox.supervisor.starting.code_setup import CodeSetup
-from lightbox.supervisor.starting.startup import callers_line, listening
+from lightbox.supervisor.starting.model_server_config import (
+    BATCHING_PARAMETERS,
+    batching_parameters,
+    write_model_config,
+)
 from lightbox.supervisor.watching.hang_watch import HangWatch, Watched, runs
+from lightbox.supervisor.watching.health_server import HealthServer
 from lightbox.supervisor.watching.metrics_page import MetricsPage
-from lightbox.supervisor.watching.model_server_log import ModelServerLog
+from lightbox.supervisor.watching.model_server_log import ModelServerLog, unloadable
 from lightbox.supervisor.watching.readiness import Health, ServerWatch
 from lightbox.supervisor.watching.reload_watch import ReloadWatch
 from lightbox.supervisor.watching.version_watch import VersionWatch
@@ -53,6 +50,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.1, 5.0
 LOOK_SECONDS = 0.2
 """Seconds between two signals to fronts behind nginx, while nginx stops."""
+RENEWAL_SECONDS = 2.0
+"""Seconds after which the old workers of a reloaded nginx accept no more connections."""
 STEADY_SECONDS = 30.0
 """A child that has run this many seconds counts as stable: its earlier failures are forgotten."""
 WITHOUT_NGINX = (
@@ -78,45 +77,42 @@ class Supervisor:
         self._plan = plan
         sidecar, self._health_address = start.address("sidecar"), start.address("health")
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
-        self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
-        self._health.probes, self._health.authenticator = added.probes, added.authenticator
-        self._health.bodies = self._bodies = BodyAccount(start.room, settings.max_body_mb << 20)
-        self._health.refuse = partial(refusal, settings)
+        self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path)
+        environ, self._stopping = child_environ(), asyncio.Event()
+        self._nginx = NginxProcess(start, added, environ, self._stopping, self._renew_fronts)
         self._reloads = ReloadWatch(run_dir.path, self._statuses, settings.load_seconds, self._end_blocked)
-        self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
         self._versions = VersionWatch(plan, settings, run_dir.path, self._statuses, sidecar)
+        self._metrics: MetricsPage | None = None
         if settings.metrics:
             models, not_served = added.served.names, self._versions.not_served
-            self._health.metrics = MetricsPage(
+            self._metrics = MetricsPage(
                 self._statuses,
                 run_dir.path,
                 models,
-                self._refused.reasons,
+                self._nginx.refused.reasons,
                 not_served,
                 added.measure,
                 self._dropped_lines,
             )
-        self._stopping = asyncio.Event()
+        self._saturation = Saturation(run_dir.path, settings.slots)
+        admit, refuse = partial(admission, self._nginx.bodies, added.authenticator), partial(refusal, settings)
+        self._server = HealthServer(self._health, self._saturation, admit, refuse, added.probes, self._metrics)
         self._code_ready = asyncio.Event()
         self._server_was_up = False
-        environ = commands.child_environ()
-        (run_dir.path / commands.BATCHING_PARAMETERS).write_text(commands.batching_parameters(settings))
+        (run_dir.path / BATCHING_PARAMETERS).write_text(batching_parameters(settings))
         plan.write(start.plan_file)
         self._server_kind, program = commands.model_server_program(settings)
-        self._engine_cache, self._not_kept = commands.engine_cache(run_dir.path)
-        self._nginx_generation = 0
-        self._tls = TlsWatch(settings, self._reload_nginx)
+        self._engine_cache, self._not_kept = disk_cache.cache_folder(run_dir.path)
         self._code = CodeSetup(plan, start.plan_file, run_dir, environ)
         gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir)
-        self._listeners = self._listen() if settings.nginx else []
-        self._children = [self._nginx_child(self._write_nginx_conf(), environ)] if settings.nginx else []
+        self._children = [self._nginx.child] if self._nginx.child else []
         for spec in added.children:
             front = [*commands.PYTHON, "lightbox.serving.front", spec.module, str(start.plan_file), *spec.arguments]
             self._children.append(self._worker_child(spec.name, front, run_dir))
             self._health.watch_front(spec)
         self._children.append(self._worker_child("gunicorn", gunicorn, run_dir))
         self._watches: dict[str, ServerWatch] = {}
-        self._gpus = commands.gpu_names(environ)
+        self._gpus = gpu_names(environ)
         said = ModelServerLog(run_dir.path / "models", verbose=settings.gunicorn_loglevel == "debug")
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
             name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
@@ -124,17 +120,11 @@ class Supervisor:
             flags = commands.model_server_flags(settings, address, run_dir.path, in_progress)
             if self._server_kind == "embedded":
                 flags += commands.engine_flags(settings, run_dir.path, self._engine_cache)
-            own = environ | commands.gpu_environ(len(self._watches), self._gpus)
+            own = environ | gpu_environ(len(self._watches), self._gpus)
             self._children.append(Child(name, program + flags, own, edit=said.edit))
             self._watches[name] = watch
         watched = [self._watched(child) for child in self._children]
         self._hangs = HangWatch(watched, settings.hang_seconds, self._count_hang)
-
-    def _listen(self) -> list[socket.socket]:
-        """Return nginx's sockets: those for callers and those of features."""
-        listeners = [listen_for_callers(self._settings.variable("port"), f"0.0.0.0:{self._settings.port}")]
-        listeners += [listen_for_callers(one.variable, on_all_interfaces(one.number)) for one in self._added.ports]
-        return listeners + [listen(address) for part in self._added.nginx for address in part.listens]
 
     def _watched(self, child: Child) -> Watched:
         """Return how a child is probed. nginx and gunicorn's master cannot be asked: they must only run."""
@@ -162,42 +152,14 @@ class Supervisor:
                 mark.unlink(missing_ok=True)
 
     def _count_hang(self, name: str) -> None:
-        if self._health.metrics:
-            self._health.metrics.hangs[name] += 1
+        if self._metrics:
+            self._metrics.hangs[name] += 1
 
     def _end_blocked(self, server: int) -> None:
         """End a model server that accepts no loads and unloads; ``_keep_running`` starts it again."""
         name = list(self._watches)[server]
         self._count_hang(name)
         self._child(name).kill()
-
-    def _nginx_child(self, nginx_conf: Path, environ: dict[str, str]) -> Child:
-        return Child(
-            "nginx",
-            [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)],
-            environ | inherited(self._listeners),
-            signal.SIGQUIT,
-            keep_descriptors=[listener.fileno() for listener in self._listeners],
-            edit=NginxLog(
-                self._settings.nginx_loglevel, self._refused.answered, self._bodies.give_back, self._renew_nginx
-            ).edit,
-        )
-
-    def _renew_nginx(self, lost_worker: str) -> None:
-        """Restart nginx's counters: the requests of a dead worker stay in the shared ones.
-
-        A zone with a new name starts at zero; the old workers finish their requests with the old one.
-        """
-        self._bodies.lost_worker(lost_worker)
-        self._nginx_generation += 1
-        self._reload_nginx()
-
-    def _reload_nginx(self) -> None:
-        """Let nginx replace its workers by ones with the current configuration."""
-        if not self._stopping.is_set():
-            self._write_nginx_conf()
-            self._child("nginx").send(signal.SIGHUP)
-            self._renew_fronts()
 
     def _renew_fronts(self) -> None:
         """Let fronts close their connections gracefully: nginx's old workers would cut them at their end."""
@@ -228,30 +190,11 @@ class Supervisor:
         return Child(
             name,
             command,
-            commands.worker_environ(self._code.environ) | {logs.DESCRIPTOR_VARIABLE: str(log)},
+            worker_environ(self._code.environ) | {logs.DESCRIPTOR_VARIABLE: str(log)},
             # gunicorn puts its working directory on sys.path: use one without modules
             cwd=run_dir.path,
             keep_descriptors=(log,),
         )
-
-    def _write_nginx_conf(self) -> Path:
-        run_dir = self._start.run_dir.path
-        addresses = {"SIDECAR": self._start.address("sidecar"), "HEALTH": self._start.address("health")}
-        path = run_dir / "nginx.conf"
-        parts = list(self._added.nginx)
-        if self._tls.identity:
-            parts.append(self._tls.identity.nginx(run_dir))
-        conf = render(
-            self._settings,
-            run_dir,
-            addresses,
-            self._start.room,
-            self._nginx_generation,
-            parts,
-            self._added.probes,
-        )
-        replace_file(path, conf.encode())
-        return path
 
     async def run(self) -> int:
         """Serve until a signal, or until a child cannot stay up; return the exit code."""
@@ -260,14 +203,15 @@ class Supervisor:
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._on_signal))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         self._announce()
-        async with await self._health.serve(self._health_address):
+        async with await self._server.serve(self._health_address):
             children = [asyncio.create_task(self._keep_running(child)) for child in self._children]
             waits = [
                 self._health.follow(),
+                self._saturation.follow(),
                 self._serve(),
                 self._reloads.follow(),
                 self._hangs.follow(self._stopping),
-                self._tls.follow(),
+                self._nginx.tls.follow(),
                 *self._added.tasks(),
             ]
             others = [asyncio.create_task(wait) for wait in (*waits, self._stopping.wait())]
@@ -313,8 +257,8 @@ class Supervisor:
         if line := commands.worker_class_line(self._settings):
             log(line)
         ports = [(server.grpc_port, server.rest_port) for server in self._plan.model_servers]
-        if self._tls.identity:
-            log(str(self._tls.identity))
+        if self._nginx.tls.identity:
+            log(str(self._nginx.tls.identity))
         log(f"listening: {' | '.join(listening(self._settings, self._plan.wires, ports, self._added.ports))}")
         log(callers_line(self._settings, self._added.ports, self._added.callers))
         if not self._settings.nginx:
@@ -333,7 +277,7 @@ class Supervisor:
                 )
         self._server_was_up = True
         self._limit_lines()
-        scheme = "https" if self._tls.identity else "http"
+        scheme = "https" if self._nginx.tls.identity else "http"
         address = f"{scheme}://localhost:{self._settings.port}"
         shown = "".join(f"; {name}: {address}{path}" for name, path in self._added.shown.items())
         log(f"ready after {time.monotonic() - started:.1f} s: {address}/invocations{shown}")
@@ -351,16 +295,16 @@ class Supervisor:
         while True:
             started = time.monotonic()
             if child.name in self._watches:
-                commands.write_model_config(self._added.served.models(), self._start.run_dir.path)
+                write_model_config(self._added.served.models(), self._start.run_dir.path)
             code = await child.run()
             if self._stopping.is_set():
                 return
             self._note_end(child)  # again: orphans may have answered since
             if child.name == "nginx":
-                self._bodies.clear()
+                self._nginx.bodies.clear()
                 self._renew_fronts()
-            if self._health.metrics:
-                self._health.metrics.restarts[child.name] += 1
+            if self._metrics:
+                self._metrics.restarts[child.name] += 1
             if time.monotonic() - started > STEADY_SECONDS:
                 pause, ends = FIRST_BACKOFF, 0
             ends += 1
@@ -375,7 +319,7 @@ class Supervisor:
 
         Raises ChildFailed, with the sentence that ``run`` ends with.
         """
-        self._close_listeners()
+        self._nginx.close_listeners()
         children = [child for child in self._children if child.name in (*self._watches, "gunicorn")]
         tasks = [asyncio.create_task(self._keep_running(child)) for child in children]
         followed = [*(server.follow() for server in self._health.servers), self._health.sidecar.follow()]
@@ -429,12 +373,12 @@ class Supervisor:
     def _failure_text(self, child: Child, code: int) -> str:
         text = "\n".join(child.last_lines)
         ended = f"{child.name} cannot stay up: it ended with {describe_exit(code)}; its last lines:\n{text}"
-        return commands.unloadable(text, self._plan.models) or ended
+        return unloadable(text, self._plan.models) or ended
 
     async def _stop_children(self) -> None:
         """Stop in order: the processes that admit requests, the workers, the model servers."""
         self._health.draining = True
-        self._close_listeners()  # once nginx's own are closed, new callers are refused at once
+        self._nginx.close_listeners()
         log("stopping: accepted requests finish first")
         groups = [[child] for child in self._code.children]
         before = [spec.name for spec in self._added.children if not spec.behind]
@@ -455,10 +399,6 @@ class Supervisor:
                 if spec.behind and spec.renew is not None:
                     self._child(spec.name).send(spec.renew)
             await asyncio.sleep(LOOK_SECONDS)
-
-    def _close_listeners(self) -> None:
-        for listener in self._listeners:
-            listener.close()
 
     def _child(self, name: str) -> Child:
         return next(child for child in self._children if child.name == name)

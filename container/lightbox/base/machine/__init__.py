@@ -1,1 +1,1 @@
-"""The machine: cores, memory, temporary storage, environment variables, locks between processes."""
+"""The machine: GPUs, memory, temporary storage, environment variables, locks between processes."""

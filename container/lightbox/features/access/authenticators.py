@@ -14,8 +14,9 @@ from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
 from lightbox.base.errors import PermissionDenied, Unauthenticated, Unavailable
+from lightbox.base.plain_http import headers_of
 from lightbox.base.request_context import Header
-from lightbox.core.additions import IncomingRequest, headers_of
+from lightbox.core.additions import IncomingRequest
 from lightbox.features.access.keys import KeyFile
 from lightbox.features.access.roles import role_of
 from lightbox.nginx.refusals import foreign

@@ -26,7 +26,7 @@ from lightbox.model_files.archives import unpack
 from lightbox.model_files.checks import show_versions, unusable_versions
 from lightbox.model_files.layout import ModelOnDisk, version_numbers
 from lightbox.model_runtime.deadline import deadline
-from lightbox.supervisor.starting.commands import model_config
+from lightbox.supervisor.starting.model_server_config import model_config
 from lightbox.supervisor.starting.option_checks import fitting_options, option_problems
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import ServerState

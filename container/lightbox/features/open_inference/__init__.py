@@ -14,7 +14,7 @@ from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, setting
 from lightbox.core.additions import ChildSpec, NginxParts, Port, Probe
 from lightbox.core.feature import Feature
-from lightbox.nginx.configuration import on_all_interfaces
+from lightbox.nginx.listeners import on_all_interfaces
 
 if TYPE_CHECKING:
     from flask import Blueprint

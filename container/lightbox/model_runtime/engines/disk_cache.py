@@ -22,6 +22,7 @@ from lightbox.model_runtime.formats import SAVED_MODEL_FILES, model_file
 
 log = logging.getLogger("model_server")
 
+IN_RUN_DIR = "engine"
 _SUM = "sha256"
 _CHUNK = 1 << 20
 
@@ -41,6 +42,23 @@ def private_folder(folder: Path) -> Path:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, "it cannot be written", str(folder))
     return folder
+
+
+def kept_folder() -> Path | None:
+    """Return the cache folder that outlives a run, None if XDG_CACHE_HOME is empty.
+
+    Raises OSError if it cannot be private to this user.
+    """
+    folder = os.environ.get("XDG_CACHE_HOME", str(Path(os.environ.get("HOME") or "/", ".cache")))
+    return private_folder(Path(folder).absolute() / "lightbox") if folder else None
+
+
+def cache_folder(run_dir: Path) -> tuple[Path, str]:
+    """Return the cache folder, one of the run with the reason if it cannot outlive the run."""
+    try:
+        return kept_folder() or run_dir / IN_RUN_DIR, ""
+    except OSError as error:
+        return run_dir / IN_RUN_DIR, f"{error.filename}: {error.strerror}"
 
 
 def digest_of(version: Path) -> str:

@@ -4,51 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lightbox.base.errors import StartError
-from lightbox.base.machine.environment import environment, variable
-from lightbox.base.machine.shared_files import replace_file
+from lightbox.base.machine.environment import variable
 from lightbox.base.run_dir import RunDir
 from lightbox.base.settings import Settings
 from lightbox.model import engine_report
-from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import OptionSettings
 from lightbox.model.plan import ModelServerAddress
-from lightbox.model_runtime.engines import default, disk_cache
+from lightbox.model_runtime.engines import default
+from lightbox.supervisor.starting.model_server_config import BATCHING_PARAMETERS, MODEL_CONFIG
 
 BINARY = "tensorflow_model_server"
-MODEL_CONFIG, BATCHING_PARAMETERS, ENGINE_CACHE = "models.config", "batching.config", "engine"
 PYTHON = (sys.executable, "-P", "-m")
 """Runs a module; without -P, files in the working directory would shadow modules."""
-WORKER_MEMORY = {
-    # glibc gives each thread its own heap, and image buffers fragment each of them.
-    "MALLOC_ARENA_MAX": "1",
-    # The next request needs the freed memory: returned to the kernel, it comes back one page fault at a time.
-    "MALLOC_TRIM_THRESHOLD_": str(8 << 20),
-    "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
-    # Libraries start a thread for each of the machine's cores, in each worker.
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-}
-"""Memory settings of workers, unless the environment has others; docs/benchmarks/hot_path.md has the gain."""
 LOADS_AT_ONCE = 2
 """Parallel loads of a model server: a load is mostly single-threaded, and each takes memory."""
 GRPC_THREADS_EACH = 4
 """gRPC threads of the model server for each request in progress."""
-CONTAINER_DIR = Path(__file__).resolve().parents[3]
-VISIBLE, INJECTED = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"
-"""The variables of CUDA and of the container runtime that select GPUs."""
-DRIVER = Path("/proc/driver/nvidia/gpus")
-"""The driver's folder of GPUs."""
-SECONDS = 20.0
-"""How long nvidia-smi may take; it waits for GPUs that sleep."""
 
 
 class ModelServerMissing(StartError):
@@ -125,33 +102,6 @@ def _engine_options(settings: Settings) -> dict[str, Any]:
     return {key: overrides[key] for key in ("engine", "precision") if key in overrides}
 
 
-def kept_engine_cache() -> Path | None:
-    """Return the cache folder that outlives a run, None if XDG_CACHE_HOME is empty.
-
-    Raises OSError if it cannot be private to this user.
-    """
-    folder = variable("XDG_CACHE_HOME", str(Path(variable("HOME") or "/", ".cache")))
-    return disk_cache.private_folder(Path(folder).absolute() / "lightbox") if folder else None
-
-
-def engine_cache(run_dir: Path) -> tuple[Path, str]:
-    """Return the model server's cache folder, and the reason if it cannot outlive the run."""
-    try:
-        return kept_engine_cache() or run_dir / ENGINE_CACHE, ""
-    except OSError as error:
-        return run_dir / ENGINE_CACHE, f"{error.filename}: {error.strerror}"
-
-
-def batching_parameters(settings: Settings) -> str:
-    """Return the BatchingParameters text for the settings."""
-    return (
-        f"max_batch_size {{ value: {settings.max_batch_size} }}\n"
-        f"batch_timeout_micros {{ value: {settings.batch_timeout_micros} }}\n"
-        f"num_batch_threads {{ value: {settings.num_batch_threads} }}\n"
-        f"max_enqueued_batches {{ value: {settings.max_enqueued_batches} }}\n"
-    )
-
-
 def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: RunDir) -> list[str]:
     """Return gunicorn's command: threads, no preload (gunicorn_hooks shares modules), timeouts below nginx's."""
     return [
@@ -178,22 +128,6 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
     ]
 
 
-_UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} due to error: (?P<reason>[^\n]*)")
-
-
-def unloadable(said: str, models: Mapping[str, PlannedModel]) -> str | None:
-    """Return a sentence about the model that a model server reports as unloadable, None if it names none."""
-    found = _UNLOADABLE.search(said)
-    if found is None or found["name"] not in models:
-        return None
-    model = models[found["name"]]
-    folder = str(model.versions_dir or model.base_path)
-    return (
-        f"LIGHTBOX_MODEL_DIR: version {found['version']} of the model {found['name']!r} in {folder} "
-        f"cannot be loaded: {found['reason'].rstrip('}, ').replace(str(model.base_path), folder)}"
-    )
-
-
 def worker_class_line(settings: Settings) -> str | None:
     """Return a log line if the configured worker class is not the one that runs."""
     if settings.worker_class == "gthread":
@@ -205,95 +139,3 @@ def worker_class_line(settings: Settings) -> str | None:
         f"{line}handlers run unchanged, because each request has its own thread and blocks no other; "
         "for a handler that is not thread-safe set SAGEMAKER_GUNICORN_THREADS=1"
     )
-
-
-def with_sources(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with this source root on Python's path.
-
-    An installed Lightbox needs no entry: PYTHONPATH comes before the standard library, so other packages in the same
-    folder could shadow its modules.
-    """
-    root = "" if CONTAINER_DIR.name in ("site-packages", "dist-packages") else str(CONTAINER_DIR)
-    return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, environ.get("PYTHONPATH")]))}
-
-
-def child_environ() -> dict[str, str]:
-    """Return the children's environment: ours, with this source root on the path."""
-    environ = with_sources(environment())
-    # glibc gives each thread its own heap, and image buffers fragment each of them.
-    environ.setdefault("MALLOC_ARENA_MAX", "2")
-    environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's; engines have threads of their own
-    return environ | {"PYTHONUNBUFFERED": "1"}
-
-
-def worker_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return ``environ`` with the memory settings, for processes that decode images."""
-    return dict(environ) | {name: value for name, value in WORKER_MEMORY.items() if not variable(name)}
-
-
-def gpu_names(environ: Mapping[str, str], driver: Path = DRIVER) -> list[str]:
-    """Return CUDA's names of the GPUs of this machine or container: numbers, or entries of CUDA_VISIBLE_DEVICES."""
-    visible = environ.get(VISIBLE)
-    if visible is not None:
-        return _until_no_device(visible)
-    injected = environ.get(INJECTED, "all").strip()
-    if injected in ("", "none", "void"):
-        return []
-    # CUDA numbers the visible GPUs: in a container with GPUs 2 and 3, they are 0 and 1.
-    count = _count(environ, driver) if injected == "all" else len(_names(injected))
-    return [str(number) for number in range(count)]
-
-
-def gpu_environ(index: int, gpus: list[str]) -> dict[str, str]:
-    """Return the variable that assigns model server ``index`` its GPU; empty unless there are several."""
-    return {VISIBLE: gpus[index % len(gpus)]} if len(gpus) > 1 else {}
-
-
-def _names(value: str) -> list[str]:
-    return [name for part in value.split(",") if (name := part.strip())]
-
-
-def _until_no_device(visible: str) -> list[str]:
-    """Return the entries up to the first number without a device, as CUDA does."""
-    names = _names(visible)
-    ends = [at for at, name in enumerate(names) if name.startswith("-") or name == "NoDevFiles"]
-    return names[: ends[0]] if ends else names
-
-
-def _count(environ: Mapping[str, str], driver: Path) -> int:
-    if driver.is_dir():
-        return len(list(driver.iterdir()))
-    program = shutil.which("nvidia-smi", path=environ.get("PATH"))
-    if program is None:
-        return 0
-    try:
-        listed = subprocess.run(  # noqa: S603 - found on PATH, as the model server is
-            [program, "--list-gpus"], capture_output=True, text=True, timeout=SECONDS, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return 0
-    return len(re.findall(r"^GPU \d+:", listed.stdout, re.MULTILINE))
-
-
-def write_model_config(models: Iterable[PlannedModel], run_dir: Path) -> None:
-    """Write the configuration of a starting server; it would wait forever for folders that do not exist."""
-    replace_file(run_dir / MODEL_CONFIG, model_config(models).encode())
-
-
-def model_config(models: Iterable[PlannedModel]) -> str:
-    """Return the configuration: all versions in a model's base path are served, new ones as they appear."""
-    entries = "".join(
-        "  config {\n"
-        f'    name: "{model.name}"\n'
-        f"    base_path: {_quoted(str(model.base_path))}\n"
-        '    model_platform: "tensorflow"\n'
-        "    model_version_policy { all {} }\n"
-        "  }\n"
-        for model in models
-    )
-    return f"model_config_list {{\n{entries}}}\n"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from lightbox.base.errors import StartError
 from lightbox.base.machine.environment import environment
+from lightbox.base.machine.gpus import gpu_names
 from lightbox.base.settings import Settings, variable_names
 from lightbox.model_files.checks import newest_folder
 from lightbox.model_files.cost import multiplications
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.cores import available_cores
 from lightbox.model_runtime.formats import model_file
-from lightbox.supervisor.starting.commands import BINARY, gpu_names, model_server_program
+from lightbox.supervisor.starting.commands import BINARY, model_server_program
 
 MOST_MULTIPLICATIONS = 400_000_000
 """Up to here, one call is as fast with one thread as with two. Above, two threads answer a single client sooner."""

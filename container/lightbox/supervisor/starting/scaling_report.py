@@ -6,7 +6,7 @@ A wrong scaling raises no error: the model answers with wrong scores.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -26,6 +26,7 @@ from lightbox.model_files.saved_model import FILE, ModelFileError, input_rescali
 from lightbox.model_files.tf_graph import parse
 from lightbox.model_runtime.access import MOST_TEXT, read_file
 from lightbox.model_runtime.formats import model_file
+from lightbox.supervisor.starting import models_on_disk
 from lightbox.user_code.paths import find_code
 
 PIXELS = {
@@ -105,12 +106,18 @@ def _pixels(options: ModelOptions) -> str:
     return f"pixels {PIXELS[options.scaling]}{mean}{std}"
 
 
-def scaling_lines(models: Iterable[tuple[ModelOnDisk, Sequence[Path]]], settings: Settings) -> list[ScalingLine]:
-    """Return the lines about models with the folders of their code; unreadable models have none."""
-    lines = []
-    for model, code_dirs in models:
+def scaling_lines(settings: Settings) -> list[ScalingLine]:
+    """Return a line for each model that takes pixels as floating-point numbers.
+
+    Unreadable models, and models that are loaded later, have none.
+    """
+    if not settings.has_fixed_models:
+        return []
+    lines, shared = [], models_on_disk.shared_code_dirs(settings)
+    for model in models_on_disk.plan_models(settings)[0].values():
+        folders = models_on_disk.code_dirs(model, shared)
         with suppress(StartError):
-            if line := scaling_line(model, code_dirs, settings):
+            if line := scaling_line(model, folders, settings):
                 lines.append(line)
     return lines
 

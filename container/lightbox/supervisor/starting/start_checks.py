@@ -18,12 +18,11 @@ from lightbox.model_runtime.access import access_problem, is_file
 from lightbox.model_runtime.engines import DEFAULT
 from lightbox.model_runtime.formats import model_file
 from lightbox.nginx import tls
-from lightbox.nginx.configuration import find_nginx, http2_warning
+from lightbox.nginx.installation import find_nginx, http2_warning
+from lightbox.supervisor.starting.addresses import check_added_ports, check_port, check_port_range
 from lightbox.supervisor.starting.commands import BINARY, model_server_program
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.supervisor.starting.option_checks import Misfit, option_problems
-from lightbox.supervisor.starting.scaling_report import ScalingLine, scaling_lines
-from lightbox.supervisor.starting.startup import check_added_ports, check_port, check_port_range
 
 _OF_MODELS = {*variable_names("model_dir"), *variable_names("models"), "SAGEMAKER_MULTI_MODEL"}
 """Variables that choose the models."""
@@ -111,14 +110,6 @@ def memory_warning(settings: Settings) -> str | None:
         f"the container has {limit} MiB of memory, and its processes with the models ({of_models >> 20} MiB of files) "
         f"and one request take about {needed} MiB: raise its limit, or the kernel ends processes"
     )
-
-
-def find_scaling_lines(settings: Settings) -> list[ScalingLine]:
-    """Return a line for each model that takes pixels as floating-point numbers; none for models loaded later."""
-    if not settings.has_fixed_models:
-        return []
-    shared = shared_code_dirs(settings)
-    return scaling_lines(((model, code_dirs(model, shared)) for model in plan_models(settings)[0].values()), settings)
 
 
 def _missing_model_reason(folder: Path) -> str:

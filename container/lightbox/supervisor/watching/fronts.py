@@ -6,19 +6,12 @@ import asyncio
 import time
 from contextlib import suppress
 
+from lightbox.base.plain_http import connect
 from lightbox.core.additions import ChildSpec
 
 POLL_SECONDS, IMPATIENT_SECONDS = 1.0, 0.05
 STALE_SECONDS = 10.0
 """Seconds after which a probe without an answer is sent again."""
-
-
-async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Return a connection to ``unix:/path`` or ``host:port``; raise OSError."""
-    if address.startswith("unix:"):
-        return await asyncio.open_unix_connection(address.removeprefix("unix:"))
-    host, _, port = address.rpartition(":")
-    return await asyncio.open_connection(host, int(port))
 
 
 class FrontWatch:

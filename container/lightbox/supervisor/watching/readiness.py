@@ -1,6 +1,6 @@
-"""Readiness: the answer of ``/ping``.
+"""Readiness: whether requests can be served.
 
-The supervisor answers it instead of a gunicorn worker. So it is correct at once when the model server dies, and
+The supervisor decides it instead of a gunicorn worker. So it is correct at once when the model server dies, and
 requests in progress never delay it.
 """
 
@@ -8,63 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-import orjson
-
-from lightbox.base.error_bodies import Headers, error_response, http_bytes
-from lightbox.base.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, PermissionDenied, Unavailable
-from lightbox.base.request_context import CALLER_HEADER
+from lightbox.base.error_bodies import error_text
+from lightbox.base.errors import STATUS_OF_CODE
+from lightbox.base.plain_http import get
 from lightbox.base.telemetry.logs import LastResponse, log
-from lightbox.base.telemetry.saturation import SATURATION_HEADER, Saturation
-from lightbox.core.additions import Authenticator, ChildSpec, IncomingRequest, Probe, headers_of
-from lightbox.core.edge import choose_request_id
-from lightbox.nginx import body_memory, refusals
-from lightbox.nginx.configuration import QUEUE
-from lightbox.supervisor.watching.fronts import FrontWatch, connect
-from lightbox.supervisor.watching.metrics_page import CONTENT_TYPE, MetricsPage
+from lightbox.core.additions import ChildSpec
+from lightbox.supervisor.watching.fronts import FrontWatch
 from lightbox.transports.model_status import ModelStatus
-
-
-async def get(address: str, path: str) -> tuple[int, bytes]:
-    """Return status and body of a GET at ``unix:/path`` or ``host:port``; raise OSError or ValueError."""
-    reader, writer = await connect(address)
-    try:
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-    finally:
-        writer.close()
-    return int(head.split(b" ", 2)[1]) if b" " in head else 0, body
-
-
-def error_text(body: bytes) -> str:
-    """Return the message in an error body."""
-    try:
-        return str(orjson.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
-        return body.decode(errors="replace")[:200]
-
 
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
 """Seconds between two checks of a ready and of a failing process."""
-LAST_SECONDS = 5.0
-"""Seconds that nginx has to read a refusal."""
 GLANCE_SECONDS = 0.02
 """Seconds between two checks whether the sidecar may be probed."""
 STALE_SECONDS = 10.0
 """Seconds for which the last state counts while a busy model server does not answer."""
-
-INSTEAD_HEADER = "X-Lightbox-Instead"
-"""Header of a 403 to nginx: the name of the response to send, as in nginx.conf."""
-METHOD_HEADER, PATH_HEADER = "x-lightbox-method", "x-lightbox-path"
-"""Headers of nginx's request: the caller's method, and its path as normalized by nginx."""
-_HEAD_BYTES = 1 << 19
-"""Larger than nginx's limit of a caller's headers."""
-_EMPTY = ("Content-Length", "0")
-_METRICS_REQUESTS = (b"GET /metrics ", b"GET /metrics?")
 
 
 class ServerWatch:
@@ -200,24 +160,16 @@ class SidecarWatch:
 
 
 class Health:
-    """Knows whether requests can be served; answers /ping with 200 or 503, and /metrics if enabled."""
+    """Knows whether requests can be served, and why not."""
 
-    def __init__(
-        self, model: str | None, statuses: Sequence[ModelStatus], sidecar: str, run_dir: Path, slots: int
-    ) -> None:
-        self.saturation = Saturation(run_dir, slots)
-        self.metrics: MetricsPage | None = None
-        self.bodies: body_memory.BodyAccount | None = None
-        self.refuse: Callable[[str, Mapping[str, str]], bytes] | None = None
-        self.probes: Mapping[str, Probe] = {}
-        self.authenticator: Authenticator | None = None
+    def __init__(self, model: str | None, statuses: Sequence[ModelStatus], sidecar: str, run_dir: Path) -> None:
         self.servers = [ServerWatch(model, status) for status in statuses]
         self.sidecar = SidecarWatch(model, sidecar, self.servers, LastResponse(run_dir))
         self.fronts: dict[str, FrontWatch] = {}
         self.draining = False
 
     def watch_front(self, spec: ChildSpec) -> None:
-        """Make /ping depend on a front: it must listen."""
+        """Make readiness depend on a front: it must listen."""
         self.fronts[spec.name] = FrontWatch(spec)
 
     def problem(self) -> str | None:
@@ -232,94 +184,4 @@ class Health:
         """Watch gunicorn, the fronts and every model server, forever."""
         fronts = (front.follow() for front in self.fronts.values())
         servers = (server.follow() for server in self.servers)
-        await asyncio.gather(self.sidecar.follow(), self.saturation.follow(), *fronts, *servers)
-
-    async def serve(self, address: str) -> asyncio.Server:
-        """Listen at ``unix:/path`` or ``host:port``; answer the probes, /metrics, and every other path as /ping.
-
-        Only nginx gets answers about room for bodies and refusals; it does not forward such paths.
-        """
-        if address.startswith("unix:"):
-            path = address.removeprefix("unix:")
-            return await asyncio.start_unix_server(self._answer, path, limit=_HEAD_BYTES, backlog=QUEUE)
-        host, _, port = address.rpartition(":")
-        return await asyncio.start_server(self._answer, host, int(port), limit=_HEAD_BYTES, backlog=QUEUE)
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            head = await reader.readuntil(b"\r\n\r\n")
-            target = head.decode("latin-1").split(" ", 2)[1]
-            if self.bodies and target.startswith(body_memory.ROOM):
-                writer.write(await self._admit(self.bodies, target, headers_of(head)))
-            elif self.refuse and target.startswith(refusals.PATH):
-                writer.write(self.refuse(target, headers_of(head)))
-                await _drain(reader, writer)
-            elif self.metrics and head.startswith(_METRICS_REQUESTS):
-                writer.write(_page(await self.metrics.render(self.problem() is None, self.saturation)))
-            else:
-                writer.write(self._reply(head))
-            await writer.drain()
-        writer.close()
-
-    async def _admit(self, bodies: body_memory.BodyAccount, target: str, sent: Mapping[str, str]) -> bytes:
-        """Answer nginx before it reads a body: whether the caller is admitted, and whether there is room."""
-        answer_headers: Headers = []
-        if self.authenticator is not None:
-            asked = IncomingRequest(sent.get(METHOD_HEADER, ""), sent.get(PATH_HEADER, ""), sent)
-            try:
-                answer_headers = [(CALLER_HEADER, await self.authenticator(asked))]
-            except LightboxError as error:
-                answer_headers = [(INSTEAD_HEADER, refusals.DENIED), (refusals.ERROR_HEADER, refusals.written(error))]
-                answer_headers.append((CALLER_HEADER, error.caller if isinstance(error, PermissionDenied) else ""))
-                return http_bytes(403, [*answer_headers, _EMPTY], b"")
-        instead = bodies.instead(target, sent.get(body_memory.LENGTH_HEADER, ""))
-        if instead is None:
-            return http_bytes(204, answer_headers, b"")
-        return http_bytes(403, [*answer_headers, (INSTEAD_HEADER, instead), _EMPTY], b"")
-
-    def _reply(self, head: bytes) -> bytes:
-        method, target = head.decode("latin-1").split(" ", 2)[:2]
-        path = target.partition("?")[0]
-        problem = self.problem()
-        if probe := self.probes.get(path):
-            if method not in ("GET", "HEAD"):
-                return _failed(MethodNotAllowed(f"{path} takes GET, got {method}", ["GET"]), head, [])
-            states = probe(problem is None)
-            if problem is None or all(states.values()):
-                return _good(states)
-            return _failed(_not_ready(problem), head, [], **states)
-        answer_headers = [(SATURATION_HEADER, f"{self.saturation.value:.3f}")]
-        if problem is None:
-            return http_bytes(
-                200, [("Content-Type", "application/json"), ("Content-Length", "0"), *answer_headers], b""
-            )
-        return _failed(_not_ready(problem), head, answer_headers)
-
-
-async def _drain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read the rest of a caller's body until nginx has read the answer, which it would lose on a closed connection."""
-    writer.write_eof()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(LAST_SECONDS):
-            while await reader.read(1 << 16):
-                pass
-
-
-def _page(body: bytes) -> bytes:
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {len(body)}\r\nConnection: close"
-    return f"{head}\r\n\r\n".encode() + body
-
-
-def _good(value: Mapping[str, bool]) -> bytes:
-    body = orjson.dumps(value)
-    return http_bytes(200, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))], body)
-
-
-def _not_ready(problem: str) -> Unavailable:
-    return Unavailable(f"not ready: {problem}")
-
-
-def _failed(error: LightboxError, head: bytes, answer_headers: Headers, **more: Any) -> bytes:
-    sent = headers_of(head)
-    status, headers, body = error_response(error, choose_request_id(lambda name: sent.get(name.lower())), **more)
-    return http_bytes(status, headers + answer_headers, body)
+        await asyncio.gather(self.sidecar.follow(), *fronts, *servers)

@@ -12,8 +12,10 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from lightbox.base.error_bodies import error_text
 from lightbox.base.errors import StartError, Unavailable
 from lightbox.base.machine.memory import find_trim
+from lightbox.base.plain_http import get
 from lightbox.base.settings import Settings
 from lightbox.base.telemetry.logs import log
 from lightbox.model.catalogue import PlannedModel
@@ -23,7 +25,6 @@ from lightbox.model_files.checks import signatures_of, version_problem
 from lightbox.model_files.layout import LARGEST_VERSION, is_version
 from lightbox.model_runtime.access import is_dir
 from lightbox.supervisor.starting.option_checks import misfits
-from lightbox.supervisor.watching.readiness import error_text, get
 from lightbox.transports.model_status import ModelStatus, ServerState
 
 PROBE_MARGIN_SECONDS = 5.0

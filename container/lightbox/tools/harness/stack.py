@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lightbox.supervisor.starting.commands import PYTHON, with_sources
+from lightbox.supervisor.starting.child_environment import with_sources
+from lightbox.supervisor.starting.commands import PYTHON
 from lightbox.tools.harness.http_client import status_of
 from lightbox.tools.harness.ports import free_ports
 from lightbox.tools.harness.server_process import PAUSE_SECONDS, START_SECONDS, ServerProcess

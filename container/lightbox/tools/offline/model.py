@@ -37,13 +37,12 @@ from lightbox.model.plan import ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.model_files.checks import newest_folder, show_versions, version_problem
 from lightbox.model_files.layout import ModelOnDisk, version_numbers
 from lightbox.model_runtime.cores import available_cores
-from lightbox.model_runtime.engines import AUTO, DEFAULT
+from lightbox.model_runtime.engines import AUTO, DEFAULT, disk_cache
 from lightbox.model_runtime.engines.base import Runner
 from lightbox.model_runtime.server import flags
 from lightbox.model_runtime.server import session_configuration as configuration
 from lightbox.model_runtime.wire.status import StatusError
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting.commands import engine_cache
 from lightbox.supervisor.starting.models_on_disk import code_dirs, found_models, shared_code_dirs, unpacked
 from lightbox.supervisor.starting.op_threads import choose
 from lightbox.supervisor.starting.option_checks import option_problems
@@ -114,7 +113,7 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | 
     given = flags.parse(
         [
             f"--engine={settings.engine}",
-            f"--engine_cache_dir={engine_cache(run_dir)[0]}",
+            f"--engine_cache_dir={disk_cache.cache_folder(run_dir)[0]}",
             f"--tensorflow_intra_op_parallelism={1 if threads else choose(settings, [model]).for_server}",
         ]
     )

@@ -16,7 +16,7 @@ from lightbox.base.telemetry.logs import log
 from lightbox.cli.setting_options import SettingsCommand, named_model_argument
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.cores import available_cores
-from lightbox.nginx.configuration import find_nginx
+from lightbox.nginx.installation import find_nginx
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting import op_threads
 from lightbox.supervisor.starting.commands import model_server_program

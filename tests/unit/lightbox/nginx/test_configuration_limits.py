@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lightbox.nginx.configuration import find_nginx, render
+from lightbox.nginx.configuration import render
+from lightbox.nginx.installation import find_nginx
 from lightbox.serving.settings_loading import load_settings
 from support.patience import PATIENCE, poll
 from support.stack import free_port

@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from lightbox.core.additions import Port, StartNeeds
-from lightbox.nginx.configuration import http2_warning, render, resists_rapid_reset
+from lightbox.nginx.configuration import render
 from lightbox.nginx.tls import Identity, TlsError, TlsWatch, identify
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.start_checks import find_warnings
 from support.certificates import Authority, key_pem, write_pair
-from support.parameters import each
 from support.stack import REPOSITORY
 
 AUTHORITY = Authority()
@@ -213,37 +211,3 @@ def test_a_pair_that_cannot_be_copied_is_tried_again(folder: Path, capsys: pytes
     said = capsys.readouterr().err
     assert said.count("cannot be copied, which is tried again: [Errno 28] No space left") == 2
     assert said.count("nginx loads them") == 1
-
-
-@each(
-    ("version", "resists"),
-    [
-        ("1.22.1-9+deb12u11", True),
-        ("1.22.1-9+deb12u12", True),
-        ("1.22.1-9+deb12u10", False),
-        ("1.22.1-9", False),
-        ("1.22.1-1~bookworm", False),
-        ("1.24.0-2ubuntu7", False),
-        ("1.25.3-1~bookworm", True),
-        ("1.26.3-3+deb13u1", True),
-        ("2.0.0", True),
-        ("unknown", False),
-    ],
-)
-def test_versions_that_resist_rapid_reset(version: str, resists: bool) -> None:
-    assert resists_rapid_reset(version) == resists
-
-
-def test_an_nginx_that_may_not_resist_rapid_reset_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    query = tmp_path / "dpkg-query"
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert http2_warning() is None
-    query.write_text("#!/bin/sh\nprintf 1.22.1-9+deb12u10\n")
-    query.chmod(0o755)
-    reply = str(http2_warning())
-    assert reply.startswith("nginx 1.22.1-9+deb12u10 may lack the fix of HTTP/2 rapid reset")
-    grpc = StartNeeds(ports=[Port("LIGHTBOX_KSERVE_GRPC_PORT", 8500, "")])
-    several = load_settings({"SAGEMAKER_MULTI_MODEL": "true"})
-    assert (find_warnings(several), find_warnings(several, grpc)) == ([], [reply])
-    query.write_text("#!/bin/sh\nexit 1\n")
-    assert http2_warning() is None

@@ -9,7 +9,7 @@ import pytest
 
 from lightbox.base.run_dir import RunDir
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting.startup import make_plan
+from lightbox.supervisor.starting.planning import make_plan
 from lightbox.user_code import s3 as user_code_s3
 from lightbox.user_code.paths import UserCodeError, find_inference
 from lightbox.user_code.s3 import download_universal_code

@@ -26,7 +26,7 @@ from lightbox.features.open_inference.grpc.http2 import StreamConnection
 from lightbox.features.open_inference.grpc.incoming import Account, Bounds
 from lightbox.features.open_inference.grpc.servicer import InferenceService
 from lightbox.features.open_inference.repository import Repository
-from lightbox.nginx import configuration as nginx
+from lightbox.nginx import listeners
 
 AT_ONCE = 64
 """Connections that are accepted before others are read."""
@@ -105,7 +105,7 @@ async def listen(server: InferenceServer, calls: str, streams: str) -> list[asyn
 
 
 async def _listen_at(address: str, protocol: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
-    listener = nginx.listen(address)
+    listener = listeners.listen(address)
     server = await asyncio.get_running_loop().create_server(protocol, sock=listener, backlog=AT_ONCE)
-    listener.listen(nginx.QUEUE)
+    listener.listen(listeners.QUEUE)
     return server

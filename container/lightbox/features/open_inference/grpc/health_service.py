@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
+from lightbox.base.plain_http import get
 from lightbox.features.open_inference.grpc import messages as grpc_messages
 
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
@@ -47,19 +48,6 @@ async def ping(address: str) -> bool:
     """Return whether /ping is 200 at ``unix:/path`` or ``host:port``."""
     try:
         async with asyncio.timeout(PING_SECONDS):
-            return (await _head(address)).startswith(b"HTTP/1.1 200 ")
-    except (OSError, TimeoutError):
+            return (await get(address, "/ping"))[0] == 200
+    except (OSError, ValueError):  # TimeoutError is an OSError
         return False
-
-
-async def _head(address: str) -> bytes:
-    if address.startswith("unix:"):
-        reader, writer = await asyncio.open_unix_connection(address.removeprefix("unix:"))
-    else:
-        host, _, port = address.rpartition(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-    try:
-        writer.write(b"GET /ping HTTP/1.1\r\n\r\n")
-        return await reader.read(64)
-    finally:
-        writer.close()

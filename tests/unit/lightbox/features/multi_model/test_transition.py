@@ -18,7 +18,7 @@ from lightbox.features.multi_model.transition import Transition
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import Answering
-from lightbox.supervisor.starting.commands import model_config
+from lightbox.supervisor.starting.model_server_config import model_config
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.pending_reload import find_pending
 from support.model_service import Reload, ScriptedServer, States, channel_to

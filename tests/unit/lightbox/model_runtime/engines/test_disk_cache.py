@@ -44,6 +44,20 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.M
         disk_cache.private_folder(tmp_path / "file")
 
 
+def test_what_is_kept_of_models_lies_in_the_cache_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert disk_cache.cache_folder(tmp_path) == (tmp_path / "home" / ".cache" / "lightbox", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    assert disk_cache.cache_folder(tmp_path) == (tmp_path / "other" / "lightbox", "")
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "home").rglob("*")} == {0o700}
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert disk_cache.cache_folder(tmp_path) == (tmp_path / "engine", "")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert disk_cache.cache_folder(tmp_path) == (tmp_path / "engine", f"{tmp_path / 'file'}: File exists")
+
+
 def test_a_model_is_known_by_its_files(tmp_path: Path) -> None:
     versions = [tmp_path / "1", tmp_path / "2"]
     for version in versions:

@@ -13,8 +13,8 @@ from lightbox.base.run_dir import RunDir
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
+from lightbox.supervisor.starting.child_environment import child_environ
 from lightbox.supervisor.starting.code_setup import CodeSetup
-from lightbox.supervisor.starting.commands import child_environ
 from lightbox.user_code.paths import UserCodeError
 from support.patience import PATIENCE
 from support.wheels import write_wheel

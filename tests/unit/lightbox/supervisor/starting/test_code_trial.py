@@ -10,8 +10,8 @@ import pytest
 
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
+from lightbox.supervisor.starting.child_environment import CONTAINER_DIR
 from lightbox.supervisor.starting.code_trial import try_code
-from lightbox.supervisor.starting.commands import CONTAINER_DIR
 from lightbox.user_code.api_detection import forget_folder, load_functions
 from lightbox.user_code.paths import UserCodeError
 from support.patience import PATIENCE, poll

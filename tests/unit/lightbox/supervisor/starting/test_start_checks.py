@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.base.run_dir import RunDir
 from lightbox.base.settings import Settings
 from lightbox.features import wants
 from lightbox.model.options import ModelOptions
@@ -17,10 +16,8 @@ from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.model_files.layout import WEIGHTS_NOTE
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting import start_checks
-from lightbox.supervisor.starting.chosen_transports import wires_to_come
 from lightbox.supervisor.starting.option_checks import misfits
 from lightbox.supervisor.starting.start_checks import find_lasting_problems, find_problems, find_warnings
-from lightbox.supervisor.starting.startup import choose_addresses
 from lightbox.tools.harness.ports import free_ports
 from support.models import copy_golden
 from support.onnx_models import write_classifier
@@ -65,40 +62,6 @@ def test_every_taken_port_of_a_range_is_a_sentence_of_its_own(root: Path) -> Non
             f"SAGEMAKER_SAFE_PORT_RANGE: port {low}, for gRPC of model server 0, is taken by another process",
             f"SAGEMAKER_SAFE_PORT_RANGE: port {low + 3}, for REST of model server 1, is taken by another process",
         ]
-
-
-@pytest.mark.parametrize("port", [9000, 8501])
-@pytest.mark.parametrize("variable", ["SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_KSERVE_GRPC_PORT"])
-def test_without_a_range_the_model_server_leaves_the_ports_for_callers(
-    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, variable: str, port: int
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("run")))
-    chosen = settings(root, **{variable: str(port)}, SAGEMAKER_MULTI_MODEL="true")
-    with RunDir() as run_dir:
-        addresses = choose_addresses(chosen, run_dir, wires_to_come(chosen), wants(chosen).ports)
-    assert port not in {own for address in addresses for own in (address.grpc_port, address.rest_port)}
-
-
-def test_model_servers_take_no_port_of_others_nor_one_that_an_outgoing_connection_may_have(
-    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("run")))
-    chosen = settings(
-        root,
-        SAGEMAKER_TFS_INSTANCE_COUNT="2",
-        SAGEMAKER_TFS_INTER_OP_PARALLELISM="1",
-        SAGEMAKER_TFS_INTRA_OP_PARALLELISM="1",
-        SAGEMAKER_MULTI_MODEL="true",
-    )
-    with RunDir() as first, RunDir() as second:
-        ports = [
-            port
-            for run_dir in (first, second)
-            for address in choose_addresses(chosen, run_dir, wires_to_come(chosen))
-            for port in (address.grpc_port, address.rest_port)
-        ]
-    assert len(set(ports)) == 8
-    assert all(port is not None and port < 32768 for port in ports)
 
 
 def test_one_line_for_what_two_models_share(root: Path) -> None:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import ExitStack, asynccontextmanager
-from email.parser import Parser
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lightbox.base.errors import PermissionDenied
+from lightbox.base.plain_http import get
 from lightbox.base.request_context import RequestContext
 from lightbox.base.telemetry.logs import FinishedRequest, LastResponse
-from lightbox.core.additions import IncomingRequest, headers_of
-from lightbox.nginx.body_memory import BodyAccount
+from lightbox.core.additions import Probe
 from lightbox.supervisor.watching import readiness as health
-from lightbox.supervisor.watching.readiness import Health, get
+from lightbox.supervisor.watching.readiness import Health
 from lightbox.transports.model_status import ModelStatus
+from support.health import health_server
 from support.model_service import Reload, ScriptedServer, serving
 from support.patience import PATIENCE
+
+PROBES: dict[str, Probe] = {
+    "/up": lambda ready: {"up": True},
+    "/able": lambda ready: {"up": True, "able": ready},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -63,10 +66,10 @@ class Scene:
         sidecar, self.ping = f"unix:{self._folder}/sidecar", f"unix:{self._folder}/health"
         with serving(self.server, self._folder / "server") as target:
             status = ModelStatus(target)
-            self.health = Health("net", [status], sidecar, self._folder, slots=4)
+            self.health = Health("net", [status], sidecar, self._folder)
             async with (
                 await asyncio.start_unix_server(self.worker.answer, f"{self._folder}/sidecar"),
-                await self.health.serve(self.ping),
+                await health_server(self._folder, self.health, probes=PROBES).serve(self.ping),
             ):
                 following = asyncio.create_task(self.health.follow())
                 yield self
@@ -124,7 +127,6 @@ def test_probes_are_answered_whatever_the_model_does(tmp_path: Path) -> None:
             status, body = await get(scene.ping, path)
             return status, json.loads(body)
 
-        scene.health.probes = {"/up": lambda ready: {"up": True}, "/able": lambda ready: {"up": True, "able": ready}}
         assert await asked("/up?now") == (200, {"up": True})
         status, reply = await asked("/able")
         assert (status, reply["up"], reply["able"]) == (503, True, False)
@@ -135,53 +137,6 @@ def test_probes_are_answered_whatever_the_model_does(tmp_path: Path) -> None:
         assert await asked("/able") == (200, {"up": True, "able": True})
 
     play(tmp_path, story)
-
-
-def test_who_may_come_in_is_asked_before_whether_there_is_room(tmp_path: Path) -> None:
-    asked: list[IncomingRequest] = []
-
-    async def authenticator(request: IncomingRequest) -> str:
-        asked.append(request)
-        if request.header("X-API-Key") != "k":
-            raise PermissionDenied("not 100 %", "ci")
-        return "ci"
-
-    async def story(scene: Scene) -> None:
-        async def room(size: str, key: str) -> tuple[int, str | None, str | None]:
-            reader, writer = await asyncio.open_unix_connection(scene.ping.removeprefix("unix:"))
-            sent = f"X-API-Key: {key}\r\nX-Lightbox-Method: POST\r\nX-Lightbox-Path: /a\r\nX-Long: {'x' * 200_000}"
-            writer.write(f"GET /room/7/{size}x/{size} HTTP/1.1\r\n{sent}\r\n\r\n".encode())
-            head = (await reader.read()).decode()
-            writer.close()
-            reply = Parser().parsestr(head.partition("\r\n")[2])
-            return int(head.split()[1]), reply["X-Lightbox-Instead"], reply["X-Lightbox-Caller"]
-
-        scene.health.bodies, scene.health.authenticator = BodyAccount(20, 10), authenticator
-        assert await room("", "k") == (204, None, "ci")
-        assert await room("10", "k") == (204, None, "ci")
-        assert await room("11", "k") == (403, "", "ci")
-        assert await room("10", "wrong") == (403, "denied", "ci")
-        assert await room("9", "k") == (204, None, "ci"), "who was denied holds nothing"
-        assert {(request.method, request.path) for request in asked} == {("POST", "/a")}
-
-    play(tmp_path, story)
-
-
-def test_many_ask_at_once(tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
-        with ExitStack() as asking:
-            for _ in range(300):  # the supervisor is busy meanwhile
-                one = asking.enter_context(socket.socket(socket.AF_UNIX))
-                one.setblocking(False)
-                one.connect(scene.ping.removeprefix("unix:"))
-
-    play(tmp_path, story)
-
-
-def test_of_several_headers_of_a_name_the_first_counts() -> None:
-    head = b"GET / HTTP/1.1\r\nX-API-Key: a\r\nx-api-key: b\r\nCookie:\t c:d\x85e \r\nno header\r\nHost:\r\n\r\n"
-    asked = IncomingRequest("GET", "/", headers_of(head))
-    assert [asked.header(name) for name in ("X-Api-Key", "cookie", "HOST", "Origin")] == ["a", "c:d\x85e", "", None]
 
 
 def test_ready_means_that_the_model_has_answered(tmp_path: Path) -> None:

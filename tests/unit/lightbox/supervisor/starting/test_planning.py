@@ -1,4 +1,4 @@
-"""Decisions before the first child starts, such as the folders of the shared code."""
+"""The plan of a start, such as the folders of the shared code, and the options of each model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from pathlib import Path
 import pytest
 
 from lightbox.base.run_dir import RunDir
-from lightbox.core.additions import Port
-from lightbox.model.plan import Wires
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting.startup import callers_line, listening, make_plan
+from lightbox.supervisor.starting.planning import make_plan
 from lightbox.user_code.paths import find_inference, find_requirements
 from support.onnx_models import YOLO_NAMES, write_classifier, write_yolo
-from support.parameters import each
 from support.user_code import write
 
 
@@ -39,26 +36,6 @@ def test_code_for_all_of_many_models_lies_in_two_places(tmp_path: Path, environ:
     new = write(tmp_path / "code" / "inference.py", "")
     assert find_inference(places) == new
     assert find_requirements(places) == [requirements]
-
-
-@each(
-    ("authority", "sentence", "expected"),
-    [
-        ("", None, "no keys are set: everyone who reaches port 8080 or 8081 may use it (docs/keys.md)"),
-        ("/ca", None, "no keys are set: every holder of a client certificate who reaches port 8080 or 8081 may use it"),
-        ("", "holders of a key", "callers: holders of a key"),
-        ("/ca", "holders of a key", "callers: holders of a key"),
-    ],
-)
-def test_who_may_call_is_reported_with_all_ports(authority: str, sentence: str | None, expected: str) -> None:
-    settings = load_settings({"LIGHTBOX_TLS_CLIENT_CA": authority})
-    assert callers_line(settings, [Port("LIGHTBOX_KSERVE_GRPC_PORT", 8081, "")], sentence).startswith(expected)
-
-
-def test_a_port_that_speaks_tls_is_reported(environ: dict[str, str]) -> None:
-    settings = load_settings(environ | {"LIGHTBOX_TLS_CERT": "/tls"})
-    lines = listening(settings, Wires(), [], [Port("LIGHTBOX_KSERVE_GRPC_PORT", 8081, "gRPC")])
-    assert lines[:2] == ["port 8080 on all interfaces: HTTPS for callers", "port 8081 on all interfaces: gRPC over TLS"]
 
 
 def test_sagemakers_folder_is_the_default() -> None:

@@ -1,13 +1,18 @@
-"""If nginx is not installed, the error shows the install command for this system."""
+"""A missing nginx, with the install command for this system, and one that may be vulnerable."""
 
 from __future__ import annotations
 
 import platform
 import shutil
+from pathlib import Path
 
 import pytest
 
-from lightbox.nginx.configuration import NginxMissing, find_nginx
+from lightbox.core.additions import Port, StartNeeds
+from lightbox.nginx.installation import NginxMissing, find_nginx, http2_warning, resists_rapid_reset
+from lightbox.serving.settings_loading import load_settings
+from lightbox.supervisor.starting.start_checks import find_warnings
+from support.parameters import each
 
 SYSTEMS = {
     "Debian 13": ({"ID": "debian"}, "apt-get install nginx-light"),
@@ -44,3 +49,37 @@ def test_an_unknown_system_gets_every_line(monkeypatch: pytest.MonkeyPatch) -> N
         NginxMissing, match=r"'apt-get install nginx-light' or 'dnf install nginx' or 'apk add nginx' or"
     ):
         find_nginx()
+
+
+@each(
+    ("version", "resists"),
+    [
+        ("1.22.1-9+deb12u11", True),
+        ("1.22.1-9+deb12u12", True),
+        ("1.22.1-9+deb12u10", False),
+        ("1.22.1-9", False),
+        ("1.22.1-1~bookworm", False),
+        ("1.24.0-2ubuntu7", False),
+        ("1.25.3-1~bookworm", True),
+        ("1.26.3-3+deb13u1", True),
+        ("2.0.0", True),
+        ("unknown", False),
+    ],
+)
+def test_versions_that_resist_rapid_reset(version: str, resists: bool) -> None:
+    assert resists_rapid_reset(version) == resists
+
+
+def test_an_nginx_that_may_not_resist_rapid_reset_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = tmp_path / "dpkg-query"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert http2_warning() is None
+    query.write_text("#!/bin/sh\nprintf 1.22.1-9+deb12u10\n")
+    query.chmod(0o755)
+    reply = str(http2_warning())
+    assert reply.startswith("nginx 1.22.1-9+deb12u10 may lack the fix of HTTP/2 rapid reset")
+    grpc = StartNeeds(ports=[Port("LIGHTBOX_KSERVE_GRPC_PORT", 8500, "")])
+    several = load_settings({"SAGEMAKER_MULTI_MODEL": "true"})
+    assert (find_warnings(several), find_warnings(several, grpc)) == ([], [reply])
+    query.write_text("#!/bin/sh\nexit 1\n")
+    assert http2_warning() is None

@@ -1,4 +1,4 @@
-"""The decisions of a start before the first child: transports, addresses, the plan."""
+"""The addresses of a start: ports that are checked and chosen, and the lines that report them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from pathlib import Path
 from lightbox.base.errors import PortTaken
 from lightbox.base.run_dir import RunDir, port_is_free
 from lightbox.base.settings import Settings
-from lightbox.core.additions import NO_NEEDS, Port, StartNeeds
-from lightbox.model.catalogue import PlannedModel
-from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
-from lightbox.model_files.checks import show_versions
-from lightbox.model_files.layout import ModelOnDisk
-from lightbox.supervisor.starting.chosen_transports import LOCAL, planned_wires, wires_to_come
+from lightbox.core.additions import Port, StartNeeds
+from lightbox.model.plan import ModelServerAddress, Wires
+from lightbox.supervisor.starting.chosen_transports import LOCAL, wires_to_come
 from lightbox.supervisor.starting.commands import BINARY, model_server_program
-from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
-from lightbox.supervisor.starting.option_checks import fitting_options
-from lightbox.user_code.paths import importable
-from lightbox.user_code.s3 import download_universal_code
+
+GRPC_PORT, REST_PORT = 9000, 8501
+"""The first model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
+EPHEMERAL = 32768
+"""First port that Linux may give to outgoing connections at any time."""
 
 
 def listening(
@@ -52,46 +50,6 @@ def callers_line(settings: Settings, added: Iterable[Port], sentence: str | None
         return f"no keys are set: every user of this machine may use port {ports}"
     who = "every holder of a client certificate who" if settings.tls_client_ca else "everyone who"
     return f"no keys are set: {who} reaches port {ports} may use it (docs/keys.md)"
-
-
-GRPC_PORT, REST_PORT = 9000, 8501
-EPHEMERAL = 32768
-"""First port that Linux may give to outgoing connections at any time."""
-"""The first model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
-
-
-def make_plan(settings: Settings, run_dir: RunDir, wants: StartNeeds = NO_NEEDS) -> ServingPlan:
-    """Find the models, read their options, choose addresses.
-
-    Raises ModelLayoutError, ModelOptionsError and UserCodeError, each with one sentence.
-    """
-    models, default = plan_models(settings) if settings.has_fixed_models else ({}, None)
-    shared = shared_code_dirs(settings)
-    folder = run_dir.path / "universal_code"
-    if downloaded := download_universal_code(settings.universal_bucket, settings.universal_prefix, folder, shared):
-        shared = (downloaded,)
-    wires = planned_wires(settings, models.values(), shared, wants.why_rest)
-    return ServingPlan(
-        models={name: _planned(model, settings, run_dir, shared) for name, model in models.items()},
-        default_model=default,
-        model_servers=choose_addresses(settings, run_dir, wires, wants.ports),
-        wires=wires,
-        shared_code_dirs=importable(shared, settings) if settings.has_fixed_models else shared,
-    )
-
-
-def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: Iterable[Path]) -> PlannedModel:
-    folders = code_dirs(model, shared)
-    options = fitting_options(model, folders, settings)
-    base_path = run_dir.path / "models" / model.name
-    show_versions(model, base_path, folders)
-    return PlannedModel(
-        name=model.name,
-        base_path=base_path,
-        versions_dir=None if model.unversioned else model.base_path,
-        options=options,
-        code_dirs=importable(folders, settings),
-    )
 
 
 def choose_addresses(

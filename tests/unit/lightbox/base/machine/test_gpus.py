@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.supervisor.starting.commands import gpu_environ, gpu_names
+from lightbox.base.machine.gpus import gpu_environ, gpu_names
 from support.parameters import each
 
 LISTED = """GPU 0: Tesla T4 (UUID: GPU-6c3cd1d2-4b0a-c3ae-2b6a-6a4d0e7f0000)
