@@ -12,7 +12,7 @@ from lightbox.base.errors import BadRequest, MalformedBody, ModelNotFound, TooLa
 from lightbox.base.request_context import Header
 from lightbox.codecs import Codecs
 from lightbox.core.attributes import CUSTOM_ATTRIBUTES, CustomAttributes
-from lightbox.core.request import Call, TensorResponse, Tensors
+from lightbox.core.request import ByteStrings, Call, TensorResponse, Tensors
 from lightbox.model.spec import Array, Method
 
 MAX_NAMED = 1024
@@ -39,7 +39,7 @@ class InferRequest:
     is the number of classes of an output, in place of its numbers.
     """
 
-    inputs: Mapping[str, Array]
+    inputs: Mapping[str, Array | ByteStrings]
     outputs: tuple[str, ...] = ()
     id: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)

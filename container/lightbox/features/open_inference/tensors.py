@@ -13,7 +13,8 @@ import numpy as np
 from lightbox.base.error_texts import shown
 from lightbox.base.errors import InputMismatch, MalformedBody
 from lightbox.codecs.json_numbers import NumberList
-from lightbox.model.casting import cast, numbers, numpy_dtype, read_as, string_tensor
+from lightbox.core.request import ByteStrings
+from lightbox.model.casting import cast, numbers, numpy_dtype, read_as
 from lightbox.model.spec import Array, TensorSpec
 from lightbox.model_runtime.wire.dtypes import PLAIN, PROTOCOL_NAMES
 
@@ -141,7 +142,7 @@ def join_prefixed(elements: Iterable[bytes]) -> bytes:
     return b"".join(_LENGTH.pack(len(element)) + element for element in elements)
 
 
-def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Array:
+def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Array | ByteStrings:
     """Return the tensor; strings become UTF-8. Raises InputMismatch for values that do not fit the shape."""
     if isinstance(data, NumberList):
         return _long_list(name, datatype, shape, data)
@@ -151,7 +152,7 @@ def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Ar
             f"input {name}: shape {list(shape)} holds {math.prod(shape)} values, got {len(values)} of shape {sizes}"
         )
     if datatype == BYTES:
-        return string_tensor(_encoded(name, value) for value in values).reshape(shape)
+        return ByteStrings([_encoded(name, value) for value in values], shape)
     return numbers(values, numeric_spec(name, datatype)).reshape(shape)
 
 

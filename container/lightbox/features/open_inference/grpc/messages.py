@@ -14,7 +14,7 @@ from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
 from lightbox.base.error_texts import echo
 from lightbox.base.errors import InputMismatch, MalformedBody, TooLarge
-from lightbox.core.request import TensorResponse
+from lightbox.core.request import ByteStrings, TensorResponse
 from lightbox.features.open_inference.classification import read_class_count
 from lightbox.features.open_inference.requests import MAX_NAMED, InferRequest, check_count, once
 from lightbox.features.open_inference.rest.routes import blob
@@ -26,7 +26,7 @@ from lightbox.features.open_inference.tensors import (
     numeric_spec,
     split,
 )
-from lightbox.model.casting import cast, string_tensor
+from lightbox.model.casting import cast
 from lightbox.model.spec import Array
 from lightbox.model_runtime.wire.descriptors import read_pool
 from lightbox.model_runtime.wire.protobuf import LENGTH_DELIMITED, read_fields
@@ -172,15 +172,15 @@ def write_response(response: TensorResponse, request: InferRequest) -> Any:
     return message
 
 
-def _from_raw(tensor: Any, data: bytes) -> Array:
+def _from_raw(tensor: Any, data: bytes) -> Array | ByteStrings:
     name = echo(tensor.name)
     shape = checked_shape(name, list(tensor.shape))
     if tensor.datatype == BYTES:
-        return string_tensor(split(name, memoryview(data), math.prod(shape))).reshape(shape)
+        return ByteStrings(split(name, memoryview(data), math.prod(shape)), shape)
     return from_buffer(name, tensor.datatype, shape, data)
 
 
-def _from_contents(tensor: Any) -> Array:
+def _from_contents(tensor: Any) -> Array | ByteStrings:
     name, datatype = echo(tensor.name), tensor.datatype
     shape = checked_shape(name, list(tensor.shape))
     if datatype not in _FIELD_OF:
@@ -196,7 +196,7 @@ def _from_contents(tensor: Any) -> Array:
             f"input {name}: shape {list(shape)} holds {math.prod(shape)} values, got {len(values)} in {field}"
         )
     if datatype == BYTES:
-        return string_tensor(values).reshape(shape)
+        return ByteStrings(list(values), shape)
     spec = numeric_spec(name, datatype)
     return cast(np.array(values, _WIDE.get(field, spec.dtype)), spec).reshape(shape)
 

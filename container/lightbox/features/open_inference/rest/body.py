@@ -13,6 +13,7 @@ from lightbox.base.request_context import RequestContext
 from lightbox.codecs.json_numbers import parse_around_lists, parse_values, parsing_bytes
 from lightbox.core.attributes import CustomAttributes
 from lightbox.core.pipeline import Pipeline
+from lightbox.core.request import ByteStrings
 from lightbox.features.open_inference.classification import read_class_count
 from lightbox.features.open_inference.requests import InferRequest, check_count, once
 from lightbox.features.open_inference.tensors import (
@@ -27,7 +28,7 @@ from lightbox.features.open_inference.tensors import (
     split_bare,
 )
 from lightbox.images.decode import is_image
-from lightbox.model.casting import numpy_dtype, string_tensor
+from lightbox.model.casting import numpy_dtype
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 
 _ELEMENT_BYTES = 80
@@ -140,7 +141,7 @@ class _Blobs:
             raise MalformedBody(f"{len(self._data)} bytes are left over after the last input's data")
 
 
-def _input(entry: dict[str, Any], blobs: _Blobs, last: bool) -> Array:
+def _input(entry: dict[str, Any], blobs: _Blobs, last: bool) -> Array | ByteStrings:
     name, datatype = echo(entry["name"]), _text(entry, "datatype")
     shape = checked_shape(name, entry.get("shape"))
     parameters = _parameters(entry)
@@ -153,7 +154,7 @@ def _input(entry: dict[str, Any], blobs: _Blobs, last: bool) -> Array:
         raise MalformedBody(f"input {name}: expected either data or binary_data_size, got neither")
     if datatype == BYTES:
         elements = _elements(name, math.prod(shape), parameters.get("binary_data_size"), blobs)
-        return string_tensor(elements).reshape(shape)
+        return ByteStrings(elements, shape)
     return from_buffer(name, datatype, shape, blobs.take(name, _size(name, parameters["binary_data_size"])))
 
 
@@ -248,8 +249,8 @@ def raw_request(body: bytes, signature: SignatureSpec) -> InferRequest:
         )
     ((name, spec),) = signature.inputs.items()
     if spec.is_string or (image_input(signature) and is_image(body)):
-        shape = spec.shape if spec.is_string and spec.shape is not None else (None,)
-        return InferRequest({name: string_tensor([body]).reshape([1] * len(shape))}, binary_default=True)
+        rank = len(spec.shape) if spec.is_string and spec.shape is not None else 1
+        return InferRequest({name: ByteStrings([body], (1,) * rank)}, binary_default=True)
     return InferRequest({name: _raw_numbers(spec, body)}, binary_default=True)
 
 
