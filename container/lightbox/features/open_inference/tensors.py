@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -79,8 +79,10 @@ def from_buffer(name: str, datatype: str, shape: tuple[int, ...], data: bytes | 
     return np.frombuffer(data, dtype.newbyteorder("<")).reshape(shape).astype(dtype, copy=False)
 
 
-def to_buffer(array: Array) -> bytes:
-    """Return the blob of an output of numbers: little-endian, row-major."""
+def to_blob(array: Array) -> bytes:
+    """Return the blob of an output: numbers little-endian and row-major, byte strings each after its length."""
+    if datatype_of(array) == BYTES:
+        return b"".join(_LENGTH.pack(len(element)) + element for element in array.ravel().tolist())
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
 
 
@@ -135,11 +137,6 @@ def split_prefixed(data: memoryview, count: int) -> list[bytes] | None:
         elements.append(bytes(data[at + _LENGTH.size : end]))
         at = end
     return elements if at == len(data) and len(elements) == count else None
-
-
-def join_prefixed(elements: Iterable[bytes]) -> bytes:
-    """Return a blob of byte strings, each after its length."""
-    return b"".join(_LENGTH.pack(len(element)) + element for element in elements)
 
 
 def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Array | ByteStrings:

@@ -16,8 +16,7 @@ from lightbox.base.error_texts import echo
 from lightbox.base.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.request import ByteStrings, TensorResponse
 from lightbox.features.open_inference.classification import read_class_count
-from lightbox.features.open_inference.requests import MAX_NAMED, InferRequest, check_count, once
-from lightbox.features.open_inference.rest.routes import blob
+from lightbox.features.open_inference.dataplane import MAX_NAMED, InferRequest, check_count, once
 from lightbox.features.open_inference.tensors import (
     BYTES,
     checked_shape,
@@ -25,6 +24,7 @@ from lightbox.features.open_inference.tensors import (
     from_buffer,
     numeric_spec,
     split,
+    to_blob,
 )
 from lightbox.model.casting import cast
 from lightbox.model.spec import Array
@@ -168,7 +168,7 @@ def write_response(response: TensorResponse, request: InferRequest) -> Any:
     )
     for name, array in response.outputs.items():
         message.outputs.add(name=name, datatype=datatype_of(array), shape=array.shape)
-        message.raw_output_contents.append(blob(array))
+        message.raw_output_contents.append(to_blob(array))
     return message
 
 

@@ -10,20 +10,16 @@ from google.protobuf.message import DecodeError
 from lightbox.base.errors import DeadlineExceeded, MalformedBody, Unavailable
 from lightbox.base.request_context import Header, RequestContext
 from lightbox.core.edge import Work
-from lightbox.core.pipeline import Pipeline
+from lightbox.features.open_inference.dataplane import DataPlane, read_attributes
 from lightbox.features.open_inference.grpc import messages as grpc_messages
 from lightbox.features.open_inference.grpc.messages import count_message, read_request, write_response
-from lightbox.features.open_inference.prediction import predicted
-from lightbox.features.open_inference.repository import Repository
-from lightbox.features.open_inference.requests import read_attributes
 
 
 class InferenceService:
     """Answers one message with another, or with a dict of its fields; errors are raised."""
 
-    def __init__(self, pipeline: Pipeline, repository: Repository) -> None:
-        self._pipeline = pipeline
-        self._repository = repository
+    def __init__(self, plane: DataPlane) -> None:
+        self._plane = plane
 
     def work(self, method: MethodDescriptor) -> Work:
         """Return the function that answers a method's serialized message with a serialized one."""
@@ -32,7 +28,7 @@ class InferenceService:
         function = getattr(self, _snake(method.name))
 
         def work(data: bytes, header: Header, context: RequestContext) -> bytes:
-            with self._pipeline.memory.share() as context.memory:
+            with self._plane.pipeline.memory.share() as context.memory:
                 with context.stage("decode"):
                     message = _parsed(request, data, context)
                 read_attributes(header)
@@ -45,44 +41,43 @@ class InferenceService:
     def model_ready(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
         """Return whether a model can answer; an unknown one is an error."""
         try:
-            self._repository.check_ready(request.name, request.version, context)
+            return {"ready": self._plane.model_ready(request.name, request.version, context)}
         except (Unavailable, DeadlineExceeded):
             return {"ready": False}
-        return {"ready": True}
 
     def model_metadata(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
         """Describe a model's inputs and outputs."""
-        return self._repository.model_metadata(request.name, request.version, context)
+        return self._plane.model_metadata(request.name, request.version, context)
 
     def model_config(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
         """Return a model's configuration."""
-        return {"config": self._repository.model_config(request.name, request.version, context)}
+        return {"config": self._plane.model_config(request.name, request.version, context)}
 
     def model_statistics(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
         """Return a model's counts and times."""
-        return self._repository.statistics(request.name, request.version, context)
+        return self._plane.model_statistics(request.name, request.version, context)
 
     def model_infer(self, request: Any, header: Header, context: RequestContext) -> Any:
         """Answer with the model's outputs."""
         with context.stage("decode"):
             asked = read_request(request)
-        with self._repository.target(request.model_name, header, context) as model:
-            found = predicted(self._pipeline, asked, model, request.model_version, read_attributes(header), context)
+        with self._plane.target(request.model_name, header, context) as model:
+            response = self._plane.model_infer(asked, model, request.model_version, read_attributes(header), context)
         with context.stage("postprocess"):
-            return write_response(found, asked)
+            return write_response(response, asked)
 
     def repository_index(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
         """List the models."""
-        return {"models": self._repository.index(request.ready, context)}
+        return {"models": self._plane.repository_index(request.ready, context)}
 
     def repository_model_load(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
         """Load a model in multi-model mode."""
-        self._repository.load(request.model_name, context)
+        self._plane.repository_model_load(request.model_name, context)
         return {}
 
     def repository_model_unload(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
         """Unload a model in multi-model mode."""
-        self._repository.unload(request.model_name, context)
+        self._plane.repository_model_unload(request.model_name, context)
         return {}
 
 

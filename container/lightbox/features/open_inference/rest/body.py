@@ -11,11 +11,9 @@ from lightbox.base.error_texts import echo, shown
 from lightbox.base.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.base.request_context import RequestContext
 from lightbox.codecs.json_numbers import parse_around_lists, parse_values, parsing_bytes
-from lightbox.core.attributes import CustomAttributes
-from lightbox.core.pipeline import Pipeline
-from lightbox.core.request import ByteStrings
+from lightbox.core.request import ByteStrings, FindSignature
 from lightbox.features.open_inference.classification import read_class_count
-from lightbox.features.open_inference.requests import InferRequest, check_count, once
+from lightbox.features.open_inference.dataplane import InferRequest, check_count, once
 from lightbox.features.open_inference.tensors import (
     BYTES,
     checked_shape,
@@ -214,18 +212,12 @@ def _text(entry: dict[str, Any], key: str) -> str:
 
 
 def read_body(
-    pipeline: Pipeline,
-    body: bytes,
-    header: tuple[str, str | None],
-    model: str | None,
-    version: int | None,
-    attributes: CustomAttributes,
-    context: RequestContext,
+    body: bytes, header: tuple[str, str | None], find: FindSignature, context: RequestContext
 ) -> InferRequest:
     """Return a body's request; ``header`` has the name and value of the header with the length of its JSON.
 
-    Without a length all of the body is JSON; with a length of 0 it is one input. Raises MalformedBody and
-    InputMismatch.
+    Without a length all of the body is JSON; with a length of 0 it is the one input of the signature that ``find``
+    returns. Raises MalformedBody, InputMismatch, and as ``find`` does.
     """
     name, text = header
     context.memory.weigh(len(body))
@@ -233,7 +225,7 @@ def read_body(
         raise MalformedBody(f"{name}: expected the length of the JSON in bytes, got {text[:40]!r}")
     length = None if text is None else int(text)
     if length == 0:
-        return raw_request(body, pipeline.describe(model, version, context, attributes.signature))
+        return raw_request(body, find())
     if length is not None and length > len(body):
         raise MalformedBody(f"{name}: the JSON should have {length} bytes, the body has {len(body)}")
     with context.stage("decode"):
