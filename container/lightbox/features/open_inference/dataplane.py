@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +59,16 @@ class InferRequest:
         parameters = {name: _text(value) for name, value in self.parameters.items()}
         pairs = (f"{name}={value}" for name, value in parameters.items())
         text = ",".join(filter(None, (attributes.text, *pairs))) or None
-        return Call(
+        call = Call(
             Tensors(codecs, self.inputs, self.outputs),
             model or None,
-            version_number(version) if version else attributes.version,
-            attributes.signature,
-            attributes.transport,
+            version_number(version),
             attributes=CustomAttributes({**attributes.pairs, **parameters}, text),
         )
+        if not attributes.pairs:
+            return call
+        number = call.version if version else attributes.version
+        return replace(call, version=number, signature=attributes.signature, transport=attributes.transport)
 
 
 class DataPlane:
@@ -231,7 +233,9 @@ class DataPlane:
 
 def read_attributes(header: Header) -> CustomAttributes:
     """Return the custom attributes of a request. Raises BadRequest for unsupported ones."""
-    attributes = CustomAttributes.read(header(CUSTOM_ATTRIBUTES))
+    if (text := header(CUSTOM_ATTRIBUTES)) is None:
+        return CustomAttributes()
+    attributes = CustomAttributes.read(text)
     if attributes.method is not Method.PREDICT:
         method = attributes.method.value
         raise BadRequest(

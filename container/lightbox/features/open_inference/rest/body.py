@@ -123,7 +123,7 @@ class _Blobs:
     def take(self, name: str, size: int) -> memoryview:
         if size > len(self._data):
             raise MalformedBody(
-                f"input {name}: binary_data_size is {size} bytes, the body has {len(self._data)} bytes left"
+                f"input {echo(name)}: binary_data_size is {size} bytes, the body has {len(self._data)} bytes left"
             )
         taken, self._data = self._data[:size], self._data[size:]
         return taken
@@ -140,16 +140,16 @@ class _Blobs:
 
 
 def _input(entry: dict[str, Any], blobs: _Blobs, last: bool) -> Array | ByteStrings:
-    name, datatype = echo(entry["name"]), _text(entry, "datatype")
+    name, datatype = entry["name"], _text(entry, "datatype")
     shape = checked_shape(name, entry.get("shape"))
     parameters = _parameters(entry)
     has_size = "binary_data_size" in parameters
     if has_size and "data" in entry:
-        raise MalformedBody(f"input {name}: expected either data or binary_data_size, got both")
+        raise MalformedBody(f"input {echo(name)}: expected either data or binary_data_size, got both")
     if "data" in entry:
         return read_data(name, datatype, shape, entry["data"])
     if not has_size and not (datatype == BYTES and last and len(blobs)):
-        raise MalformedBody(f"input {name}: expected either data or binary_data_size, got neither")
+        raise MalformedBody(f"input {echo(name)}: expected either data or binary_data_size, got neither")
     if datatype == BYTES:
         elements = _elements(name, math.prod(shape), parameters.get("binary_data_size"), blobs)
         return ByteStrings(elements, shape)
@@ -169,7 +169,9 @@ def _size(name: str, size: Any) -> int:
     if isinstance(size, str):
         return sum(parse_sizes(name, size))
     if type(size) is not int or size < 0:
-        raise MalformedBody(f"input {name}: binary_data_size: expected a number of bytes, got {shown(size, 40)!r}")
+        raise MalformedBody(
+            f"input {echo(name)}: binary_data_size: expected a number of bytes, got {shown(size, 40)!r}"
+        )
     return size
 
 
