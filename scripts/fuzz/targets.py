@@ -23,6 +23,7 @@ from lightbox.codecs import Codecs
 from lightbox.codecs.media_type import decoded_body
 from lightbox.core.attributes import CustomAttributes
 from lightbox.features.open_inference.grpc import messages as grpc_messages
+from lightbox.features.open_inference.grpc.servicer import read_request
 from lightbox.features.open_inference.rest.body import parse_body, raw_request
 from lightbox.features.streams.frame_options import Choice, from_query, from_text
 from lightbox.images.decode import decode_for_resize, decode_rgb
@@ -103,7 +104,7 @@ def _kserve_grpc(data: bytes) -> None:
         message = grpc_messages.message_class("inference.ModelInferRequest").FromString(data)
     except DecodeError:
         return
-    _only_our_errors(lambda: grpc_messages.read_request(message))
+    _only_our_errors(lambda: read_request(message))
 
 
 def _stream_frames(data: bytes) -> None:

@@ -21,6 +21,7 @@ import pytest
 from lightbox.base.telemetry.logs import FinishedRequest, Observer
 from lightbox.core.pipeline import Pipeline
 from lightbox.features.open_inference import nginx_part
+from lightbox.features.open_inference.dataplane import DataPlane
 from lightbox.features.open_inference.grpc import messages as grpc_messages
 from lightbox.features.open_inference.grpc.asgi import InferenceServer
 from lightbox.features.open_inference.grpc.calls import WorkerPool
@@ -28,7 +29,6 @@ from lightbox.features.open_inference.grpc.front import listen
 from lightbox.features.open_inference.grpc.health_service import Readiness
 from lightbox.features.open_inference.grpc.incoming import Account, Bounds
 from lightbox.features.open_inference.grpc.servicer import InferenceService
-from lightbox.features.open_inference.repository import Repository
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
@@ -149,7 +149,7 @@ def serving(
         caller.pool = WorkerPool(2, waiting, patience=0.5, observers=observers)
         caller.account = Account(bounds)
         caller.server = InferenceServer(
-            InferenceService(pipeline, Repository(pipeline, Path("/nowhere"))),
+            InferenceService(DataPlane(pipeline, Path("/nowhere"))),
             caller.pool,
             Readiness(is_ready),
             caller.account,

@@ -16,9 +16,9 @@ from flask import Flask
 
 from lightbox.base.errors import LightboxError
 from lightbox.base.request_context import RequestContext
+from lightbox.features.open_inference.dataplane import DataPlane
 from lightbox.features.open_inference.grpc import messages as grpc_messages
 from lightbox.features.open_inference.grpc.servicer import InferenceService
-from lightbox.features.open_inference.repository import Repository
 from lightbox.tools.harness.memory_use import PeakGrowth
 from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, MODELS, Sent, costly_app, post
@@ -63,7 +63,7 @@ def _model_infer() -> Callable[[bytes], int]:
     for model, tensor in MODELS.items():
         fake.serve(signature(model, {"x": tensor}, {"y": tensor}), lambda inputs: {})
     pipeline = make_pipeline(fake, list(MODELS))
-    service = InferenceService(pipeline, Repository(pipeline, Path("/nowhere")))
+    service = InferenceService(DataPlane(pipeline, Path("/nowhere")))
     work = service.work(grpc_messages.method(grpc_messages.INFERENCE_SERVICE, "ModelInfer"))
 
     def answer(data: bytes) -> int:

@@ -26,8 +26,9 @@ from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
+HTTP, GRPC = "The way of a request", "The way of a gRPC request"
 MOST_HOPS, MOST_FILES = 14, 24
-"""What one JPEG may cost a reader who follows it through the code."""
+"""What one JPEG may cost a reader who follows it through the code, over HTTP or gRPC."""
 GRPC_WIRE, LOCAL_WIRE = "container/lightbox/transports/grpc.py", "container/lightbox/transports/local.py"
 """The page lists the files over gRPC; over the embedded model server's wire the one takes the place of the other."""
 
@@ -43,19 +44,20 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
-def hops() -> list[tuple[str, str]]:
+def hops(way: str) -> list[tuple[str, str]]:
     """Return file and function of the hops in the sidecar after gunicorn has read the request."""
-    found = [re.findall(r"`([^`]+)`", where) for _, where, _ in rows(section("The way of a request"))[1:]]
+    found = [re.findall(r"`([^`]+)`", where) for _, where, _ in rows(section(way))[1:]]
     named = [(names[0], names[1]) for names in found if len(names) == 2 and names[0].startswith("container/lightbox")]
     return [
         (file, function) for file, function in named if not file.startswith("container/lightbox/core/gunicorn_worker")
     ]
 
 
-def listed_files() -> list[str]:
-    """Return the files that the page lists for a request."""
-    text = section("The way of a request").partition("The files of the sidecar that take part:")[2].lstrip()
-    return re.findall(r"`([^`]+\.py)`", text.partition("\n\n")[0])
+def listed_files(way: str) -> set[str]:
+    """Return the files that the page lists for a request: its own and, if it names some of them, the others of HTTP."""
+    text = section(way).partition("The files of the sidecar that take part:")[2]
+    but, own = (set(re.findall(r"`([^`]+\.py)`", part)) for part in text.split("\n\n")[:2])
+    return (listed_files(HTTP) - but if but else set()) | own
 
 
 def answer() -> bytes:
@@ -80,9 +82,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServerAddr
     over_grpc.stop(0).wait()
 
 
+@pytest.fixture(scope="module", params=[HTTP, GRPC])
+def way(request: pytest.FixtureRequest) -> str:
+    """Return the section about a JPEG over HTTP, or over gRPC."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module", params=["local", "grpc"])
 def calls(
-    server: ModelServerAddress, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    way: str, server: ModelServerAddress, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> list[tuple[str, str]]:
     """Return file and function of each call in the sidecar for a JPEG, in a worker with default settings."""
     folder = tmp_path_factory.mktemp("calls")
@@ -94,27 +102,27 @@ def calls(
     )
     plan.write(folder / "plan.json")
     environ = {**clean_environ(), "PYTHONPATH": f"{REPOSITORY / 'container'}:{REPOSITORY / 'tests'}"}
-    command = [sys.executable, "-m", "support.jpeg_calls", str(folder / "plan.json")]
+    command = [sys.executable, "-m", "support.jpeg_calls", str(folder / "plan.json"), *(["grpc"] * (way == GRPC))]
     printed = commands.output(command, env=environ)
     return [(file, function) for file, function in json.loads(printed)]
 
 
-def test_a_jpeg_takes_the_hops_of_the_page_in_their_order(calls: list[tuple[str, str]]) -> None:
+def test_a_jpeg_takes_the_hops_of_the_page_in_their_order(way: str, calls: list[tuple[str, str]]) -> None:
     at = -1
-    assert len(hops()) > 8
-    for hop in hops():
+    assert len(hops(way)) > 8
+    for hop in hops(way):
         assert hop in calls[at + 1 :], f"{hop} is not entered after the hop before it"
         at = calls.index(hop, at + 1)
 
 
 @pytest.mark.skipif(load_native() is None or not jpeg_agrees(), reason="images are read and resized by Pillow")
-def test_a_jpeg_passes_the_files_that_the_page_lists(calls: list[tuple[str, str]]) -> None:
+def test_a_jpeg_passes_the_files_that_the_page_lists(way: str, calls: list[tuple[str, str]]) -> None:
     files = {GRPC_WIRE if file == LOCAL_WIRE else file for file, _ in calls}
-    assert sorted(files) == sorted(listed_files())
+    assert sorted(files) == sorted(listed_files(way))
 
 
-def test_a_jpeg_passes_few_files(calls: list[tuple[str, str]]) -> None:
-    assert len(rows(section("The way of a request"))) - 1 <= MOST_HOPS
+def test_a_jpeg_passes_few_files(way: str, calls: list[tuple[str, str]]) -> None:
+    assert len(rows(section(way))) - 1 <= MOST_HOPS
     assert len({file for file, _ in calls}) <= MOST_FILES
 
 
@@ -129,7 +137,7 @@ def test_every_function_beside_a_file_is_in_it() -> None:
     assert len(pairs) > 10
     for file, function in pairs:
         source = (REPOSITORY / file).read_text()
-        missing = [name for name in function.split(".") if not re.search(rf"^ *(def|class) {name}\b", source, re.M)]
+        missing = [name for name in function.split(".") if not re.search(rf"^ *(async def|def|class) {name}\b", source, re.M)]
         assert not missing, f"{file} has no {function}"
 
 

@@ -257,8 +257,20 @@ class TensorResponse:
 
 
 @dataclass(frozen=True)
+class ByteStrings:
+    """An input of byte strings, row-major. Only a model that takes strings gets an array of them."""
+
+    elements: Sequence[bytes]
+    shape: tuple[int, ...]
+
+    def array(self) -> Array:
+        """Return an array of objects."""
+        return string_tensor(self.elements).reshape(self.shape)
+
+
+@dataclass(frozen=True)
 class Tensors(Content[TensorResponse]):
-    """Inputs by name, in their original dtypes; strings are object arrays of bytes.
+    """Inputs by name, in their original dtypes.
 
     Byte strings for a model of pixels are encoded images. User code runs as for a body where possible: ``preprocess``
     and AWS handlers for encoded images, ``postprocess`` always. Outputs that the request names, and that the signature
@@ -266,7 +278,7 @@ class Tensors(Content[TensorResponse]):
     """
 
     codecs: Codecs
-    inputs: Mapping[str, Array]
+    inputs: Mapping[str, Array | ByteStrings]
     outputs: tuple[str, ...] = ()
 
     @override
@@ -279,8 +291,12 @@ class Tensors(Content[TensorResponse]):
             images = _encoded_images(self.inputs, signature)
             if images:
                 return self.codecs.images.decode(images, signature, options, context)
-            self.codecs.images.check_among(self.inputs.values(), context)
-            return ModelCall(signature, dict(self.inputs))
+            inputs = {
+                name: tensor.array() if isinstance(tensor, ByteStrings) else tensor
+                for name, tensor in self.inputs.items()
+            }
+            self.codecs.images.check_among(inputs.values(), context)
+            return ModelCall(signature, inputs)
 
         return Parsed(decode)
 
@@ -355,7 +371,7 @@ def _selected(signature: SignatureSpec, outputs: Mapping[str, Array], names: tup
     return TensorResponse(signature, {name: outputs[name] for name in names or outputs})
 
 
-def _encoded_images(inputs: Mapping[str, Array], signature: SignatureSpec) -> tuple[bytes, ...]:
+def _encoded_images(inputs: Mapping[str, Array | ByteStrings], signature: SignatureSpec) -> Sequence[bytes]:
     """Return the encoded images among the inputs: byte strings of shape [N] or [N, 1] for a model that takes images.
 
     A string model may take texts instead: its strings count as images only if all begin like one. Raises
@@ -363,14 +379,14 @@ def _encoded_images(inputs: Mapping[str, Array], signature: SignatureSpec) -> tu
     """
     if inputs.keys() != signature.inputs.keys() or len(inputs) != 1:
         return ()
-    ((name, array),) = inputs.items()
-    wanted = image_input(signature)
-    if wanted is None or not array.dtype.hasobject:
+    ((name, tensor),) = inputs.items()
+    image = image_input(signature)
+    if image is None or not isinstance(tensor, ByteStrings):
         return ()
-    elements = tuple(array.ravel().tolist())
-    in_a_row = array.size == (array.shape[0] if array.ndim else 1)
-    if wanted.encoded:
+    elements, shape = tensor.elements, tensor.shape
+    in_a_row = len(elements) == (shape[0] if shape else 1)
+    if image.encoded:
         return elements if in_a_row and all(map(is_image, elements)) else ()
-    if not array.size or not in_a_row:
-        raise InputMismatch(f"input {name}: expected N encoded images of shape [N], got shape {list(array.shape)}")
+    if not elements or not in_a_row:
+        raise InputMismatch(f"input {name}: expected N encoded images of shape [N], got shape {list(shape)}")
     return elements

@@ -16,10 +16,9 @@ from flask import Flask
 
 from lightbox.base.errors import LightboxError
 from lightbox.base.request_context import RequestContext
+from lightbox.features.open_inference.dataplane import DataPlane, once
 from lightbox.features.open_inference.grpc import messages as grpc_messages
 from lightbox.features.open_inference.grpc.servicer import InferenceService
-from lightbox.features.open_inference.repository import Repository
-from lightbox.features.open_inference.requests import once
 from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, HEADERS, MEDIA_TYPES, MODELS, costly_app, post
 from support.fakes import signature
@@ -86,7 +85,7 @@ def test_grpc_messages(name: str) -> None:
     for model, tensor in MODELS.items():
         fake.serve(signature(model, {"x": tensor}, {"y": tensor}), lambda inputs: {"y": inputs["x"]})
     pipeline = make_pipeline(fake, list(MODELS))
-    service = InferenceService(pipeline, Repository(pipeline, Path("/nowhere")))
+    service = InferenceService(DataPlane(pipeline, Path("/nowhere")))
     work = service.work(grpc_messages.method(grpc_messages.INFERENCE_SERVICE, "ModelInfer"))
 
     def run(size: int) -> Callable[[], object]:

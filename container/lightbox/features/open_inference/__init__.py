@@ -115,17 +115,18 @@ class OpenInference(Feature):
 
     @override
     def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Middleware]:
+        from lightbox.features.open_inference.dataplane import DataPlane
         from lightbox.features.open_inference.rest.routes import JsonBodies, TritonBodies
 
-        yield from (TritonBodies(pipeline), JsonBodies(pipeline))
+        plane = DataPlane(pipeline, run_dir)
+        yield from (TritonBodies(plane), JsonBodies(plane))
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
-        from lightbox.features.open_inference.repository import Repository
+        from lightbox.features.open_inference.dataplane import DataPlane
         from lightbox.features.open_inference.rest.routes import kserve_blueprint
 
-        repository = Repository(services.pipeline, services.run_dir)
-        yield kserve_blueprint(services.pipeline, repository, services.settings.max_body_mb)
+        yield kserve_blueprint(DataPlane(services.pipeline, services.run_dir), services.settings.max_body_mb)
 
     @override
     def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from lightbox.base.error_texts import shown
+from lightbox.base.error_texts import echo, shown
 from lightbox.base.errors import InputMismatch, MalformedBody
 from lightbox.codecs.json_numbers import NumberList
-from lightbox.model.casting import cast, numbers, numpy_dtype, read_as, string_tensor
+from lightbox.core.request import ByteStrings
+from lightbox.model.casting import cast, numbers, numpy_dtype, read_as
 from lightbox.model.spec import Array, TensorSpec
 from lightbox.model_runtime.wire.dtypes import PLAIN, PROTOCOL_NAMES
 
@@ -28,13 +29,18 @@ _MOST_VALUES = 1 << 48
 _LENGTH = struct.Struct("<I")
 
 
+def bad_input(name: str, text: str) -> InputMismatch:
+    """Return the error about an input, with the caller's name for it shortened."""
+    return InputMismatch(f"input {echo(name)}: {text}")
+
+
 def numeric_spec(name: str, datatype: str) -> TensorSpec:
     """Return an input of numbers of any shape; raise InputMismatch for an unknown datatype."""
     if datatype not in _DTYPES:
-        raise InputMismatch(
-            f"input {name}: expected one of the datatypes {', '.join(sorted(_DTYPES))}, {BYTES}; got {datatype[:40]!r}"
+        raise bad_input(
+            name, f"expected one of the datatypes {', '.join(sorted(_DTYPES))}, {BYTES}; got {datatype[:40]!r}"
         )
-    return TensorSpec(name, _DTYPES[datatype], None)
+    return TensorSpec(echo(name), _DTYPES[datatype], None)
 
 
 def datatype_of(array: Array) -> str:
@@ -61,9 +67,9 @@ def checked_shape(name: str, shape: Any) -> tuple[int, ...]:
     """Return a tensor's shape; raise InputMismatch for an invalid one."""
     sizes: Sequence[Any] = shape if isinstance(shape, list | tuple) else [None]
     if len(sizes) > MAX_DIMENSIONS or any(type(size) is not int or size < 0 for size in sizes):
-        raise InputMismatch(f"input {name}: expected a shape such as [1,224,224,3], got {shown(shape, 80)}")
+        raise bad_input(name, f"expected a shape such as [1,224,224,3], got {shown(shape, 80)}")
     if math.prod(size or 1 for size in sizes) > _MOST_VALUES:  # numpy refuses large sizes even beside a 0
-        raise InputMismatch(f"input {name}: expected a shape of at most {_MOST_VALUES} values, got {shown(shape, 80)}")
+        raise bad_input(name, f"expected a shape of at most {_MOST_VALUES} values, got {shown(shape, 80)}")
     return tuple(sizes)
 
 
@@ -72,14 +78,16 @@ def from_buffer(name: str, datatype: str, shape: tuple[int, ...], data: bytes | 
     dtype = numpy_dtype(numeric_spec(name, datatype))
     wanted = math.prod(shape) * dtype.itemsize
     if len(data) != wanted:
-        raise InputMismatch(f"input {name}: {datatype} of shape {list(shape)} is {wanted} bytes, got {len(data)} bytes")
+        raise bad_input(name, f"{datatype} of shape {list(shape)} is {wanted} bytes, got {len(data)} bytes")
     if datatype == "BOOL" and len(data) and max(data) > 1:
-        raise InputMismatch(f"input {name}: expected 0 or 1 for each BOOL")
+        raise bad_input(name, "expected 0 or 1 for each BOOL")
     return np.frombuffer(data, dtype.newbyteorder("<")).reshape(shape).astype(dtype, copy=False)
 
 
-def to_buffer(array: Array) -> bytes:
-    """Return the blob of an output of numbers: little-endian, row-major."""
+def to_blob(array: Array) -> bytes:
+    """Return the blob of an output: numbers little-endian and row-major, byte strings each after its length."""
+    if datatype_of(array) == BYTES:
+        return b"".join(_LENGTH.pack(len(element)) + element for element in array.ravel().tolist())
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
 
 
@@ -87,7 +95,9 @@ def parse_sizes(name: str, text: str) -> list[int]:
     """Return the sizes in a ``binary_data_size`` of text; raise MalformedBody for an invalid one."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
-        raise MalformedBody(f"input {name}: binary_data_size: expected sizes such as '9821,12302', got {text[:80]!r}")
+        raise MalformedBody(
+            f"input {echo(name)}: binary_data_size: expected sizes such as '9821,12302', got {text[:80]!r}"
+        )
     return [int(part) for part in parts]
 
 
@@ -101,7 +111,7 @@ def split_bare(name: str, data: memoryview, sizes: Sequence[int], count: int) ->
         if found is not None:
             return found
     if len(sizes) != count:
-        raise InputMismatch(f"input {name}: its shape holds {count} elements, but binary_data_size names {len(sizes)}")
+        raise bad_input(name, f"its shape holds {count} elements, but binary_data_size names {len(sizes)}")
     elements, at = [], 0
     for size in sizes:
         elements.append(bytes(data[at : at + size]))
@@ -116,8 +126,8 @@ def split(name: str, data: memoryview, count: int) -> list[bytes]:
         return found
     if count == 1:
         return [bytes(data)]
-    raise InputMismatch(
-        f"input {name}: expected {count} elements, each after its length in 4 bytes; the {len(data)} bytes do not match"
+    raise bad_input(
+        name, f"expected {count} elements, each after its length in 4 bytes; the {len(data)} bytes do not match"
     )
 
 
@@ -136,22 +146,17 @@ def split_prefixed(data: memoryview, count: int) -> list[bytes] | None:
     return elements if at == len(data) and len(elements) == count else None
 
 
-def join_prefixed(elements: Iterable[bytes]) -> bytes:
-    """Return a blob of byte strings, each after its length."""
-    return b"".join(_LENGTH.pack(len(element)) + element for element in elements)
-
-
-def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Array:
+def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Array | ByteStrings:
     """Return the tensor; strings become UTF-8. Raises InputMismatch for values that do not fit the shape."""
     if isinstance(data, NumberList):
         return _long_list(name, datatype, shape, data)
     values, sizes = _flat(name, data, len(shape))
     if len(values) != math.prod(shape) or (len(sizes) > 1 and tuple(sizes) != shape):
-        raise InputMismatch(
-            f"input {name}: shape {list(shape)} holds {math.prod(shape)} values, got {len(values)} of shape {sizes}"
+        raise bad_input(
+            name, f"shape {list(shape)} holds {math.prod(shape)} values, got {len(values)} of shape {sizes}"
         )
     if datatype == BYTES:
-        return string_tensor(_encoded(name, value) for value in values).reshape(shape)
+        return ByteStrings([_encoded(name, value) for value in values], shape)
     return numbers(values, numeric_spec(name, datatype)).reshape(shape)
 
 
@@ -160,19 +165,19 @@ def _long_list(name: str, datatype: str, shape: tuple[int, ...], data: NumberLis
     spec = numeric_spec(name, datatype)
     found = data.array(read_as(spec))
     if found is None or found.size != math.prod(shape) or (found.ndim > 1 and found.shape != shape):
-        raise InputMismatch(f"input {name}: data: expected {datatype} of shape {list(shape)}")
+        raise bad_input(name, f"data: expected {datatype} of shape {list(shape)}")
     return cast(found, spec).reshape(shape)
 
 
 def _flat(name: str, data: Any, rank: int) -> tuple[list[Any], list[int]]:
     """Return the values, row-major, and the sizes of their nested lists."""
     if not isinstance(data, list):
-        raise InputMismatch(f"input {name}: data: expected a list, got {type(data).__name__}")
+        raise bad_input(name, f"data: expected a list, got {type(data).__name__}")
     values, sizes = data, [len(data)]
     while values and isinstance(values[0], list):
         lengths = {len(value) if isinstance(value, list) else -1 for value in values}
         if len(lengths) != 1 or -1 in lengths or len(sizes) >= max(rank, 1):
-            raise InputMismatch(f"input {name}: data: expected lists nested as the shape says, or one flat list")
+            raise bad_input(name, "data: expected lists nested as the shape says, or one flat list")
         sizes.append(lengths.pop())
         values = list(chain.from_iterable(values))
     return values, sizes
@@ -180,5 +185,5 @@ def _flat(name: str, data: Any, rank: int) -> tuple[list[Any], list[int]]:
 
 def _encoded(name: str, value: Any) -> bytes:
     if not isinstance(value, str):
-        raise InputMismatch(f"input {name}: expected a string for each of BYTES, got {type(value).__name__}")
+        raise bad_input(name, f"expected a string for each of BYTES, got {type(value).__name__}")
     return value.encode()

@@ -186,7 +186,7 @@ def test_the_open_inference_protocol_gives_what_lists_give(
             request = parse_body(body, None, RequestContext(PATIENCE))
         except LightboxError as error:
             return type(error), error.message
-        array = request.inputs["x"]
+        array: Any = request.inputs["x"]
         return array.dtype, array.shape, array.tolist(), request.outputs
 
     read_as_text(monkeypatch, yes=False)

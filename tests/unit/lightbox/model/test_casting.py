@@ -12,7 +12,8 @@ import pytest
 
 from lightbox.base.errors import HandlerFailed, InputMismatch, LightboxError
 from lightbox.base.request_context import RequestContext
-from lightbox.features.open_inference.grpc.messages import message_class, read_request
+from lightbox.features.open_inference.grpc.messages import message_class
+from lightbox.features.open_inference.grpc.servicer import read_request
 from lightbox.features.open_inference.rest.body import parse_body
 from lightbox.features.open_inference.tensors import numeric_spec
 from lightbox.model.casting import fit, numbers

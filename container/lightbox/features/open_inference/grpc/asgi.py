@@ -27,6 +27,7 @@ from lightbox.base.errors import (
 )
 from lightbox.base.telemetry.logs import UNMATCHED
 from lightbox.core.edge import MODEL_HEADER, SERVER_TIMING, Work, as_lightbox_error, server_timing
+from lightbox.features.open_inference.dataplane import DataPlane
 from lightbox.features.open_inference.grpc import messages as grpc_messages
 from lightbox.features.open_inference.grpc import reflection as grpc_reflection
 from lightbox.features.open_inference.grpc.calls import Caller, Outcome, WorkerPool
@@ -41,7 +42,6 @@ from lightbox.features.open_inference.grpc.incoming import (
     Unimplemented,
 )
 from lightbox.features.open_inference.grpc.servicer import InferenceService
-from lightbox.features.open_inference.repository import server_metadata
 from lightbox.model_runtime.wire.protobuf import LENGTH_DELIMITED, read_fields
 
 LOADING = ("RepositoryModelLoad", "RepositoryModelUnload")
@@ -90,9 +90,9 @@ class InferenceServer:
         self._allowed_seconds = allowed_seconds
         self._infer = service.work(grpc_messages.method(grpc_messages.INFERENCE_SERVICE, "ModelInfer"))
         self._at_once: dict[str, AtOnce] = {
-            f"{INFER}ServerLive": self._live,
-            f"{INFER}ServerReady": self._ready,
-            f"{INFER}ServerMetadata": self._metadata,
+            f"{INFER}ServerLive": self._server_live,
+            f"{INFER}ServerReady": self._server_ready,
+            f"{INFER}ServerMetadata": self._server_metadata,
             f"{HEALTH}Check": self._check,
         }
         self._streams: dict[str, Callable[[Stream], Awaitable[None]]] = {
@@ -117,6 +117,10 @@ class InferenceServer:
     def renew(self) -> None:
         """End the streams, as nginx replaces its workers, or stops. They answer the received messages first."""
         self._account.renew(RENEWED)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._pool.close()
 
     async def unary(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a unary call: an ASGI app."""
@@ -187,14 +191,14 @@ class InferenceServer:
         outcome = self._pool.report_refused(call.route if known else UNMATCHED, caller, incoming.came, ours)
         return _ending(outcome, caller)[0]
 
-    async def _live(self, data: bytes) -> bytes:
+    async def _server_live(self, data: bytes) -> bytes:
         return _written("inference.ServerLiveResponse", live=True)
 
-    async def _ready(self, data: bytes) -> bytes:
+    async def _server_ready(self, data: bytes) -> bytes:
         return _written("inference.ServerReadyResponse", ready=await self._readiness.is_ready())
 
-    async def _metadata(self, data: bytes) -> bytes:
-        return _written("inference.ServerMetadataResponse", **server_metadata())
+    async def _server_metadata(self, data: bytes) -> bytes:
+        return _written("inference.ServerMetadataResponse", **DataPlane.server_metadata())
 
     async def _check(self, data: bytes) -> bytes:
         service = _health_service(data)

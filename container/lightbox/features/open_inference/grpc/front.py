@@ -19,13 +19,13 @@ from lightbox.base.telemetry.logs import context_maker
 from lightbox.core.feature import Feature, Front
 from lightbox.core.services import Services
 from lightbox.features.open_inference import RENEW_SIGNAL
+from lightbox.features.open_inference.dataplane import DataPlane
 from lightbox.features.open_inference.grpc.asgi import InferenceServer
 from lightbox.features.open_inference.grpc.calls import WorkerPool
 from lightbox.features.open_inference.grpc.health_service import Readiness, ping
 from lightbox.features.open_inference.grpc.http2 import StreamConnection
 from lightbox.features.open_inference.grpc.incoming import Account, Bounds
 from lightbox.features.open_inference.grpc.servicer import InferenceService
-from lightbox.features.open_inference.repository import Repository
 from lightbox.nginx import listeners
 
 AT_ONCE = 64
@@ -49,6 +49,19 @@ async def serve(services: Services, features: Sequence[Feature], health: str, ca
         loop.add_signal_handler(number, stopping.set)
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+    server = make_server(services, features, health)
+    loop.add_signal_handler(RENEW_SIGNAL, server.renew)
+    listeners = await listen(server, calls, streams)
+    gc.collect()
+    gc.freeze()  # as in gunicorn's workers
+    await stopping.wait()
+    for listener in listeners:
+        listener.close()
+    server.close()
+
+
+def make_server(services: Services, features: Sequence[Feature], health: str) -> InferenceServer:
+    """Return the server of the protocol and of the features' services. Belongs to the running event loop."""
     settings, allowed = services.settings, services.pipeline.allowed_seconds
     pool = WorkerPool(
         settings.slots,
@@ -61,7 +74,7 @@ async def serve(services: Services, features: Sequence[Feature], health: str, ca
     added = [feature.grpc(services) for feature in features]
     message = settings.max_body_mb << 20
     server = InferenceServer(
-        InferenceService(services.pipeline, Repository(services.pipeline, services.run_dir)),
+        InferenceService(DataPlane(services.pipeline, services.run_dir)),
         pool,
         Readiness(lambda: ping(health), [name for service in added for name in service.health]),
         Account(Bounds(message, together=2 * message)),
@@ -72,14 +85,7 @@ async def serve(services: Services, features: Sequence[Feature], health: str, ca
     for grpc_services in added:
         for service, works in grpc_services.works.items():
             server.add(service, works)
-    loop.add_signal_handler(RENEW_SIGNAL, server.renew)
-    listeners = await listen(server, calls, streams)
-    gc.collect()
-    gc.freeze()  # as in gunicorn's workers
-    await stopping.wait()
-    for listener in listeners:
-        listener.close()
-    pool.close()
+    return server
 
 
 async def listen(server: InferenceServer, calls: str, streams: str) -> list[asyncio.Server]:

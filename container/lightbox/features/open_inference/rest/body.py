@@ -11,10 +11,9 @@ from lightbox.base.error_texts import echo, shown
 from lightbox.base.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.base.request_context import RequestContext
 from lightbox.codecs.json_numbers import parse_around_lists, parse_values, parsing_bytes
-from lightbox.core.attributes import CustomAttributes
-from lightbox.core.pipeline import Pipeline
+from lightbox.core.request import ByteStrings, FindSignature
 from lightbox.features.open_inference.classification import read_class_count
-from lightbox.features.open_inference.requests import InferRequest, check_count, once
+from lightbox.features.open_inference.dataplane import InferRequest, check_count, once
 from lightbox.features.open_inference.tensors import (
     BYTES,
     checked_shape,
@@ -27,7 +26,7 @@ from lightbox.features.open_inference.tensors import (
     split_bare,
 )
 from lightbox.images.decode import is_image
-from lightbox.model.casting import numpy_dtype, string_tensor
+from lightbox.model.casting import numpy_dtype
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 
 _ELEMENT_BYTES = 80
@@ -124,7 +123,7 @@ class _Blobs:
     def take(self, name: str, size: int) -> memoryview:
         if size > len(self._data):
             raise MalformedBody(
-                f"input {name}: binary_data_size is {size} bytes, the body has {len(self._data)} bytes left"
+                f"input {echo(name)}: binary_data_size is {size} bytes, the body has {len(self._data)} bytes left"
             )
         taken, self._data = self._data[:size], self._data[size:]
         return taken
@@ -140,20 +139,20 @@ class _Blobs:
             raise MalformedBody(f"{len(self._data)} bytes are left over after the last input's data")
 
 
-def _input(entry: dict[str, Any], blobs: _Blobs, last: bool) -> Array:
-    name, datatype = echo(entry["name"]), _text(entry, "datatype")
+def _input(entry: dict[str, Any], blobs: _Blobs, last: bool) -> Array | ByteStrings:
+    name, datatype = entry["name"], _text(entry, "datatype")
     shape = checked_shape(name, entry.get("shape"))
     parameters = _parameters(entry)
     has_size = "binary_data_size" in parameters
     if has_size and "data" in entry:
-        raise MalformedBody(f"input {name}: expected either data or binary_data_size, got both")
+        raise MalformedBody(f"input {echo(name)}: expected either data or binary_data_size, got both")
     if "data" in entry:
         return read_data(name, datatype, shape, entry["data"])
     if not has_size and not (datatype == BYTES and last and len(blobs)):
-        raise MalformedBody(f"input {name}: expected either data or binary_data_size, got neither")
+        raise MalformedBody(f"input {echo(name)}: expected either data or binary_data_size, got neither")
     if datatype == BYTES:
         elements = _elements(name, math.prod(shape), parameters.get("binary_data_size"), blobs)
-        return string_tensor(elements).reshape(shape)
+        return ByteStrings(elements, shape)
     return from_buffer(name, datatype, shape, blobs.take(name, _size(name, parameters["binary_data_size"])))
 
 
@@ -170,7 +169,9 @@ def _size(name: str, size: Any) -> int:
     if isinstance(size, str):
         return sum(parse_sizes(name, size))
     if type(size) is not int or size < 0:
-        raise MalformedBody(f"input {name}: binary_data_size: expected a number of bytes, got {shown(size, 40)!r}")
+        raise MalformedBody(
+            f"input {echo(name)}: binary_data_size: expected a number of bytes, got {shown(size, 40)!r}"
+        )
     return size
 
 
@@ -213,18 +214,12 @@ def _text(entry: dict[str, Any], key: str) -> str:
 
 
 def read_body(
-    pipeline: Pipeline,
-    body: bytes,
-    header: tuple[str, str | None],
-    model: str | None,
-    version: int | None,
-    attributes: CustomAttributes,
-    context: RequestContext,
+    body: bytes, header: tuple[str, str | None], find: FindSignature, context: RequestContext
 ) -> InferRequest:
     """Return a body's request; ``header`` has the name and value of the header with the length of its JSON.
 
-    Without a length all of the body is JSON; with a length of 0 it is one input. Raises MalformedBody and
-    InputMismatch.
+    Without a length all of the body is JSON; with a length of 0 it is the one input of the signature that ``find``
+    returns. Raises MalformedBody, InputMismatch, and as ``find`` does.
     """
     name, text = header
     context.memory.weigh(len(body))
@@ -232,7 +227,7 @@ def read_body(
         raise MalformedBody(f"{name}: expected the length of the JSON in bytes, got {text[:40]!r}")
     length = None if text is None else int(text)
     if length == 0:
-        return raw_request(body, pipeline.describe(model, version, context, attributes.signature))
+        return raw_request(body, find())
     if length is not None and length > len(body):
         raise MalformedBody(f"{name}: the JSON should have {length} bytes, the body has {len(body)}")
     with context.stage("decode"):
@@ -248,8 +243,8 @@ def raw_request(body: bytes, signature: SignatureSpec) -> InferRequest:
         )
     ((name, spec),) = signature.inputs.items()
     if spec.is_string or (image_input(signature) and is_image(body)):
-        shape = spec.shape if spec.is_string and spec.shape is not None else (None,)
-        return InferRequest({name: string_tensor([body]).reshape([1] * len(shape))}, binary_default=True)
+        rank = len(spec.shape) if spec.is_string and spec.shape is not None else 1
+        return InferRequest({name: ByteStrings([body], (1,) * rank)}, binary_default=True)
     return InferRequest({name: _raw_numbers(spec, body)}, binary_default=True)
 
 

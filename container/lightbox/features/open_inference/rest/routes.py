@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, g, request
@@ -16,11 +17,8 @@ from lightbox.codecs.media_type import parse_content_type
 from lightbox.core.attributes import CustomAttributes
 from lightbox.core.http import check_query, http_response, json_body, received_body
 from lightbox.core.operations import ANYWHERE, OF_A_LOAD, OF_A_MODEL, answers, described
-from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import Answer, Body, Call, TensorResponse
-from lightbox.features.open_inference.prediction import predicted
-from lightbox.features.open_inference.repository import Repository, server_metadata
-from lightbox.features.open_inference.requests import InferRequest, read_attributes, version_number
+from lightbox.features.open_inference.dataplane import DataPlane, InferRequest, read_attributes, version_number
 from lightbox.features.open_inference.rest.body import is_request, read_body
 from lightbox.features.open_inference.schemas import inference
 from lightbox.features.open_inference.tensors import (
@@ -28,8 +26,7 @@ from lightbox.features.open_inference.tensors import (
     JSON_LENGTH,
     TRITON_TYPE,
     datatype_of,
-    join_prefixed,
-    to_buffer,
+    to_blob,
 )
 from lightbox.model.spec import Array
 from lightbox.openapi.schemas import TEXT, Schema, ref, struct
@@ -50,7 +47,7 @@ def encode_response(response: TensorResponse, request: InferRequest) -> Response
     for name, array in response.outputs.items():
         entry: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
         if request.binary.get(name, request.binary_default):
-            blobs.append(blob(array))
+            blobs.append(to_blob(array))
             entry["parameters"] = {"binary_data_size": len(blobs[-1])}
         else:
             entry["data"] = _data(name, array)
@@ -68,11 +65,6 @@ def encode_response(response: TensorResponse, request: InferRequest) -> Response
     return Response(b"".join([text, *blobs]), "application/octet-stream", {JSON_LENGTH: str(len(text))})
 
 
-def blob(array: Array) -> bytes:
-    """Return an output as bytes: numbers little-endian and row-major, strings each after its length."""
-    return join_prefixed(array.ravel().tolist()) if datatype_of(array) == BYTES else to_buffer(array)
-
-
 def _data(name: str, array: Array) -> Any:
     if datatype_of(array) != BYTES:
         return array.ravel()
@@ -88,8 +80,8 @@ class TritonBodies:
     media_types = (TRITON_TYPE,)
     reads_attributes = True
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
+    def __init__(self, plane: DataPlane) -> None:
+        self._plane = plane
 
     def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
         """Answer with blobs if the response has some, else in JSON. Raises LightboxError."""
@@ -99,7 +91,7 @@ class TritonBodies:
         if size is None:
             raise MalformedBody(f"Content-Type: expected {TRITON_TYPE};{SIZE}=N, the length of the JSON; got no {SIZE}")
         attributes = read_attributes(header)
-        plain = _answered(self._pipeline, call, content.body, size, attributes, context)
+        plain = _answered(self._plane, call, content.body, size, attributes, context)
         if JSON_LENGTH not in plain.headers:
             return plain
         return Response(plain.body, f"{TRITON_TYPE};{SIZE}={plain.headers[JSON_LENGTH]}")
@@ -114,8 +106,8 @@ class JsonBodies:
     media_types = JSON_TYPES
     reads_attributes = False
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
+    def __init__(self, plane: DataPlane) -> None:
+        self._plane = plane
 
     def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
         """Answer in JSON, or call ``answer``. Raises LightboxError."""
@@ -123,19 +115,19 @@ class JsonBodies:
         assert isinstance(content, Body), "SageMaker's routes take bodies"
         if not is_request(content.body, context) or self._goes_to_user_code(call):
             return answer(call, context)
-        return _answered(self._pipeline, call, content.body, None, read_attributes(header), context)
+        return _answered(self._plane, call, content.body, None, read_attributes(header), context)
 
     def _goes_to_user_code(self, call: Call[Response]) -> bool:
         """Return whether a function of the user's reads the body; an unknown model may have one too."""
         try:
-            _, handlers = self._pipeline.served(call.model)
+            _, handlers = self._plane.pipeline.served(call.model)
         except ModelNotFound:
             return True
         return isinstance(handlers, AwsHandlers) or handlers.preprocess is not None
 
 
 def _answered(
-    pipeline: Pipeline,
+    plane: DataPlane,
     call: Call[Response],
     body: bytes,
     size: str | None,
@@ -143,46 +135,46 @@ def _answered(
     context: RequestContext,
 ) -> Response:
     """Answer a body on SageMaker's routes; ``size`` is the length of its JSON, None if all of it is JSON."""
-    length, model = (f"Content-Type: {SIZE}", size), call.model or attributes.model
-    asked = read_body(pipeline, body, length, model, attributes.version, attributes, context)
-    found = predicted(pipeline, asked, model, "", attributes, context)
+    model = call.model or attributes.model
+    find = partial(plane.pipeline.describe, model, attributes.version, context, attributes.signature)
+    asked = read_body(body, (f"Content-Type: {SIZE}", size), find, context)
+    response = plane.model_infer(asked, model, "", attributes, context)
     with context.stage("postprocess"):
-        return encode_response(found, asked)
+        return encode_response(response, asked)
 
 
-def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: int) -> Blueprint:
+def kserve_blueprint(plane: DataPlane, max_body_mb: int) -> Blueprint:
     """Return the routes; ``max_body_mb`` limits a decompressed body in MiB."""
-    blueprint = Blueprint("Open Inference Protocol", __name__, url_prefix="/v2")
+    blueprint, pipeline = Blueprint("Open Inference Protocol", __name__, url_prefix="/v2"), plane.pipeline
 
-    @blueprint.get("")
+    @blueprint.get("", endpoint="server")
     @blueprint.get("/", endpoint="server_slash")
     @described(answers("ServerMetadata"))
-    def server() -> HttpResponse:
+    def server_metadata() -> HttpResponse:
         """Server metadata."""
-        return _json(server_metadata())
+        return _json(plane.server_metadata())
 
-    @blueprint.get("/models/<model>")
-    @blueprint.get("/models/<model>/versions/<version>", endpoint="metadata_of_version")
-    @described(answers("ModelMetadata", OF_A_MODEL), by_model=True)
-    def metadata(model: str, version: str = "") -> HttpResponse:
-        """Inputs and outputs of a model."""
-        found = repository.model_metadata(model, version, g.context)
-        return _json(found | repository.parameters(model, version, g.context))
-
-    @blueprint.get("/models/<model>/ready")
+    @blueprint.get("/models/<model>/ready", endpoint="ready")
     @blueprint.get("/models/<model>/versions/<version>/ready", endpoint="ready_of_version")
     @described(answers(struct({"name": TEXT, "ready": {"const": True}}), OF_A_MODEL), by_model=True)
-    def ready(model: str, version: str = "") -> HttpResponse:
+    def model_ready(model: str, version: str = "") -> HttpResponse:
         """Whether a model, or a version of it, can answer."""
-        repository.check_ready(model, version, g.context)
-        return _json({"name": model, "ready": True})
+        return _json({"name": model, "ready": plane.model_ready(model, version, g.context)})
 
-    @blueprint.get("/models/<model>/config")
+    @blueprint.get("/models/<model>", endpoint="metadata")
+    @blueprint.get("/models/<model>/versions/<version>", endpoint="metadata_of_version")
+    @described(answers("ModelMetadata", OF_A_MODEL), by_model=True)
+    def model_metadata(model: str, version: str = "") -> HttpResponse:
+        """Inputs and outputs of a model."""
+        found = plane.model_metadata(model, version, g.context)
+        return _json(found | plane.model_parameters(model, version, g.context))
+
+    @blueprint.get("/models/<model>/config", endpoint="config")
     @blueprint.get("/models/<model>/versions/<version>/config", endpoint="config_of_version")
     @described(answers("ModelConfig", OF_A_MODEL), by_model=True)
-    def config(model: str, version: str = "") -> HttpResponse:
+    def model_config(model: str, version: str = "") -> HttpResponse:
         """Configuration of a model, as Triton returns it."""
-        return _json(repository.model_config(model, version, g.context))
+        return _json(plane.model_config(model, version, g.context))
 
     # Otherwise the path is that of a model's metadata.
     if pipeline.catalogue.is_fixed and "stats" not in pipeline.models():
@@ -191,54 +183,55 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
         @described(answers("ModelStatistics"))
         def all_statistics() -> HttpResponse:
             """Counts and times of all models' predictions."""
-            return _json(repository.statistics("", "", g.context))
+            return _json(plane.model_statistics("", "", g.context))
 
-    @blueprint.get("/models/<model>/stats")
+    @blueprint.get("/models/<model>/stats", endpoint="statistics")
     @blueprint.get("/models/<model>/versions/<version>/stats", endpoint="statistics_of_version")
     @described(answers("ModelStatistics", OF_A_MODEL), by_model=True)
-    def statistics(model: str, version: str = "") -> HttpResponse:
+    def model_statistics(model: str, version: str = "") -> HttpResponse:
         """Counts and times of a model's predictions."""
-        return _json(repository.statistics(model, version, g.context))
+        return _json(plane.model_statistics(model, version, g.context))
 
-    @blueprint.post("/models/<model>/infer")
+    @blueprint.post("/models/<model>/infer", endpoint="infer")
     @blueprint.post("/models/<model>/versions/<version>/infer", endpoint="infer_version")
     @described(inference, by_model=True)
-    def infer(model: str, version: str = "") -> HttpResponse:
+    def model_infer(model: str, version: str = "") -> HttpResponse:
         """Predict."""
         attributes = read_attributes(request.headers.get)
         length = (JSON_LENGTH, request.headers.get(JSON_LENGTH))
         number = version_number(version) if version else attributes.version
-        held = repository.target(model, request.headers.get, g.context)
+        find = partial(pipeline.describe, model, number, g.context, attributes.signature)
+        held = plane.target(model, request.headers.get, g.context)
         with held, received_body(request.environ, pipeline.memory, max_body_mb) as body:
             check_query(request.environ)
-            asked = read_body(pipeline, body, length, model, number, attributes, g.context)
-            found = predicted(pipeline, asked, model, version, attributes, g.context)
+            asked = read_body(body, length, find, g.context)
+            response = plane.model_infer(asked, model, version, attributes, g.context)
             with g.context.stage("postprocess"):
-                response = encode_response(found, asked)
-        return http_response(response)
+                encoded = encode_response(response, asked)
+        return http_response(encoded)
 
-    @blueprint.post("/repository/index", endpoint="repository_index")
+    @blueprint.post("/repository/index")
     @described(
         answers({"type": "array", "items": ref("RepositoryModel")}, _INDEX_CODES, _WANTED, is_body_required=False)
     )
-    def index() -> HttpResponse:
+    def repository_index() -> HttpResponse:
         """All models with their state."""
         with received_body(request.environ, pipeline.memory, max_body_mb) as body:
             ready_only = _ready_only(body, g.context)
-        return _json(repository.index(ready_only, g.context))
+        return _json(plane.repository_index(ready_only, g.context))
 
     @blueprint.post("/repository/models/<model>/load", endpoint="repository_load")
     @described(_CHANGE, changes_models=True)
-    def load(model: str) -> HttpResponse:
+    def repository_model_load(model: str) -> HttpResponse:
         """Load a model."""
-        repository.load(model, g.context)
+        plane.repository_model_load(model, g.context)
         return _json({})
 
     @blueprint.post("/repository/models/<model>/unload", endpoint="repository_unload")
     @described(_CHANGE, changes_models=True)
-    def unload(model: str) -> HttpResponse:
+    def repository_model_unload(model: str) -> HttpResponse:
         """Unload a model."""
-        repository.unload(model, g.context)
+        plane.repository_model_unload(model, g.context)
         return _json({})
 
     return blueprint

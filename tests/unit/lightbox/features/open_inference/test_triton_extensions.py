@@ -18,7 +18,7 @@ from lightbox.base.errors import BadRequest, TooLarge
 from lightbox.base.request_context import MemoryBudget, Share
 from lightbox.core.request import TensorResponse
 from lightbox.features.open_inference.classification import classified
-from lightbox.features.open_inference.requests import InferRequest
+from lightbox.features.open_inference.dataplane import InferRequest
 from lightbox.features.open_inference.rest.routes import encode_response
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flask.testing import FlaskClient
 
-from lightbox.features.open_inference.requests import MAX_NAMED
+from lightbox.features.open_inference.dataplane import MAX_NAMED
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport

@@ -12,7 +12,7 @@ import pytest
 
 from lightbox.base.errors import BadRequest
 from lightbox.base.request_context import RequestContext
-from lightbox.features.open_inference.repository import Repository
+from lightbox.features.open_inference.dataplane import DataPlane
 from lightbox.model.plan import PlannedModels, ServingPlan
 from support.patience import PATIENCE
 
@@ -34,7 +34,7 @@ class Loads:
 
 def ask(model: str, target: str, catalogue: Any) -> str:
     pipeline: Any = SimpleNamespace(catalogue=catalogue)
-    held = Repository(pipeline, Path("/nowhere")).target(model, {TARGET: target}.get, RequestContext(PATIENCE))
+    held = DataPlane(pipeline, Path("/nowhere")).target(model, {TARGET: target}.get, RequestContext(PATIENCE))
     with held as found:
         return found
 
