@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.base.telemetry.logs import Observer
-    from lightbox.codecs.base import Response
     from lightbox.core.operations import Description
     from lightbox.core.pipeline import Pipeline
     from lightbox.core.request import Middleware
@@ -59,6 +58,10 @@ class NoSettings(BaseModel):
     """Of a feature that has none."""
 
 
+OWN_PATHS = ("/internal", "/metrics", "/nginx-[^/]*", "/ping")
+"""As ``paths`` of a feature: those of Lightbox without features."""
+
+
 class Feature:
     """The default members add nothing, and enable the feature; subclasses override them."""
 
@@ -71,6 +74,12 @@ class Feature:
     why_rest: ClassVar[str | None] = None
     """The reason why it needs the model server's REST API, for the log; None if it does not."""
 
+    paths: ClassVar[Sequence[str]] = ()
+    """Patterns of the beginnings of its paths, which no route that a setting names may have."""
+    direct: ClassVar[Sequence[str]] = ()
+    """Its paths that predict with any body. A worker answers a POST there without Flask; ``routes`` has them too."""
+    predicts: ClassVar[Sequence[str]] = ()
+    """Patterns of its paths that predict with a body of its own."""
     headers: ClassVar[Mapping[str, str]] = {}
     """Request headers that need the feature, each with the error text while it is disabled."""
     defaults: ClassVar[Mapping[str, str]] = {}
@@ -155,10 +164,6 @@ class Feature:
     def tasks(self, start: Start) -> Iterable[Coroutine[Any, Any, None]]:
         """Return the supervisor's tasks beside its children, until it stops."""
         return ()
-
-    def direct(self, services: Services) -> Mapping[str, Callable[[dict[str, Any]], Response]]:
-        """Return by path what answers a POST in a worker without Flask; ``routes`` has these paths too."""
-        return {}
 
     def routes(self, services: Services) -> Iterable[Blueprint]:
         """Return its routes in a worker."""

@@ -21,7 +21,7 @@ from lightbox.features.tfs_api import TfsApi
 from lightbox.features.tracing import Tracing
 from lightbox.features.vertex_ai import VertexAi
 
-FEATURES: Sequence[Feature] = (
+_OTHERS: Sequence[Feature] = (
     Sessions(),  # before the Open Inference Protocol's bodies, which belong to no session
     OpenInference(),
     MultiModel(),
@@ -30,10 +30,10 @@ FEATURES: Sequence[Feature] = (
     Page(),
     OpenApi(),
     Tracing(),
-    VertexAi(),
-    Access(),
     SageMaker(),
 )
+FEATURES: Sequence[Feature] = (*_OTHERS, VertexAi(_OTHERS), Access())
+"""Those that act on the routes of others get these."""
 
 
 def enabled(settings: Settings) -> list[Feature]:

@@ -53,6 +53,7 @@ class MultiModel(Feature):
     name = "multi_model"
     modules = (f"{__name__}.loadable_models", f"{__name__}.routes")
     settings = MultiModelSettings
+    paths = ("/models",)
     # SageMaker's folder. It is set by the setting's last variable, which the others override.
     defaults: ClassVar[Mapping[str, str]] = {"AIP_STORAGE_URI": "/opt/ml/models"}
     loads_models = True

@@ -65,6 +65,8 @@ class OpenInference(Feature):
     name = "open_inference"
     modules = (f"{__name__}.rest.routes",)
     settings = OpenInferenceSettings
+    paths = ("/v2",)
+    predicts = ("/v2/models/[^/]+(/versions/[^/]+)?/infer",)
 
     @override
     def problems(self, settings: Settings) -> Mapping[str, str]:

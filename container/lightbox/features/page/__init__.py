@@ -43,6 +43,7 @@ class Page(Feature):
 
     name = "page"
     settings = PageSettings
+    paths = ("/ui",)
     shown_at = "/"
 
     @override

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -13,7 +13,6 @@ from lightbox.core.feature import Feature
 if TYPE_CHECKING:
     from flask import Blueprint
 
-    from lightbox.codecs.base import Response
     from lightbox.core.operations import Description
     from lightbox.core.services import Services
     from lightbox.openapi.models import DescribedModel
@@ -24,13 +23,8 @@ class SageMaker(Feature):
 
     name = "sagemaker"
     modules = (f"{__name__}.routes",)
-
-    @override
-    def direct(self, services: Services) -> Mapping[str, Callable[[dict[str, Any]], Response]]:
-        from lightbox.core.predictions import Predictions
-        from lightbox.features.sagemaker.routes import PATH
-
-        return {PATH: Predictions(services).answer}  # loads no model: the platform loads models by name
+    paths = ("/endpoints", "/execution-parameters", "/invocations")
+    direct = ("/invocations",)
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:

@@ -41,6 +41,7 @@ class Streams(Feature):
 
     name = "streams"
     settings = StreamSettings
+    paths = ("/invocations-bidirectional-stream",)
     metrics = (OPEN, DROPPED)
 
     @override
