@@ -80,6 +80,10 @@ class Feature:
     """Its paths that predict with any body. A worker answers a POST there without Flask; ``routes`` has them too."""
     predicts: ClassVar[Sequence[str]] = ()
     """Patterns of its paths that predict with a body of its own."""
+    manages: ClassVar[Sequence[str]] = ()
+    """Patterns of the beginnings of its paths, also of gRPC, that load, unload and list models."""
+    response_headers: ClassVar[Sequence[str]] = ()
+    """Headers of its responses that pages of other sites may read."""
     headers: ClassVar[Mapping[str, str]] = {}
     """Request headers that need the feature, each with the error text while it is disabled."""
     defaults: ClassVar[Mapping[str, str]] = {}

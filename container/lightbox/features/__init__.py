@@ -32,7 +32,7 @@ _OTHERS: Sequence[Feature] = (
     Tracing(),
     SageMaker(),
 )
-FEATURES: Sequence[Feature] = (*_OTHERS, VertexAi(_OTHERS), Access())
+FEATURES: Sequence[Feature] = (*_OTHERS, VertexAi(_OTHERS), Access(_OTHERS))
 """Those that act on the routes of others get these."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -47,7 +48,9 @@ PROBES: Mapping[str, Probe] = {"/v2/health/live": live, "/v2/health/ready": serv
 def nginx_part(port: int, calls: str, streams: str) -> NginxParts:
     """Return nginx's server of the gRPC port, which forwards unary calls and streams to two addresses."""
     listen = on_all_interfaces(port) + (" ipv6only=off" if "[" in on_all_interfaces(port) else "")
-    return NginxParts.of(Path(__file__).parent, GRPC_LISTEN=listen, GRPC_CALLS=calls, GRPC_STREAMS=streams)
+    probes = re.escape("/grpc.health.v1.Health/") + ".*"
+    places = {"GRPC_LISTEN": listen, "GRPC_CALLS": calls, "GRPC_STREAMS": streams, "GRPC_PROBES": probes}
+    return NginxParts.of(Path(__file__).parent, **places)
 
 
 class OpenInferenceSettings(BaseModel):
@@ -66,6 +69,8 @@ class OpenInference(Feature):
     modules = (f"{__name__}.rest.routes",)
     settings = OpenInferenceSettings
     paths = ("/v2",)
+    manages = (r"/v2/repository(/|\Z)", r"/inference\.GRPCInferenceService/Repository")
+    response_headers = ("Inference-Header-Content-Length",)
     predicts = ("/v2/models/[^/]+(/versions/[^/]+)?/infer",)
 
     @override
