@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,10 +116,12 @@ class OpenInference(Feature):
 
     @override
     def nginx(self, start: Start) -> NginxParts:
-        port = self._port(start.settings)
-        if port is None:
-            return NginxParts()
-        return nginx_part(port, start.address("grpc_calls"), start.address("grpc_streams"))
+        port, part = self._port(start.settings), NginxParts()
+        if port is not None:
+            part = nginx_part(port, start.address("grpc_calls"), start.address("grpc_streams"))
+        if start.settings.has_fixed_models:
+            return part
+        return replace(part, server=Path(__file__).with_name("loads.conf").read_text())
 
     @override
     def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Middleware]:
