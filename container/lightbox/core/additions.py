@@ -139,7 +139,8 @@ class Additions:
 
     ``workers`` is the number of ``children`` that answer requests as gunicorn does. ``tasks`` run in the supervisor.
     ``probes`` are paths beside /ping that the supervisor answers by itself, also without workers. ``served`` are the
-    models of a starting model server. ``shown`` are the paths of pages for people, by name.
+    models of a starting model server. ``shown`` are the paths of pages for people, by name, and ``direct`` are those
+    that predict with any body. ``without_nginx`` are the parts of features that are missing without it.
     ``measure`` returns values for /metrics. ``authenticator`` checks each request; None admits all. ``callers``
     describes the admitted callers.
     """
@@ -152,6 +153,8 @@ class Additions:
     tasks: Callable[[], Iterable[Coroutine[Any, Any, None]]]
     served: ServedModels
     shown: Mapping[str, str]
+    direct: Sequence[str]
+    without_nginx: Sequence[str]
     measure: Callable[[], Mapping[Metric, Measured]]
     authenticator: Authenticator | None = None
     callers: str | None = None

@@ -86,6 +86,8 @@ class Feature:
     """Headers of its responses that pages of other sites may read."""
     headers: ClassVar[Mapping[str, str]] = {}
     """Request headers that need the feature, each with the error text while it is disabled."""
+    without_nginx: ClassVar[str] = ""
+    """What there is no more of it without nginx, for the log."""
     defaults: ClassVar[Mapping[str, str]] = {}
     """Variables with another default while it is enabled."""
     modules: ClassVar[Sequence[str]] = ()

@@ -76,6 +76,8 @@ def prepare(start: Start) -> Additions:
         tasks=lambda: [task for feature in on for task in feature.tasks(start)],
         served=next((served for feature in on if (served := feature.served(run_dir))), fixed),
         shown={feature.name: feature.shown_at for feature in on if feature.shown_at},
+        direct=[path for feature in on for path in feature.direct],
+        without_nginx=[feature.without_nginx for feature in FEATURES if feature.without_nginx],
         measure=lambda: {metric: value for each in FEATURES for metric, value in each.measure(run_dir).items()},
         authenticator=next(
             (authenticator for feature in on if (authenticator := feature.authenticator(settings))), None

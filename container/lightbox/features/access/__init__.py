@@ -110,6 +110,7 @@ class Access(Feature):
 
     name = "access"
     settings = AccessSettings
+    without_nginx = "keys"
     metrics = (REQUESTS,)
     _keys: KeyAuthenticator | None = None
     """The authenticator of this process, for its counts."""

@@ -71,6 +71,7 @@ class OpenInference(Feature):
     settings = OpenInferenceSettings
     paths = ("/v2",)
     manages = (r"/v2/repository(/|\Z)", r"/inference\.GRPCInferenceService/Repository")
+    without_nginx = "gRPC port"
     response_headers = ("Inference-Header-Content-Length",)
     predicts = ("/v2/models/[^/]+(/versions/[^/]+)?/infer",)
 

@@ -45,6 +45,7 @@ class Page(Feature):
     settings = PageSettings
     paths = ("/ui",)
     shown_at = "/"
+    without_nginx = "page"
 
     @override
     def enabled(self, settings: Settings) -> bool:
