@@ -121,13 +121,15 @@ class StartNeeds:
 
     ``ports`` are open to callers. ``why_rest`` is the reason for the model server's REST API, None if no feature needs
     it. Each of ``checks`` raises StartError if a requirement of a feature is missing. ``nginx`` are the variables
-    that are set and have no effect without nginx.
+    that are set and have no effect without nginx. ``loads_models`` is the request that loads models, None if a start
+    finds them.
     """
 
     ports: Sequence[Port] = ()
     why_rest: str | None = None
     checks: Sequence[Callable[[], None]] = ()
     nginx: Sequence[str] = ()
+    loads_models: str | None = None
 
 
 NO_NEEDS = StartNeeds()

@@ -94,8 +94,8 @@ class Feature:
     """What its part of a worker imports: it is imported before workers are forked, which then share the memory."""
     describes: ClassVar[bool] = False
     """Whether it describes the API to tools: then the gRPC port has reflection too."""
-    loads_models: ClassVar[bool] = False
-    """Whether it loads models, in place of those that a start finds."""
+    loads_models: ClassVar[str | None] = None
+    """The request that loads models, in place of those that a start finds; None if it loads none."""
 
     def enabled(self, settings: Settings) -> bool:
         """Return whether its own settings turn it on."""

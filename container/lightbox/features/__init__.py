@@ -49,6 +49,7 @@ def wants(settings: Settings) -> StartNeeds:
         next((feature.why_rest for feature in on if feature.why_rest), None),
         [partial(feature.check, settings) for feature in on],
         [variable for feature in on for variable in feature.needs_nginx(settings)],
+        next((feature.loads_models for feature in on if feature.loads_models), None),
     )
 
 
