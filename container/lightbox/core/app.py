@@ -9,6 +9,7 @@ from flask import Flask, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
 from lightbox.base import errors
+from lightbox.base.error_bodies import give_model_errors
 from lightbox.base.settings import Settings
 from lightbox.base.telemetry.logs import context_maker
 from lightbox.core.edge import Edge
@@ -33,6 +34,7 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
     def translate(error: HTTPException) -> NoReturn:
         raise _from_http(error, settings) from error
 
+    give_model_errors(path for feature in features for path in feature.model_errors)
     direct = dict.fromkeys((path for feature in features for path in feature.direct), Predictions(services).answer)
     app.wsgi_app = Edge(  # type: ignore[method-assign]
         without_flask(direct, app.wsgi_app, translate),

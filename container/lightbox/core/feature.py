@@ -86,6 +86,8 @@ class Feature:
     """Headers of its responses that pages of other sites may read."""
     headers: ClassVar[Mapping[str, str]] = {}
     """Request headers that need the feature, each with the error text while it is disabled."""
+    model_errors: ClassVar[Sequence[str]] = ()
+    """The beginnings of its paths on which errors have the form of SageMaker's ModelError."""
     without_nginx: ClassVar[str] = ""
     """What there is no more of it without nginx, for the log."""
     defaults: ClassVar[Mapping[str, str]] = {}

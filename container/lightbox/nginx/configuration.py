@@ -120,6 +120,7 @@ def render(
         "CLIENTS": " ".join(part.clients for part in parts),
         "CORS_ORIGINS": _NOTHING,
         "GRPC_PROBES": _NOTHING,
+        "MODEL_ERRORS": _NOTHING,
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
         "LOAD_READ_TIMEOUT": str(settings.nginx_load_read_timeout),
     }

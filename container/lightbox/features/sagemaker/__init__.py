@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from lightbox.base.settings import Settings
+from lightbox.core.additions import NginxParts
 from lightbox.core.feature import Feature
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from lightbox.core.operations import Description
     from lightbox.core.services import Services
+    from lightbox.core.start import Start
     from lightbox.openapi.models import DescribedModel
 
 
@@ -25,6 +27,11 @@ class SageMaker(Feature):
     modules = (f"{__name__}.routes",)
     paths = ("/endpoints", "/execution-parameters", "/invocations")
     direct = ("/invocations",)
+    model_errors = ("/endpoints/",)
+
+    @override
+    def nginx(self, start: Start) -> NginxParts:
+        return NginxParts(places={"MODEL_ERRORS": "|".join(self.model_errors)})
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
