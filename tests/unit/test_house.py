@@ -64,12 +64,13 @@ def test_paths_and_headers_of_a_feature_are_written_in_its_folder_only() -> None
     package = CONTAINER / "lightbox"
     files = [file for kind in ("*.py", "*.conf") for file in package.rglob(kind)]
     # The tools are callers, and below a prefix other paths begin the same way.
-    others = [file for file in files if "tools" not in file.parts and "url_prefix=" not in file.read_text()]
+    callees = [file for file in files if "tools" not in file.parts and "url_prefix=" not in file.read_text()]
+    texts = {file: written(file) for file in callees}
     for feature in FEATURES:
         names = [*feature.paths, *feature.direct, *feature.model_errors, *feature.response_headers, *feature.headers]
         words, own = re.compile(f"({'|'.join(names)})(/.*)?"), package / "features" / feature.name
-        outside = [file for file in others if names and not file.is_relative_to(own)]
-        found = {(file, text) for file in outside for text in written(file) if words.fullmatch(text)}
+        outside = [file for file in texts if names and not file.is_relative_to(own)]
+        found = {(file, text) for file in outside for text in texts[file] if words.fullmatch(text)}
         assert not found, feature.name
 
 

@@ -1,8 +1,9 @@
 """The interface of features: everything that a feature may add to Lightbox.
 
 A feature is a folder of ``lightbox.features``, and a subclass of ``Feature`` in it. The rest of Lightbox calls the
-members of that class, and knows no feature by name. Features import their dependencies in methods: so a disabled
-feature costs a process nothing.
+members of that class, and knows no feature by name, nor its paths and headers. A feature that acts on the paths of
+others gets these features when it is made. Features import their dependencies in methods: so a disabled feature costs
+a process nothing.
 """
 
 from __future__ import annotations

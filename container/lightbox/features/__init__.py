@@ -21,7 +21,7 @@ from lightbox.features.tfs_api import TfsApi
 from lightbox.features.tracing import Tracing
 from lightbox.features.vertex_ai import VertexAi
 
-_OTHERS: Sequence[Feature] = (
+_INDEPENDENT: Sequence[Feature] = (
     Sessions(),  # before the Open Inference Protocol's bodies, which belong to no session
     OpenInference(),
     MultiModel(),
@@ -32,8 +32,8 @@ _OTHERS: Sequence[Feature] = (
     Tracing(),
     SageMaker(),
 )
-FEATURES: Sequence[Feature] = (*_OTHERS, VertexAi(_OTHERS), Access(_OTHERS))
-"""Those that act on the routes of others get these."""
+FEATURES: Sequence[Feature] = (*_INDEPENDENT, VertexAi(_INDEPENDENT), Access(_INDEPENDENT))
+"""The last ones act on the paths of the others."""
 
 
 def enabled(settings: Settings) -> list[Feature]:
