@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from lightbox.features import FEATURES
 from support.stack import REPOSITORY
 
 CONTAINER = REPOSITORY / "container"
@@ -37,6 +38,14 @@ def _named(tree: ast.Module) -> Iterator[str]:
             yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
 
 
+def written(file: Path) -> list[str]:
+    """Return the strings of a module, or the paths and headers in a part of nginx.conf."""
+    if file.suffix == ".conf":
+        return re.findall(r"[/\w][^\s\"^,]*", file.read_text())
+    nodes = ast.walk(ast.parse(file.read_text()))
+    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
 def test_every_module_is_in_one_layer() -> None:
     (contract,) = (rule for rule in RULES["contracts"] if rule["type"] == "layers")
     layers = [name.strip() for layer in contract["layers"] for name in re.split("[|:]", layer)]
@@ -49,6 +58,20 @@ def test_every_module_is_in_one_layer() -> None:
 def test_no_rule_has_an_exception() -> None:
     assert [rule["name"] for rule in RULES["contracts"] if "ignore_imports" in rule] == []
     assert "exclude_type_checking_imports" not in RULES
+
+
+def test_paths_and_headers_of_a_feature_are_written_in_its_folder_only() -> None:
+    package = CONTAINER / "lightbox"
+    files = [file for kind in ("*.py", "*.conf") for file in package.rglob(kind)]
+    # The tools are callers, and below a prefix other paths begin the same way.
+    callees = [file for file in files if "tools" not in file.parts and "url_prefix=" not in file.read_text()]
+    texts = {file: written(file) for file in callees}
+    for feature in FEATURES:
+        names = [*feature.paths, *feature.direct, *feature.model_errors, *feature.response_headers, *feature.headers]
+        words, own = re.compile(f"({'|'.join(names)})(/.*)?"), package / "features" / feature.name
+        outside = [file for file in texts if names and not file.is_relative_to(own)]
+        found = {(file, text) for file in outside for text in texts[file] if words.fullmatch(text)}
+        assert not found, feature.name
 
 
 def test_imports_run_in_no_circle_and_in_short_chains() -> None:

@@ -6,6 +6,7 @@ The edge, the supervisor, nginx's configuration and streams use it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -24,7 +25,8 @@ from lightbox.model_runtime.wire.status import Code
 
 REQUEST_ID_HEADER = "X-Amzn-RequestId"
 GRPC_STATUS = "grpc-status"
-_ENDPOINTS = "/endpoints/"
+_MODEL_ERRORS: set[str] = set()
+"""The beginnings of paths with ModelErrors, in this process."""
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 _OUTER_SPACES = re.compile("^ +| +$")
 _OF_NO_MODEL = (RouteNotFound, MethodNotAllowed, Unauthenticated, PermissionDenied)
@@ -60,8 +62,20 @@ def model_error_body(error: LightboxError, request_id: str) -> bytes:
     )
 
 
-def error_response(error: LightboxError, request_id: str, path: str = "", **more: Any) -> tuple[int, Headers, bytes]:
-    """Return status, headers and body of an error: a ModelError on boto3's routes, else our own form."""
+def give_model_errors(paths: Iterable[str]) -> None:
+    """Let errors on paths that begin like these be ModelErrors, in this process."""
+    _MODEL_ERRORS.update(paths)
+
+
+def has_model_errors(path: str) -> bool:
+    """Return whether errors on a path are ModelErrors."""
+    return path.startswith(tuple(_MODEL_ERRORS))
+
+
+def error_response(
+    error: LightboxError, request_id: str, is_model_error: bool = False, **more: Any
+) -> tuple[int, Headers, bytes]:
+    """Return status, headers and body of an error, as a ModelError or in our own form."""
     status, headers = error.status, [("Content-Type", "application/json"), (REQUEST_ID_HEADER, request_id)]
     if isinstance(error, Unavailable):
         headers.append(("Retry-After", str(error.retry_after)))
@@ -69,7 +83,7 @@ def error_response(error: LightboxError, request_id: str, path: str = "", **more
         headers.append(("Allow", ", ".join(error.allowed)))
     if isinstance(error, Unauthenticated):
         headers += [("WWW-Authenticate", challenge) for challenge in _CHALLENGES]
-    if path.startswith(_ENDPOINTS) and not isinstance(error, _OF_NO_MODEL):
+    if is_model_error and not isinstance(error, _OF_NO_MODEL):
         status, body = HTTPStatus.FAILED_DEPENDENCY.value, model_error_body(error, request_id)
         headers.append(("x-amzn-ErrorType", "ModelError"))
     else:

@@ -148,8 +148,8 @@ class Settings(BaseModel):
     """Port on which nginx listens. `PORT` is read only if `K_SERVICE` is set, as on Cloud Run."""
 
     nginx: bool = setting("Port", "LIGHTBOX_NGINX", default=True)
-    """Serve through nginx. `false` is for a first try: gunicorn listens on loopback, without TLS, keys, page, streams,
-    gRPC, `/metrics` and protection from slow clients."""
+    """Serve through nginx. `false` is for a first try: gunicorn listens on loopback, without TLS, `/metrics` and
+    protection from slow clients. The log names the features that are missing too."""
 
     tls_cert: Path | None = setting("TLS", "LIGHTBOX_TLS_CERT")
     """Certificate with its chain, in PEM, or a folder with `tls.crt`. All ports then speak [TLS](tls.md) only."""

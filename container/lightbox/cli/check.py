@@ -126,7 +126,7 @@ def _print_plan(settings: Settings) -> int:
     if identity := tls.identify(settings):
         print(identity)
     if not settings.has_fixed_models:
-        print(f"models: loaded by POST /models from {settings.model_dir}")
+        print(f"models: loaded by {wanted.loads_models} from {settings.model_dir}")
     else:
         models, default = plan_models(settings)
         for model in models.values():

@@ -1,4 +1,4 @@
-"""OpenAPI schemas of JSON bodies of /invocations, and an example: zeros of the signature's shapes, or a grey image."""
+"""OpenAPI schemas of JSON bodies with inputs, and an example: zeros of the signature's shapes, or a grey image."""
 
 from __future__ import annotations
 

@@ -109,13 +109,15 @@ class StartNeeds:
 
     ``ports`` are open to callers. ``why_rest`` is the reason for the model server's REST API, None if no feature needs
     it. Each of ``checks`` raises StartError if a requirement of a feature is missing. ``nginx`` are the variables
-    that are set and have no effect without nginx.
+    that are set and have no effect without nginx. ``loads_models`` is the request that loads models, None if a start
+    finds them.
     """
 
     ports: Sequence[Port] = ()
     why_rest: str | None = None
     checks: Sequence[Callable[[], None]] = ()
     nginx: Sequence[str] = ()
+    loads_models: str | None = None
 
 
 NO_NEEDS = StartNeeds()
@@ -127,7 +129,8 @@ class Additions:
 
     ``workers`` is the number of ``children`` that answer requests as gunicorn does. ``tasks`` run in the supervisor.
     ``probes`` are paths beside /ping that the supervisor answers by itself, also without workers. ``served`` are the
-    models of a starting model server. ``shown`` are the paths of pages for people, by name.
+    models of a starting model server. ``shown`` are the paths of pages for people, by name, and ``direct`` are those
+    that predict with any body. ``without_nginx`` are the parts of features that are missing without it.
     ``measure`` returns values for /metrics. ``authenticator`` checks each request; None admits all. ``callers``
     describes the admitted callers.
     """
@@ -140,6 +143,8 @@ class Additions:
     tasks: Callable[[], Iterable[Coroutine[Any, Any, None]]]
     served: ServedModels
     shown: Mapping[str, str]
+    direct: Sequence[str]
+    without_nginx: Sequence[str]
     measure: Callable[[], Mapping[Metric, Measured]]
     authenticator: Authenticator | None = None
     callers: str | None = None

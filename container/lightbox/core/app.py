@@ -9,12 +9,13 @@ from flask import Flask, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
 from lightbox.base import errors
+from lightbox.base.error_bodies import give_model_errors
 from lightbox.base.settings import Settings
 from lightbox.base.telemetry.logs import context_maker
 from lightbox.core.edge import Edge
 from lightbox.core.feature import Feature
 from lightbox.core.http import enter
-from lightbox.core.predictions import without_flask
+from lightbox.core.predictions import Predictions, without_flask
 from lightbox.core.probes import internal_blueprint, probes_blueprint
 from lightbox.core.services import Services
 
@@ -33,7 +34,8 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
     def translate(error: HTTPException) -> NoReturn:
         raise _from_http(error, settings) from error
 
-    direct = {path: answer for feature in features for path, answer in feature.direct(services).items()}
+    give_model_errors(path for feature in features for path in feature.model_errors)
+    direct = dict.fromkeys((path for feature in features for path in feature.direct), Predictions(services).answer)
     app.wsgi_app = Edge(  # type: ignore[method-assign]
         without_flask(direct, app.wsgi_app, translate),
         settings.threads,

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from lightbox.base.error_bodies import REQUEST_ID_HEADER, Headers, error_response, status_line
+from lightbox.base.error_bodies import REQUEST_ID_HEADER, Headers, error_response, has_model_errors, status_line
 from lightbox.base.errors import ClientDisconnected, LightboxError, QueueTimeout
 from lightbox.base.machine.temporary_storage import is_full, storage_full
 from lightbox.base.request_context import Header, MakeContext, RequestContext, Turns
@@ -279,7 +279,9 @@ class Exchange:
 
     def _fail(self, error: LightboxError) -> list[bytes]:
         self.error_code = error.log_code or error.code
-        status, headers, body = error_response(error, self.request_id, self._environ.get("PATH_INFO", ""))
+        status, headers, body = error_response(
+            error, self.request_id, has_model_errors(self._environ.get("PATH_INFO", ""))
+        )
         self._start(status_line(status), headers, sys.exc_info() if self._started else None)
         return [body]
 

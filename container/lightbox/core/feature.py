@@ -1,8 +1,9 @@
 """The interface of features: everything that a feature may add to Lightbox.
 
 A feature is a folder of ``lightbox.features``, and a subclass of ``Feature`` in it. The rest of Lightbox calls the
-members of that class, and knows no feature by name. Features import their dependencies in methods: so a disabled
-feature costs a process nothing.
+members of that class, and knows no feature by name, nor its paths and headers. A feature that acts on the paths of
+others gets these features when it is made. Features import their dependencies in methods: so a disabled feature costs
+a process nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.base.telemetry.logs import Observer
-    from lightbox.codecs.base import Response
     from lightbox.core.operations import Description
     from lightbox.core.pipeline import Pipeline
     from lightbox.core.request import Middleware
@@ -59,6 +59,10 @@ class NoSettings(BaseModel):
     """Of a feature that has none."""
 
 
+OWN_PATHS = ("/internal", "/metrics", "/nginx-[^/]*", "/ping")
+"""As ``paths`` of a feature: those of Lightbox without features."""
+
+
 class Feature:
     """The default members add nothing, and enable the feature; subclasses override them."""
 
@@ -71,16 +75,30 @@ class Feature:
     why_rest: ClassVar[str | None] = None
     """The reason why it needs the model server's REST API, for the log; None if it does not."""
 
+    paths: ClassVar[Sequence[str]] = ()
+    """Patterns of the beginnings of its paths, which no route that a setting names may have."""
+    direct: ClassVar[Sequence[str]] = ()
+    """Its paths that predict with any body. A worker answers a POST there without Flask; ``routes`` has them too."""
+    predicts: ClassVar[Sequence[str]] = ()
+    """Patterns of its paths that predict with a body of its own."""
+    manages: ClassVar[Sequence[str]] = ()
+    """Patterns of the beginnings of its paths, also of gRPC, that load, unload and list models."""
+    response_headers: ClassVar[Sequence[str]] = ()
+    """Headers of its responses that pages of other sites may read."""
     headers: ClassVar[Mapping[str, str]] = {}
     """Request headers that need the feature, each with the error text while it is disabled."""
+    model_errors: ClassVar[Sequence[str]] = ()
+    """The beginnings of its paths on which errors have the form of SageMaker's ModelError."""
+    without_nginx: ClassVar[str] = ""
+    """What there is no more of it without nginx, for the log."""
     defaults: ClassVar[Mapping[str, str]] = {}
     """Variables with another default while it is enabled."""
     modules: ClassVar[Sequence[str]] = ()
     """What its part of a worker imports: it is imported before workers are forked, which then share the memory."""
     describes: ClassVar[bool] = False
     """Whether it describes the API to tools: then the gRPC port has reflection too."""
-    loads_models: ClassVar[bool] = False
-    """Whether it loads models, in place of those that a start finds."""
+    loads_models: ClassVar[str | None] = None
+    """The request that loads models, in place of those that a start finds; None if it loads none."""
 
     def enabled(self, settings: Settings) -> bool:
         """Return whether its own settings turn it on."""
@@ -155,10 +173,6 @@ class Feature:
     def tasks(self, start: Start) -> Iterable[Coroutine[Any, Any, None]]:
         """Return the supervisor's tasks beside its children, until it stops."""
         return ()
-
-    def direct(self, services: Services) -> Mapping[str, Callable[[dict[str, Any]], Response]]:
-        """Return by path what answers a POST in a worker without Flask; ``routes`` has these paths too."""
-        return {}
 
     def routes(self, services: Services) -> Iterable[Blueprint]:
         """Return its routes in a worker."""

@@ -19,7 +19,7 @@ from gunicorn.util import write_nonblock
 from gunicorn.workers.gthread import ThreadWorker
 from typing_extensions import override
 
-from lightbox.base.error_bodies import error_response, http_bytes
+from lightbox.base.error_bodies import error_response, has_model_errors, http_bytes
 from lightbox.base.errors import BadRequest, LightboxError
 from lightbox.core.edge import Edge, choose_request_id
 from lightbox.core.heartbeats import beat
@@ -45,9 +45,8 @@ class JsonWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
             error = LightboxError(f"internal error: {type(exc).__name__}")
             self.log.exception("a request failed outside the app")
         sent = {} if req is None else {name.title(): value for name, value in req.headers}
-        response = error_response(
-            error, choose_request_id(lambda name: sent.get(name.title())), getattr(req, "path", "")
-        )
+        request_id = choose_request_id(lambda name: sent.get(name.title()))
+        response = error_response(error, request_id, has_model_errors(getattr(req, "path", "")))
         try:
             write_nonblock(client, http_bytes(*response))
         except OSError:

@@ -1,6 +1,6 @@
 """Bodies of requests and responses, for all HTTP routes.
 
-A request is a WSGI environ here, as ``/invocations`` does not use Flask's request.
+A request is a WSGI environ here, as ``Predictions`` does not use Flask's request.
 """
 
 from __future__ import annotations

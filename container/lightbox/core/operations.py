@@ -14,6 +14,7 @@ from lightbox.base.errors import STATUS_OF_CODE
 from lightbox.base.settings import Settings
 from lightbox.codecs import MAYBE_IMAGE_TYPES
 from lightbox.codecs.base import Reader, Writer
+from lightbox.core.attributes import CUSTOM_ATTRIBUTES, KNOWN_PAIRS
 from lightbox.core.edge import MODEL_HEADER, REQUEST_ID_HEADERS
 from lightbox.model_files.layout import LONGEST_NAME
 from lightbox.openapi.models import DescribedModel
@@ -175,6 +176,13 @@ def header(name: str, text: str, schema: Schema | None = None, **more: Any) -> d
     return {"name": name, "in": "header", "description": text, "schema": schema or TEXT, **more}
 
 
+def custom_attributes(served: Served) -> dict[str, Any]:
+    """Return the header that chooses model and options."""
+    about = f"Pairs of name=value, separated by commas. Lightbox reads {', '.join(KNOWN_PAIRS)}."
+    named: dict[str, Any] = {"example": f"tfs-model-name={served.models[0].name}"} if served.models else {}
+    return header(CUSTOM_ATTRIBUTES, about, **named)
+
+
 def path_parameter(name: str, text: str, schema: Schema | None = None) -> dict[str, Any]:
     """Return a part of a path; it is neither empty nor has it a slash."""
     part = schema or {"type": "string", "pattern": "^[^/]+$"}
@@ -198,9 +206,10 @@ def prediction(served: Served, ok: Operation) -> Operation:
     added = served.descriptions
     headers = [name for description in added for name in description.headers]
     ok["headers"] |= {name: ref(name, "headers") for name in (*headers, MODEL_HEADER)}
+    parameters = [name for description in added for name in description.parameters]
     without_body = [description.without_body for description in added if description.without_body]
     return {
-        "parameters": [*(ref(name, "parameters") for each in added for name in each.parameters), *REQUEST_IDS],
+        "parameters": [ref(name, "parameters") for name in (CUSTOM_ATTRIBUTES, *parameters)] + REQUEST_IDS,
         "requestBody": {
             "required": not without_body,
             "content": _request_content(served),

@@ -31,8 +31,9 @@ class Predictions:
         self._pipeline = services.pipeline
         self._max_body_mb = services.settings.max_body_mb
         self._refused_headers = services.refused_headers
-        self._own_types = [name for around in services.around if around.reads_attributes for name in around.media_types]
-        """Media types whose middleware answers by itself and parses the custom attributes."""
+        own = [around for around in services.around if around.protocol]
+        self._protocols = {name: around.protocol for around in own for name in around.media_types}
+        """The protocols of middleware that answers by itself and parses the custom attributes, by media type."""
         self._answer = self._run
         for around in reversed(services.around):
             self._answer = partial(_through_middleware, around, self._answer)
@@ -57,14 +58,14 @@ class Predictions:
             if header(name) is not None:
                 raise BadRequest(f"{name}: {why}")
         content_type = header("Content-Type") or ""
-        content = Body(
-            self._pipeline.codecs, body, content_type, (header("Accept") or "") if accept is None else accept
-        )
+        protocol = next((self._protocols[name] for name in self._protocols if _is_of_type(content_type, name)), "")
+        accept = (header("Accept") or "") if accept is None else accept
+        content = Body(self._pipeline.codecs, body, content_type, accept, protocol=protocol)
         text = header(CUSTOM_ATTRIBUTES)
         if text is None:
             return Call(content, model)
         attributes = CustomAttributes.read(text)
-        if any(_is_of_type(content_type, name) for name in self._own_types):
+        if content.protocol:
             return Call(content, model, attributes=attributes)
         return _call_of(content, model, attributes)
 

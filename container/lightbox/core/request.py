@@ -121,8 +121,8 @@ class Middleware(Protocol):
         ...
 
     @property
-    def reads_attributes(self) -> bool:
-        """Whether it answers by itself, and parses the custom attributes of the bodies that it handles."""
+    def protocol(self) -> str:
+        """The protocol of the bodies that it answers by itself, with their custom attributes; "" if it reads none."""
         ...
 
     def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
@@ -136,7 +136,7 @@ class Body(Content[Response]):
 
     With ``crop`` the body is one image, and the call is for a part of it. A ``picture`` replaces the body, such as the
     image of a session. User code and models with string inputs get both as an encoded file. With ``plain`` the response
-    holds the model's raw outputs, whatever its options say.
+    holds the model's raw outputs, whatever its options say. ``protocol`` is that of a middleware's own body.
     """
 
     codecs: Codecs
@@ -148,6 +148,7 @@ class Body(Content[Response]):
     crop: Crop | None = None
     picture: Picture | None = None
     plain: bool = False
+    protocol: str = ""
 
     @property
     def is_one_image(self) -> bool:

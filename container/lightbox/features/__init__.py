@@ -21,7 +21,7 @@ from lightbox.features.tfs_api import TfsApi
 from lightbox.features.tracing import Tracing
 from lightbox.features.vertex_ai import VertexAi
 
-FEATURES: Sequence[Feature] = (
+_INDEPENDENT: Sequence[Feature] = (
     Sessions(),  # before the Open Inference Protocol's bodies, which belong to no session
     OpenInference(),
     MultiModel(),
@@ -30,10 +30,10 @@ FEATURES: Sequence[Feature] = (
     Page(),
     OpenApi(),
     Tracing(),
-    VertexAi(),
-    Access(),
     SageMaker(),
 )
+FEATURES: Sequence[Feature] = (*_INDEPENDENT, VertexAi(_INDEPENDENT), Access(_INDEPENDENT))
+"""The last ones act on the paths of the others."""
 
 
 def enabled(settings: Settings) -> list[Feature]:
@@ -49,6 +49,7 @@ def wants(settings: Settings) -> StartNeeds:
         next((feature.why_rest for feature in on if feature.why_rest), None),
         [partial(feature.check, settings) for feature in on],
         [variable for feature in on for variable in feature.needs_nginx(settings)],
+        next((feature.loads_models for feature in on if feature.loads_models), None),
     )
 
 
@@ -76,6 +77,8 @@ def prepare(start: Start) -> Additions:
         tasks=lambda: [task for feature in on for task in feature.tasks(start)],
         served=next((served for feature in on if (served := feature.served(run_dir))), fixed),
         shown={feature.name: feature.shown_at for feature in on if feature.shown_at},
+        direct=[path for feature in on for path in feature.direct],
+        without_nginx=[feature.without_nginx for feature in FEATURES if feature.without_nginx],
         measure=lambda: {metric: value for each in FEATURES for metric, value in each.measure(run_dir).items()},
         authenticator=next(
             (authenticator for feature in on if (authenticator := feature.authenticator(settings))), None

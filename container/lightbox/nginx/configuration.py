@@ -25,8 +25,8 @@ TEMPLATE = Path(__file__).with_name("nginx.conf")
 REQUEST_ID = "$lightbox_request_id"
 """nginx's variable with a request's id, as in nginx.conf."""
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
-_NO_ORIGIN = "(?!)"
-"""A pattern that matches nothing."""
+_NOTHING = "(?!)"
+"""A pattern that matches nothing; features fill in another one."""
 _PROBE_LINE = re.compile(r".*@PROBE@.*\n")
 """A line of the template that is repeated for each probe."""
 LEAST_PROCESSES = 4
@@ -71,7 +71,9 @@ def render(
         "TLS": "ssl http2" if settings.tls_cert else "",
         "SSL": "ssl" if settings.tls_cert else "",
         "CLIENTS": " ".join(part.clients for part in parts),
-        "CORS_ORIGINS": _NO_ORIGIN,
+        "CORS_ORIGINS": _NOTHING,
+        "GRPC_PROBES": _NOTHING,
+        "MODEL_ERRORS": _NOTHING,
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
         "LOAD_READ_TIMEOUT": str(settings.nginx_load_read_timeout),
     }

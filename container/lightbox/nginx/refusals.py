@@ -58,8 +58,8 @@ def refusal(settings: Settings, target: str, sent: Mapping[str, str]) -> bytes:
         headers = [("content-type", "application/grpc"), ("content-length", "0"), *grpc_trailers(error, request_id)]
         return http_bytes(200, [*headers, code], b"")
     # A request that nginx cannot read has one form, whatever its path.
-    path = "/endpoints/" if form == "model_error" and not isinstance(error, BadRequest) else ""
-    status, headers, body = error_response(error, request_id, path)
+    is_model_error = form == "model_error" and not isinstance(error, BadRequest)
+    status, headers, body = error_response(error, request_id, is_model_error)
     return http_bytes(status, [*headers, code], body)
 
 

@@ -17,7 +17,7 @@ LARGEST_EXAMPLE = 100
 class DescribedModel:
     """A model; with ``has_default`` the first of ``signatures`` is the default one.
 
-    With ``reads_any_body`` user code reads bodies of /invocations, and with ``writes_any_body`` it writes responses, of
+    With ``reads_any_body`` user code reads bodies of predictions, and with ``writes_any_body`` it writes responses, of
     any form.
     """
 

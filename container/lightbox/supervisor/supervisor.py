@@ -54,10 +54,8 @@ RENEWAL_SECONDS = 2.0
 """Seconds after which the old workers of a reloaded nginx accept no more connections."""
 STEADY_SECONDS = 30.0
 """A child that has run this many seconds counts as stable: its earlier failures are forgotten."""
-WITHOUT_NGINX = (
-    "without nginx, for a first try: no limit for slow clients, no TLS, no keys, no page, no streams, no gRPC port, "
-    "no /metrics"
-)
+WITHOUT_NGINX = ("limit for slow clients", "TLS", "/metrics")
+"""What there is no more without nginx, beside parts of features."""
 MOST_ENDS = 8
 """After this many failures in a row everything stops, and the platform starts the container again."""
 
@@ -262,7 +260,8 @@ class Supervisor:
         log(f"listening: {' | '.join(listening(self._settings, self._plan.wires, ports, self._added.ports))}")
         log(callers_line(self._settings, self._added.ports, self._added.callers))
         if not self._settings.nginx:
-            log(f"{WITHOUT_NGINX}; {how_to_install()}")
+            missing = ", ".join(f"no {name}" for name in (*WITHOUT_NGINX, *self._added.without_nginx))
+            log(f"without nginx, for a first try: {missing}; {how_to_install()}")
 
     async def _serve(self) -> None:
         """Log readiness, or give up; then follow the versions of the models, forever."""
@@ -280,7 +279,7 @@ class Supervisor:
         scheme = "https" if self._nginx.tls.identity else "http"
         address = f"{scheme}://localhost:{self._settings.port}"
         shown = "".join(f"; {name}: {address}{path}" for name, path in self._added.shown.items())
-        log(f"ready after {time.monotonic() - started:.1f} s: {address}/invocations{shown}")
+        log(f"ready after {time.monotonic() - started:.1f} s: {address}{self._added.direct[0]}{shown}")
         await self._versions.follow()
 
     async def _keep_running(self, child: Child) -> None:

@@ -18,6 +18,7 @@ import requests
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from lightbox.core.additions import IncomingRequest
+from lightbox.features import FEATURES
 from lightbox.features.access import Access
 from lightbox.features.access.keys import parse
 from lightbox.serving.settings_loading import load_settings
@@ -122,7 +123,7 @@ def jwt_service(issuer: Issuer) -> Iterator[str]:
 
 @pytest.mark.extended
 def test_the_service_for_jwts_lets_in_whom_the_issuer_names(issuer: Issuer, jwt_service: str) -> None:
-    authenticator = Access().authenticator(load_settings({"LIGHTBOX_AUTH_URL": jwt_service}))
+    authenticator = Access(FEATURES).authenticator(load_settings({"LIGHTBOX_AUTH_URL": jwt_service}))
     assert authenticator is not None
 
     def outcome(token: str, path: str = "/invocations") -> str:

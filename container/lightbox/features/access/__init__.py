@@ -103,13 +103,22 @@ def _keys_of(path: Path) -> KeyFile:
 
 
 class Access(Feature):
-    """Checks requests in the supervisor before nginx reads a body. nginx answers CORS requests of browsers."""
+    """Checks requests in the supervisor before nginx reads a body. nginx answers CORS requests of browsers.
+
+    ``others`` are the features whose routes it guards.
+    """
 
     name = "access"
     settings = AccessSettings
+    without_nginx = "keys"
     metrics = (REQUESTS,)
     _keys: KeyAuthenticator | None = None
     """The authenticator of this process, for its counts."""
+
+    def __init__(self, others: Sequence[Feature]) -> None:
+        self.managing = re.compile("|".join(pattern for other in others for pattern in other.manages))
+        """Paths that load, unload and list models."""
+        self._response_headers = ", ".join(name for other in others for name in other.response_headers)
 
     @override
     def enabled(self, settings: Settings) -> bool:
@@ -134,13 +143,13 @@ class Access(Feature):
         """Return the check by key or by URL. Raises KeysUnusable."""
         from lightbox.features.access.authenticators import KeyAuthenticator, UrlAuthenticator
 
-        own, loads_models = settings.of(AccessSettings), not settings.has_fixed_models
+        own, managing = settings.of(AccessSettings), None if settings.has_fixed_models else self.managing
         origins = own.cors_origins or ()
         if own.auth_url is not None:
-            return UrlAuthenticator(own.auth_url, loads_models, origins)
+            return UrlAuthenticator(own.auth_url, managing, origins)
         if own.api_keys is None:
             return None
-        self._keys = KeyAuthenticator(_keys_of(own.api_keys), loads_models, origins)
+        self._keys = KeyAuthenticator(_keys_of(own.api_keys), managing, origins)
         return self._keys
 
     @override
@@ -167,7 +176,8 @@ class Access(Feature):
     def nginx(self, start: Start) -> NginxParts:
         own, folder = start.settings.of(AccessSettings), Path(__file__).parent
         allowed = ".+" if own.cors_origins == ("*",) else "|".join(map(re.escape, own.cors_origins or ()))
-        part = NginxParts.of(folder, CORS_ORIGINS=allowed) if allowed else NginxParts()
+        places = {"CORS_ORIGINS": allowed, "RESPONSE_HEADERS": self._response_headers}
+        part = NginxParts.of(folder, **places) if allowed else NginxParts()
         if own.hosts:
             served = {"SERVED_HOSTS": "; ".join(f"{host} 0" for host in own.hosts)}
             http = part.http + (folder / "hosts.conf").read_text()

@@ -39,9 +39,9 @@ _KEPT_BACK = re.compile(
 class KeyAuthenticator:
     """Admits callers with a key of the path's role; ``let_in`` counts requests by name."""
 
-    def __init__(self, keys: KeyFile, loads_models: bool, origins: Sequence[str]) -> None:
+    def __init__(self, keys: KeyFile, managing: re.Pattern[str] | None, origins: Sequence[str]) -> None:
         self.keys = keys
-        self._loads_models = loads_models
+        self._managing = managing
         self._origins = origins
         self._let_in: Counter[str] = Counter()
 
@@ -61,7 +61,7 @@ class KeyAuthenticator:
         caller = self.keys.find(key.encode("latin-1"))
         if caller is None or name not in (None, caller.name):
             raise Unauthenticated("the key is unknown, or belongs to another name")
-        role = role_of(asked.path, self._loads_models)
+        role = role_of(asked.path, self._managing)
         if role not in caller.roles:
             has = ", ".join(sorted(caller.roles))
             raise PermissionDenied(f"the key {caller.name!r} has the roles {has}; this takes {role}", caller.name)
@@ -102,9 +102,9 @@ def check_origin(header: Header, allowed: Sequence[str]) -> None:
 class UrlAuthenticator:
     """Sends each request's headers to a URL: 2xx admits it, 401 and 403 refuse it."""
 
-    def __init__(self, url: str, loads_models: bool, origins: Sequence[str]) -> None:
+    def __init__(self, url: str, managing: re.Pattern[str] | None, origins: Sequence[str]) -> None:
         self._url = url
-        self._loads_models = loads_models
+        self._managing = managing
         self._origins = origins
         self._tls = ssl.create_default_context() if url.startswith("https:") else None
         self._turns = asyncio.Semaphore(_AT_ONCE)
@@ -122,7 +122,7 @@ class UrlAuthenticator:
         headers = {name: value for name, value in asked.headers.items() if not _KEPT_BACK.fullmatch(name)}
         headers["X-Forwarded-Method"] = asked.method
         headers["X-Forwarded-Uri"] = quote(asked.path.encode("latin-1"))
-        headers["X-Lightbox-Role"] = role_of(asked.path, self._loads_models)
+        headers["X-Lightbox-Role"] = role_of(asked.path, self._managing)
         try:
             async with asyncio.timeout(URL_SECONDS), self._turns:
                 status, name = await self._ask(headers)

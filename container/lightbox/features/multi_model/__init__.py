@@ -53,9 +53,12 @@ class MultiModel(Feature):
     name = "multi_model"
     modules = (f"{__name__}.loadable_models", f"{__name__}.routes")
     settings = MultiModelSettings
+    paths = ("/models",)
+    # All below except predictions, so that future routes are covered.
+    manages = (r"/models(?!/[^/]+/invoke\Z)(/|\Z)",)
     # SageMaker's folder. It is set by the setting's last variable, which the others override.
     defaults: ClassVar[Mapping[str, str]] = {"AIP_STORAGE_URI": "/opt/ml/models"}
-    loads_models = True
+    loads_models = "POST /models"
 
     @override
     def enabled(self, settings: Settings) -> bool:
@@ -63,7 +66,7 @@ class MultiModel(Feature):
 
     @override
     def problems(self, settings: Settings) -> Mapping[str, str]:
-        expected = "expected none in multi-model mode, where POST /models names models"
+        expected = f"expected none in multi-model mode, where {self.loads_models} names models"
         return {"LIGHTBOX_MODELS": expected} if settings.models else {}
 
     @override
@@ -81,7 +84,7 @@ class MultiModel(Feature):
         from lightbox.features.multi_model.state import LoadedModels
 
         state = LoadedModels(run_dir)
-        return ServedModels(state.all, state.loadable, "multi-model mode: models are loaded by POST /models")
+        return ServedModels(state.all, state.loadable, f"multi-model mode: models are loaded by {self.loads_models}")
 
     @override
     def nginx(self, start: Start) -> NginxParts:

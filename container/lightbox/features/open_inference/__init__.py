@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +49,9 @@ PROBES: Mapping[str, Probe] = {"/v2/health/live": live, "/v2/health/ready": serv
 def nginx_part(port: int, calls: str, streams: str) -> NginxParts:
     """Return nginx's server of the gRPC port, which forwards unary calls and streams to two addresses."""
     listen = on_all_interfaces(port) + (" ipv6only=off" if "[" in on_all_interfaces(port) else "")
-    return NginxParts.of(Path(__file__).parent, GRPC_LISTEN=listen, GRPC_CALLS=calls, GRPC_STREAMS=streams)
+    probes = re.escape("/grpc.health.v1.Health/") + ".*"
+    places = {"GRPC_LISTEN": listen, "GRPC_CALLS": calls, "GRPC_STREAMS": streams, "GRPC_PROBES": probes}
+    return NginxParts.of(Path(__file__).parent, **places)
 
 
 class OpenInferenceSettings(BaseModel):
@@ -65,6 +69,11 @@ class OpenInference(Feature):
     name = "open_inference"
     modules = (f"{__name__}.rest.routes",)
     settings = OpenInferenceSettings
+    paths = ("/v2",)
+    manages = (r"/v2/repository(/|\Z)", r"/inference\.GRPCInferenceService/Repository")
+    without_nginx = "gRPC port"
+    response_headers = ("Inference-Header-Content-Length",)
+    predicts = ("/v2/models/[^/]+(/versions/[^/]+)?/infer",)
 
     @override
     def problems(self, settings: Settings) -> Mapping[str, str]:
@@ -108,10 +117,12 @@ class OpenInference(Feature):
 
     @override
     def nginx(self, start: Start) -> NginxParts:
-        port = self._port(start.settings)
-        if port is None:
-            return NginxParts()
-        return nginx_part(port, start.address("grpc_calls"), start.address("grpc_streams"))
+        port, part = self._port(start.settings), NginxParts()
+        if port is not None:
+            part = nginx_part(port, start.address("grpc_calls"), start.address("grpc_streams"))
+        if start.settings.has_fixed_models:
+            return part
+        return replace(part, server=Path(__file__).with_name("loads.conf").read_text())
 
     @override
     def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Middleware]:

@@ -33,6 +33,7 @@ class OpenApi(Feature):
     name = "openapi"
     modules = (f"{__name__}.document",)
     settings = OpenApiSettings
+    paths = ("/openapi.json",)
     describes = True
 
     @override

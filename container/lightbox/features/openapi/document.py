@@ -14,6 +14,7 @@ from flask import Blueprint, Flask, Response, current_app, g, request
 from lightbox.base.error_bodies import REQUEST_ID_HEADER
 from lightbox.base.errors import STATUS_OF_CODE, LightboxError, UnknownSignature
 from lightbox.base.request_context import RequestContext
+from lightbox.core.attributes import CUSTOM_ATTRIBUTES
 from lightbox.core.edge import EXCHANGE, MODEL_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN, Exchange
 from lightbox.core.http import json_body
 from lightbox.core.operations import (
@@ -25,6 +26,7 @@ from lightbox.core.operations import (
     Operation,
     Served,
     answers,
+    custom_attributes,
     described,
     errors,
     header,
@@ -154,6 +156,7 @@ def _front(tag: str, name: str, summary: str, responses: Mapping[str, Any]) -> O
 def _components(served: Served) -> dict[str, Any]:
     own_id: Schema = {"type": "string", "pattern": f"^{REQUEST_ID_PATTERN}$"}
     parameters = {name: header(name, "The request's id, else one is made.", own_id) for name in REQUEST_ID_HEADERS}
+    parameters[CUSTOM_ATTRIBUTES] = custom_attributes(served)
     headers: dict[str, Any] = {
         REQUEST_ID_HEADER: {"description": "The request's id, as in the log.", "required": True, "schema": TEXT},
         SERVER_TIMING: {"description": "Milliseconds of each stage.", "required": True, "schema": TEXT},

@@ -43,7 +43,9 @@ class Page(Feature):
 
     name = "page"
     settings = PageSettings
+    paths = ("/ui",)
     shown_at = "/"
+    without_nginx = "page"
 
     @override
     def enabled(self, settings: Settings) -> bool:

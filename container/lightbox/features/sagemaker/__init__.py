@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from lightbox.base.settings import Settings
+from lightbox.core.additions import NginxParts
 from lightbox.core.feature import Feature
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
-    from lightbox.codecs.base import Response
     from lightbox.core.operations import Description
     from lightbox.core.services import Services
+    from lightbox.core.start import Start
     from lightbox.openapi.models import DescribedModel
 
 
@@ -24,13 +25,13 @@ class SageMaker(Feature):
 
     name = "sagemaker"
     modules = (f"{__name__}.routes",)
+    paths = ("/endpoints", "/execution-parameters", "/invocations")
+    direct = ("/invocations",)
+    model_errors = ("/endpoints/",)
 
     @override
-    def direct(self, services: Services) -> Mapping[str, Callable[[dict[str, Any]], Response]]:
-        from lightbox.core.predictions import Predictions
-        from lightbox.features.sagemaker.routes import PATH
-
-        return {PATH: Predictions(services).answer}  # loads no model: the platform loads models by name
+    def nginx(self, start: Start) -> NginxParts:
+        return NginxParts(places={"MODEL_ERRORS": "|".join(self.model_errors)})
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
@@ -42,4 +43,4 @@ class SageMaker(Feature):
     def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
         from lightbox.features.sagemaker.schemas import describe
 
-        return describe(models)
+        return describe()

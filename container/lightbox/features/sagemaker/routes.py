@@ -13,17 +13,16 @@ from lightbox.features.sagemaker.event_stream import add_response_stream
 from lightbox.features.sagemaker.execution_parameters import add_execution_parameters
 from lightbox.features.sagemaker.schemas import endpoint
 
-PATH = "/invocations"
-
 
 def sagemaker_blueprint(services: Services) -> Blueprint:
     """Return the routes. Those below ``/endpoints/`` load the target model, and return ModelErrors."""
     blueprint, predictions = Blueprint("SageMaker", __name__), Predictions(services)
 
-    @blueprint.post(PATH)
+    @blueprint.post("/invocations")
     @described(invocation)
     def invoke() -> HttpResponse:
         """Predict with the default model, or with the model of the custom attributes."""
+        # Loads no model: the platform loads models by name.
         return http_response(predictions.answer(request.environ))
 
     @blueprint.post("/endpoints/<name>/invocations")

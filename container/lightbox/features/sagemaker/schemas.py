@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from lightbox.core.attributes import CUSTOM_ATTRIBUTES, KNOWN_PAIRS
 from lightbox.core.operations import (
     Description,
     Operation,
@@ -31,17 +27,14 @@ def ping(ready: bool) -> dict[str, bool]:
     return {}
 
 
-def describe(models: Sequence[DescribedModel]) -> Description:
-    """Return the headers that SageMaker's own API adds to its routes."""
-    about = f"Pairs of name=value, separated by commas. Lightbox reads {', '.join(KNOWN_PAIRS)}."
-    named: dict[str, Any] = {"example": f"tfs-model-name={models[0].name}"} if models else {}
+def describe() -> Description:
+    """Return the schema and the probe of SageMaker's own API."""
     number: Schema = {"type": "integer", "minimum": 1}
     batch = {"MaxConcurrentTransforms": number, "BatchStrategy": {"const": "MULTI_RECORD"}, "MaxPayloadInMB": number}
     return Description(
         schemas={"ExecutionParameters": struct(batch)},
         probes={"/ping": ping},
         tag="SageMaker",
-        parameters={CUSTOM_ATTRIBUTES: header(CUSTOM_ATTRIBUTES, about, **named)},
     )
 
 

@@ -47,6 +47,7 @@ class Sessions(Feature):
     modules = (f"{__name__}.requests",)
     settings = SessionSettings
     metrics = (OPEN, BYTES)
+    response_headers = ("X-Amzn-SageMaker-New-Session-Id", "X-Amzn-SageMaker-Closed-Session-Id")
     headers: ClassVar[Mapping[str, str]] = {
         "X-Amzn-SageMaker-Session-Id": ("sessions are off: set LIGHTBOX_SESSIONS=true, or leave out the header")
     }

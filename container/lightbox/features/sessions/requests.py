@@ -25,8 +25,6 @@ from lightbox.images.preparation import Size
 SESSION = HEADER
 NEW_HEADER = "X-Amzn-SageMaker-New-Session-Id"
 CLOSED_HEADER = "X-Amzn-SageMaker-Closed-Session-Id"
-_OPEN_INFERENCE = "application/vnd.sagemaker-triton.binary+json"
-"""SageMaker's media type for bodies of that protocol, which name their own inputs."""
 _LONGEST_REQUEST = 1024
 """Longest body that may be a requestType; longer ones are not parsed for it."""
 
@@ -35,7 +33,7 @@ class SessionRequests:
     """Answers requests that may belong to a session."""
 
     media_types = ()
-    reads_attributes = False
+    protocol = ""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
@@ -47,8 +45,8 @@ class SessionRequests:
         """
         asked, content = header(SESSION), call.content
         assert isinstance(content, Body), "SageMaker's routes take bodies"
-        if asked is not None and parse_content_type(content.content_type).name == _OPEN_INFERENCE:
-            raise BadRequest(f"{SESSION}: a body of the Open Inference Protocol cannot belong to a session")
+        if asked is not None and content.protocol:
+            raise BadRequest(f"{SESSION}: a body of {content.protocol} cannot belong to a session")
         wanted = _request_type(content)
         if asked == NEW or (asked is None and wanted == NEW):
             if wanted == CLOSE:

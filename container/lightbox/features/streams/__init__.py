@@ -41,6 +41,8 @@ class Streams(Feature):
 
     name = "streams"
     settings = StreamSettings
+    paths = ("/invocations-bidirectional-stream",)
+    without_nginx = "streams"
     metrics = (OPEN, DROPPED)
 
     @override

@@ -1,4 +1,4 @@
-"""Sends each frame to nginx as a POST of /invocations: frames and requests share limits and responses."""
+"""Sends each frame to nginx as a request for a prediction: frames and requests share limits and responses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Answer:
         if self.content_type.partition(";")[0].strip() == "application/json":
             try:
                 orjson.loads(self.body)
-                return orjson.Fragment(self.body)  # the same text as in /invocations
+                return orjson.Fragment(self.body)  # the same text as in the response to a request
             except orjson.JSONDecodeError:  # a handler's mistake
                 pass
         return self.body.decode(errors="replace")
@@ -79,9 +79,13 @@ class _UnixPool(urllib3.HTTPConnectionPool):
 
 
 class Relay:
-    """Sends frames to nginx at ``unix:/path`` or ``host:port``; ``most`` at a time, others wait for a thread."""
+    """Sends frames to nginx at ``unix:/path`` or ``host:port``; ``most`` at a time, others wait for a thread.
 
-    def __init__(self, address: str, most: int, read_seconds: float) -> None:
+    ``route`` predicts with any body.
+    """
+
+    def __init__(self, address: str, route: str, most: int, read_seconds: float) -> None:
+        self._route = route
         self._threads = ThreadPoolExecutor(most, "frame")
         timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=read_seconds)
         options: dict[str, Any] = {"maxsize": most, "timeout": timeout, "retries": False}
@@ -100,7 +104,7 @@ class Relay:
     def _post(self, frame: bytes, headers: Mapping[str, str]) -> Answer:
         for last in (False, True):
             try:
-                response = self._pool.urlopen("POST", "/invocations", body=frame, headers=headers)
+                response = self._pool.urlopen("POST", self._route, body=frame, headers=headers)
                 break
             except urllib3.exceptions.ProtocolError as error:  # most likely an idle connection that nginx has closed
                 if last:

@@ -30,10 +30,12 @@ def main(front: Front, address: str, frames: str, most_bytes: str, counts: str) 
     RENEW_SIGNAL ends the open streams in the same way. nginx accepts their frames at ``frames``. Streams hold at most
     ``most_bytes`` together, and are counted in the file ``counts``.
     """
-    asyncio.run(serve(front.settings, address, frames, int(most_bytes), Path(counts)))
+    route = next(path for feature in front.features for path in feature.direct)
+    relay = Relay(frames, route, front.settings.most_requests, front.settings.nginx_read_timeout + PATIENCE)
+    asyncio.run(serve(front.settings, address, relay, int(most_bytes), Path(counts)))
 
 
-async def serve(settings: Settings, address: str, frames: str, most_bytes: int, counts: Path) -> None:
+async def serve(settings: Settings, address: str, relay: Relay, most_bytes: int, counts: Path) -> None:
     """Run the server until a stop signal has come and every accepted frame is answered."""
     log_like_others(settings.gunicorn_loglevel, settings.log_format == "json", worker_descriptor(), "streams")
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -41,7 +43,6 @@ async def serve(settings: Settings, address: str, frames: str, most_bytes: int, 
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    relay = Relay(frames, settings.most_requests, settings.nginx_read_timeout + PATIENCE)
     frame = settings.max_body_mb << 20
     server = StreamServer(relay, MAX_STREAMS, frame, max(most_bytes, 2 * frame), StreamCounts(counts))
     asyncio.get_running_loop().add_signal_handler(RENEW_SIGNAL, server.renew)

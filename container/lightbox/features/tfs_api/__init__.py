@@ -29,7 +29,10 @@ class TfsApiSettings(BaseModel):
 
 
 class TfsApi(Feature):
-    """Forwards requests unchanged to the model server."""
+    """Forwards requests unchanged to the model server.
+
+    Its ``paths`` are not listed: below /v1/ a route may have another name, as the bodies have the same form there.
+    """
 
     name = "tfs_api"
     modules = (f"{__name__}.forward", f"{__name__}.routes")

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import AfterValidator, BaseModel
+from pydantic import BaseModel
 from typing_extensions import override
 
 from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, setting
 from lightbox.core.additions import Probe
-from lightbox.core.feature import Feature
+from lightbox.core.feature import OWN_PATHS, Feature
 
 if TYPE_CHECKING:
     from flask import Blueprint
@@ -32,36 +32,7 @@ LONGEST_ROUTE = 1000
 """Characters."""
 _PATH = re.compile(r"(/(?!\.{1,2}(/|\Z))[A-Za-z0-9._~:+,=-]+)+")
 """Characters that nginx takes literally in a location and in a path, and does not normalize."""
-TAKEN = re.compile(
-    "/(endpoints|execution-parameters|internal|invocations|invocations-bidirectional-stream|metrics|models|nginx-[^/]*|"
-    "openapi.json|ping|ui|v2)(/.*)?"
-)
-"""Prefixes of Lightbox's own routes, on or off. Below /v1/ are Vertex AI's own and TensorFlow Serving's, whose
-responses have the same form."""
-_PROBES = re.compile("/ping|/v2/health/(live|ready)")
-_PREDICTIONS = re.compile("/invocations|/v2/models/[^/]+(/versions/[^/]+)?/infer")
-"""Existing routes with the behaviour that Vertex AI needs."""
-
-
-def _parse_route(value: str | None, there: re.Pattern[str], example: str) -> str | None:
-    if value is None or there.fullmatch(value):
-        return value
-    if len(value) > LONGEST_ROUTE or not _PATH.fullmatch(value):
-        raise ValueError(
-            f"expected a path such as {example}, of letters, digits and ._~:+,=- between single slashes, "
-            f"at most {LONGEST_ROUTE} characters"
-        )
-    if TAKEN.fullmatch(value):
-        raise ValueError(f"expected {example}, or a path without routes of Lightbox below it")
-    return value
-
-
-def _parse_health(value: str | None) -> str | None:
-    return _parse_route(value, _PROBES, "/ping")
-
-
-def _parse_predict(value: str | None) -> str | None:
-    return _parse_route(value, _PREDICTIONS, "/invocations")
+PING = "/ping"
 
 
 class VertexAiSettings(BaseModel):
@@ -69,10 +40,10 @@ class VertexAiSettings(BaseModel):
 
     model_config = PART
 
-    health_route: Annotated[str | None, AfterValidator(_parse_health)] = setting(THEME, HEALTH, values_text="a path")
+    health_route: str | None = setting(THEME, HEALTH, values_text="a path")
     """Path that responds like `/ping`, set by Vertex AI."""
 
-    predict_route: Annotated[str | None, AfterValidator(_parse_predict)] = setting(THEME, PREDICT, values_text="a path")
+    predict_route: str | None = setting(THEME, PREDICT, values_text="a path")
     """Path that responds like `/invocations`, set by Vertex AI."""
 
 
@@ -82,10 +53,19 @@ def vertex_ready(ready: bool) -> dict[str, bool]:
 
 
 class VertexAi(Feature):
-    """Two further names of existing routes."""
+    """Two further names of existing routes, which are Lightbox's own and those of ``others``."""
 
     name = "vertex_ai"
     settings = VertexAiSettings
+
+    def __init__(self, others: Sequence[Feature]) -> None:
+        self._others = others
+        self._predictions = [path for other in others for path in other.direct]
+        own = [re.escape(path) for path in self._predictions]
+        self._predicts = re.compile("|".join([*own, *(pattern for other in others for pattern in other.predicts)]))
+        paths = [*OWN_PATHS, *(pattern for other in others for pattern in other.paths)]
+        self.taken = re.compile(f"({'|'.join(paths)})(/.*)?")
+        """Other routes of Lightbox, on or off, and all paths below them."""
 
     @override
     def enabled(self, settings: Settings) -> bool:
@@ -93,13 +73,28 @@ class VertexAi(Feature):
 
     @override
     def problems(self, settings: Settings) -> Mapping[str, str]:
-        health, predict = self._routes(settings)
-        return {PREDICT: f"expected another path than {HEALTH}"} if health == predict else {}
+        health, predict = self._added(settings)
+        texts = {HEALTH: self._problem(health, PING), PREDICT: self._problem(predict, self._predictions[0])}
+        if health and health == predict and not any(texts.values()):
+            return {PREDICT: f"expected another path than {HEALTH}"}
+        return {variable: text for variable, text in texts.items() if text}
+
+    def _problem(self, route: str | None, example: str) -> str:
+        if route is None:
+            return ""
+        if len(route) > LONGEST_ROUTE or not _PATH.fullmatch(route):
+            return (
+                f"expected a path such as {example}, of letters, digits and ._~:+,=- between single slashes, "
+                f"at most {LONGEST_ROUTE} characters"
+            )
+        if self.taken.fullmatch(route):
+            return f"expected {example}, or a path without routes of Lightbox below it"
+        return ""
 
     @override
     def probes(self, settings: Settings) -> Mapping[str, Probe]:
-        health, _ = self._routes(settings)
-        return {} if health is None or _PROBES.fullmatch(health) else {health: vertex_ready}
+        health, _ = self._added(settings)
+        return {} if health is None else {health: vertex_ready}
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
@@ -109,8 +104,8 @@ class VertexAi(Feature):
         from lightbox.core.operations import described, invocation
         from lightbox.core.predictions import Predictions
 
-        _, predict = self._routes(services.settings)
-        if predict is None or _PREDICTIONS.fullmatch(predict):
+        _, predict = self._added(services.settings)
+        if predict is None:
             return
         blueprint, predictions = Blueprint(THEME, __name__), Predictions(services)
 
@@ -131,3 +126,10 @@ class VertexAi(Feature):
     def _routes(self, settings: Settings) -> tuple[str | None, str | None]:
         own = settings.of(VertexAiSettings)
         return own.health_route, own.predict_route
+
+    def _added(self, settings: Settings) -> tuple[str | None, str | None]:
+        """Return the routes without those that Lightbox has already, with the behaviour that Vertex AI needs."""
+        health, predict = self._routes(settings)
+        probes = [PING, *(path for other in self._others for path in other.probes(settings))]
+        has_prediction = predict is None or self._predicts.fullmatch(predict)
+        return None if health in probes else health, None if has_prediction else predict

@@ -18,7 +18,7 @@ from lightbox.base.error_bodies import http_bytes
 from lightbox.base.errors import BadRequest, HandlerFailed, LightboxError, ModelNotFound, NoRoom, TooLarge, Unavailable
 from lightbox.base.machine.temporary_storage import temporary_folder
 from lightbox.base.telemetry.logs import FinishedRequest
-from lightbox.core.edge import RECEIVED_HEADER, Edge, as_lightbox_error, choose_request_id
+from lightbox.core.edge import RECEIVED_HEADER, Edge, WsgiApp, as_lightbox_error, choose_request_id
 from lightbox.core.predictions import Predictions
 from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
@@ -48,7 +48,7 @@ class Gate:
         return [b"done"]
 
 
-def call(app: Edge, **environ: Any) -> tuple[str, dict[str, str], bytes]:
+def call(app: WsgiApp, **environ: Any) -> tuple[str, dict[str, str], bytes]:
     said: list[Any] = []
     body = b"".join(app(environ, lambda *args: said.extend(args)))
     return said[0], dict(said[1]), body
@@ -270,6 +270,7 @@ def test_a_response_without_a_framework_is_whole() -> None:
 
 
 def test_on_the_endpoint_route_a_refusal_is_a_model_error() -> None:
-    status, headers, body = call(late(Gate()), PATH_INFO="/endpoints/any/invocations", **LATE)
+    app = fake_app(FakeTransport(), {"mean": ModelOptions()})
+    status, headers, body = call(app.wsgi_app, PATH_INFO="/endpoints/any/invocations", **LATE)
     assert_error(int(status[:3]), headers, body, "/endpoints/any/invocations", "deadline_exceeded")
     assert headers["Retry-After"] == "1"

@@ -17,10 +17,12 @@ from gunicorn.glogging import Logger
 from gunicorn.http.errors import InvalidHeader, InvalidRequestLine
 from gunicorn.workers.gthread import TConn
 
+from lightbox.base.error_bodies import give_model_errors
 from lightbox.base.request_context import RequestContext
 from lightbox.core import gunicorn_worker
 from lightbox.core.edge import Edge, Requests
 from lightbox.core.gunicorn_worker import LingeringWorker
+from lightbox.features.sagemaker import SageMaker
 from support.error_shape import assert_error
 from support.patience import PATIENCE
 
@@ -143,6 +145,7 @@ def test_resting_connections_need_no_thread(lingering: LingeringWorker) -> None:
 def test_what_fails_outside_of_the_app_is_answered_in_the_one_form(
     lingering: LingeringWorker, failure: Exception, path: str, code: str
 ) -> None:
+    give_model_errors(SageMaker.model_errors)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         request = SimpleNamespace(headers=[("X-AMZN-REQUESTID", "mine")], path=path)

@@ -61,3 +61,9 @@ def test_metrics_are_shown_of_features_that_are_off() -> None:
 def test_the_models_that_a_model_server_is_to_have_are_the_plans_but_where_a_feature_loads_them() -> None:
     assert added(load_settings({})).served.note == ""
     assert "multi-model mode" in added(load_settings({"SAGEMAKER_MULTI_MODEL": "true"})).served.note
+
+
+def test_what_is_missing_without_nginx_is_said_of_features_that_are_off_too() -> None:
+    found = added(load_settings({}))
+    assert sorted(found.without_nginx) == ["gRPC port", "keys", "page", "streams"]
+    assert found.direct == ["/invocations"]

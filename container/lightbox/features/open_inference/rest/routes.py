@@ -78,7 +78,7 @@ class TritonBodies:
     """Answers the protocol's bodies on SageMaker's routes."""
 
     media_types = (TRITON_TYPE,)
-    reads_attributes = True
+    protocol = "the Open Inference Protocol"
 
     def __init__(self, plane: DataPlane) -> None:
         self._plane = plane
@@ -104,7 +104,7 @@ class JsonBodies:
     """
 
     media_types = JSON_TYPES
-    reads_attributes = False
+    protocol = ""
 
     def __init__(self, plane: DataPlane) -> None:
         self._plane = plane

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from lightbox.base.errors import StartError, Unauthenticated
 from lightbox.core.additions import Authenticator, IncomingRequest
+from lightbox.features import FEATURES
 from lightbox.features.access import REQUESTS, Access, authenticators
 from lightbox.features.access.authenticators import KeyAuthenticator, UrlAuthenticator
 from lightbox.features.access.roles import INFER, MANAGE, role_of
@@ -40,7 +41,7 @@ class Keys:
         file.write_text(
             key_line("ci", "k1") + key_line("watch", "k2", "metrics") + key_line("boss", "kä:3", "infer,metrics,manage")
         )
-        self.feature = Access()
+        self.feature = Access(FEATURES)
         authenticator = self.feature.authenticator(load_settings({"LIGHTBOX_API_KEYS": str(file), **environ}))
         assert isinstance(authenticator, KeyAuthenticator)
         self.authenticator = authenticator
@@ -108,7 +109,7 @@ MULTI_ONLY = [
 
 @each("path", MULTI_ONLY)
 def test_what_manages_models_is_a_role_where_models_come_and_go(path: str) -> None:
-    assert (role_of(path, True), role_of(path, False)) == (MANAGE, INFER)
+    assert (role_of(path, Access(FEATURES).managing), role_of(path, None)) == (MANAGE, INFER)
 
 
 OWN = {"Host": "box:8080", "X_API_Key": "k1"}
@@ -166,7 +167,7 @@ def decider() -> Iterator[Decider]:
 
 
 def by_url(url: str, **environ: str) -> UrlAuthenticator:
-    authenticator = Access().authenticator(load_settings({"LIGHTBOX_AUTH_URL": url, **environ}))
+    authenticator = Access(FEATURES).authenticator(load_settings({"LIGHTBOX_AUTH_URL": url, **environ}))
     assert isinstance(authenticator, UrlAuthenticator)
     return authenticator
 
@@ -370,7 +371,7 @@ def test_a_file_that_cannot_be_used_stops_a_start(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     settings = load_settings({"LIGHTBOX_API_KEYS": str(file)})
     with pytest.raises(StartError, match=f"LIGHTBOX_API_KEYS: {file}: No such file"):
-        Access().check(settings)
+        Access(FEATURES).check(settings)
     file.write_text("ci\n")
     with pytest.raises(StartError, match=f"LIGHTBOX_API_KEYS: {file}: line 1: expected a name"):
-        Access().check(settings)
+        Access(FEATURES).check(settings)

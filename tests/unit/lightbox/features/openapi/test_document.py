@@ -138,7 +138,7 @@ def test_each_route_describes_itself() -> None:
 OTHER_LOCATIONS = {
     "/": "to the workers, or the page",
     "/internal/": "of the supervisor",
-    "^/(models(/[^/]+)?|v2/repository/models/[^/]+/(load|unload))$": "to the workers",
+    "^/models(/[^/]+)?$": "to the workers",
     "/ui": "the page",
     "/ui/": "files of the page",
     "/ui/start.json": "of the page",

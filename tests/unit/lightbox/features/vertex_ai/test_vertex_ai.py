@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lightbox.features import FEATURES, enabled
-from lightbox.features.vertex_ai import TAKEN, VertexAi
+from lightbox.features.vertex_ai import VertexAi
 from lightbox.model.options import ModelOptions
 from lightbox.nginx.configuration import render
 from lightbox.serving.settings_loading import SettingsError, load_settings
@@ -19,6 +19,7 @@ from support.fakes import fake_app, mean_server
 from support.parameters import each
 
 HEALTH, PREDICT = "AIP_HEALTH_ROUTE", "AIP_PREDICT_ROUTE"
+(VERTEX_AI,) = (feature for feature in FEATURES if isinstance(feature, VertexAi))
 OTHERS = {"/", "/v1"}
 """The path of the page, and that of TensorFlow Serving's API, whose responses have Vertex AI's form."""
 
@@ -29,8 +30,8 @@ def routes_of(**environ: str) -> tuple[set[str], set[str]]:
     app = fake_app(transport, {"mean": ModelOptions()}, environ)
     added = {rule.rule for rule in app.url_map.iter_rules() if rule.endpoint.startswith("Vertex AI.")}
     settings = load_settings(environ)
-    assert any(isinstance(feature, VertexAi) for feature in enabled(settings)) == (HEALTH in environ)
-    return set(VertexAi().probes(settings)), added
+    assert (VERTEX_AI in enabled(settings)) == (HEALTH in environ)
+    return set(VERTEX_AI.probes(settings)), added
 
 
 @pytest.mark.parametrize(
@@ -111,5 +112,5 @@ def test_every_route_of_lightbox_is_taken(tmp_path: Path) -> None:
     conf = render(start.settings, tmp_path, {"SIDECAR": "a", "HEALTH": "b"}, 1 << 28, parts=parts, probes=probes)
     paths = {path.rstrip("/") or "/" for path in re.findall(r"location (?:\S+ )?(/\S*) \{", conf)}
     paths |= {rule.rule for rule in app.url_map.iter_rules()} | {"/models", "/v2/repository/models/x/load"}
-    free = {path for path in paths if not TAKEN.fullmatch(path)}
+    free = {path for path in paths if not VERTEX_AI.taken.fullmatch(path)}
     assert {re.sub(r"(?<=/v1).*", "", path) for path in free} == OTHERS
