@@ -27,7 +27,7 @@ from support.stack import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
 MOST_HOPS, MOST_FILES = 14, 24
-"""What one JPEG may cost a reader who follows it through the code."""
+"""The most that one JPEG may cost a reader who follows it through the code."""
 GRPC_WIRE, LOCAL_WIRE = "container/lightbox/transports/grpc.py", "container/lightbox/transports/local.py"
 """The page lists the files over gRPC; over the embedded model server's wire the one takes the place of the other."""
 

@@ -46,12 +46,12 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Description:
-    """What SageMaker's API, or a feature, adds to the document beside its routes, and to SageMaker's operations."""
+    """Additions of SageMaker's API, or a feature, to the document beside its routes, and to SageMaker's operations."""
 
     schemas: Mapping[str, Schema] = field(default_factory=dict)
-    """What operations refer to, by name."""
+    """Schemas that operations refer to, by name."""
     probes: Mapping[str, Callable[[bool], Mapping[str, bool]]] = field(default_factory=dict)
-    """What the supervisor answers, by path: the docstring of each is its summary."""
+    """Responses of the supervisor, by path: the docstring of each is its summary."""
     tag: str = ""
     """That of the probes."""
     parameters: Mapping[str, Any] = field(default_factory=dict)

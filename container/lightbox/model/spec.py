@@ -63,7 +63,7 @@ class SignatureSpec:
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What the exporter has written about the model, where the signature is that of its files."""
+    """Notes of the exporter about the model, where the signature is that of its files."""
 
     @property
     def open_input(self) -> TensorSpec | None:

@@ -34,7 +34,7 @@ Probe = Callable[[int], float | None]
 
 
 class Activity(NamedTuple):
-    """What the kernel reports of a process: its group, its start and its processor time in ticks, its state."""
+    """A process in the kernel's words: its group, its start and its processor time in ticks, its state."""
 
     group: int
     born: int

@@ -96,7 +96,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Until(io.RawIOBase):
-    """What a socket receives until its timeout has passed once in all: by itself it is the time for each piece."""
+    """A socket's stream with one timeout for all of it: a socket's own timeout is for each piece."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket, self._each = sock, sock.gettimeout()

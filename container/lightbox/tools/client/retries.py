@@ -20,7 +20,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one image: an answer, or why there is none. ``refusals`` count the answers: try later."""
+    """The outcome of one image: a response, or why there is none. ``refusals`` count the responses: try later."""
 
     answer: Answer | None
     failure: str = ""

@@ -74,7 +74,7 @@ class JsonLines(Form):
 
 _BEFORE_FORMULAS = re.compile("""(?<![;'"\\s])([;'"\\s]*+)(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])""")
 _CELLS_END = re.compile("[;\t\r\n]")
-"""What a spreadsheet may take for the end of a cell, besides a comma, which is in quotes."""
+"""Characters that a spreadsheet may take for the end of a cell, besides a comma, which is in quotes."""
 
 
 class Csv(Form):

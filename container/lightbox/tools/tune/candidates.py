@@ -1,4 +1,4 @@
-"""What is tried: changes of settings that cannot change an answer, only its time."""
+"""Candidates to try: changes of settings that cannot change a response, only its time."""
 
 from __future__ import annotations
 

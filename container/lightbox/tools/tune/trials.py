@@ -18,7 +18,7 @@ HOPELESS = 0.75
 
 
 class Goal(StrEnum):
-    """What settings can be best for."""
+    """A goal that settings can be best for."""
 
     LATENCY = "latency"
     THROUGHPUT = "throughput"

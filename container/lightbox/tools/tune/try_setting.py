@@ -19,7 +19,7 @@ from lightbox.tools.tune.trials import Goal, Round, Trial
 
 WARM_SECONDS = 0.5
 QUICK_STOP_SECONDS = 1.0
-"""What stopping a stack takes; as much is kept for the baseline's own stop."""
+"""Seconds that a stop of a stack takes; as many are kept for the baseline's own stop."""
 _LEAST_SECONDS = {Goal.LATENCY: 0.3, Goal.THROUGHPUT: 0.5}
 """Seconds of requests to a stack in one round, for fast requests."""
 _LEAST_CALLS = {Goal.LATENCY: 3, Goal.THROUGHPUT: 1.5}
