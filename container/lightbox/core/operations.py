@@ -139,7 +139,7 @@ def answers(
     """Return the description of a route that returns JSON and may take JSON; a text is the name of a schema."""
     found: Operation = {
         "parameters": [*parameters, *REQUEST_IDS],
-        "responses": {"200": response("The answer.", {JSON: _schema(schema)}), **errors(codes)},
+        "responses": {"200": response("The response.", {JSON: _schema(schema)}), **errors(codes)},
     }
     if body is not None:
         found["requestBody"] = {"required": is_body_required, "content": {JSON: {"schema": _schema(body)}}}

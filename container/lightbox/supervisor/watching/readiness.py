@@ -1,4 +1,4 @@
-"""Readiness: the answer of ``/ping``.
+"""Readiness: the response of ``/ping``.
 
 The supervisor answers it instead of a gunicorn worker. So it is correct at once when the model server dies, and
 requests in progress never delay it.
@@ -237,7 +237,7 @@ class Health:
     async def serve(self, address: str) -> asyncio.Server:
         """Listen at ``unix:/path`` or ``host:port``; answer the probes, /metrics, and every other path as /ping.
 
-        Only nginx gets answers about room for bodies and refusals; it does not forward such paths.
+        Only nginx gets responses about room for bodies and refusals; it does not forward such paths.
         """
         if address.startswith("unix:"):
             path = address.removeprefix("unix:")
@@ -297,7 +297,7 @@ class Health:
 
 
 async def _drain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read the rest of a caller's body until nginx has read the answer, which it would lose on a closed connection."""
+    """Read the rest of a caller's body until nginx has the response, which a closed connection would lose."""
     writer.write_eof()
     with suppress(TimeoutError):
         async with asyncio.timeout(LAST_SECONDS):
