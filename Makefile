@@ -142,8 +142,9 @@ quantize: $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photo
 
 BENCH ?= --full
 BENCH_PAGES = $(if $(findstring --full,$(BENCH)),docs/benchmarks,build/benchmarks)
-bench: $(READY_DEV) $(VENV)-bench/.ready $(if $(findstring --full,$(BENCH)),$(VENV)-quantize/.ready) nginx  ## Measure all in fifteen minutes and write docs/benchmarks; BENCH="--full load" one scenario; --quick two minutes, build/benchmarks
-	@PYTHONPATH=scripts:container $(PY) -m benchmark $(BENCH) --out $(BENCH_PAGES)
+BENCH_VENVS = $(if $(AGAINST),,$(VENV)-bench/.ready $(if $(findstring --full,$(BENCH)),$(VENV)-quantize/.ready))
+bench: $(READY_DEV) $(BENCH_VENVS) nginx native  ## Measure all in fifteen minutes and write docs/benchmarks; BENCH="--full load" one scenario; --quick two minutes, build/benchmarks; AGAINST=FOLDER compares with another checkout
+	@PYTHONPATH=scripts:container $(PY) -m $(if $(AGAINST),benchmark.against "$(AGAINST)",benchmark $(BENCH) --out $(BENCH_PAGES))
 
 loadgen: $(VENV)-bench/.ready  ## Install MLPerf's LoadGen, which scripts/loadgen.py runs against an endpoint
 

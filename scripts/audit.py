@@ -23,7 +23,7 @@ SERVICES: tuple[tuple[str, ...], ...] = (("--vulnerability-service=pypi",), ("--
 SECONDS = 15
 """How long a service may take for one answer."""
 Known = dict[str, list[dict[str, Any]] | None]
-"""What pip-audit finds of each package with its version; None where a service does not even know that it is clean."""
+"""Findings of pip-audit for each package with its version; None where a service does not even know that it is clean."""
 
 
 class ServiceSilent(Exception):

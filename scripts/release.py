@@ -35,16 +35,16 @@ IMAGES = (
 )
 """Stages of the Dockerfile, with the architectures that they are made for."""
 MACHINES = ("x86_64", "aarch64")
-"""What wheels are compiled for; others build the archive of the sources."""
+"""Machines that wheels are compiled for; others build the archive of the sources."""
 PIP_WHEEL = (
     *(sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"),
     *("--no-deps", "--no-build-isolation", "--no-cache-dir"),
 )
 SUMS = "SHA256SUMS"
 NAME = f"lightbox-{__version__}"
-"""What the files' names begin with."""
+"""The start of the files' names."""
 PACKAGE = f"lightbox_serve-{__version__}"
-"""What the names of the packages begin with, as pip spells the distribution."""
+"""The start of the packages' names, as pip spells the distribution."""
 
 
 class Refused(Exception):

@@ -53,9 +53,14 @@ def versions() -> dict[str, str]:
     }
     found = {"python": platform.python_version(), "nginx": _first_line(["nginx", "-v"]).rpartition("/")[2]}
     found |= {name: here.get(name, "") for name in PACKAGES} | {name: rivals.get(name, "") for name in RIVAL_PACKAGES}
-    found["lightbox"] = _first_line(["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty"])
+    found["lightbox"] = commit(REPOSITORY)
     found["model server"] = model_server_kind()
     return {name: version for name, version in found.items() if version}
+
+
+def commit(checkout: Path) -> str:
+    """Return the commit of a checkout, with ``-dirty`` behind it if files differ from it."""
+    return _first_line(["git", "-C", str(checkout), "describe", "--always", "--dirty"])
 
 
 def _cpuinfo(field: str) -> str:

@@ -121,21 +121,22 @@ class LeastStack:
 class Stack:
     """nginx, gunicorn and a model server over a folder of models; ``settings`` are environment variables.
 
-    With ``front`` it also serves the Open Inference Protocol over gRPC.
+    With ``front`` it also serves the Open Inference Protocol over gRPC. ``checkout`` is the Lightbox that is started.
     """
 
     name: str
     models: Path
     settings: tuple[tuple[str, str], ...] = ()
     front: bool = False
+    checkout: Path = REPOSITORY
 
     def start(self, folder: Path) -> Running:
         """Start the stack as a user does: ``serve.sh serve``."""
         # Unix socket paths are limited in length: the run directory cannot lie deep in a working copy.
         tmp = Path(tempfile.mkdtemp(prefix="lb-bench-"))
         front = free_ports() if self.front else None
-        # Requests that measure a wire name it. The embedded server has all wires, the binary only gRPC; the sample's
-        # handler uses ports and its own variable.
+        # Requests that measure a transport name it. The embedded server has all transports, the binary only gRPC; the
+        # sample's handler uses ports and its own variable.
         given = dict(self.settings)
         is_binary = "LIGHTBOX_ENGINE" not in given and model_server_kind() != "embedded"
         settings = {
@@ -146,7 +147,7 @@ class Stack:
             **given,
         }
         environ = clean_environ() | {"TMPDIR": str(tmp), "TF_CPP_MIN_LOG_LEVEL": "2"}
-        stack = harness_stack.Stack(settings, environ, folder)
+        stack = harness_stack.Stack(settings, environ, folder, command=(self.checkout / "serve.sh",))
         address = Address(stack.port, f"127.0.0.1:{front}" if front else "")
         return Running(stack, address, "./serve.sh serve", stack.settings, tmp).when_ready("/ping")
 

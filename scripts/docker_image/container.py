@@ -27,7 +27,7 @@ HARDENED = (
 """How the image is meant to be run: no privilege, one writable folder, bounded."""
 WIRES = ("grpc", "rest")
 BOTH_WIRES = "--env=LIGHTBOX_TRANSPORT=grpc,rest"
-"""What a container is run with that is asked over both wires."""
+"""The option of a container that receives requests over both transports."""
 PATIENCE = 300
 """So many seconds what must come is waited for: a machine may be slow, or busy."""
 MODELS_DIR = "/opt/ml/model"

@@ -25,7 +25,7 @@ from lightbox.tools.harness.server_process import ServerFailed, ServerProcess
 
 CLIENT, DAEMON = "/usr/bin/docker", "/usr/sbin/dockerd"
 PROGRAMS = {"dockerd": "docker.io", "mmdebstrap": "mmdebstrap", "iptables": "iptables", "ip": "iproute2"}
-"""What a private engine needs, and the Debian packages that it is in."""
+"""Programs that a private engine needs, and the Debian packages that they are in."""
 ROOM_IN_MEMORY = 8 << 30
 """Bytes that building the images takes at most; /dev/shm is used where it has this much."""
 

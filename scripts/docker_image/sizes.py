@@ -12,7 +12,7 @@ LAYERS = {
     "COPY /application /": "Lightbox",
     "install -y --no-install-recommends nginx-light": "nginx, tini and what they depend on",
 }
-"""What is in the layer of an instruction that has these words."""
+"""Contents of the layer of an instruction that has these words."""
 LARGEST = {"lightbox": 350e6, "openvino": 400e6}
 """Bytes that an image may have, by the Dockerfile's stage; the model server's binary aside."""
 

@@ -30,7 +30,7 @@ CUSTOMIZE = (
     # This machine's mirrors may use private certificates.
     f"upload {BUNDLE} {BUNDLE}",
 )
-"""What mmdebstrap does with the folder of the system, $1, when its packages are there."""
+"""Commands of mmdebstrap in the folder of the system, $1, when its packages are there."""
 MODEL_SERVER = Path(__file__).with_name("stand_in_model_server.py")
 RUN_OPTIONS = ("--volume", f"{sysconfig.get_path('purelib')}:/opt/tensorflow:ro")
 """Where the stand-in of tensorflow_model_server looks for TensorFlow's runtime: this environment's packages."""

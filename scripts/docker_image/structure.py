@@ -15,7 +15,7 @@ from docker_image.docker import Engine
 COMMON = Path(__file__).with_name("structure.yaml")
 WITHOUT_TENSORFLOW = COMMON.with_name("without_tensorflow.yaml")
 FILES = {"lightbox": (COMMON, WITHOUT_TENSORFLOW), "embedded": (COMMON,), "openvino": (COMMON, WITHOUT_TENSORFLOW)}
-"""What holds for the image of each stage of the Dockerfile."""
+"""Checks of the image of each stage of the Dockerfile."""
 
 
 def problems(engine: Engine, image: str, stage: str) -> list[str]:

@@ -32,7 +32,7 @@ MODELS = RECORD / "models"
 NO_RETRIES = "--max_num_load_retries=0"
 BODY = b'{"instances": [2.0, 4.0]}'
 ANSWERS = {1: {"predictions": [3.0, 4.0]}, 2: {"predictions": [4.0, 5.0]}}
-"""What the versions of half_plus_two answer."""
+"""Responses of the versions of half_plus_two."""
 WIRES = ("grpc", "rest")
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 SECONDS = 300.0

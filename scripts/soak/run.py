@@ -64,7 +64,7 @@ class Caller:
 
 
 Act = Callable[[Caller], object]
-"""What a caller does, repeatedly."""
+"""The action of a caller, repeated."""
 
 
 def any_of(known: Sequence[Request], caller: Caller) -> None:

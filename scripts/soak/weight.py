@@ -14,7 +14,7 @@ from soak.run import Traffic, any_of
 
 CONTAINER = 1 << 30
 REQUEST_MEMORY_MB = CONTAINER >> 22
-"""What Lightbox takes for requests by default in a container of that size: a quarter."""
+"""Lightbox's default for the memory of requests in a container of that size: a quarter."""
 HEAVY_CLIENTS = 40
 PLAIN, UNPACKED = 8 << 20, 99 << 20
 UNITS = {

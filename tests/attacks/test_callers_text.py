@@ -1,4 +1,4 @@
-"""What callers send fills neither the log nor the labels of metrics, and comes back in no error."""
+"""Text of callers fills neither the log nor the labels of metrics, and comes back in no error."""
 
 from __future__ import annotations
 

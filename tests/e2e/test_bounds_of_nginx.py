@@ -167,7 +167,7 @@ def test_what_was_answered_gives_its_room_back(bounded_stack: Stack) -> None:
 
 
 RENEWAL = ": reconfiguring"
-"""What nginx logs when it replaces its workers, as it does where one was lost."""
+"""The log line of nginx when it replaces its workers, as it does where one was lost."""
 
 
 def is_renewed(bounded_stack: Stack, master: psutil.Process) -> bool:

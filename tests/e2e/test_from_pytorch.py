@@ -39,9 +39,9 @@ CONFIG = {
     "crop_pct": 0.95,
     "crop_mode": "center",
 }
-"""What timm 1.0.31's ``resolve_model_data_config`` says of its resnet18."""
+"""The result of timm 1.0.31's ``resolve_model_data_config`` for its resnet18."""
 TIMM = {449: 0.46372414, 975: 0.30567801, 698: 0.23059748}
-"""What the network of the tests makes of the pixels that timm 1.0.31's ``create_transform`` gives of the photo."""
+"""The test network's probabilities for the pixels that timm 1.0.31's ``create_transform`` gives of the photo."""
 RED, BLUE = (100, 150, 300, 350), (400, 200, 700, 500)
 
 

@@ -44,7 +44,7 @@ def run(program: list[str], folder: Path) -> str:
 
 def test_each_snippet_is_run_here() -> None:
     assert {heading: list(kinds) for heading, kinds in SNIPPETS.items() if kinds} == {
-        "Millions of pictures": ["bash", "python"],
+        "Millions of images": ["bash", "python"],
         "By an endpoint": ["bash"],
         "On Kubernetes": ["yaml"],
         "On EMR": ["python"],
@@ -54,7 +54,7 @@ def test_each_snippet_is_run_here() -> None:
 
 @pytest.mark.extended
 def test_the_first_lines(folder: Path) -> None:
-    snippets = SNIPPETS["Millions of pictures"]
+    snippets = SNIPPETS["Millions of images"]
     install, predict = snippets["bash"].splitlines()
     assert install.startswith("pip install ")
     assert run(["bash", "-ec", predict], folder).startswith("1 picture in ")

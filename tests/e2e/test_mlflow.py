@@ -16,7 +16,7 @@ from support.patience import PATIENCE
 from support.stack import Stack, running
 
 HALF = [2.5, 3.25]
-"""What version 1 of the golden model answers to 1 and 2.5."""
+"""The predictions of version 1 of the golden model for 1 and 2.5."""
 X = [[0.5, -1.0, 2.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
 
 

@@ -44,7 +44,7 @@ FILES = [(kind, path, text) for _, kind, files, path, text in BLOCKS if files]
 LINES = [(title, kind, text) for title, kind, files, _, text in BLOCKS if not files]
 PHOTO = photos.path_of("images", "china.jpg")
 TORCHSERVE = {"sky": 0.44634229, "leaf": 0.31181151, "rose": 0.24184622}
-"""What the pixels make that TorchServe 0.12's own ``ImageClassifier.preprocess`` gives of the photo."""
+"""Probabilities for the pixels that TorchServe 0.12's own ``ImageClassifier.preprocess`` gives of the photo."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What only processes show of a start that cannot succeed: the exit code, and that nothing is left behind.
+"""A start that cannot succeed, as only processes show it: the exit code, and that nothing is left behind.
 
 tests/unit/lightbox/test_refused_starts.py has the refusals.
 """

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import requests
 
-from benchmark import bound, offline, photos, resources, results
+from benchmark import against, bound, offline, photos, resources, results
+from benchmark.clients import Load
 from benchmark.servers import LeastStack
 from support.environments import environment
 from support.isolation import own_environ
@@ -56,6 +57,17 @@ def test_the_least_stack_answers_as_the_bound(tmp_path: Path) -> None:
         assert {"nginx", "gunicorn", "model server"} <= resources.cpu_seconds(stack.pid).keys()
     for answer in answers:
         np.testing.assert_allclose(answer.json()["predictions"], bound.mobilenet_v2()(photos.photo()), rtol=1e-5)
+
+
+def test_a_checkout_compares_with_itself(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in own_environ().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(against, "BLOCKS", 1)
+    monkeypatch.setattr(against, "LOADS", (Load(20),))
+    assert against.main([str(REPOSITORY)]) == 0
+    shown = capsys.readouterr().out
+    rows = re.findall(r"^\| (.+?)(?: \| [\d.]+){3} \| [\d.]+ to [\d.]+ \|$", shown, re.MULTILINE)
+    assert rows == ["CPU ms an image, 1 client", "memory of gunicorn, MB", "memory of all processes, MB", "start, s"]
 
 
 def test_each_offline_method_has_a_row(

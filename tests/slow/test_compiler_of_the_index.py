@@ -16,7 +16,7 @@ from support.isolation import clean_environ
 from support.stack import REPOSITORY
 
 TOOLS = ("bash", "dirname", "env", "id", "mkdir", "mv", "rm", "uname")
-"""What the script needs. There is no cc among them, no apt-get and no sudo."""
+"""Programs that the script needs. There is no cc among them, no apt-get and no sudo."""
 pytestmark = pytest.mark.timeout(3600)
 
 

@@ -28,7 +28,7 @@ ON = {
     "openapi": ("LIGHTBOX_OPENAPI",),
     "tracing": ("OTEL_EXPORTER_OTLP_ENDPOINT",),
 }
-"""What turns on those features that can be on together."""
+"""Settings that turn on those features that can be on together."""
 PHOTO = photos.path_of("images", "china.jpg")
 
 

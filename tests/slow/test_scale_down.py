@@ -23,7 +23,7 @@ from support.tfs_calls import GRPC_PORT, WAYS, Reply, pixels
 DEPLOY = REPOSITORY / "deploy"
 MANIFESTS = ["kserve/runtime/cluster.yaml", "kubernetes/lightbox.yaml"]
 GRACE_SECONDS = 30
-"""What Kubernetes gives a pod that says nothing else."""
+"""Kubernetes' default for a pod."""
 OURS = (
     "LIGHTBOX_MODEL_DIR",
     "LIGHTBOX_ENGINE",

@@ -57,7 +57,7 @@ class Caller:
         self.channel = channel
         self.port = port
         self.ready: bool | None = True
-        """What /ping says; None while it does not answer."""
+        """The result of /ping; None while it does not respond."""
         self.pings = 0
         self.stop: Callable[[], None] = lambda: None
         self.pool: WorkerPool

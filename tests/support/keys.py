@@ -12,7 +12,7 @@ from lightbox.features.access.authenticators import UrlAuthenticator
 
 APP = "https://app.example.com"
 HEALTH_ROUTE = "/v1/endpoints/7/deployedModels/9"
-"""What Vertex AI chooses for a model without routes; ``:predict`` behind it is for predictions."""
+"""Vertex AI's choice for a model without routes; ``:predict`` behind it is for predictions."""
 KEYS = {
     "ci": ("key-of-ci", "infer"),
     "grafana": ("key-of-grafana", "metrics"),

@@ -9,7 +9,7 @@ from support.model_server import MODELS, ModelServer
 
 NO_RETRIES = "--max_num_load_retries=0"
 CORRUPT = "Read less bytes than requested"
-"""What the runtime says of a version that Folder.add_corrupt made."""
+"""The runtime's error for a version that Folder.add_corrupt made."""
 
 
 class Folder:

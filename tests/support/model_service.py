@@ -29,7 +29,7 @@ class Reload:
     answer: str
     states: Sequence[States]
     after: threading.Event | None = None
-    """What the answer waits for."""
+    """The event that the response waits for."""
 
 
 class ScriptedServer:

@@ -33,7 +33,7 @@ BOUNDS = frozenset(
         "SAGEMAKER_BATCH",
     }
 )
-"""What sets how long a request may take. A test that sets none of them has no bound that a slow machine would meet."""
+"""Time limits of a request. A test that sets none of them has no bound that a slow machine would meet."""
 SERVE = REPOSITORY / "serve.sh"
 
 

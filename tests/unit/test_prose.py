@@ -62,3 +62,9 @@ def test_errors_and_logs_use_the_fields_words() -> None:
         for match in PATTERN.finditer(text)
     ]
     assert found == [], f"CONTRIBUTING.md has better words: {BETTER}"
+
+
+def test_no_docstring_begins_with_what() -> None:
+    modules = [file for top in ("code", "container", "scripts", "tests") for file in (REPOSITORY / top).rglob("*.py")]
+    what = '"""' + "What "
+    assert [str(file.relative_to(REPOSITORY)) for file in modules if what in file.read_text()] == []

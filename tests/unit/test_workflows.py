@@ -1,4 +1,4 @@
-"""What GitHub reads in .github, against its schemas and zizmor."""
+"""The files that GitHub reads in .github, against its schemas and zizmor."""
 
 from __future__ import annotations
 

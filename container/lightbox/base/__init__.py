@@ -1,1 +1,1 @@
-"""What every other package may import: errors, settings, logs, metrics, the machine."""
+"""The ground that every other package may import: errors, settings, logs, metrics, the machine."""

@@ -398,7 +398,7 @@ class ModelUninitialized(ModelFailed):
 class HandlerFailed(LightboxError):
     """The user's handler raised another exception; ``status`` is set if it has a 5xx status of its own.
 
-    Texts that the handler quotes, such as the model server's answer, are not shortened; the whole message is.
+    Texts that the handler quotes, such as the model server's response, are not shortened; the whole message is.
     """
 
     code = "handler_failed"

@@ -2,7 +2,7 @@
 record of it; and the turns in which the requests of a process go.
 
 A request reserves its share of the memory before its body is read or parsed, estimated from the body's structure,
-and releases it with the answer. A request that gets no memory is refused at once: two waiting requests could hold
+and releases it with the response. A request that gets no memory is refused at once: two waiting requests could hold
 what the other one needs.
 """
 
@@ -110,7 +110,7 @@ class RequestContext:
         self.noted: dict[str, str | float] = {}
         self.timings: list[str] = []
         self.pictures = ExitStack()
-        """The memory of pictures while they are decoded and resized."""
+        """The memory of images while they are decoded and resized."""
         # Both are shared with copies.
         self._open: list[_Stage] = []
         self._elapsed: list[float] = []
@@ -294,7 +294,7 @@ class MemoryBudget:
 class Share:
     """The bytes that one request holds, and ``most``, the largest number that it has held.
 
-    ``weight`` is the size of the request, or of the tensors that it became. ``pictures`` is the memory of pictures that
+    ``weight`` is the size of the request, or of the tensors that it became. ``pictures`` is the memory of images that
     it keeps until its end.
     """
 

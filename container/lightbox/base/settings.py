@@ -34,10 +34,10 @@ from lightbox.model_runtime.cores import available_cores
 P = TypeVar("P", bound=BaseModel)
 
 BATCH_TIMEOUT = 600.0
-"""Seconds that SageMaker's batch transform waits for an answer, unless the job says otherwise."""
+"""Seconds that SageMaker's batch transform waits for a response, unless the job says otherwise."""
 
 HANDLER_SECONDS = 60.0
-"""Seconds that AWS's container lets a handler take; SageMaker waits as long for an answer of an endpoint."""
+"""Seconds that AWS's container lets a handler take; SageMaker waits as long for a response of an endpoint."""
 
 CALL_SECONDS = 60
 """Seconds that AWS's container allows for a call of the model server, and passes to handlers."""
@@ -170,7 +170,7 @@ class Settings(BaseModel):
         unit="MiB",
     )
     """Maximum [memory of all requests](reliability.md#limits-of-time-and-memory), divided equally among the workers. As
-    much again is for pictures in decoding, shared by all workers. It also limits the [bodies that nginx
+    much again is for images in decoding, shared by all workers. It also limits the [bodies that nginx
     holds](security.md#what-holds), by default a quarter of the free memory."""
 
     workers: int = setting(

@@ -30,7 +30,7 @@ class StartRefused(StartError):
 
 
 class CheckedSettings(NamedTuple):
-    """What is known before a start."""
+    """The settings of a start, checked."""
 
     given: Settings
     """The usable part of the settings."""

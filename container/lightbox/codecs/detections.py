@@ -39,7 +39,7 @@ _MOST_SCORE = 1.1
 
 
 class Objects(NamedTuple):
-    """The objects of one picture, the best first."""
+    """The objects of one image, the best first."""
 
     classes: Int64
     """[K]"""
@@ -70,7 +70,7 @@ class Limits(NamedTuple):
 def find_objects(
     form: DetectionsName, outputs: Mapping[str, Array], size: tuple[int, int], limits: Limits
 ) -> list[Objects]:
-    """Return the objects of each row of a batch, whose pictures have a ``size``: width, height.
+    """Return the objects of each row of a batch, whose images have a ``size``: width, height.
 
     Raises ModelFailed for outputs of another form.
     """

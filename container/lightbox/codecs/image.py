@@ -62,7 +62,7 @@ from lightbox.model.spec import (
 from lightbox.model_runtime.cores import available_cores
 
 GRAPH_BYTES_PER_PIXEL = 4
-"""Memory for a picture that the model's graph decodes."""
+"""Memory for an image that the model's graph decodes."""
 
 
 def decoding_at_once(cores: int, workers: int) -> int:
@@ -76,7 +76,7 @@ def decoding_at_once(cores: int, workers: int) -> int:
 class DecodeSlots:
     """Admits ``at_once`` threads; the others wait in the stage "wait", each until its request's deadline.
 
-    A slot ends with the memory of its pictures.
+    A slot ends with the memory of its images.
     """
 
     def __init__(self, at_once: int, memory: PictureMemory | None = None) -> None:
@@ -102,7 +102,7 @@ class DecodeSlots:
             self._turns.release()
 
     def hold(self, context: RequestContext, pictures: ExitStack, size: int) -> None:
-        """Hold the memory of a picture, instead of what ``pictures`` holds. Raises as PictureMemory."""
+        """Hold the memory of an image, instead of what ``pictures`` holds. Raises as PictureMemory."""
         pictures.close()
         if size > COUNTED:
             pictures.enter_context(self.memory.hold(size, context))
@@ -160,14 +160,14 @@ class ImageCodec:
     def decode_picture(
         self, picture: Picture, signature: SignatureSpec, options: ModelOptions, context: RequestContext
     ) -> ModelCall:
-        """As ``decode``, for one picture; a string tensor gets it encoded. Raises as ``decode`` and the picture do."""
+        """As ``decode``, for one image; a string tensor gets it encoded. Raises as ``decode`` and ``Picture`` do."""
         wanted = _wanted(signature)
         if wanted.encoded:
             return ModelCall(signature, {wanted.name: self._encoded([self.encode(picture, context)], wanted, context)})
         return self._pixels([partial(picture.open, context)], signature, wanted, options, context)
 
     def encode(self, picture: Picture, context: RequestContext) -> bytes:
-        """Return a picture as a file, in a decoding slot: the original file if possible, else PNG."""
+        """Return an image as a file, in a decoding slot: the original file if possible, else PNG."""
         if picture.original is not None:
             return picture.original
         with self._slots.take(context):
@@ -176,7 +176,7 @@ class ImageCodec:
                 return as_png(image)
 
     def part(self, body: bytes, crop: Crop | None) -> Picture:
-        """Return a picture of an encoded image, cut to ``crop``; it is decoded when it is opened."""
+        """Return the ``Picture`` of an encoded image, cut to ``crop``; it is decoded when it is opened."""
 
         def opened(context: RequestContext, mode: Mode = "RGB", resized: Resized | None = None) -> Opened:
             if crop is None:
@@ -284,7 +284,7 @@ class ImageCodec:
         return ModelCall(signature, {wanted.name: tensor}, placed=tuple(placed))
 
     def _check_whole(self, size: Size, whole: Size) -> None:
-        """Refuse a picture whose resized form, before its middle is cut out, exceeds the limit of one image."""
+        """Refuse an image whose resized form, before its middle is cut out, exceeds the limit of one image."""
         if whole[0] * whole[1] > max(self._limits.max_pixels, size[0] * size[1]):
             raise TooLarge(
                 f"an image of {size[0]}x{size[1]} is resized to {whole[0]}x{whole[1]} before its middle is cut out; "
@@ -343,19 +343,19 @@ def _wanted(signature: SignatureSpec) -> ImageInput:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The common steps for all pictures of a model; ``size`` is the input's fixed size, if any."""
+    """The common steps for all images of a model; ``size`` is the input's fixed size, if any."""
 
     preparation: Preparation
     size: Size | None
     placement: Placement | None
-    """Place of each picture in the input; None if the shape determines it."""
+    """Place of each image in the input; None if the shape determines it."""
     resized: Resized | None
-    """The later size of pictures that may be decoded at reduced scale; None without such decoding."""
+    """The later size of images that may be decoded at reduced scale; None without such decoding."""
 
 
 @lru_cache(maxsize=1000)
 def _plan(options: ModelOptions, wanted: ImageInput) -> _Plan:
-    """Return how a model's options prepare pictures. Raises OptionsMismatch if they do not fit its input."""
+    """Return how a model's options prepare images. Raises OptionsMismatch if they do not fit its input."""
     for key, problem in image_problems(options, wanted):
         variable = "LIGHTBOX_SCALING" if key == "scaling" else "LIGHTBOX_OPTIONS"
         raise OptionsMismatch(f"{key}: {problem}; change it in the model's code/lightbox.json or {variable}")

@@ -109,7 +109,7 @@ def ranked_row(signature: SignatureSpec, outputs: Mapping[str, TensorSpec], opti
     label: dict[str, Schema] = {"label": TEXT | ({"enum": sorted({*options.labels})} if options.labels else {})}
     number: Schema = {"type": "number"}
     if options.detections is not None or is_detector(outputs):
-        order = "As the model gives it." if options.detections is None else "Left, top, right, bottom in the picture."
+        order = "As the model gives it." if options.detections is None else "Left, top, right, bottom in the image."
         box = array(number, 4, 4) | {"description": order}
         most = options.top_k or (None if options.detections is None else MOST_OBJECTS)
         return array(struct({"class": {"type": "integer"}, "score": number, "box": box}, label), 0, most)

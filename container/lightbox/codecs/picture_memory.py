@@ -1,4 +1,4 @@
-"""The memory of pictures in decoding: a picture takes a hundred times its file, so it counts by itself."""
+"""The memory of images in decoding: an image takes a hundred times its file, so it counts by itself."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from lightbox.base.request_context import SETTING, RequestContext, Turns
 from lightbox.base.telemetry.metrics import ROWS, claim_slot
 
 COUNTED = 4 << 20
-"""Smaller pictures need not count: the decoding slots bound them."""
+"""Smaller images need not count: the decoding slots bound them."""
 PAUSE_SECONDS = 0.005
 
 
 class PictureMemory:
-    """At most ``size`` bytes for the pictures that all processes of a run decode.
+    """At most ``size`` bytes for the images that all processes of a run decode.
 
-    A picture that does not fit at the moment waits until others are done, and lets none pass. The processes meet in
+    An image that does not fit at the moment waits until others are done, and lets none pass. The processes meet in
     ``run_dir``; without one this process is alone.
     """
 
@@ -111,6 +111,6 @@ class PictureMemory:
 
 
 def busy(size: int = 0) -> Unavailable:
-    """Return the error for a picture that gets no memory in time."""
+    """Return the error for an image that gets no memory in time."""
     what = f"decoding the image takes {size >> 20} MiB of memory" if size else "decoding images takes memory"
     return Unavailable(f"try again: {what}, which other requests hold ({SETTING})")

@@ -36,7 +36,7 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
 
     For one output [rows, classes]: the ``top_k`` best classes, 5 by default; without labels the items have none. For
     the outputs of a detector: all objects that it counts, at most ``top_k``, with their ``box`` as in the output. With
-    ``detections``: boxes in pixels of the pictures of ``call``. None for a signature without such outputs. Raises
+    ``detections``: boxes in pixels of the images of ``call``. None for a signature without such outputs. Raises
     ModelFailed for outputs without valid values.
     """
     labels, model = tuple(options.labels or ()), call.signature.model
@@ -94,7 +94,7 @@ def _objects(outputs: Mapping[str, Array], labels: tuple[str, ...], top_k: int |
 
 
 def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> Iterator[Objects]:
-    """Yield the objects in each picture, with boxes in its pixels; for number inputs in those of the input."""
+    """Yield the objects in each image, with boxes in its pixels; for number inputs in those of the input."""
     wanted = image_input(call.signature)
     assert options.detections is not None and wanted is not None, "it has objects"
     height, width = (call.inputs[wanted.name].shape[side] for side in wanted.sides)

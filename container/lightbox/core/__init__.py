@@ -1,1 +1,1 @@
-"""What every request passes, whatever its protocol. Read it first: request, pipeline, http, edge, app."""
+"""The path of every request, whatever its protocol. Read it first: request, pipeline, http, edge, app."""

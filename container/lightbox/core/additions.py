@@ -51,7 +51,7 @@ class ChildSpec:
 
 
 Probe = Callable[[bool], Mapping[str, bool]]
-"""Returns the fields of a probe's answer, given readiness; the status is 503 if not ready or any field is false."""
+"""Returns the fields of a probe's response, given readiness; the status is 503 if not ready or any field is false."""
 
 
 Measured = float | Mapping[str, float]

@@ -94,7 +94,7 @@ class Feature:
     defaults: ClassVar[Mapping[str, str]] = {}
     """Variables with another default while it is enabled."""
     modules: ClassVar[Sequence[str]] = ()
-    """What its part of a worker imports: it is imported before workers are forked, which then share the memory."""
+    """Modules of its part of a worker: they are imported before workers are forked, which then share the memory."""
     describes: ClassVar[bool] = False
     """Whether it describes the API to tools: then the gRPC port has reflection too."""
     loads_models: ClassVar[str | None] = None

@@ -47,12 +47,12 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Description:
-    """What SageMaker's API, or a feature, adds to the document beside its routes, and to SageMaker's operations."""
+    """Additions of SageMaker's API, or a feature, to the document beside its routes, and to SageMaker's operations."""
 
     schemas: Mapping[str, Schema] = field(default_factory=dict)
-    """What operations refer to, by name."""
+    """Schemas that operations refer to, by name."""
     probes: Mapping[str, Callable[[bool], Mapping[str, bool]]] = field(default_factory=dict)
-    """What the supervisor answers, by path: the docstring of each is its summary."""
+    """Responses of the supervisor, by path: the docstring of each is its summary."""
     tag: str = ""
     """That of the probes."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -140,7 +140,7 @@ def answers(
     """Return the description of a route that returns JSON and may take JSON; a text is the name of a schema."""
     found: Operation = {
         "parameters": [*parameters, *REQUEST_IDS],
-        "responses": {"200": response("The answer.", {JSON: _schema(schema)}), **errors(codes)},
+        "responses": {"200": response("The response.", {JSON: _schema(schema)}), **errors(codes)},
     }
     if body is not None:
         found["requestBody"] = {"required": is_body_required, "content": {JSON: {"schema": _schema(body)}}}

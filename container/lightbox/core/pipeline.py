@@ -1,4 +1,4 @@
-"""The steps of a request: find the model, read the body, make the inputs, predict, write the answer."""
+"""The steps of a request: find the model, read the body, make the inputs, predict, write the response."""
 
 from __future__ import annotations
 

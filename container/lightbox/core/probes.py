@@ -33,7 +33,7 @@ def internal_blueprint(pipeline: Pipeline) -> Blueprint:
 def probes_blueprint(pipeline: Pipeline, probes: Mapping[str, Probe]) -> Blueprint:
     """Return ``/ping`` and the features' probes for a start without nginx; else the supervisor answers them.
 
-    Multi-model mode has no default model to probe: there a worker's answer is enough.
+    Multi-model mode has no default model to probe: there a worker's response is enough.
     """
     blueprint = Blueprint("probes", __name__)
 

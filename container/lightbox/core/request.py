@@ -50,7 +50,7 @@ class Writer(ABC, Generic[R]):
 
 
 class Content(ABC, Generic[R]):
-    """The payload of a request and the form of its answer; ``R`` is the response."""
+    """The payload of a request and the form of its response, ``R``."""
 
     codecs: Codecs
     outputs: tuple[str, ...]
@@ -86,7 +86,7 @@ class Content(ABC, Generic[R]):
 
     @abstractmethod
     def joined(self, responses: Sequence[Response], find: FindSignature) -> R:
-        """Return one response that joins a handler's answers to these bodies."""
+        """Return one response that joins a handler's responses to these bodies."""
 
 
 @dataclass(frozen=True)
@@ -160,14 +160,14 @@ class Body(Content[Response]):
         return replace(self, body=body, content_type=JSON, accept=JSON)
 
     def cut(self) -> Body:
-        """Return the body with the cropped part as its picture. Raises BadRequest if it is not an image."""
+        """Return the body with the cropped part as its image. Raises BadRequest if it is not an image."""
         if not self.is_one_image:
             came = self.content_type[:100] or f"{len(self.body)} bytes without a Content-Type"
             raise BadRequest(f"{CROP}: expected a body that is one image, got {came}")
         return self.showing(self.codecs.images.part(self.body, self.crop))
 
     def showing(self, picture: Picture) -> Body:
-        """Return the body with a picture in its place."""
+        """Return the body with an image in its place."""
         return replace(self, body=b"", content_type="", crop=None, picture=picture)
 
     @override

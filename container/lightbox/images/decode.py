@@ -2,7 +2,7 @@
 
 Pillow's classes are called directly, without ``Image.open``: no request makes it search plugins or start programs.
 
-    JPEG   baseline, progressive, grey, RGB, CMYK; of a multi-picture file (MPO) the first picture
+    JPEG   baseline, progressive, grey, RGB, CMYK; of a multi-picture file (MPO) the first image
     PNG    every colour type and depth; of an APNG the default image or first frame
     GIF    the first frame
     WEBP   lossy, lossless, alpha; of an animation the first frame
@@ -188,7 +188,7 @@ def decode_for_resize(
 
     ``resized`` returns the size to which the caller will resize an image. A JPEG with even sides of at least four times
     that size is decoded at reduced scale, to at least twice that size: faster, with differences of 1 or 2. With ToFit
-    this happens only to a picture that is larger than ``room``. Raises as ``room`` does, before pixels are decoded.
+    this happens only to an image that is larger than ``room``. Raises as ``room`` does, before pixels are decoded.
     """
     if not to_pillow and mode == "RGB" and (found := _without_pillow(body, limits, resized, room)) is not None:
         return found
@@ -240,10 +240,10 @@ def _without_pillow(body: bytes, limits: ImageLimits, resized: Resized | None, r
 
 
 def _scale(size: Size, orientation: int, resized: Resized) -> int:
-    """Return the largest of libjpeg's scales that leaves a picture of at least twice its later size.
+    """Return the largest of libjpeg's scales that leaves an image of at least twice its later size.
 
     Its sides must be multiples of the scale: otherwise partial cells at two edges would move and resize the whole
-    picture.
+    image.
     """
     turned = swaps_sides(orientation)
     width, height = resized((size[1], size[0]) if turned else size)

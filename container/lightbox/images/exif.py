@@ -1,4 +1,4 @@
-"""EXIF orientation: how the camera was held, and the upright picture.
+"""EXIF orientation: how the camera was held, and the upright image.
 
 Only one tag is needed, so this module reads EXIF without Pillow's getexif: a hostile or broken block must not warn,
 fail or take long. As in Pillow, XMP counts only if EXIF has no orientation.
@@ -47,12 +47,12 @@ def orientation_in(exif: bytes | None, xmp: bytes | None) -> int:
 
 
 def swaps_sides(orientation: int) -> bool:
-    """Return whether turning the picture upright swaps width and height."""
+    """Return whether turning the image upright swaps width and height."""
     return orientation >= 5
 
 
 def turn_upright(image: Image, orientation: int) -> Image:
-    """Return the upright picture; the same object if it already is."""
+    """Return the upright image; the same object if it already is."""
     return image if orientation == UPRIGHT else image.transpose(_TURN[orientation])
 
 

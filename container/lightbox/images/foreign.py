@@ -22,7 +22,7 @@ _FILES = {
     rb"\0\0[\1\2]\0": "a Windows icon: convert it to PNG",
     rb"\s*<(?:svg|!doctype svg|\?xml)": "SVG or other XML: render a drawing to PNG",
 }
-"""Pictures and similar files, which are never a body for a model without images."""
+"""Images and similar files, which are never a body for a model without images."""
 _OTHERS = {
     rb"\s*(?:<!doctype html|<html|<head|<body)": "HTML, such as a web page or an error page",
     rb"PK\x03\x04": "a zip archive",
@@ -34,7 +34,7 @@ _OTHERS = {
 
 
 def file_format(body: bytes | memoryview) -> str | None:
-    """Return the description of a picture, a video or a document of another format; None for others."""
+    """Return the description of an image, a video or a document of another format; None for others."""
     return _match(_FILES, bytes(body[:_SEEN]))
 
 

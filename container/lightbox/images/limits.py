@@ -121,7 +121,7 @@ class ImageLimits:
 def check_header(name: str, body: bytes, limits: ImageLimits) -> None:
     """Check the parts of a header on which Pillow would spend time: WEBP's canvas, TIFF's tags, BMP's palette.
 
-    A camera's RAW file is refused: its first picture, which Pillow would read, is a preview. Raises TooLarge or
+    A camera's RAW file is refused: its first image, which Pillow would read, is a preview. Raises TooLarge or
     ImageUndecodable, or struct.error for a truncated header.
     """
     Image.MAX_IMAGE_PIXELS = _at_least(Image.MAX_IMAGE_PIXELS, limits.max_pixels)

@@ -20,22 +20,22 @@ from lightbox.images.resize import Rgbx, for_pillow
 Mode = Literal["RGB", "L"]
 Pixels = Image | Rgbx
 Resized = Callable[[Size], Size]
-"""Returns the size to which a picture of a size will be resized."""
+"""Returns the size to which an image of a size will be resized."""
 
 
 @dataclass(frozen=True)
 class ToFit:
-    """A ``Resized`` for pictures that are decoded at reduced scale only if they do not fit into memory whole."""
+    """A ``Resized`` for images that are decoded at reduced scale only if they do not fit into memory whole."""
 
     resized: Resized
 
     def __call__(self, picture: Size) -> Size:
-        """Return the size to which a picture will be resized."""
+        """Return the size to which an image will be resized."""
         return self.resized(picture)
 
 
 class Room(NamedTuple):
-    """The memory for a picture: its largest ``size`` in bytes, and the function that gets it before pixels are decoded.
+    """The memory for an image: its largest ``size`` in bytes, and the function that gets it before pixels are decoded.
 
     A later call replaces an earlier one's memory. It raises TooLarge and Unavailable.
     """
@@ -48,9 +48,9 @@ WITHOUT_LIMIT = Room()
 
 
 class Opened(NamedTuple):
-    """A picture's ``pixels``, and its ``size``, which is larger than theirs after decoding at reduced scale.
+    """An image's ``pixels``, and its ``size``, which is larger than theirs after decoding at reduced scale.
 
-    A cropped part has its ``origin`` in the picture.
+    A cropped part has its ``origin`` in the image.
     """
 
     pixels: Pixels
@@ -59,11 +59,11 @@ class Opened(NamedTuple):
 
 
 Opener = Callable[[Mode, Resized | None], Opened]
-"""Opens a picture in a mode; a picture that will be resized may be reduced."""
+"""Opens an image in a mode; an image that will be resized may be reduced."""
 
 
 class Open(Protocol):
-    """Returns the upright pixels of a picture; times the stage. Raises as decoding does."""
+    """Returns the upright pixels of an image; times the stage. Raises as decoding does."""
 
     def __call__(self, context: RequestContext, mode: Mode = "RGB", resized: Resized | None = None) -> Opened:
         """Return an image of ``mode``; with ``resized`` it may be reduced, but stays larger than the later size."""
@@ -72,7 +72,7 @@ class Open(Protocol):
 
 @dataclass(frozen=True)
 class Picture:
-    """An image by its pixels; ``original`` is its file, if the picture is all of it."""
+    """An image by its pixels; ``original`` is its file, if the image is all of it."""
 
     open: Open
     original: bytes | None = None

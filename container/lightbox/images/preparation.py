@@ -1,4 +1,4 @@
-"""Preparation of pictures for a model: size and place in the input, resizing, and pixel values.
+"""Preparation of images for a model: size and place in the input, resizing, and pixel values.
 
 Sizes and offsets are rounded as in the training libraries: torchvision and timm for ``crop``, Ultralytics for
 ``letterbox``. The scalings are those of ``keras.applications``, with the same operations in the same order in float32:
@@ -28,7 +28,7 @@ Size = tuple[int, int]
 
 
 class Fit(StrEnum):
-    """How a picture of one shape fits into an input of another."""
+    """How an image of one shape fits into an input of another."""
 
     STRETCH = "stretch"
     CROP = "crop"
@@ -36,9 +36,9 @@ class Fit(StrEnum):
 
 
 class Placement(NamedTuple):
-    """A picture resized to ``size``, with its upper left corner at ``left``, ``top`` of the input.
+    """An image resized to ``size``, with its upper left corner at ``left``, ``top`` of the input.
 
-    Negative offsets crop the picture; positive ones add padding.
+    Negative offsets crop the image; positive ones add padding.
     """
 
     size: Size
@@ -48,7 +48,7 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True)
 class Fitting:
-    """A model's fit. ``shorter`` or ``crop_pct`` give the size of a picture before its middle is cut out.
+    """A model's fit. ``shorter`` or ``crop_pct`` give the size of an image before its middle is cut out.
 
     ``shorter``: pixels of its shorter side. ``crop_pct``: the input's share of it along either side.
     """
@@ -58,7 +58,7 @@ class Fitting:
     crop_pct: float = 1.0
 
     def place(self, picture: Size, target: Size) -> Placement:
-        """Return the placement of a picture of one size in an input of another."""
+        """Return the placement of an image of one size in an input of another."""
         match self.fit:
             case Fit.STRETCH:
                 return Placement(target)
@@ -75,14 +75,14 @@ class Fitting:
                 return Placement(size, left, top)
 
     def _least(self, target: Size) -> Size:
-        """Return the size that the picture must cover before its middle is cut out."""
+        """Return the size that the image must cover before its middle is cut out."""
         if self.shorter is not None:
             return self.shorter, self.shorter
         return math.floor(target[0] / self.crop_pct), math.floor(target[1] / self.crop_pct)
 
 
 def _covering(picture: Size, least: Size) -> Size:
-    """Return the smallest size of a picture that covers ``least``.
+    """Return the smallest size of an image that covers ``least``.
 
     The fraction of the longer side is truncated as in torchvision, or, for a ``least`` that is not a square, rounded as
     in timm.
@@ -97,7 +97,7 @@ def _covering(picture: Size, least: Size) -> Size:
 
 @dataclass(frozen=True)
 class Placed:
-    """Maps the input back to its picture: the picture's ``size`` and its place in the input.
+    """Maps the input back to its image: the image's ``size`` and its place in the input.
 
     ``origin`` is the corner of a cropped part, whose size is then ``size``.
     """
@@ -107,7 +107,7 @@ class Placed:
     origin: tuple[int, int] = (0, 0)
 
     def in_picture(self, boxes: Float32) -> Float32:
-        """Convert boxes [K, 4] (left, top, right, bottom) of the input to pixels of the picture, clipped to it."""
+        """Convert boxes [K, 4] (left, top, right, bottom) of the input to pixels of the image, clipped to it."""
         corners = boxes.astype(np.float64).reshape(-1, 2, 2) - self.placement[1:]
         there = corners * np.divide(self.size, self.placement.size)
         clipped: Float32 = np.add(there.clip(0, self.size), self.origin).astype(np.float32)
@@ -185,7 +185,7 @@ class PixelValues:
         return out[:, :, ::-1] if self.bgr else out
 
     def fill(self, out: npt.NDArray[np.generic], color: tuple[int, ...]) -> None:
-        """Fill a tensor [height, width, channels] with one color, 0..255 for each channel of the picture."""
+        """Fill a tensor [height, width, channels] with one color, 0..255 for each channel of the image."""
         there = self.in_picture_order(out)
         for channel, values in enumerate(table_of(self, out.shape[2], out.dtype)):
             there[:, :, channel] = values[color[channel % len(color)]]
@@ -229,9 +229,9 @@ class Filter(StrEnum):
 
 @dataclass(frozen=True)
 class Preparation:
-    """How pictures are prepared for a model.
+    """How images are prepared for a model.
 
-    ``padding`` is a value of 0..255, or one for each channel of the picture.
+    ``padding`` is a value of 0..255, or one for each channel of the image.
     """
 
     by: Filter = Filter.BICUBIC

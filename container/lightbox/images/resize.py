@@ -311,7 +311,7 @@ class Resizer:
 
 
 def _shown(start: int, size: int, of: int) -> slice:
-    """Return the input's rows, or columns, of a picture of a ``size`` that begins at ``start``."""
+    """Return the input's rows, or columns, of an image of a ``size`` that begins at ``start``."""
     return slice(max(0, start), min(of, start + size))
 
 

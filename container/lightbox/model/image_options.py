@@ -1,4 +1,4 @@
-"""The effect of a model's options on its pictures, and their conflicts."""
+"""The effect of a model's options on its images, and their conflicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options by well-known names: how a library, or a family of models, prepares pictures."""
+"""Options by well-known names: how a library, or a family of models, prepares images."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def _is_raw(shape: tuple[int | None, ...] | None) -> bool:
 
 
 def _are_of_the_same(shapes: Sequence[tuple[int | None, ...] | None]) -> bool:
-    """Return whether outputs can have a row for each object of the same pictures: equal first two dimensions."""
+    """Return whether outputs can have a row for each object of the same images: equal first two dimensions."""
     leading = [shape[:2] for shape in shapes if shape is not None]
     return all(_can_be(one, other) for one, other in combinations(leading, 2))
 

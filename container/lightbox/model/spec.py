@@ -63,7 +63,7 @@ class SignatureSpec:
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What the exporter has written about the model, where the signature is that of its files."""
+    """Notes of the exporter about the model, where the signature is that of its files."""
 
     @property
     def open_input(self) -> TensorSpec | None:
@@ -126,7 +126,7 @@ class SignatureSpec:
     def gives_rows(self, outputs: Iterable[str]) -> bool:
         """Return whether these outputs are declared to have a row for each row of the inputs.
 
-        It does not depend on a call's sizes, so all answers of a model have one form.
+        It does not depend on a call's sizes, so all responses of a model have one form.
         """
         rows = {spec.shape and spec.shape[:1] for spec in self.inputs.values()}
         declared = [self.outputs[name] for name in outputs if name in self.outputs]
@@ -260,7 +260,7 @@ class ModelCall:
     layout: Layout = Layout.BATCH
     images: tuple[bytes, ...] = ()
     placed: tuple[Placed, ...] = ()
-    """The place of each picture in the input, in the order of the batch; empty for numbers."""
+    """The place of each image in the input, in the order of the batch; empty for numbers."""
     results: Callable[[Mapping[str, Array]], Prediction] | None = None
     """Checks and returns the results of classify and regress, in place of the raw outputs."""
 

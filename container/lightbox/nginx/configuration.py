@@ -1,4 +1,4 @@
-"""nginx.conf filled in: nginx's limits, and its answers to an overload."""
+"""nginx.conf filled in: nginx's limits, and its responses to an overload."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _user_directive() -> str:
 
 
 def _overload_bodies(room: int) -> dict[str, str]:
-    """Return nginx's answers to an overload, escaped for single-quoted strings of its configuration."""
+    """Return nginx's responses to an overload, escaped for single-quoted strings of its configuration."""
     unavailable = Unavailable(UNAVAILABLE)
     no_room = Unavailable(
         f"try again: all request bodies together may hold {room >> 20} MiB "

@@ -1,1 +1,1 @@
-"""What each part of Lightbox describes itself with in OpenAPI 3.1; the feature ``openapi`` makes the document."""
+"""Parts of an OpenAPI 3.1 document, by which routes describe themselves; the feature ``openapi`` makes the document."""

@@ -1,1 +1,1 @@
-"""What the processes that serve callers begin with: settings of all parts, the services of a worker, the app."""
+"""The start of the processes that serve callers: settings of all parts, the services of a worker, the app."""

@@ -160,7 +160,7 @@ def worker_memory(settings: Settings) -> int:
 
 
 def codec_options(settings: Settings, run_dir: Path | None = None) -> CodecOptions:
-    """Return how bodies are read and written; processes with the same ``run_dir`` share memory for pictures."""
+    """Return how bodies are read and written; processes with the same ``run_dir`` share memory for images."""
     limits, memory = ImageLimits.of(settings.max_image_pixels), settings.request_memory_mb << 20
     return CodecOptions(limits, settings.workers, settings.max_body_mb, memory, run_dir)
 

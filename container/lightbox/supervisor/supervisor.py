@@ -247,7 +247,7 @@ class Supervisor:
         else:
             log(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
         workers = f"workers: {self._settings.workers} x {self._settings.threads} threads"
-        log(f"model server: {self._server_kind}; wires: {', '.join(self._plan.wires.names)}; {workers}")
+        log(f"model server: {self._server_kind}; transports: {', '.join(self._plan.wires.names)}; {workers}")
         if self._not_kept and self._server_kind == "embedded" and self._settings.engine not in (None, DEFAULT):
             log(f"facts about models are cached for this run only: {self._not_kept}")
         if len(self._gpus) > 1:

@@ -157,7 +157,7 @@ def _write(memory: mmap.mmap, position: int, pieces: Sequence[bytes | memoryview
 
 
 def _receive(connection: _Connection, spec: SignatureSpec, context: RequestContext) -> tuple[int, bytearray]:
-    """Return status code and message of an answer; close the connection if there is none."""
+    """Return status code and message of a response; close the connection if there is none."""
     try:
         connection.socket.settimeout(max(context.remaining(), _LEAST_SECONDS))
         code, size = RESPONSE_HEADER.unpack(receive(connection.socket, RESPONSE_HEADER.size))

@@ -91,7 +91,7 @@ class ModelManagement(ModelStates):
 
 
 def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> Callable[[], Any]:
-    """Return a function that waits for a reload's answer, a response or an RpcError; the answer calls ``end``."""
+    """Return a function that waits for a reload's result, a response or an RpcError; the result calls ``end``."""
     answered = threading.Event()
 
     def note(_: Any) -> None:

@@ -1,8 +1,8 @@
 """The pending reload of a model server: one at a time, visible to all processes until the server answers.
 
 A server continues a reload after its caller's deadline, and starts the next one only then. So the sender holds a lock
-until the answer, however long its caller waits: no other reload comes in between, and the supervisor sees a reload that
-is pending for too long.
+until the response, however long its caller waits: no other reload comes in between, and the supervisor sees a reload
+that is pending for too long.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LATE = "the model server did not change its models in time; try again"
 
 
 class PendingReload(NamedTuple):
-    """A reload without an answer: a ``load`` or ``unload`` of a model, and its unique number."""
+    """A reload without a response: a ``load`` or ``unload`` of a model, and its unique number."""
 
     change: str
     model: str

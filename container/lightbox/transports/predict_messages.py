@@ -67,7 +67,7 @@ class PredictTransport(Transport):
 
     @override
     def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
-        """Return the wanted outputs, exact; float arrays are read-only views of the answer."""
+        """Return the wanted outputs, exact; float arrays are read-only views of the response."""
         spec = call.signature
         with context.stage("encode"):
             request = self.packed(

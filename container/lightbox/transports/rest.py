@@ -85,7 +85,7 @@ def number_text(array: Array) -> bytes | memoryview:
 
 
 def read_response(body: bytes, call: ModelCall, by_row: bool) -> dict[str, Array]:
-    """Return the wanted outputs of an answer. Raises ValueError, KeyError or TypeError for a malformed one."""
+    """Return the wanted outputs of a response. Raises ValueError, KeyError or TypeError for a malformed one."""
     spec, response = call.signature, from_json(body)
     wanted = call.outputs or tuple(spec.outputs)
     if len(spec.outputs) == 1:

@@ -237,7 +237,7 @@ class RankGuard:
 def probe(model: str, transport: Transport, signatures: Signatures, context: RequestContext) -> None:
     """Predict once; return when the model server has answered for the model, even if the model refused the input.
 
-    Raises Unavailable, DeadlineExceeded or ModelNotFound without an answer, ModelUninitialized if all inputs fail.
+    Raises Unavailable, DeadlineExceeded or ModelNotFound without a response, ModelUninitialized if all inputs fail.
     """
     try:
         signature = signatures.get(transport, model, None, None, context)

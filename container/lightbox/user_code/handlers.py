@@ -92,7 +92,7 @@ class Request:
 
 
 _LONGEST = 1000
-"""Longest content type: beyond nginx's header buffer the answer would be lost."""
+"""Longest content type: beyond nginx's header buffer the response would be lost."""
 _HEADER_VALUE = re.compile(rf"[\x20-\x7e]{{1,{_LONGEST}}}")
 JSON = "application/json"
 ANY_BYTES = "application/octet-stream"

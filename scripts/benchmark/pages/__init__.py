@@ -14,6 +14,7 @@ from benchmark.targets import SENTENCES, TARGETS
 HEAD = """```bash
 make bench                  # measure all scenarios and write these pages
 make bench BENCH=--quick    # two minutes, into build/benchmarks/
+make bench AGAINST=FOLDER   # six minutes: CPU, memory and start beside another checkout; run make setup native there
 # write the pages again, without measuring
 PYTHONPATH=scripts:container .venv/bin/python -m benchmark.pages docs/benchmarks/results.json docs/benchmarks
 ```

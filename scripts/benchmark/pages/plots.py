@@ -14,9 +14,9 @@ if TYPE_CHECKING:  # it takes long to import, and most callers draw nothing
     from matplotlib.figure import Figure
 
 OUTSIDE = "client, network, nginx"
-"""What a caller waits for beside the stages that the server reports; drawn last."""
+"""The time of a caller beside the stages that the server reports; drawn last."""
 OTHERS, VISIBLE = "others", 0.02
-"""What is drawn for parts under this share of the longest bar."""
+"""The name of all parts under this share of the longest bar."""
 Variants = Sequence[Mapping[str, Any]]
 
 

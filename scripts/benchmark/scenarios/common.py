@@ -33,7 +33,7 @@ OTHER_ANSWERS = {
 """Rows that answer faster with other numbers: they stand beside the comparison, not in it."""
 
 MODELS = {"mobilenet_v3": "MobileNetV3Small", "resnet50": "ResNet-50", "efficientdet_d1": "EfficientDet-D1"}
-"""What the models beside mobilenet_v2 are called."""
+"""Display names of the models beside mobilenet_v2."""
 FASTAPI, LITSERVE, BENTOML = "FastAPI + ONNX Runtime", "LitServe + ONNX Runtime", "BentoML + ONNX Runtime"
 RIVALS = {FASTAPI: "fastapi_onnx.py", LITSERVE: "litserve_onnx.py", BENTOML: "bento_onnx.py"}
 HEALTH = {FASTAPI: "/", LITSERVE: "/health", BENTOML: "/readyz"}

@@ -29,7 +29,7 @@ MORE = [
     ("OPTIONS", "/invocations"),
     ("PUT", "/models/image_mean"),
 ]
-"""What OpenAPI does not describe."""
+"""Routes that OpenAPI does not describe."""
 METRICS, MANAGE = {"/metrics"}, ("/models", "/v2/repository")
 
 

@@ -25,7 +25,7 @@ from support.released import committed, git
 from support.stack import REPOSITORY
 
 EM_X86_64, EM_AARCH64 = 62, 183
-"""What the head of a program names its processor."""
+"""Names of the processor in the head of a program."""
 pytestmark = pytest.mark.extended
 
 NAME = f"lightbox-{__version__}"

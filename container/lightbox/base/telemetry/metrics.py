@@ -35,7 +35,7 @@ NONE = ""
 
 
 class Metric(NamedTuple):
-    """What ``/metrics`` says of a metric. There a counter has the suffix ``_total``."""
+    """A metric as ``/metrics`` describes it. There a counter has the suffix ``_total``."""
 
     kind: Literal["counter", "gauge", "histogram"]
     name: str

@@ -1,7 +1,7 @@
 """stdout and stderr of a process, as ``sys`` has them.
 
 Logs never fail, and the loss of results has its own error. Neither writes a control character but tabs and line ends:
-names and answers come from others, and control the terminal that shows them.
+names and responses come from others, and control the terminal that shows them.
 """
 
 from __future__ import annotations

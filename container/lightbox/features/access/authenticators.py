@@ -23,7 +23,7 @@ from lightbox.nginx.refusals import foreign
 
 ANY = "*"
 URL_SECONDS = 5.0
-"""Seconds that the URL has for its whole answer."""
+"""Seconds that the URL has for its whole response."""
 _AT_ONCE = 64
 """Concurrent requests to the URL; further ones wait, until their deadline."""
 _STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})\b")
@@ -33,7 +33,7 @@ _KEPT_BACK = re.compile(
     "host|connection|content-.*|transfer-encoding|accept-encoding|range|if-.*|x-forwarded-.*|x-lightbox-.*|sec-websocket-.*",
     re.IGNORECASE,
 )
-"""Headers about another body or connection, headers that change the answer's form, and our own."""
+"""Headers about another body or connection, headers that change the response's form, and our own."""
 
 
 class KeyAuthenticator:
@@ -139,7 +139,7 @@ class UrlAuthenticator:
     async def _ask(self, headers: Mapping[str, str]) -> tuple[int, str]:
         """Return status and X-Auth-Name.
 
-        No library with threads: a thread that waits for an answer cannot be ended, and would delay a stop.
+        No library with threads: a thread that waits for a response cannot be ended, and would delay a stop.
         """
         url = urlsplit(self._url)
         target = quote(f"{url.path or '/'}{url.query and '?'}{url.query}", safe=string.punctuation)

@@ -26,7 +26,7 @@ from lightbox.model_files.layout import is_version
 from lightbox.model_runtime.formats import holds_model
 
 By = Literal["name", "path", "target"]
-"""What loaded a model: POST /models, whose caller chose the name; a load of the Open Inference Protocol; or only a
+"""The cause of a load: POST /models, whose caller chose the name; a load of the Open Inference Protocol; or only a
 TargetModel, for which a caller needs no more than the right to predict."""
 
 

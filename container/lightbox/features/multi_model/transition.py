@@ -1,7 +1,7 @@
 """Loads and unloads one model in all model servers, judged by the reported states.
 
-A server's answer to a reload is not enough: it says OK when the first version of a model is AVAILABLE, OK to an unload
-that has not begun, and an error to a load that began while the model's earlier versions were ending.
+A server's response to a reload is not enough: it says OK when the first version of a model is AVAILABLE, OK to an
+unload that has not begun, and an error to a load that began while the model's earlier versions were ending.
 """
 
 from __future__ import annotations

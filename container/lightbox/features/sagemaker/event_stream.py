@@ -66,8 +66,8 @@ def _header(name: str, value: str) -> bytes:
 def add_response_stream(blueprint: Blueprint, predictions: Predictions) -> None:
     """Add the route.
 
-    Without an Accept header the answer is JSON lines: one event for each prediction. All errors occur before the stream
-    begins, and are ModelErrors.
+    Without an Accept header the response is JSON lines: one event for each prediction. All errors occur before the
+    stream begins, and are ModelErrors.
     """
 
     @blueprint.post("/endpoints/<name>/invocations-response-stream")

@@ -56,7 +56,7 @@ class Answer:
 
 
 def failed(error: LightboxError, request_id: str) -> Answer:
-    """Return the answer with an error."""
+    """Return the response with an error."""
     return Answer(error.status, "application/json", "", error_body(error, request_id))
 
 

@@ -23,7 +23,7 @@ from lightbox.features.streams.frame_options import Choice, from_text
 log = logging.getLogger("lightbox")
 
 SEND_SECONDS = 30.0
-"""Seconds that a caller has to read an answer, as with nginx's send_timeout."""
+"""Seconds that a caller has to read a response, as with nginx's send_timeout."""
 STOP_SECONDS = 1.0
 """Seconds to wait for the stop signal after nginx did not accept a frame: both get theirs at the same moment."""
 ENDING = "stopping or restarting: open another stream for the frames that have no answer"

@@ -131,7 +131,7 @@ class TfsGrpc:
                 self._pipeline.rank_guard.check_ranks(signature, known)
 
     def _send(self, route: str, messages: Sequence[bytes], model: str, context: RequestContext) -> bytes:
-        """Return the first answer other than NOT_FOUND; raise the last error."""
+        """Return the first response other than NOT_FOUND; raise the last error."""
         methods = self._methods[route]
 
         def attempt() -> bytes | None:

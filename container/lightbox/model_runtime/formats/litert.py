@@ -1,4 +1,4 @@
-"""What a LiteRT file takes and gives, read from its tables alone.
+"""Reads a LiteRT file's inputs and outputs from its tables alone.
 
 https://github.com/google-ai-edge/LiteRT/blob/main/tflite/converter/schema/schema.fbs: the numbers below are those of
 fields in their tables. https://flatbuffers.dev/internals is how tables are stored.

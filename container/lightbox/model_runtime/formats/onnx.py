@@ -1,4 +1,4 @@
-"""What an ONNX file takes and gives, read from the file alone: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto."""
+"""Reads an ONNX file's inputs and outputs from the file alone: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto."""
 
 from __future__ import annotations
 

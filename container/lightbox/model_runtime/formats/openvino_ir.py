@@ -1,4 +1,4 @@
-"""What a model of OpenVINO's IR takes and gives, read from its XML file alone.
+"""Reads the inputs and outputs of a model of OpenVINO's IR from its XML file alone.
 
 https://docs.openvino.ai/2026/documentation/openvino-ir-format.html
 """

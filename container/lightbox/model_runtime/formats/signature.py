@@ -1,4 +1,4 @@
-"""What a model file takes and gives."""
+"""The inputs and outputs of a model file."""
 
 from __future__ import annotations
 

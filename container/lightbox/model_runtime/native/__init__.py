@@ -1,4 +1,4 @@
-"""What is compiled from C, and knows nothing of Python: a resize for images, and long lists of numbers as JSON.
+"""Parts compiled from C, which use nothing of Python: a resize for images, and long lists of numbers as JSON.
 
 ``make native`` compiles it. Without it Pillow and Python do the same, to the same bits, and take longer.
 """

@@ -37,7 +37,7 @@ class Answered(NamedTuple):
 
 
 def model_spec(servable: Servable, signature_name: str = "") -> model_pb2.ModelSpec:
-    """Return the model, version and signature of an answer."""
+    """Return the model, version and signature of a response."""
     spec = model_pb2.ModelSpec(name=servable.name, signature_name=signature_name)
     spec.version.value = servable.version
     return spec

@@ -120,7 +120,7 @@ FLAGS = [
         "enable_serialization_as_tensor_content",
         "bool",
         False,
-        "Predict answers over gRPC use tensor_content.",
+        "Predict responses over gRPC use tensor_content.",
     ),
 ]
 """The flags of tensorflow_model_server."""

@@ -20,7 +20,7 @@ def multi_inference(
     options: bytes,
     model_spec: Callable[[str], model_pb2.ModelSpec],
 ) -> inference_pb2.MultiInferenceResponse:
-    """Answer every task; ``model_spec`` returns the model and version of an answer by its signature's name."""
+    """Answer every task; ``model_spec`` returns the model and version of a response by its signature's name."""
     plans = _plans(session, request)
     examples = classify.serialized_examples(request.input)
     fetches = sorted({name for plan in plans for name in plan.fetches.values()})

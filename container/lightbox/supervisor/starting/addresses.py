@@ -42,7 +42,7 @@ def listening(
 
 
 def callers_line(settings: Settings, added: Iterable[Port], sentence: str | None) -> str:
-    """Return who may call; ``sentence`` is a feature's answer. ``added`` are the ports of the features."""
+    """Return who may call; ``sentence`` is a feature's. ``added`` are the ports of the features."""
     if sentence:
         return f"callers: {sentence}"
     ports = " or ".join(str(number) for number in (settings.port, *(port.number for port in added)))

@@ -37,7 +37,7 @@ _OF_IMAGES = (
 )
 _OPENVINO = "openvino"
 _RANKING = ("detections", "labels", "top_k")
-"""Options for all models that are left out for those that cannot follow them: their answers would be wrong."""
+"""Options for all models that are left out for those that cannot follow them: their responses would be wrong."""
 
 
 def fitting_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:

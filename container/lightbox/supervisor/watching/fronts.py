@@ -11,7 +11,7 @@ from lightbox.core.additions import ChildSpec
 
 POLL_SECONDS, IMPATIENT_SECONDS = 1.0, 0.05
 STALE_SECONDS = 10.0
-"""Seconds after which a probe without an answer is sent again."""
+"""Seconds after which a probe without a response is sent again."""
 
 
 class FrontWatch:

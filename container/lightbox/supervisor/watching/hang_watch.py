@@ -1,7 +1,7 @@
 """Ends processes that hang: they do not answer their probes, and use no processor time.
 
-A slow answer alone proves nothing on a busy machine, and an idle process is no fault either. Each process has a clock
-of silence. An answer sets it to zero. Without one it runs; while the process works, or waits for a processor, it runs
+A slow response alone proves nothing on a busy machine, and an idle process is no fault either. Each process has a clock
+of silence. A response sets it to zero. Without one it runs; while the process works, or waits for a processor, it runs
 at a tenth of the speed. (docs/adr/110-hung-processes.md)
 """
 
@@ -30,11 +30,11 @@ KNOWN_SHARE = 0.25
 """Part of the limit after which a process is known not to answer."""
 
 Probe = Callable[[int], float | None]
-"""Returns the time of a process's last answer, by any clock; None for a process that is not watched."""
+"""Returns the time of a process's last response, by any clock; None for a process that is not watched."""
 
 
 class Activity(NamedTuple):
-    """What the kernel reports of a process: its group, its start and its processor time in ticks, its state."""
+    """A process in the kernel's words: its group, its start and its processor time in ticks, its state."""
 
     group: int
     born: int
@@ -80,7 +80,7 @@ class Silence:
     """The clock of one process, in seconds. It starts below zero for one that may take ``allowance`` to begin."""
 
     def __init__(self, born: int, allowance: float, answered: float) -> None:
-        """``answered`` is the last answer so far: one of an earlier process."""
+        """``answered`` is the last response so far: one of an earlier process."""
         self.born = born
         self.seconds = -allowance
         self.has_answered = False
@@ -88,7 +88,7 @@ class Silence:
         self._ticks = 0
 
     def note(self, answered: float, ticks: int, elapsed: float, is_runnable: Callable[[], bool]) -> None:
-        """Advance the clock by ``elapsed``, given the time of the last answer and the processor time in ticks."""
+        """Advance the clock by ``elapsed``, given the time of the last response and the processor time in ticks."""
         worked, self._ticks = ticks != self._ticks, ticks
         if answered != self._answered and answered:
             self.seconds, self.has_answered = 0.0, True

@@ -29,7 +29,7 @@ from lightbox.transports.model_status import ModelStatus, ServerState
 
 PROBE_MARGIN_SECONDS = 5.0
 MOST_LATE_PROBES = 3
-"""After this many late answers a version is refused: then the load is not the reason."""
+"""After this many late responses a version is refused: then the load is not the reason."""
 
 
 class Files(NamedTuple):

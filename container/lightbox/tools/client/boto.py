@@ -44,7 +44,7 @@ def bounded(client: Any, timeout: float) -> Any:
 
 
 class _Body(BytesIO):
-    """What botocore reads, at once or as a stream."""
+    """A body that botocore reads, at once or as a stream."""
 
     def stream(self) -> Iterator[bytes]:
         """Yield the rest."""

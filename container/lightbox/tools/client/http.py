@@ -1,4 +1,4 @@
-"""HTTP with an endpoint that may be hostile: an answer has limits of time and size, and leads to no other address."""
+"""HTTP with an endpoint that may be hostile: a response has limits of time and size, and leads to no other address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import ReadTimeoutError
 
 MOST_ANSWER = 25 << 20
-"""Bytes of an answer, also of a compressed one: as many as SageMaker allows."""
+"""Bytes of a response, also of a compressed one: as many as SageMaker allows."""
 _PIECE = 1 << 16
 
 
@@ -32,12 +32,12 @@ class ResponseTimeout(Exception):
 
 
 class BadAnswer(Exception):
-    """The answer cannot be used; the message says why."""
+    """The response cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
 class Came:
-    """A whole answer; ``headers`` are looked up whatever their case."""
+    """A whole response; ``headers`` are looked up whatever their case."""
 
     status: int
     headers: Mapping[str, str]
@@ -45,14 +45,14 @@ class Came:
 
 
 class Http:
-    """A client for any number of threads. ``timeout`` is the seconds that an answer may take, to its last byte."""
+    """A client for any number of threads. ``timeout`` is the seconds that a response may take, to its last byte."""
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._local = threading.local()
 
     def request(self, method: str, url: str, body: Any = None, headers: Mapping[str, Any] | None = None) -> Came:
-        """Send a request and return its answer. Raises NoResponse, ResponseTimeout and BadAnswer."""
+        """Send a request and return its response. Raises NoResponse, ResponseTimeout and BadAnswer."""
         try:
             with self._session().request(
                 method, url, data=body, headers=headers, timeout=self._timeout, allow_redirects=False, stream=True
@@ -96,7 +96,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Until(io.RawIOBase):
-    """What a socket receives until its timeout has passed once in all: by itself it is the time for each piece."""
+    """A socket's stream with one timeout for all of it: a socket's own timeout is for each piece."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket, self._each = sock, sock.gettimeout()

@@ -14,7 +14,7 @@ from lightbox.tools.client.http import MOST_ANSWER, BadAnswer, NoResponse, Respo
 
 LOCAL = "http://localhost:8080"
 SHOWN, TIMEOUT = 400, 120.0
-"""Characters of an answer that are printed, and seconds that it may take."""
+"""Characters of a response that are printed, and seconds that it may take."""
 
 
 @click.command("invoke", epilog="Example: lightbox invoke photo.jpg --model digits")
@@ -59,7 +59,7 @@ def content_type(path: Path) -> str:
 
 
 def show(body: bytes, answer: dict[str, Any]) -> None:
-    """Print the answer, shortened, and the stages."""
+    """Print the response, shortened, and the stages."""
     text = body.decode(errors="replace")
     click.echo(text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(body)} bytes)")
     stages = read_server_timing(answer["ResponseMetadata"]["HTTPHeaders"].get("server-timing", ""))

@@ -1,4 +1,4 @@
-"""Which files of a folder are pictures."""
+"""Which files of a folder are images."""
 
 from __future__ import annotations
 

@@ -13,20 +13,20 @@ from lightbox.tools.client.senders import Answer, Misconfigured, Sender
 BUSY = (429, 503)
 """Statuses that say: try again later."""
 BAD_ANSWER = "bad_answer"
-"""The code of an answer that cannot be used."""
+"""The code of a response that cannot be used."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
-"""Seconds between two attempts where the answer does not say how many."""
+"""Seconds between two attempts where the response does not say how many."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one image: an answer, or why there is none. ``refusals`` count the answers: try later."""
+    """The outcome of one image: a response, or why there is none. ``refusals`` count the responses: try later."""
 
     answer: Answer | None
     failure: str = ""
     refusals: int = 0
     is_late: bool = False
-    """Whether no answer came in time."""
+    """Whether no response came in time."""
     is_given_up: bool = False
     """Whether a stop ended the attempts."""
 
@@ -63,12 +63,12 @@ class Retrying:
 
 
 def _bad(error: Exception) -> Answer:
-    """Return an answer in place of one that cannot be used."""
+    """Return a response in place of one that cannot be used."""
     return Answer(502, json.dumps({"code": BAD_ANSWER, "error": str(error) or type(error).__name__}).encode())
 
 
 def _pause(answer: Answer | None, attempt: int) -> float:
-    """Return seconds to wait, at least what the answer asks for; images refused together do not come back together."""
+    """Return seconds to wait, at least those of the response; images refused together do not come back together."""
     asked = answer.retry_after if answer else None
     least = min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE) if asked is None else asked
     return least * (1 + random.random() / 2)  # noqa: S311 - nothing secret

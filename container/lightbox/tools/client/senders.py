@@ -30,9 +30,9 @@ class Answer:
     status: int
     body: bytes
     retry_after: float | None = None
-    """Seconds, where the answer says them."""
+    """Seconds, where the response says them."""
     answered_by: str = ""
-    """The model as name/version, where the answer says it."""
+    """The model as name/version, where the response says it."""
 
     @property
     def response(self) -> Any:
@@ -43,7 +43,7 @@ class Answer:
             return self.body.decode(errors="replace")
 
     def failure(self) -> tuple[str, str]:
-        """Return the message and the code of a failed answer."""
+        """Return the message and the code of a failed response."""
         response = self.response
         about = response if isinstance(response, dict) else {}
         message = str(about.get("error") or response)[:_SHOWN] or f"status {self.status}"

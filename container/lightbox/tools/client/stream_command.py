@@ -32,7 +32,7 @@ ANSWER_SECONDS, _SHOWN = 120.0, 500
 
 @dataclass
 class Report:
-    """The results of the frames; ``milliseconds`` is from the sending of each answered frame to its answer."""
+    """The results of the frames; ``milliseconds`` is from the sending of each answered frame to its response."""
 
     frames: int
     answered: int = 0
@@ -112,7 +112,7 @@ def command(
 
 
 def send_all(stream: ClientConnection, images: Sequence[Path], fps: float, out: IO[str] | None) -> Report:
-    """Send each image as a frame, ``fps`` a second if above 0, and read the answers."""
+    """Send each image as a frame, ``fps`` a second if above 0, and read the responses."""
     report, sent = Report(len(images)), [0.0] * (len(images) + 1)
     began = time.monotonic()
     sender = threading.Thread(target=_send, args=(stream, images, fps, sent), daemon=True)
@@ -139,7 +139,7 @@ def send_all(stream: ClientConnection, images: Sequence[Path], fps: float, out: 
 
 
 def _read(text: str | bytes, frames: int) -> dict[str, Any]:
-    """Return the document of an answer to one of so many frames. Raises BadAnswer."""
+    """Return the document of a response to one of so many frames. Raises BadAnswer."""
     try:
         reply: dict[str, Any] = json.loads(text)
         numbers = {name: int(reply.get(name, 0)) for name in ("frame", "status", "dropped")}

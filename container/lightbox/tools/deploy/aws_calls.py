@@ -38,7 +38,7 @@ class Aws:
         return self._clients[service]
 
     def call(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
-        """Make a call and return its answer; a dry run checks the request, prints it, and returns {}.
+        """Make a call and return its response; a dry run checks the request, prints it, and returns {}.
 
         Raises botocore's ClientError, and Refused for a request that botocore's own model forbids.
         """
@@ -63,7 +63,7 @@ class Aws:
         return str(self.client(service).meta.method_to_api_mapping[operation])
 
     def find(self, service: str, operation: str, **request: Any) -> dict[str, Any] | None:
-        """Return the answer of a describing call, None when the thing is not there; a dry run finds nothing."""
+        """Return the response of a describing call, None when the thing is not there; a dry run finds nothing."""
         if self.dry_run:
             return None
         try:

@@ -20,7 +20,7 @@ MOST_MB_AT_ONCE = 100
 
 @dataclass(frozen=True)
 class Records:
-    """What a transform job reads: every object under an s3:// folder is one record."""
+    """The input of a transform job: every object under an s3:// folder is one record."""
 
     source: str
     content_type: str = "application/x-image"

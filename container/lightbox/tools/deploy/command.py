@@ -101,7 +101,7 @@ PLAN = _all(
         help="Concurrent requests of a serverless or asynchronous endpoint or a batch.",
     ),
 )
-"""What endpoint, update and transform share."""
+"""Options that endpoint, update and transform share."""
 
 KIND = _all(
     click.option("--serverless", is_flag=True, help="Make the endpoint serverless."),

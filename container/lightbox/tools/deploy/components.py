@@ -19,7 +19,7 @@ _LATER = ("Failed", "InService")
 
 @dataclass(frozen=True)
 class Size:
-    """What a component reserves: copies, and for each of them cores and MB of memory."""
+    """The reservation of a component: copies, and for each of them cores and MB of memory."""
 
     cores: float = 1.0
     memory_mb: int = 2048

@@ -1,4 +1,4 @@
-"""What is to be deployed, and the names that follow from it."""
+"""A deployment's declaration, and the names that follow from it."""
 
 from __future__ import annotations
 

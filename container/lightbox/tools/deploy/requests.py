@@ -63,7 +63,7 @@ def endpoint(plan: Plan) -> Request:
 
 
 def rollback_alarm(name: str, most: int) -> Request:
-    """Return PutMetricAlarm: more than ``most`` answers of 5xx in a minute, twice in a row."""
+    """Return PutMetricAlarm: more than ``most`` responses of 5xx in a minute, twice in a row."""
     return {
         "AlarmName": alarm_name(name),
         "AlarmDescription": f"Rolls an update of the endpoint {name} back",
@@ -105,7 +105,7 @@ def update(plan: Plan, way: Literal["blue-green", "rolling"], step: int, wait: i
 
 
 def transform(plan: Plan, name: str, source: str, content_type: str, payload_mb: int) -> Request:
-    """Return CreateTransformJob: every object under ``source`` is one request, its answer an object in the output."""
+    """Return CreateTransformJob: every object under ``source`` is one request, its response an object in the output."""
     return {
         "TransformJobName": name,
         "ModelName": plan.model_name,

@@ -148,7 +148,7 @@ class Target:
 
 
 def invoke(aws: Aws, endpoint: str, body: Path, content_type: str, to: Target) -> Iterator[bytes]:
-    """Send a file to an endpoint and yield the answer; raise botocore's ClientError (ModelError holds ours).
+    """Send a file to an endpoint and yield the response; raise botocore's ClientError (ModelError holds ours).
 
     A stream comes in parts, another response as a whole. Raises Refused for a stream that ends with an error.
     """
@@ -166,7 +166,7 @@ def invoke(aws: Aws, endpoint: str, body: Path, content_type: str, to: Target) -
 
 
 def invoke_asynchronously(aws: Aws, endpoint: str, source: str, content_type: str) -> str:
-    """Hand an s3:// object to an asynchronous endpoint and return where its answer will be."""
+    """Hand an s3:// object to an asynchronous endpoint and return where its response will be."""
     split_s3(source)
     request = {"EndpointName": endpoint, "InputLocation": source, "ContentType": content_type}
     return str(aws.call("sagemaker-runtime", "invoke_endpoint_async", **request).get("OutputLocation", ""))

@@ -1,1 +1,1 @@
-"""What ``tune``, benchmark, soak, overload, fuzzer and tests share: servers to start, requests, tables, memory."""
+"""Shared by ``tune``, benchmark, soak, overload, fuzzer and tests: servers to start, requests, tables, memory."""

@@ -10,7 +10,7 @@ from types import TracebackType
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole answer; ``headers`` are looked up whatever their case."""
+    """A whole response; ``headers`` are looked up whatever their case."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -21,7 +21,7 @@ class Client:
     """One connection to a port of the loopback interface, kept alive between requests. Use as a context manager."""
 
     def __init__(self, port: int, timeout: float = 60.0) -> None:
-        """``timeout`` is how many seconds an answer may pause."""
+        """``timeout`` is how many seconds a response may pause."""
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
 
     def __enter__(self) -> Client:
@@ -35,7 +35,7 @@ class Client:
     def send(
         self, method: str, path: str, body: bytes | str | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """Send a request and read its whole answer. Raises OSError and http.client.HTTPException."""
+        """Send a request and read its whole response. Raises OSError and http.client.HTTPException."""
         self._connection.request(method, path, body, dict(headers or {}))
         answer = self._connection.getresponse()
         return Answer(answer.status, answer.headers, answer.read())

@@ -78,7 +78,7 @@ class ServerProcess:
 
     @property
     def log(self) -> str:
-        """What it has logged so far."""
+        """Its log so far."""
         return self.log_path.read_text(errors="replace")
 
     def shorten_log(self, most: int) -> None:

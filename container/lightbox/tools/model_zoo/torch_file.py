@@ -58,7 +58,7 @@ _DAMAGES = (
     *(pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError),
     *(AttributeError, BufferError, MemoryError, OverflowError),
 )
-"""What a pickle of something else, or of numbers that fit nothing, raises."""
+"""Exceptions that a pickle of something else, or of numbers that fit nothing, raises."""
 _DTYPES = {"FloatStorage": "<f4", "LongStorage": "<i8"}
 _ADMITTED: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): OrderedDict,

@@ -1,4 +1,4 @@
-"""``lightbox predict``: a row for each picture of a folder, a bucket, shards, a table or a list."""
+"""``lightbox predict``: a row for each image of a folder, a bucket, shards, a table or a list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lightbox.tools.offline.storage import S3_SCHEME, AwsError
 from lightbox.tools.offline.targets import PART_ROWS, Target, TargetError
 
 MOST_SENT = 100 << 20
-"""Bytes of a picture that are sent to an endpoint, which has its own limit, whatever the one of this machine is."""
+"""Bytes of an image that are sent to an endpoint, which has its own limit, whatever the one of this machine is."""
 
 
 class NothingDone(click.ClickException):
@@ -36,7 +36,7 @@ class NothingDone(click.ClickException):
 
 
 class ConcurrencyType(click.ParamType[Concurrency]):
-    """``auto``, or how many pictures are sent at a time."""
+    """``auto``, or how many images are sent at a time."""
 
     name = "auto|N"
 
@@ -61,12 +61,12 @@ class ConcurrencyType(click.ParamType[Concurrency]):
 )
 @click.option("--model", help="Folder or file of the model; with an endpoint, the name of one of its models.")
 @click.option("--options", metavar="JSON", help="Options of the model, as in lightbox.json.")
-@click.option("--column", help="Parquet column of the pictures, such as image.bytes.")
+@click.option("--column", help="Parquet column of the images, such as image.bytes.")
 @click.option("--outside", is_flag=True, help="Also read what a list or a link names outside SOURCE.")
 @click.option(
     "--part-rows", type=click.IntRange(1), metavar="N", default=PART_ROWS, show_default=True, help="Rows per part."
 )
-@click.option("--again", is_flag=True, help="Repeat pictures that have failed.")
+@click.option("--again", is_flag=True, help="Repeat images that have failed.")
 @click.option("--ray", metavar="auto|ADDRESS", help="Predict on a Ray cluster, with the model of this machine.")
 @click.option("--url", help=f"Predict with this endpoint, such as {LOCAL}, instead of in this process.")
 @click.option("--endpoint-name", help="Predict with this SageMaker endpoint, with the credentials of the environment.")
@@ -93,13 +93,13 @@ class ConcurrencyType(click.ParamType[Concurrency]):
     "--timeout", type=float, metavar="SECONDS", default=60.0, show_default=True, help="Time limit of a request."
 )
 def command(source: str, to: str, column: str | None, outside: bool, part_rows: int, again: bool, **by: Any) -> int:
-    """Predict the pictures of SOURCE, one row for each.
+    """Predict the images of SOURCE, one row for each.
 
-    SOURCE is a folder or s3://bucket/prefix with pictures, .tar shards and .parquet tables; one of these files; or a
+    SOURCE is a folder or s3://bucket/prefix with images, .tar shards and .parquet tables; one of these files; or a
     .jsonl or .manifest file with "source-ref" or "path" in each line. The same command continues an interrupted run.
 
     The exit code is 0 if nothing failed in this run, 1 if something did or it stopped, 2 if nothing could be
-    answered or written, 130 after Ctrl-C or SIGTERM, which let pictures in progress finish.
+    answered or written, 130 after Ctrl-C or SIGTERM, which let images in progress finish.
     """
     stopping = threading.Event()
     try:

@@ -21,7 +21,7 @@ class EndpointGone(Exception):
 
 
 class Endpoint:
-    """Sends pictures to the model ``name`` of an endpoint, or to its default model for None."""
+    """Sends images to the model ``name`` of an endpoint, or to its default model for None."""
 
     version = engine = None
     reads = False
@@ -31,10 +31,10 @@ class Endpoint:
         self._retrying, self._concurrency = retrying, concurrency
 
     def answered(self, pictures: Iterable[tuple[str, bytes | Exception]]) -> Iterator[tuple[str, Any]]:
-        """Yield path and answer of each picture, in the order of the answers.
+        """Yield path and response of each image, in the order of the responses.
 
-        At a stop, pictures in progress without a response are left out. Raises EndpointGone if the endpoint goes away,
-        and leaves out the pictures without a response.
+        At a stop, images in progress without a response are left out. Raises EndpointGone if the endpoint goes away,
+        and leaves out the images without a response.
         """
         left = iter(pictures)
         unreached: list[tuple[str, Answer]] = []

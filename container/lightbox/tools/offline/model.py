@@ -131,7 +131,7 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | 
 
 
 def most_bytes() -> int:
-    """Return the most bytes of a picture, which are those of a request to an endpoint. Raises StartError."""
+    """Return the most bytes of an image, which are those of a request to an endpoint. Raises StartError."""
     return load_settings({MAX_BODY: variable(MAX_BODY)}).max_body_mb << 20
 
 
@@ -199,7 +199,7 @@ class Model:
         return (answer for _, answer in self.answered(("", image) for image in images))
 
     def answered(self, pictures: Iterable[tuple[str, Picture | Exception]]) -> Iterator[tuple[str, Any]]:
-        """Yield path and answer of each picture, in order, as ``predict_many``; an exception is its own answer."""
+        """Yield path and result of each image, in order, as ``predict_many``; an exception is its own result."""
         return in_order(self._answered, pictures, self._threads)
 
     def predict_arrays(self, image: Picture) -> Mapping[str, npt.NDArray[Any]]:
@@ -239,7 +239,7 @@ class _NoServer:
 
 
 def _file(image: Picture, most: int) -> bytes:
-    """Return the bytes of a picture's file, at most ``most``: pixels as a PNG, which keeps them."""
+    """Return the bytes of an image's file, at most ``most``: pixels as a PNG, which keeps them."""
     if isinstance(image, bytes | bytearray | memoryview):
         return bytes(image) if len(image) <= most else refuse(most)
     if isinstance(image, str | PathLike):

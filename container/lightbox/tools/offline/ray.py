@@ -1,7 +1,7 @@
 """Models in the actors of Ray Data, and a cluster of Ray that answers for ``lightbox predict``.
 
-    pictures = ray.data.read_binary_files("s3://bucket/photos", include_paths=True)
-    pictures.map_batches(lightbox.ray.Predict, fn_constructor_kwargs={"model": lightbox.ray.ship("models/cats")})
+    images = ray.data.read_binary_files("s3://bucket/photos", include_paths=True)
+    images.map_batches(lightbox.ray.Predict, fn_constructor_kwargs={"model": lightbox.ray.ship("models/cats")})
 
 Retries are Ray's: the batches of a lost node are answered by others.
 """
@@ -40,7 +40,7 @@ from lightbox.tools.offline.sources import Item, read
 from lightbox.tools.offline.targets import arrow_table
 
 BATCH, READERS = 64, 8
-"""Pictures of a task, and the threads that read them ahead."""
+"""Images of a task, and the threads that read them ahead."""
 BATCHES_EACH, MOST_RETRIES = 2, 10
 """Tasks at a time for each CPU, and how often one begins again after its process has ended."""
 
@@ -83,7 +83,7 @@ def ship(model: str | os.PathLike[str]) -> ray.ObjectRef[Any]:
 
 
 class Cluster:
-    """Answers the pictures of a source on a cluster of Ray, which reads them too; ``address`` as ``ray.init`` has it.
+    """Answers the images of a source on a cluster of Ray, which reads them too; ``address`` as ``ray.init`` has it.
 
     Each task answers a batch on one CPU, by the model that its process has loaded once. The tasks of a lost node run
     again elsewhere. Raises StartError where there is no cluster, or where the model cannot be loaded.
@@ -105,7 +105,7 @@ class Cluster:
             raise StartError(f"--ray {address}: expected this release of Lightbox on each node: {error}") from error
 
     def answered(self, pictures: Iterable[Item]) -> Iterator[tuple[str, Row]]:
-        """Yield path and row of each item of a source, in the order of the answers.
+        """Yield path and row of each item of a source, in the order of the responses.
 
         Raises SourceError where S3 refuses all, and EndpointGone where the cluster gives a batch up.
         """

@@ -1,4 +1,4 @@
-"""Rows for pictures, predicted by a model, an endpoint or a cluster.
+"""Rows for images, predicted by a model, an endpoint or a cluster.
 
 for row in rows(lightbox.load("models/cats"), [("a.jpg", image), ("b.jpg", other)]):
     print(row.path, row.response)
@@ -22,18 +22,18 @@ from lightbox.tools.offline.storage import Denied
 T = TypeVar("T")
 R = TypeVar("R")
 UNREACHED_AT_MOST = 10
-"""A run ends after its first so many pictures that S3 denies, or so many in a row without an endpoint's response."""
+"""A run ends after its first so many images that S3 denies, or so many in a row without an endpoint's response."""
 MOST_HELD = 128 << 20
-"""Bytes of pictures that wait."""
+"""Bytes of images that wait."""
 UNREADABLE, DENIED = "unreadable", "denied"
-"""The codes of a picture that cannot be read, and of one that S3 denies. All other codes are an endpoint's."""
+"""The codes of an image that cannot be read, and of one that S3 denies. All other codes are an endpoint's."""
 
 
 class Row(NamedTuple):
-    """The result for one picture. In a table each field is a column, and None is null."""
+    """The result for one image. In a table each field is a column, and None is null."""
 
     path: str
-    """The picture's path below the source."""
+    """The image's path below the source."""
     response: str | None
     """JSON text: ``predictions[0]``, or another document that user code returns."""
     code: str | None
@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An endpoint's response for a picture, with the model and version that predicted."""
+    """An endpoint's response for an image, with the model and version that predicted."""
 
     content: Any
     model: str | None
@@ -71,14 +71,14 @@ class Answerer(Protocol):
 
     @property
     def reads(self) -> bool:
-        """Whether it reads pictures itself: ``answered`` then gets a source's items instead of their content."""
+        """Whether it reads images itself: ``answered`` then gets a source's items instead of their content."""
 
     def answered(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-        """Yield path and answer of pictures: an exception for a failure, or for a picture that came as an exception."""
+        """Yield path and result of images: an exception for a failure, or for an image that came as an exception."""
 
 
 def rows(by: Answerer, pictures: Iterable[tuple[str, Any]]) -> Iterator[Row]:
-    """Yield a row for each picture. A picture is a path and a file's bytes, or the exception of reading it."""
+    """Yield a row for each image. An image is a path and a file's bytes, or the exception of reading it."""
     for path, answer in by.answered(pictures):
         if isinstance(answer, Row):
             yield answer
@@ -121,7 +121,7 @@ def reason(error: Exception) -> str:
 def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
     """Yield a function's results for items, in order. Threads work ahead, by twice as many items as threads.
 
-    They work less ahead while the pictures of these items and results have more than MOST_HELD bytes.
+    They work less ahead while the images of these items and results have more than MOST_HELD bytes.
     """
     waiting: deque[tuple[Future[R], int]] = deque()
     held, turn = 0, Lock()
@@ -157,5 +157,5 @@ def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> It
 
 
 def _size(pair: Any) -> int:
-    """Return the bytes of a picture, which is a path and its content."""
+    """Return the bytes of an image, which is a path and its content."""
     return len(pair[1]) if isinstance(pair, tuple) and isinstance(pair[1], bytes) else 0

@@ -1,4 +1,4 @@
-"""One run of ``lightbox predict``: it writes a row for each picture, and shows its progress."""
+"""One run of ``lightbox predict``: it writes a row for each image, and shows its progress."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Run:
         self._denied, self._has_read = 0, False
         self._failed: Counter[str] = Counter()
         self._first: dict[str, str] = {}
-        """The first picture of each error."""
+        """The first image of each error."""
         self._started = self._reported = time.monotonic()
 
     def run(self) -> int:
-        """Answer the pictures that have no row yet and return the exit code. Raises SourceError and TargetError.
+        """Answer the images that have no row yet and return the exit code. Raises SourceError and TargetError.
 
-        If a source or an endpoint fails after the first picture, the run ends as after a signal: it keeps its rows.
+        If a source or an endpoint fails after the first image, the run ends as after a signal: it keeps its rows.
         """
         stopped = ""
         try:
@@ -77,7 +77,7 @@ class Run:
         return 1 if self._failed or stopped or self._source.problems else 0
 
     def stop(self, *_: object) -> None:
-        """Handle a signal: the run ends after the pictures in progress, and at once after a second signal."""
+        """Handle a signal: the run ends after the images in progress, and at once after a second signal."""
         self._stopping.set()
         for number in SIGNALS:
             signal.signal(number, signal.default_int_handler)
@@ -96,9 +96,9 @@ class Run:
         return takewhile(lambda _: not self._stopping.is_set(), items)
 
     def _end_if_denied(self, last: Row) -> None:
-        """Raise SourceError if S3 denies the first pictures, as many as have a row: each start goes further.
+        """Raise SourceError if S3 denies the first images, as many as have a row: each start goes further.
 
-        A picture that has been read may still be in progress.
+        An image that has been read may still be in progress.
         """
         self._denied += last.code == DENIED
         if not self._has_read and self._denied == self._written >= max(UNREACHED_AT_MOST, self._before):

@@ -1,4 +1,4 @@
-"""Sources of pictures: image files, shards, tables and lists, in a folder or in S3.
+"""Sources of images: image files, shards, tables and lists, in a folder or in S3.
 
 A source is one file or all files below a folder. The suffix of a name decides how the file is read.
 """
@@ -44,7 +44,7 @@ MOST_LINE, MOST_PROBLEMS = 1 << 20, 1000
 """Bytes of a line of a list, and problems that are kept in words."""
 _SHOWN = 300
 Item = tuple[str, Callable[[], bytes]]
-"""A path, and a function that reads its picture."""
+"""A path, and a function that reads its image."""
 
 
 class SourceError(Exception):
@@ -52,11 +52,11 @@ class SourceError(Exception):
 
 
 class Source:
-    """The pictures of one place, without the files that ``skip`` selects, such as a target in the same folder.
+    """The images of one place, without the files that ``skip`` selects, such as a target in the same folder.
 
     ``problems`` describes files that cannot be read completely; ``others`` counts files of other kinds. Both are
-    complete after ``items``. ``total`` is the number of pictures, once the listing has ended; it stays None with shards
-    and tables in S3, which would have to be downloaded. ``column`` names a table's column of pictures; a picture of
+    complete after ``items``. ``total`` is the number of images, once the listing has ended; it stays None with shards
+    and tables in S3, which would have to be downloaded. ``column`` names a table's column of images; an image of
     more than ``most`` bytes is an error. So is one outside the folder of the source, or the bucket of a list, which a
     link or a list names, except with ``outside``.
     """
@@ -91,9 +91,9 @@ class Source:
             raise SourceError(f"{place}: there is no such folder")
 
     def items(self) -> Iterator[Item]:
-        """Yield the pictures before reading: ``read`` reads one, here or in another process.
+        """Yield the images before reading: ``read`` reads one, here or in another process.
 
-        Raises SourceError if no picture can be read.
+        Raises SourceError if no image can be read.
         """
         with _as_source_errors():
             yield from self._items()
@@ -220,7 +220,7 @@ class Source:
                     yield path, partial(_same, content)
 
     def _paths_in(self, name: str) -> Iterator[str]:
-        """Yield the paths of the pictures in a shard, as far as it can be read; none for other files."""
+        """Yield the paths of the images in a shard, as far as it can be read; none for other files."""
         if _ending(name) == SHARD:
             with suppress(Exception), self._open(name) as file:
                 yield from (as_text(f"{name}/{member}") for member in _names_in(file))
@@ -246,7 +246,7 @@ class Source:
     def _in_list(self, name: str) -> Iterator[Item]:
         listed = set[str]()
         buckets: dict[str, Files] = {}
-        """Those of the listed pictures: making a client takes as long as a picture."""
+        """Those of the listed images: making a client takes as long as an image."""
         with self._open(name) as file:
             for number, line in enumerate(_lines(file), start=1):
                 place = _listed(line)
@@ -273,7 +273,7 @@ class Source:
 
 
 def _shard(file: IO[bytes]) -> Iterator[tuple[Member, Stream]]:
-    """Yield the pictures of a shard, with the stream from which their content has to be read.
+    """Yield the images of a shard, with the stream from which their content has to be read.
 
     A shard may be several, joined: what follows after the end of one is read too.
     """
@@ -298,7 +298,7 @@ def _is_gzip(file: IO[bytes]) -> bool:
 
 
 def _counter(size: int) -> Callable[[int], None]:
-    """Return a function that counts the inflated bytes of a shard: pictures do not compress to a hundredth."""
+    """Return a function that counts the inflated bytes of a shard: images do not compress to a hundredth."""
     left = MAX_RATIO * size + FREE_BYTES
 
     def count(more: int) -> None:
@@ -323,7 +323,7 @@ def as_text(name: str) -> str:
 
 
 def read(item: Item) -> tuple[str, bytes | Exception]:
-    """Return path and content of a picture, or the exception of reading it. Raises SourceError if S3 fails."""
+    """Return path and content of an image, or the exception of reading it. Raises SourceError if S3 fails."""
     path, content = item
     try:
         with _as_source_errors():
@@ -372,7 +372,7 @@ def _ending(name: str) -> str:
 
 
 def _is_picture(member: Member) -> bool:
-    """Return whether a member is a picture, or a link to one."""
+    """Return whether a member is an image, or a link to one."""
     is_hidden = PurePosixPath(member.name).name.startswith(".")
     return member.kind in (FILE, HARD_LINK, SYMBOLIC_LINK) and not is_hidden and _ending(member.name) in IMAGE_ENDINGS
 

@@ -22,17 +22,17 @@ from lightbox.model_runtime.cores import available_cores
 
 S3_SCHEME = "s3://"
 READERS = max(8, 4 * available_cores())
-"""Threads that read pictures: S3 and network file systems take tens of milliseconds for each."""
+"""Threads that read images: S3 and network file systems take tens of milliseconds for each."""
 
 READS = 2
 """How often an object is read whose content breaks off."""
 
 MAX_BODY = "LIGHTBOX_MAX_BODY_MB"
-"""The setting that limits a request to an endpoint, and a picture here."""
+"""The setting that limits a request to an endpoint, and an image here."""
 
 
 def refuse(most: int) -> NoReturn:
-    """Raise an endpoint's error for a picture of more than ``most`` bytes."""
+    """Raise an endpoint's error for an image of more than ``most`` bytes."""
     raise TooLarge(f"the request body is larger than {MAX_BODY}={most >> 20} MiB")
 
 

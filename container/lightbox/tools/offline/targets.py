@@ -1,6 +1,6 @@
 """Targets of rows: one file or a folder of parts, here or in S3, with each row once, however a run ends.
 
-Rows are written in parts, each atomically. A resumed run reads the parts to find the pictures with a row. For a target
+Rows are written in parts, each atomically. A resumed run reads the parts to find the images with a row. For a target
 of one file, the parts are joined at the end and deleted; if both exist, the file has all rows.
 """
 
@@ -74,7 +74,7 @@ class JsonLines(Form):
 
 _BEFORE_FORMULAS = re.compile("""(?<![;'"\\s])([;'"\\s]*+)(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])""")
 _CELLS_END = re.compile("[;\t\r\n]")
-"""What a spreadsheet may take for the end of a cell, besides a comma, which is in quotes."""
+"""Characters that a spreadsheet may take for the end of a cell, besides a comma, which is in quotes."""
 
 
 class Csv(Form):
@@ -174,7 +174,7 @@ FORMS: dict[str, type[Form]] = {".jsonl": JsonLines, ".csv": Csv, ".parquet": Pa
 class Target:
     """A file, or a folder of parts where ``to`` ends with a slash; a context manager, for one run at a time.
 
-    ``done`` are the paths that have a row. With ``again`` the rows of pictures that failed are taken out first.
+    ``done`` are the paths that have a row. With ``again`` the rows of images that failed are taken out first.
     """
 
     def __init__(self, to: str, by: Answerer, part_rows: int = PART_ROWS, again: bool = False) -> None:
@@ -270,7 +270,7 @@ class Target:
             self._look_at(name)
 
     def _look_at(self, name: str) -> None:
-        """Add the pictures of a file to ``done``, and remove rows that are to be predicted again."""
+        """Add the images of a file to ``done``, and remove rows that are to be predicted again."""
         kept, failed = list[Row](), 0
         try:
             with self._files.open(name) as file:

@@ -1,4 +1,4 @@
-"""What is tried: changes of settings that cannot change an answer, only its time."""
+"""Candidates to try: changes of settings that cannot change a response, only its time."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _other_numbers(field: str, numbers: Iterable[int], present: int) -> list[Map
 
 
 def _other_wire_first(settings: Settings) -> list[TransportName]:
-    """Return REST as the default wire, or in its place the usual one; of several the present one stays on."""
+    """Return REST as the default transport, or in its place the usual one; of several the present one stays on."""
     usual = usual_wires(settings)
     default, *others = settings.transports or usual
     other = usual[0] if default == TransportName.REST else TransportName.REST

@@ -34,13 +34,13 @@ class Client:
     """One caller with one connection."""
 
     def __init__(self, port: int, body: bytes, timeout: float) -> None:
-        """``timeout`` is how many seconds an answer may take."""
+        """``timeout`` is how many seconds a response may take."""
         self._client = http_client.Client(port, timeout)
         self._body = body
         self._timeout = timeout
 
     def call(self) -> float:
-        """Post the body, read the answer and return the seconds that it took; raise LoadFailed."""
+        """Post the body, read the response and return the seconds that it took; raise LoadFailed."""
         began = time.perf_counter()
         try:
             answer = self._client.send("POST", "/invocations", self._body, HEADERS)
@@ -61,7 +61,7 @@ class Load:
     """Some clients of one stack, which ask together or one alone."""
 
     def __init__(self, port: int, body: bytes, clients: int, timeout: float) -> None:
-        """``timeout`` is how many seconds an answer may take."""
+        """``timeout`` is how many seconds a response may take."""
         self._clients = [Client(port, body, timeout) for _ in range(clients)]
 
     def latency(self, seconds: float) -> float:
@@ -73,7 +73,7 @@ class Load:
         return median(times)
 
     def throughput(self, seconds: float) -> float:
-        """Run all clients for ``seconds``; return answers per second up to the last one. Raises LoadFailed."""
+        """Run all clients for ``seconds``; return responses per second up to the last one. Raises LoadFailed."""
         ends: list[float] = []
         failures: list[LoadFailed] = []
         began = time.perf_counter()
@@ -94,7 +94,7 @@ class Load:
 
 
 def _keep_asking(client: Client, end: float, ends: list[float], failures: list[LoadFailed]) -> None:
-    """Ask until ``end``, at least once, and note when each answer came."""
+    """Ask until ``end``, at least once, and note when each response came."""
     now = 0.0
     try:
         while now < end:

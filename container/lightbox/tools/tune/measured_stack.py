@@ -22,7 +22,7 @@ OWN_SETTINGS = {
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     "TF_CPP_MIN_LOG_LEVEL": "2",
 }
-"""The settings of a measured stack that do not affect its answers."""
+"""The settings of a measured stack that do not affect its responses."""
 
 UNWANTED = (
     "SAGEMAKER_MULTI_MODEL",

@@ -46,7 +46,7 @@ def text(findings: Findings, about: Circumstances, seconds: float, allowed: floa
 
 
 def as_json(findings: Findings, about: Circumstances, seconds: float) -> str:
-    """Return the report as a JSON object; times in seconds, throughput in answers per second."""
+    """Return the report as a JSON object; times in seconds, throughput in responses per second."""
     best = {goal.value: findings.best.get(goal) for goal in BOTH}
     report = {
         **asdict(about),

@@ -51,7 +51,7 @@ Announce = Callable[[Step, Trial], None]
 
 @dataclass
 class Findings:
-    """What a search gave; ``best`` holds the confirmation of the best candidate of each goal, if there is one.
+    """The result of a search; ``best`` holds the confirmation of the best candidate of each goal, if there is one.
 
     ``missing_seconds`` is how much more time would let all single changes be measured, 0 where all were.
     """

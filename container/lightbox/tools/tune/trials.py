@@ -18,7 +18,7 @@ HOPELESS = 0.75
 
 
 class Goal(StrEnum):
-    """What settings can be best for."""
+    """A goal that settings can be best for."""
 
     LATENCY = "latency"
     THROUGHPUT = "throughput"
@@ -28,7 +28,7 @@ class Goal(StrEnum):
 class Round:
     """One figure of the baseline and one of the candidate, measured one right after the other.
 
-    Seconds, the median of a request at one client, for latency; answers per second for throughput.
+    Seconds, the median of a request at one client, for latency; responses per second for throughput.
     """
 
     baseline: float

@@ -19,15 +19,15 @@ from lightbox.tools.tune.trials import Goal, Round, Trial
 
 WARM_SECONDS = 0.5
 QUICK_STOP_SECONDS = 1.0
-"""What stopping a stack takes; as much is kept for the baseline's own stop."""
+"""Seconds that a stop of a stack takes; as many are kept for the baseline's own stop."""
 _LEAST_SECONDS = {Goal.LATENCY: 0.3, Goal.THROUGHPUT: 0.5}
 """Seconds of requests to a stack in one round, for fast requests."""
 _LEAST_CALLS = {Goal.LATENCY: 3, Goal.THROUGHPUT: 1.5}
 """Calls of each client in one round, where requests take long."""
 _MARGIN = 1.1
-"""How much longer than planned asking takes: until the last answer is there."""
+"""How much longer than planned asking takes: until the last response is there."""
 _GRACE_SECONDS, _PATIENCE = 4, 5
-"""A candidate is given up if its answer takes this many times as long as the baseline's, plus some seconds."""
+"""A candidate is given up if its response takes this many times as long as the baseline's, plus some seconds."""
 
 
 class CannotServe(Exception):
@@ -141,7 +141,7 @@ def _serving(
 ) -> Iterator[tuple[Stack, Load, float]]:
     """Start a stack that is ready and warm within ``seconds``; also yield the seconds of its start.
 
-    An answer may take ``timeout`` seconds.
+    A response may take ``timeout`` seconds.
     """
     stack = start(environ)
     try:

@@ -137,7 +137,7 @@ class InferenceServer:
         await send({"type": "http.response.body", "body": data})
 
     async def _answer(self, call: Call, incoming: Incoming, receive: Receive) -> tuple[list[Header], bytes]:
-        """Return the final headers of a call, and its framed answer."""
+        """Return the final headers of a call, and its framed response."""
         try:
             with self._account.open(incoming):
                 call.check()
@@ -229,7 +229,7 @@ class InferenceServer:
             await stream.send(grpc_reflection.answer(data))
 
     async def _stream_infer(self, stream: Stream) -> None:
-        """Answer one request after another; an error is the answer to its request, and the stream goes on."""
+        """Answer one request after another; an error is the response to its request, and the stream goes on."""
         route, incoming = stream.call.route, stream.incoming
         while True:
             try:
@@ -307,7 +307,7 @@ def _chunks(receive: Receive) -> Chunks:
 
 
 def _ending(outcome: Outcome, caller: Caller) -> tuple[list[Header], bytes]:
-    """Return the final headers of a call, and its framed answer."""
+    """Return the final headers of a call, and its framed response."""
     timing = (SERVER_TIMING.lower(), server_timing(outcome.context))
     if outcome.error is not None:
         return [*grpc_trailers(outcome.error, caller.request_id), timing], b""
@@ -329,7 +329,7 @@ def _health_service(data: bytes) -> str:
 
 
 def stream_response(data: bytes, outcome: Outcome) -> bytes:
-    """Return a stream's response to a request: the answer, or the error with the request's id."""
+    """Return a stream's response to a request: the result, or the error with the request's id."""
     response = grpc_messages.ModelStreamInferResponse()
     if outcome.error is None:
         response.infer_response.MergeFromString(outcome.data)

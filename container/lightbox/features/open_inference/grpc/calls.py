@@ -40,7 +40,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a call: the serialized answer or the error, and the context."""
+    """The result of a call: the serialized response or the error, and the context."""
 
     context: RequestContext
     data: bytes = b""
@@ -51,7 +51,7 @@ class WorkerPool:
     """Answers calls on ``in_progress`` threads; ``waiting`` more may queue, further ones are refused.
 
     Belongs to one event loop. ``patience`` is how many seconds past its deadline a running call may take: code that
-    ignores its deadline cannot be stopped, but its caller gets an answer. ``observers`` receive every call.
+    ignores its deadline cannot be stopped, but its caller gets a response. ``observers`` receive every call.
     """
 
     def __init__(

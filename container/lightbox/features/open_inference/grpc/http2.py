@@ -1,8 +1,8 @@
 """HTTP/2 from nginx to an upstream: one stream on each connection, in both directions at once.
 
-Unary calls come over HTTP/1.1, over which nginx cannot forward a stream's answers before its last message. The package
-h2 implements the protocol. This module adds the socket and flow control: a caller that sends too fast waits, as does an
-answer that is not read.
+Unary calls come over HTTP/1.1, over which nginx cannot forward a stream's responses before its last message. The
+package h2 implements the protocol. This module adds the socket and flow control: a caller that sends too fast waits,
+as does a response that is not read.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class StreamConnection(asyncio.Protocol):
             self._transport.close()
 
     async def _run(self) -> None:
-        """Serve the stream; nginx closes the connection after the end of the answer."""
+        """Serve the stream; nginx closes the connection after the end of the response."""
         try:
             await self._serve(self)
         except StreamClosedError:
@@ -114,12 +114,12 @@ class StreamConnection(asyncio.Protocol):
         return bytes(event.data or b"") or await self.chunk()
 
     async def start(self, headers: Iterable[Header]) -> None:
-        """Send the headers of the answer."""
+        """Send the headers of the response."""
         self._h2.send_headers(self._number, [(":status", "200"), *headers])
         self._flush()
 
     async def send(self, data: bytes) -> None:
-        """Send more of the answer, as fast as the caller reads."""
+        """Send more of the response, as fast as the caller reads."""
         left = memoryview(data)
         while left:
             room = min(self._h2.local_flow_control_window(self._number), self._h2.max_outbound_frame_size)
@@ -131,7 +131,7 @@ class StreamConnection(asyncio.Protocol):
             left = left[room:]
 
     async def end(self, headers: Iterable[Header]) -> None:
-        """Send the trailers of the answer."""
+        """Send the trailers of the response."""
         self._h2.send_headers(self._number, list(headers), end_stream=True)
         if not self._ended:  # the rest of the caller's body is not needed
             self._h2.reset_stream(self._number, ErrorCodes.NO_ERROR)

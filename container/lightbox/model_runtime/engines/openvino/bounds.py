@@ -181,7 +181,7 @@ def _lengths(node: Node) -> list[Node]:
 
 
 def _regions(node: Node) -> list[Node]:
-    """PSROIPooling: the picture of a region is one of the batch."""
+    """PSROIPooling: the image of a region is one of the batch."""
     ops, regions = _ops(), node.input_value(1)
     picture, corners = ops.variadic_split(regions, _numbers(1), _numbers([1, 4])).outputs()
     last = ops.convert(ops.subtract(_sizes(node.input_value(0), [0]), _numbers(1)), "f32")

@@ -43,7 +43,7 @@ def create(handlers: list[grpc.GenericRpcHandler], threads: int, arguments: list
     """Return a server without a port that runs ``threads`` calls at once.
 
     A few more may wait; further calls get RESOURCE_EXHAUSTED. (tensorflow_model_server refuses at once. Here a call
-    counts until its client has the answer, so that as many clients as threads need some room.)
+    counts until its client has the response, so that as many clients as threads need some room.)
     """
     return grpc.server(
         ThreadPoolExecutor(max(1, threads), "grpc"),

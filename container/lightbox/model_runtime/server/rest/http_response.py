@@ -1,4 +1,4 @@
-"""HTTP answers as bytes."""
+"""HTTP responses as bytes."""
 
 from __future__ import annotations
 

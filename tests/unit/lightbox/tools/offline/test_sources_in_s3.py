@@ -123,7 +123,7 @@ def test_a_denied_listing_is_a_sentence(moto_s3: dict[str, str]) -> None:
 
 
 class Bucket:
-    """What a server has: objects of 9 bytes, those that break off by name."""
+    """A bucket on a server: objects of 9 bytes, those that break off by name."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names, self.denied, self.came = names, set[str](), Counter[str]()

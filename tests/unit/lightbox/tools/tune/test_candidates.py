@@ -20,7 +20,7 @@ def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 GIVEN = {"SAGEMAKER_GUNICORN_WORKERS": "4", "LIGHTBOX_MODEL_SERVER": "embedded"}
-"""What is tried on: whatever model server is on PATH."""
+"""Settings of the baseline, whatever model server is on PATH."""
 
 
 def tried(clients: int = 16, **environ: str) -> list[str]:

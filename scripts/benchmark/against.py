@@ -1,0 +1,97 @@
+"""Compares this checkout of Lightbox with another: ``python -m benchmark.against FOLDER``
+
+Each is started by its own ``serve.sh``, so the other may have any layout. A block starts both, sends images to them in
+turn and stops them; every second block starts the other one first. Prints medians over the blocks, and ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmark import machine, pages, prepare, results
+from benchmark.clients import Load
+from benchmark.declarations import Experiment, Scale, Scenario, Variant
+from benchmark.pages import tables
+from benchmark.progress import Progress
+from benchmark.runner import Runner
+from benchmark.scenarios import common
+from benchmark.servers import REPOSITORY
+
+BLOCKS, ROUNDS, WARM_UP = 6, 4, 40
+LOADS = (Load(150), Load(300, clients=8))
+THIS, OTHER = "this", "other"
+Block = Mapping[str, Any]
+"""The result of a scenario."""
+
+
+def block(number: int, checkouts: Mapping[str, Path], caches: Path) -> Scenario:
+    """Declare a block. Both use OpenVINO, since engine auto may choose differently, and each its own cache."""
+    variants = []
+    for name, checkout in checkouts.items():
+        settings = {"LIGHTBOX_ENGINE": "openvino", "XDG_CACHE_HOME": str(caches / name)}
+        stack = replace(common.stack(name, settings), checkout=checkout)
+        variants.append(Variant(name, stack, common.post_image(common.MODEL)))
+    turn = tuple(variants if number % 2 else reversed(variants))
+    clients = {load: f"{load.clients} client{'s' if load.clients > 1 else ''}" for load in LOADS}
+    experiments = tuple(Experiment(title, title, turn, load, ROUNDS, WARM_UP) for load, title in clients.items())
+    return Scenario(f"block {number}", 1, experiments)
+
+
+def figures(result: Block) -> dict[str, dict[str, float]]:
+    """Return the figures of a block by their names; each has a value for ``THIS`` and ``OTHER``."""
+    servers = {server["name"]: server for server in result["servers"]}
+    return {
+        **{
+            f"CPU ms an image, {experiment['title']}": {
+                row["name"]: sum(row["cpu_ms"].values()) for row in experiment["variants"]
+            }
+            for experiment in result["experiments"]
+        },
+        "memory of gunicorn, MB": {name: server["pss"]["gunicorn"] / 1e6 for name, server in servers.items()},
+        "memory of all processes, MB": {name: sum(server["pss"].values()) / 1e6 for name, server in servers.items()},
+        "start, s": {name: server["started"]["ready"] for name, server in servers.items()},
+    }
+
+
+def table(blocks: Sequence[Block]) -> list[str]:
+    """Return the Markdown table of the medians, the ratio this ÷ other and its range over the blocks."""
+    every, rows = [figures(result) for result in blocks], []
+    for name in every[0]:
+        ratios = [one[name][THIS] / one[name][OTHER] for one in every]
+        medians = [tables.number(median(one[name][row] for one in every)) for row in (THIS, OTHER)]
+        rows.append([name, *medians, f"{median(ratios):.3f}", f"{min(ratios):.3f} to {max(ratios):.3f}"])
+    return tables.table(["", THIS, OTHER, "this ÷ other", "range"], rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the checkout in a folder beside this one and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmark.against", description=__doc__)
+    parser.add_argument("checkout", type=Path, metavar="FOLDER", help="a checkout of Lightbox with its own .venv")
+    checkout = parser.parse_args(arguments).checkout.resolve()
+    if not (checkout / "serve.sh").is_file():
+        parser.error(f"expected a checkout of Lightbox, but {checkout} has no serve.sh")
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the servers are stopped
+    document = results.new_document("full", [str(checkout)])
+    prepare.prepare(Scale("quick"), ["rest_or_grpc"])
+    folder = results.fresh_folder(REPOSITORY / "build" / "benchmarks")
+    checkouts = {THIS: REPOSITORY, OTHER: checkout}
+    declared = [block(number, checkouts, folder / "caches") for number in range(BLOCKS)]
+    runner, blocks = Runner(folder, Progress(declared)), []
+    for scenario in declared:
+        blocks += runner.run([scenario])
+        if not results.all_answered({"scenarios": blocks}):
+            return 1
+    print(f"{pages.measured_with(document)}\n\nother: commit {machine.commit(checkout)}\n")
+    print("\n".join(table(blocks)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
