@@ -90,7 +90,7 @@ class Feature:
     model_errors: ClassVar[Sequence[str]] = ()
     """The beginnings of its paths on which errors have the form of SageMaker's ModelError."""
     without_nginx: ClassVar[str] = ""
-    """What there is no more of it without nginx, for the log."""
+    """Its part that is missing without nginx, for the log."""
     defaults: ClassVar[Mapping[str, str]] = {}
     """Variables with another default while it is enabled."""
     modules: ClassVar[Sequence[str]] = ()

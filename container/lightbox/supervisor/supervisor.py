@@ -55,7 +55,7 @@ RENEWAL_SECONDS = 2.0
 STEADY_SECONDS = 30.0
 """A child that has run this many seconds counts as stable: its earlier failures are forgotten."""
 WITHOUT_NGINX = ("limit for slow clients", "TLS", "/metrics")
-"""What there is no more without nginx, beside parts of features."""
+"""The parts that are missing without nginx, beside those of features."""
 MOST_ENDS = 8
 """After this many failures in a row everything stops, and the platform starts the container again."""
 
