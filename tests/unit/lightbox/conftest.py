@@ -65,7 +65,7 @@ def check_starts_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``check`` try the user's code alone: tests/e2e/test_refused_starts.py has the rest of what it starts."""
 
     async def try_code(self: Supervisor) -> None:
-        self._close_listeners()
+        self._nginx.close_listeners()
         try:
             await self._prepare_code()
         finally:
