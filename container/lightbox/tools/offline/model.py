@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from io import BytesIO
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from lightbox.base.errors import HandlerFailed, LightboxError, StartError
 from lightbox.base.machine.environment import variable
 from lightbox.base.request_context import RequestContext
 from lightbox.base.settings import Settings
-from lightbox.codecs.base import Response
 from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.json_text import from_json
 from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
-from lightbox.core.request import Body, Call
+from lightbox.core.request import IMAGE, JSON, Call
 from lightbox.images.limits import ImageLimits
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import load_options
@@ -48,19 +44,17 @@ from lightbox.supervisor.starting.models_on_disk import code_dirs, found_models,
 from lightbox.supervisor.starting.op_threads import choose
 from lightbox.supervisor.starting.option_checks import option_problems
 from lightbox.tools.offline.engine_transport import EngineTransport
-from lightbox.tools.offline.rows import in_order, unwrapped
-from lightbox.tools.offline.storage import MAX_BODY, Folder, refuse
+from lightbox.tools.offline.image import ImageBody, Picture, read_image
+from lightbox.tools.offline.rows import JsonText, in_order
+from lightbox.tools.offline.storage import MAX_BODY
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.aws_response import rest_response
 from lightbox.user_code.paths import importable
 from lightbox.user_code.registry import UserCode
 
-Picture: TypeAlias = "bytes | str | PathLike[str] | Image.Image | npt.NDArray[np.uint8]"
-"""The bytes of a file, its path, an image of Pillow, or pixels: uint8 [height, width, 3] in RGB or [height, width]."""
 LIMITS = ("LIGHTBOX_MAX_IMAGE_PIXELS", MAX_BODY, "LIGHTBOX_LINKED_FOLDERS", "LIGHTBOX_MODEL_CODE")
 """The settings of the environment that count: errors name them."""
-IMAGE, JSON = "application/x-image", "application/json"
 
 
 def load(path: str | PathLike[str], *, threads: int | None = None, **options: Any) -> Model:
@@ -177,19 +171,8 @@ class Model:
         Where the model's ``inference.py`` answers otherwise, it is the document, text or bytes that it returns. Raises
         LightboxError, with the endpoint's ``code`` and sentence, and OSError for a path that cannot be read.
         """
-        call = Call(self._content(image))
-        self._count(1)
-        try:
-            response: Response = self._pipeline.run(call, RequestContext(math.inf))
-        finally:
-            self._count(-1)
-        kind = response.content_type.partition(";")[0]
-        if kind == JSON or kind.endswith("+json"):
-            try:
-                return unwrapped(from_json(response.body))
-            except ValueError as error:  # user code may write it
-                raise HandlerFailed(f"the response is of the type {kind}, and no JSON: {error}") from error
-        return response.body.decode(errors="replace") if kind.startswith("text/") else response.body
+        content = self._predict(image)
+        return from_json(content.text) if isinstance(content, JsonText) else content
 
     def predict_many(self, images: Iterable[Picture]) -> Iterator[Any]:
         """Yield for each image, in order, what ``predict`` returns, or the LightboxError or OSError that it raises.
@@ -197,11 +180,12 @@ class Model:
         A thread for each core predicts, and as many images are read ahead as there are threads, twice. Images are not
         put together in batches: on CPUs a batch takes as much of the processor for each image as one alone.
         """
-        return (answer for _, answer in self.answered(("", image) for image in images))
+        pairs = in_order(partial(_with_path, self.predict), (("", image) for image in images), self._threads)
+        return (answer for _, answer in pairs)
 
     def answered(self, pictures: Iterable[tuple[str, Picture | Exception]]) -> Iterator[tuple[str, Any]]:
-        """Yield path and answer of each picture, in order, as ``predict_many``; an exception is its own answer."""
-        return in_order(self._answered, pictures, self._threads)
+        """Yield path and answer of each picture, in order, as ``rows`` takes them; an exception is its own answer."""
+        return in_order(partial(_with_path, self._predict), pictures, self._threads)
 
     def predict_arrays(self, image: Picture) -> Mapping[str, npt.NDArray[Any]]:
         """Return the outputs by name, as the model has them. Raises as ``predict``; user code is not called."""
@@ -215,21 +199,31 @@ class Model:
             self._transport, replace(call, outputs=model.options.outputs or ()), context
         )
 
-    def _answered(self, picture: tuple[str, Picture | Exception]) -> tuple[str, Any]:
-        path, image = picture
-        if isinstance(image, Exception):
-            return path, image
+    def _predict(self, image: Picture) -> Any:
+        """Return the prediction as ``JsonText``, or what user code answers."""
+        call = Call(self._content(image))
+        self._count(1)
         try:
-            return path, self.predict(image)
-        except (LightboxError, OSError) as error:
-            return path, error
+            return self._pipeline.run(call, RequestContext(math.inf))
+        finally:
+            self._count(-1)
 
     def _count(self, by: int) -> None:
         with self._counting:
             self._running += by
 
-    def _content(self, image: Picture) -> Body:
-        return Body(self._pipeline.codecs, _file(image, self._most), IMAGE, JSON)
+    def _content(self, image: Picture) -> ImageBody:
+        return ImageBody(self._pipeline.codecs, read_image(image, self._most), IMAGE, JSON)
+
+
+def _with_path(predict: Callable[[Picture], Any], picture: tuple[str, Picture | Exception]) -> tuple[str, Any]:
+    path, image = picture
+    if isinstance(image, Exception):
+        return path, image
+    try:
+        return path, predict(image)
+    except (LightboxError, OSError) as error:
+        return path, error
 
 
 class _NoServer:
@@ -237,15 +231,3 @@ class _NoServer:
 
     def __getattr__(self, name: str) -> Any:
         raise HandlerFailed("context.channel: no model server runs where a model is loaded into a process")
-
-
-def _file(image: Picture, most: int) -> bytes:
-    """Return the bytes of a picture's file, at most ``most``: pixels as a PNG, which keeps them."""
-    if isinstance(image, bytes | bytearray | memoryview):
-        return bytes(image) if len(image) <= most else refuse(most)
-    if isinstance(image, str | PathLike):
-        return Folder(Path()).read(os.fspath(image), most)
-    pixels = image if isinstance(image, Image.Image) else Image.fromarray(image)
-    written = BytesIO()
-    pixels.save(written, "PNG", compress_level=0)
-    return written.getvalue()
