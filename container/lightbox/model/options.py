@@ -190,7 +190,7 @@ class OptionSettings(BaseModel):
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> OptionSettings:
         """Return options by the keys of ``lightbox.json`` for all models; raise ModelOptionsError."""
-        try:
+        try:  # as JSON, for the values and sentences of a file
             return cls.model_validate({"LIGHTBOX_OPTIONS": parse_options(json.dumps(options))})
         except PydanticCustomError as error:
             raise ModelOptionsError(f"LIGHTBOX_OPTIONS: {error.message()}") from None
