@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lightbox.base.settings import Settings
 from lightbox.images.limits import ImageLimits
 
 
@@ -21,3 +22,8 @@ class CodecOptions:
     """Bytes for the images that all processes decode at a time."""
     run_dir: Path | None = None
     """Folder where these processes meet; None for a single one."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> CodecOptions:
+        """Return the options of a single process with these settings."""
+        return cls(ImageLimits.of(settings.max_image_pixels), max_body_mb=settings.max_body_mb)

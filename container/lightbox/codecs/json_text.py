@@ -165,6 +165,14 @@ def encode_document(prediction: Prediction) -> bytes:
     return b'{"' + key + b'":[' + b",".join(_rows(prediction)) + b"]}"
 
 
+def encode_row(prediction: Prediction) -> bytes:
+    """Return the row of a prediction with exactly one, as in ``encode_document``; else the document."""
+    rows = prediction.ranked() if prediction.ranked else None
+    if rows is None and prediction.by_row:
+        rows = _rows(prediction)
+    return rows[0] if rows is not None and len(rows) == 1 else encode_document(prediction)
+
+
 def encode_lines(prediction: Prediction) -> bytes:
     """Return one prediction on each line; a single line for outputs without rows."""
     ranked = prediction.ranked() if prediction.ranked else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -185,6 +186,14 @@ class OptionSettings(BaseModel):
     labels: str | None = setting("Models", "LIGHTBOX_LABELS", option=Option(is_path=True))
     """File with class names, one per line: a path, or a name in the model's `code/`. Overrides the option
     [`labels`](options.md#labels-and-top_k)."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> OptionSettings:
+        """Return options by the keys of ``lightbox.json`` for all models; raise ModelOptionsError."""
+        try:  # as JSON, for the values and sentences of a file
+            return cls.model_validate({"LIGHTBOX_OPTIONS": parse_options(json.dumps(options))})
+        except PydanticCustomError as error:
+            raise ModelOptionsError(f"LIGHTBOX_OPTIONS: {error.message()}") from None
 
     def overrides(self) -> dict[str, Any]:
         """Return the options that are set, by key."""

@@ -6,6 +6,7 @@ import gc
 import logging
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,6 @@ from lightbox.core.feature import Feature
 from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
 from lightbox.core.services import Services
 from lightbox.features import FEATURES, enabled
-from lightbox.images.limits import ImageLimits
 from lightbox.model.catalogue import Catalogue
 from lightbox.model.plan import Answering, AnsweringVersions, ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.serving.settings_loading import load_settings
@@ -161,8 +161,8 @@ def worker_memory(settings: Settings) -> int:
 
 def codec_options(settings: Settings, run_dir: Path | None = None) -> CodecOptions:
     """Return how bodies are read and written; processes with the same ``run_dir`` share memory for images."""
-    limits, memory = ImageLimits.of(settings.max_image_pixels), settings.request_memory_mb << 20
-    return CodecOptions(limits, settings.workers, settings.max_body_mb, memory, run_dir)
+    memory = settings.request_memory_mb << 20
+    return replace(CodecOptions.of(settings), processes=settings.workers, picture_memory=memory, run_dir=run_dir)
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:

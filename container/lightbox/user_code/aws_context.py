@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
+from lightbox.base.errors import HandlerFailed
 from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.model.spec import Method
 from lightbox.user_code.aws import JSON, Context, PortlessContext
@@ -45,6 +47,11 @@ class AwsContexts:
         self._timeout = timeout
         self._respond = respond
 
+    @classmethod
+    def without_server(cls, respond: Callable[[bytes, str], object]) -> AwsContexts:
+        """Return those of a process that runs models itself: using channel or addresses raises HandlerFailed."""
+        return cls([ModelServerAddress(grpc_socket=Path())], [_NoServer()], 0, respond)
+
     def of(
         self,
         model: str,
@@ -82,3 +89,10 @@ class AwsContexts:
     def response(self, answered: bytes, context: Context) -> object:
         """Return the argument of ``output_handler`` for the model's JSON."""
         return self._respond(answered, context[3])  # by index: reading the field may raise
+
+
+class _NoServer:
+    """Stands for a channel."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise HandlerFailed("context.channel: no model server runs where a model is loaded into a process")

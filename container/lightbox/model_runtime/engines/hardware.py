@@ -32,6 +32,11 @@ class Hardware:
     cache_folder: str = ""
     """The folder of cached facts about models; empty for none."""
 
+    @classmethod
+    def shared(cls, cores: int, for_one_call: int, cache_folder: str) -> Hardware:
+        """Return these cores for as many concurrent calls as fit, if each takes ``for_one_call`` threads."""
+        return cls(cores, max(1, cores // for_one_call), cache_folder=cache_folder)
+
 
 @cache
 def processor() -> str:

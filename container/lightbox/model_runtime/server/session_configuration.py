@@ -70,8 +70,13 @@ def session_config(options: Options) -> bytes:
     if options.tensorflow_session_config_file:
         model_config.read_text_proto(options.tensorflow_session_config_file, config)
     both = options.tensorflow_session_parallelism
-    intra = options.tensorflow_intra_op_parallelism or both
-    inter = options.tensorflow_inter_op_parallelism or both
+    return with_threads(
+        config, options.tensorflow_intra_op_parallelism or both, options.tensorflow_inter_op_parallelism or both
+    )
+
+
+def with_threads(config: config_pb2.ConfigProto, intra: int, inter: int = 0) -> bytes:
+    """Return ConfigProto serialized, with these threads inside one op and for ops; 0 is automatic."""
     if intra:
         config.intra_op_parallelism_threads = intra
     elif not config.intra_op_parallelism_threads and available_cores() < len(os.sched_getaffinity(0)):
@@ -91,10 +96,8 @@ def engine_options(options: Options) -> dict[str, str]:
 
 def engine(options: Options, tags: tuple[str, ...]) -> Opener:
     """Return the opener of models; with one intra-op thread, as many calls run at once as there are cores."""
-    count = available_cores()
     for_one_call = options.tensorflow_intra_op_parallelism or options.tensorflow_session_parallelism or 1
-    streams = max(1, count // for_one_call)
-    hardware = Hardware(count, streams, cache_folder=options.engine_cache_dir)
+    hardware = Hardware.shared(available_cores(), for_one_call, options.engine_cache_dir)
     guard, chosen = options.rank_guard, engine_options(options)
     return Opener(options.engine, tags, session_config(options), hardware, guard, chosen)
 

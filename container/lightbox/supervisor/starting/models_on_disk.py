@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,10 @@ from lightbox.base.request_context import RequestContext
 from lightbox.base.run_dir import RunDir
 from lightbox.base.settings import Settings
 from lightbox.base.telemetry.logs import log
+from lightbox.model.catalogue import PlannedModel
+from lightbox.model.options import ModelOptions
 from lightbox.model_files.archives import ENDINGS, unpack
+from lightbox.model_files.checks import show_versions
 from lightbox.model_files.layout import (
     NAME_EXPECTED,
     ModelLayoutError,
@@ -23,6 +26,7 @@ from lightbox.model_files.layout import (
     models_below,
 )
 from lightbox.model_runtime.access import access_problem, is_file
+from lightbox.user_code.paths import importable
 
 UNPACK_SECONDS = 3600.0
 
@@ -113,3 +117,23 @@ def code_dirs(model: ModelOnDisk, shared: Iterable[Path]) -> list[Path]:
     if problem := next(filter(None, map(access_problem, folders)), None):
         raise ModelLayoutError(problem)
     return folders
+
+
+def planned_model(
+    model: ModelOnDisk,
+    folder: Path,
+    settings: Settings,
+    shared: Iterable[Path],
+    find_options: Callable[[ModelOnDisk, Sequence[Path], Settings], ModelOptions],
+) -> PlannedModel:
+    """Return the plan of a model with the options that are found for it, and its versions' links below ``folder``."""
+    folders, base_path = code_dirs(model, shared), folder / model.name
+    options = find_options(model, folders, settings)
+    show_versions(model, base_path, folders)
+    return PlannedModel(
+        name=model.name,
+        base_path=base_path,
+        versions_dir=None if model.unversioned else model.base_path,
+        options=options,
+        code_dirs=importable(folders, settings),
+    )

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-
 from lightbox.base.run_dir import RunDir
 from lightbox.base.settings import Settings
 from lightbox.core.additions import NO_NEEDS, StartNeeds
-from lightbox.model.catalogue import PlannedModel
 from lightbox.model.plan import ServingPlan
-from lightbox.model_files.checks import show_versions
-from lightbox.model_files.layout import ModelOnDisk
 from lightbox.supervisor.starting.addresses import choose_addresses
 from lightbox.supervisor.starting.chosen_transports import planned_wires
-from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
+from lightbox.supervisor.starting.models_on_disk import plan_models, planned_model, shared_code_dirs
 from lightbox.supervisor.starting.option_checks import fitting_options
 from lightbox.user_code.paths import importable
 from lightbox.user_code.s3 import download_universal_code
@@ -31,24 +25,12 @@ def make_plan(settings: Settings, run_dir: RunDir, wants: StartNeeds = NO_NEEDS)
     if downloaded := download_universal_code(settings.universal_bucket, settings.universal_prefix, folder, shared):
         shared = (downloaded,)
     wires = planned_wires(settings, models.values(), shared, wants.why_rest)
+    folder = run_dir.path / "models"
+    planned = [planned_model(model, folder, settings, shared, fitting_options) for model in models.values()]
     return ServingPlan(
-        models={name: _planned(model, settings, run_dir, shared) for name, model in models.items()},
+        models={model.name: model for model in planned},
         default_model=default,
         model_servers=choose_addresses(settings, run_dir, wires, wants.ports),
         wires=wires,
         shared_code_dirs=importable(shared, settings) if settings.has_fixed_models else shared,
-    )
-
-
-def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: Iterable[Path]) -> PlannedModel:
-    folders = code_dirs(model, shared)
-    options = fitting_options(model, folders, settings)
-    base_path = run_dir.path / "models" / model.name
-    show_versions(model, base_path, folders)
-    return PlannedModel(
-        name=model.name,
-        base_path=base_path,
-        versions_dir=None if model.unversioned else model.base_path,
-        options=options,
-        code_dirs=importable(folders, settings),
     )

@@ -8,7 +8,8 @@ The processes of a server do not import this package.
 
 from __future__ import annotations
 
-from lightbox.tools.offline.model import Model, load
+from lightbox.tools.offline.loading import load
+from lightbox.tools.offline.model import Model
 from lightbox.tools.offline.rows import Row, rows
 
 __all__ = ["Model", "Row", "load", "rows"]

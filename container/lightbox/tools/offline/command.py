@@ -18,7 +18,7 @@ from lightbox.tools.client.invoke import LOCAL
 from lightbox.tools.client.retries import Retrying
 from lightbox.tools.client.senders import Boto3Sender, InvocationsSender, Misconfigured, OpenInferenceSender, Sender
 from lightbox.tools.offline.endpoint import Endpoint, EndpointGone
-from lightbox.tools.offline.model import load, most_bytes
+from lightbox.tools.offline.loading import load, most_bytes
 from lightbox.tools.offline.rows import Answerer
 from lightbox.tools.offline.run import Run, handled, say_stopped
 from lightbox.tools.offline.sources import Source, SourceError

@@ -34,7 +34,8 @@ from lightbox.base.request_context import RequestContext
 from lightbox.model_files.archives import unpack
 from lightbox.model_runtime.engines.disk_cache import private_folder
 from lightbox.tools.offline.endpoint import EndpointGone
-from lightbox.tools.offline.model import Model, load
+from lightbox.tools.offline.loading import load
+from lightbox.tools.offline.model import Model
 from lightbox.tools.offline.rows import Row, in_order, rows
 from lightbox.tools.offline.sources import Item, read
 from lightbox.tools.offline.targets import arrow_table

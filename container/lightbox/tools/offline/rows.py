@@ -46,6 +46,12 @@ class Row(NamedTuple):
     """None for an endpoint."""
 
 
+class JsonText(NamedTuple):
+    """A response that is JSON text already."""
+
+    text: bytes
+
+
 class Answer(NamedTuple):
     """An endpoint's response for an image, with the model and version that predicted."""
 
@@ -90,7 +96,8 @@ def rows(by: Answerer, pictures: Iterable[tuple[str, Any]]) -> Iterator[Row]:
             code = DENIED if isinstance(content, Denied) else UNREADABLE
             yield Row(path, None, code, reason(content), model, version, by.engine)
         else:
-            yield Row(path, json_text(content), None, None, model, version, by.engine)
+            text = content.text.decode() if isinstance(content, JsonText) else json_text(content)
+            yield Row(path, text, None, None, model, version, by.engine)
 
 
 def json_text(content: Any) -> str:

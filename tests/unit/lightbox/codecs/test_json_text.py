@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lightbox.codecs import json_text
+from lightbox.model.spec import Prediction
 from lightbox.tools.harness.memory_use import PeakGrowth
 from lightbox.transports.predict_messages import Array
 from support.parameters import each
@@ -57,3 +58,23 @@ def test_the_memory_is_that_of_the_text() -> None:
     growth = PeakGrowth()
     text = json_text.array_text(array)
     assert growth.mb() < 4 * len(text) / 1e6
+
+
+@each(
+    "prediction",
+    [
+        Prediction({"y": np.ones((1, 3), np.float32)}, batch=1),
+        Prediction({"y": np.array([np.nan])}, batch=1),
+        Prediction({"y": np.ones((1, 2)), "names": np.array([b"a"], object)}, batch=1),
+        Prediction({"y": np.ones((2, 3))}, batch=2),
+        Prediction({"y": np.ones((1, 3))}),
+        Prediction({"y": np.ones((1, 3))}, batch=1, ranked=lambda: [b'[{"label":"cat"}]']),
+        Prediction({"y": np.ones((2, 3))}, batch=2, ranked=lambda: [b"[]", b"[]"]),
+        Prediction({"y": np.ones((1, 3))}, batch=1, ranked=lambda: None),
+    ],
+)
+def test_the_only_row_is_that_of_the_document(prediction: Prediction) -> None:
+    document = json_text.from_json(json_text.encode_document(prediction))
+    rows = document.get("predictions", [])
+    expected = rows[0] if len(rows) == 1 else document
+    assert repr(json_text.from_json(json_text.encode_row(prediction))) == repr(expected)

@@ -1,0 +1,81 @@
+"""lightbox.tools.offline.image: the responses of a model and of user code, in rows and as Python has them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lightbox
+from lightbox.tools.offline import rows
+from support.onnx_models import write_classifier
+
+PIXELS = np.zeros((8, 8, 3), np.uint8)
+PAIR = """
+import json
+import numpy as np
+
+def input_handler(data, context):
+    return json.dumps({"instances": np.zeros((1, 3, 224, 224)).tolist()})
+
+def output_handler(response, context):
+    return json.dumps(response.json(), indent=1), context.accept_header
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_classifier(tmp_path / "colors" / "1" / "model.onnx")
+    return tmp_path / "colors"
+
+
+def load(folder: Path, code: str = "") -> Any:
+    if code:
+        (folder / "code").mkdir()
+        (folder / "code" / "inference.py").write_text(code)
+    return lightbox.load(folder, engine="openvino")
+
+
+def texts(model: Any) -> list[str | None]:
+    return [row.response for row in rows(model, [("a.png", PIXELS)])]
+
+
+def test_a_prediction_is_written_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load(folder)
+    prediction = model.predict(PIXELS)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a row is parsed or written again")
+
+    for module, name in (("image", "from_json"), ("model", "from_json"), ("rows", "json_text")):
+        monkeypatch.setattr(sys.modules[f"lightbox.tools.offline.{module}"], name, refuse)
+    (text,) = texts(model)
+    monkeypatch.undo()
+    assert text is not None and json.loads(text) == prediction
+
+
+def test_a_pair_gets_the_document_and_its_own_is_one_line_of_the_only_prediction(folder: Path) -> None:
+    plain = load(folder).predict(PIXELS)
+    model = load(folder, PAIR)
+    (text,) = texts(model)
+    assert model.predict(PIXELS) == plain == json.loads(text or "")
+    assert "\n" not in (text or "")
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [('{"best": 1}', '{"best":1}'), ('("seven", "text/plain")', '"seven"'), ('b"\\xff"', '{"b64":"/w=="}')],
+)
+def test_what_user_code_returns_is_the_response(folder: Path, returned: str, expected: str) -> None:
+    model = load(folder, f"def postprocess(outputs, request):\n    return {returned}\n")
+    assert texts(model) == [expected]
+
+
+def test_json_that_is_none_is_an_error_of_the_row(folder: Path) -> None:
+    model = load(folder, 'def postprocess(outputs, request):\n    return b"{no", "application/json"\n')
+    (row,) = rows(model, [("a.png", PIXELS)])
+    assert row.code == "handler_failed" and "no JSON" in str(row.error)
