@@ -201,7 +201,8 @@ class LoadedModels:
         use = try_lock(self._use_file(loaded), shared=True)
         if use is None:
             return None
-        if self.all().get(loaded.model.name) == loaded:
+        listed = self.all().get(loaded.model.name)
+        if listed is not None and listed.generation == loaded.generation:  # it may be kept for good since
             os.utime(use)
             return use
         release(use)
