@@ -25,6 +25,7 @@ from lightbox.base.errors import HandlerFailed, LightboxError, StartError
 from lightbox.base.machine.environment import variable
 from lightbox.base.request_context import RequestContext
 from lightbox.base.settings import Settings
+from lightbox.base.telemetry.logs import escape
 from lightbox.codecs.base import Response
 from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.json_text import from_json
@@ -94,7 +95,7 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | 
     folders = code_dirs(model, shared_code_dirs(settings))
     problems = [*filter(None, [version_problem(newest_folder(model), model.name, 0, settings.linked_folders)])]
     if problems := problems or [misfit.sentence for misfit in option_problems(model, folders, settings)]:
-        raise StartError("\n".join(problems))
+        raise StartError("\n".join(map(escape, problems)))
     planned = PlannedModel(
         name=model.name,
         base_path=run_dir / model.name,
