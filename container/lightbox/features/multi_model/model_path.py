@@ -65,7 +65,8 @@ def place_of(source: Source, root: Path) -> Path:
         raise BadRequest(f"{source.field}: expected the path of a model's folder or archive, got {source.shown!r}")
     try:
         found = (root / path.removeprefix("file://")).resolve()
-        is_place(source, found)
+        if root.resolve() in found.parents:  # else no one learns whether it can be read
+            is_place(source, found)
     except (OSError, RuntimeError):
         raise BadRequest(f"{source.field}: the path {source.shown!r} cannot be followed") from None
     return found
