@@ -20,7 +20,10 @@ from onnx import helper
 from websockets.sync.server import ServerConnection, serve
 
 from lightbox.base.telemetry import output
+from lightbox.base.telemetry.logs import escape
 from lightbox.cli import main
+from lightbox.serving.settings_loading import load_settings
+from lightbox.supervisor.starting.start_checks import find_lasting_problems
 from lightbox.tools.client import http, retries, senders
 from lightbox.tools.client.invoke import read_server_timing
 from support import onnx_models
@@ -210,6 +213,23 @@ def in_terminal(*words: str | Path) -> str:
     process.wait(PATIENCE)
     os.close(outer)
     return b"".join(shown).decode()
+
+
+def test_what_a_models_file_names_stays_on_its_line(tmp_path: Path) -> None:
+    forged = "a\n2026-01-01 [request] status=200"
+    onnx_models.write_dense(tmp_path / "m" / "1" / "model.onnx")
+    options = tmp_path / "m" / "code" / "lightbox.json"
+    options.parent.mkdir()
+    options.write_text(json.dumps({forged: 1}))
+    settings = load_settings({"LIGHTBOX_MODEL_DIR": str(tmp_path / "m")})
+    (problem,) = find_lasting_problems(settings)
+    assert f"{escape(forged)}: there is no such option" in problem
+    options.unlink()
+    (tmp_path / "m" / "1" / "model.onnx").rename(tmp_path / "m" / "1" / f"{forged}.onnx")
+    (tmp_path / "m" / "1" / f"{forged}.onnx").write_bytes(BAD)
+    (problem,) = find_lasting_problems(settings)
+    assert escape(forged) in problem
+    assert "\n" not in problem
 
 
 @pytest.mark.extended

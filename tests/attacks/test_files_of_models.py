@@ -21,11 +21,12 @@ from lightbox.base.request_context import RequestContext
 from lightbox.features.multi_model import MultiModel
 from lightbox.features.multi_model.model_path import Source
 from lightbox.model_files.checks import version_problem
+from lightbox.model_files.tf_graph import parse
 from lightbox.model_runtime.formats import LITERT, ModelFile
 from lightbox.serving.settings_loading import load_settings
 from support.model_files import write_dense_as
 from support.model_loader import Listener, accept, loader
-from support.models import copy_golden
+from support.models import GOLDEN, copy_golden
 from support.parameters import each
 from support.patience import PATIENCE
 
@@ -50,6 +51,14 @@ def onnx_model(initializer: TensorProto | None = None, constant: TensorProto | N
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", CLASSES]) for name in "xy"]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights])
     made: bytes = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]).SerializeToString()
+    return made
+
+
+def saved_model(asset: str) -> bytes:
+    """Return a SavedModel that names an asset."""
+    model = parse("SavedModel", (GOLDEN / "half_plus_two" / "1" / "saved_model.pb").read_bytes())
+    model.meta_graphs[0].asset_file_def.add(filename=asset)
+    made: bytes = model.SerializeToString()
     return made
 
 
@@ -87,6 +96,8 @@ NAMES: list[Callable[[str], dict[str, bytes]]] = [
     lambda place: {"1/model.onnx": onnx_model(external(place))},
     lambda place: {"1/model.onnx": onnx_model(external("../" * 20 + place[1:]))},
     lambda place: {"1/model.onnx": onnx_model(constant=external(place))},
+    lambda place: {"1/saved_model.pb": saved_model(place)},
+    lambda place: {"1/saved_model.pb": saved_model("../" * 20 + place[1:])},
 ]
 
 

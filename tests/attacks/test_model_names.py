@@ -38,6 +38,7 @@ def root(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def loading_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     environ = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_MAX_MODELS": str(MOST)}
+    environ["SAGEMAKER_GUNICORN_THREADS"] = "16"  # half of them may load, or wait for one
     with running(root, tmp_path_factory.mktemp("run"), **environ, **MANY_HELD) as found:
         yield found
 

@@ -16,6 +16,7 @@ from lightbox.base.errors import StartError
 from lightbox.base.machine.links import LEADS_OUT, followed
 from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
+from lightbox.base.telemetry.logs import escape
 from lightbox.model.presets import OF_LOGITS, PRESETS, PresetName, with_preset
 from lightbox.model_runtime.access import MOST_OPTIONS, MOST_TEXT, is_file, read_file
 
@@ -280,7 +281,7 @@ def _problems(error: ValidationError, whole: str) -> str:
 
 
 def _problem(detail: Any, whole: str) -> str:
-    key = ".".join(map(str, detail["loc"])) or whole
+    key = escape(".".join(map(str, detail["loc"]))) or whole  # the file has chosen it
     if detail["type"] == "extra_forbidden":
         known = list(ModelOptions.model_fields)
         close = difflib.get_close_matches(key, known, n=1)

@@ -69,8 +69,8 @@ def check_whole(folder: Path) -> None:
     """Raise ModelFileError if ``folder`` lacks a variable or an asset that the SavedModel's graph needs."""
     graph = serving_graph(folder / FILE)
     try:
-        assets = (folder / "assets" / asset.filename for asset in graph.asset_file_def)
-        problem = next(filter(None, map(_asset_problem, assets)), None) or variables_problem(folder, graph)
+        assets = (_asset_problem(folder / "assets", asset.filename) for asset in graph.asset_file_def)
+        problem = next(filter(None, assets), None) or variables_problem(folder, graph)
     except OSError as error:
         raise ModelFileError(f"{error.filename} cannot be read: {error.strerror}") from None
     if problem:
@@ -143,7 +143,10 @@ def _damaged(path: Path, error: ValueError) -> ModelFileError:
     return ModelFileError(f"{path} is not a SavedModel, or is damaged: {error}")
 
 
-def _asset_problem(file: Path) -> str | None:
+def _asset_problem(assets: Path, name: str) -> str | None:
+    file = assets / name
+    if ".." in file.parts or not file.is_relative_to(assets):  # it is not even looked at
+        return f"{assets.parent / FILE} names the asset {name[:200]!r}, which is not in {assets.name}"
     if not file.exists():
         return f"{file} is missing"
     return f"{file} {POINTER}" if is_pointer_file(file) else None

@@ -122,25 +122,26 @@ class LoadableModels(Catalogue):
         """Return the model at a path. It is loaded, unless it is there already."""
         place, name = locate(source, self._root), name_of(source, self._root)
         context = context.longer(self._load_seconds)
-        with context.stage("load"), self.state.loading(str(place), context, source.shown):
+        with self.loader.turn(), context.stage("load"), self.state.loading(str(place), context, source.shown):
             found = self.state.at(place)
             named = self.state.all().get(name or "")
             if by == "path" and found is not None and found.by == "name":
                 found = named if named and named.path == place else None  # callers of the protocol know their own name
             if found is None:
-                return self._load_as(name, source, context, by)
+                return self._load_as(name, place, source, context, by)
             if by == "path" and name not in (None, found.model.name):
                 raise AlreadyLoaded(f"Model {name} is already loaded, as {found.model.name!r}")
             if by == "path" and found.by == "target":
                 self.loader.keep(found, context)
             return found
 
-    def _load_as(self, name: str | None, source: Source, context: RequestContext, by: By) -> LoadedModel:
+    def _load_as(self, name: str | None, place: Path, source: Source, context: RequestContext, by: By) -> LoadedModel:
         """Load a model under its path's name. Where another has that, a TargetModel gets one that no one can choose."""
+        own = unforeseeable_name(place, self._root, self.state.secret)
         is_free = by == "path" or not (name in self.state.all() or self.state.is_being_loaded(name or ""))
         try:
-            return self.loader.load(name if name and is_free else unforeseeable_name(source), source, context, by)
+            return self.loader.load_in_turn(name if name and is_free else own, source, context, by)
         except AlreadyLoaded:
             if by == "path":
                 raise
-            return self.loader.load(unforeseeable_name(source), source, context, by)
+            return self.loader.load_in_turn(own, source, context, by)

@@ -6,8 +6,8 @@ import hashlib
 import logging
 import shutil
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -83,15 +83,22 @@ class ModelLoader:
         each of them the list is unchanged but for those, and the next call removes the rest of the model from the
         servers.
         """
-        checked = check_name(name)
+        with self.turn():
+            return self.load_in_turn(name, source, context, by)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold one of the threads that loads may have, also to wait for another load. Raises Unavailable."""
         if not self._turns.acquire(0):  # waiting would hold a thread, too
             raise Unavailable("try again: loads hold half of the threads; the others are for models that are loaded")
         try:
-            return self._load(checked, source, context.longer(self._settings.load_seconds), by)
+            yield
         finally:
             self._turns.release()
 
-    def _load(self, checked: str, source: Source, context: RequestContext, by: By) -> LoadedModel:
+    def load_in_turn(self, name: object, source: Source, context: RequestContext, by: By) -> LoadedModel:
+        """Do the same for a caller that holds a turn."""
+        checked, context = check_name(name), context.longer(self._settings.load_seconds)
         with context.stage("load"), self._state.loading(checked, context):
             self._loaded_before(checked)
             generation = uuid.uuid4().hex

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import re
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +65,8 @@ def place_of(source: Source, root: Path) -> Path:
         raise BadRequest(f"{source.field}: expected the path of a model's folder or archive, got {source.shown!r}")
     try:
         found = (root / path.removeprefix("file://")).resolve()
-        is_place(source, found)
+        if root.resolve() in found.parents:  # else no one learns whether it can be read
+            is_place(source, found)
     except (OSError, RuntimeError):
         raise BadRequest(f"{source.field}: the path {source.shown!r} cannot be followed") from None
     return found
@@ -90,9 +91,13 @@ def name_of(source: Source, root: Path) -> str | None:
     return name if is_model_name(name) else None
 
 
-def unforeseeable_name(source: Source) -> str:
-    """Return a name for a model that is loaded by its path, which no other path can have."""
-    return f"{re.sub(r'[^A-Za-z0-9._-]', '-', str(source.path))[:100]}-{secrets.token_hex(16)}"
+def unforeseeable_name(place: Path, root: Path, secret: bytes) -> str:
+    """Return a name for a model that is loaded from a place, which no other place has.
+
+    It is the same at each load, whatever the caller's spelling: names are labels of metrics, which are never freed.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", str(place.relative_to(root.resolve())))[:100]
+    return f"{name}-{hmac.new(secret, os.fsencode(place), 'sha256').hexdigest()[:32]}"
 
 
 def find_model(

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from lightbox.base.error_texts import echo
 from lightbox.base.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
-from lightbox.base.machine.shared_files import Document, held, hold, locked, release, try_lock
+from lightbox.base.machine.shared_files import Document, held, hold, locked, release, replace_file, try_lock
 from lightbox.base.request_context import RequestContext
 from lightbox.base.telemetry.logs import log
 from lightbox.model.catalogue import PlannedModel
@@ -84,6 +86,15 @@ class LoadedModels:
         self._stamp: tuple[int, int] | None = None
         self._loaded: Mapping[str, LoadedModel] = {}
         self._by_path: Mapping[Path, LoadedModel] = {}
+
+    @cached_property
+    def secret(self) -> bytes:
+        """What the processes of this run share, and no caller knows."""
+        path = self._run_dir / "secret"
+        with held(self._run_dir, os.O_RDONLY):
+            if not path.exists():
+                replace_file(path, secrets.token_bytes(32))
+            return path.read_bytes()
 
     def find(self, name: str | None) -> PlannedModel:
         """Return a model; there is no default one. Raises BadRequest, Unavailable and ModelNotFound."""
@@ -190,7 +201,8 @@ class LoadedModels:
         use = try_lock(self._use_file(loaded), shared=True)
         if use is None:
             return None
-        if self.all().get(loaded.model.name) == loaded:
+        listed = self.all().get(loaded.model.name)
+        if listed is not None and listed.generation == loaded.generation:  # it may be kept for good since
             os.utime(use)
             return use
         release(use)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import SEEK_END
@@ -14,7 +15,7 @@ from lightbox.model_runtime.deadline import check_deadline
 MOST_LOOKS = 1_000_000
 """Looks at a file: some seconds. One is at a field or a number, or at sixteen bytes of a name; a step to another place
 takes four. For 50,000 nodes and 5,000 weights 250,000 are enough."""
-_WINDOW = 1 << 12
+_WINDOW, _PIECE = 1 << 12, 1 << 20
 _OF_A_STEP, _BYTES_PER_LOOK = 4, 16
 
 
@@ -48,6 +49,22 @@ class Looks:
             if count > _WINDOW:
                 return self._window + self._file.read(count - len(self._window))
         return self._window[place : place + count]
+
+    def holds(self, at: int, count: int, wanted: builtins.bytes) -> bool:
+        """Return whether a text is among some bytes, which are searched thousands at a time."""
+        self.count(1 + count // _WINDOW)
+        if count <= _WINDOW:
+            if not 0 <= at - self._start <= len(self._window) - count:
+                self._step_to(at)
+            return self._window.find(wanted, at - self._start, at - self._start + count) >= 0
+        self._file.seek(at)
+        end = b""
+        while count > 0 and (piece := self._file.read(min(count, _PIECE))):
+            check_deadline()
+            if wanted in end + piece:
+                return True
+            end, count = piece[1 - len(wanted) :], count - len(piece)
+        return False
 
     def _step_to(self, at: int) -> None:
         self.count(_OF_A_STEP)

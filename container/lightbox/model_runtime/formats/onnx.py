@@ -27,7 +27,7 @@ _HOLDS = {
     _SPARSE: {1: _TENSOR, 2: _TENSOR},
 }
 """The fields of messages through which tensors are found."""
-_DEEPEST = 100
+_DEEPEST, _LOCATION = 100, b"location"
 _NAME, _TYPE, _TENSOR_TYPE = 1, 2, 1
 _ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SYMBOL = 1, 2, 1, 1, 2
 _OPEN = 1 << 63
@@ -66,12 +66,17 @@ def _tensors_in(message: memoryview, kind: str, depth: int = 0) -> Iterator[memo
         inner = _HOLDS[kind].get(number) if wire_type == LENGTH_DELIMITED else None
         if inner == _TENSOR:
             yield value
-        elif inner == _OF_NODE and len(value) < _LARGEST_NODE:
-            node = bytes(value)
-            if b"location" in node:
-                yield from _tensors_in(memoryview(node), inner, depth + 1)
+        elif inner == _OF_NODE:
+            if _names_a_file(value):
+                node = memoryview(bytes(value)) if len(value) < _LARGEST_NODE else value
+                yield from _tensors_in(node, inner, depth + 1)
         elif inner:
             yield from _tensors_in(value, inner, depth + 1)
+
+
+def _names_a_file(node: memoryview | _Stored) -> bool:
+    """Return whether a node may have its values outside; one with a forest of trees has millions of numbers."""
+    return node.holds(_LOCATION) if isinstance(node, _Stored) else _LOCATION in bytes(node)
 
 
 def operations(path: Path) -> Iterator[tuple[str, dict[str, list[int]]]]:
@@ -170,6 +175,9 @@ class _Stored:
             return self._looks.byte(self._start + at)
         self._looks.count(1)
         return _Stored(self._looks, self._start + at.start, self._start + at.stop)
+
+    def holds(self, wanted: bytes) -> bool:
+        return self._looks.holds(self._start, len(self), wanted)
 
     def __bytes__(self) -> bytes:
         if len(found := self._looks.bytes(self._start, len(self))) < len(self):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from lightbox.base.errors import StartError
 from lightbox.base.settings import Settings
+from lightbox.base.telemetry.logs import escape
 from lightbox.model.image_options import fixed_size, image_problems
 from lightbox.model.options import OPTIONS_FILE, ModelOptions, OptionSettings, load_options, options_file
 from lightbox.model.ranking import ranking_problem
@@ -50,7 +51,7 @@ def fitting_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
 def strict_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
     """Return a model's options; raise StartError with each that it cannot follow, and as ``option_problems``."""
     if problems := [misfit.sentence for misfit in option_problems(model, code_dirs, settings)]:
-        raise StartError("\n".join(problems))
+        raise StartError("\n".join(map(escape, problems)))
     return load_options(code_dirs, settings)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from lightbox.base.errors import StartError
 from lightbox.base.machine.memory import LEAST_MB, container_bytes
 from lightbox.base.settings import Settings, variable_names
+from lightbox.base.telemetry.logs import escape
 from lightbox.core.additions import NO_NEEDS, StartNeeds
 from lightbox.model.options import load_options, options_file
 from lightbox.model_files.checks import newest_folder, unusable_versions
@@ -126,7 +127,8 @@ def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings
     """Of each model the options for all models that it cannot follow."""
     told = set[str]()
     for model in models:
-        problems += [f"LIGHTBOX_MODEL_DIR: {problem}" for problem in unusable_versions(model, settings.linked_folders)]
+        unusable = unusable_versions(model, settings.linked_folders)
+        problems += [f"LIGHTBOX_MODEL_DIR: {escape(problem)}" for problem in unusable]
         if settings.universal_bucket:  # a later download may complete a model's own code
             continue
         with _collecting_into(problems):

@@ -13,13 +13,13 @@ from typing import Any
 from lightbox.base.errors import StartError
 from lightbox.base.machine.environment import variable
 from lightbox.base.settings import Settings
+from lightbox.base.telemetry.logs import escape
 from lightbox.model.options import OptionSettings
 from lightbox.model_files.checks import newest_folder, version_problem
 from lightbox.model_files.layout import ModelOnDisk, version_numbers
-from lightbox.model_runtime.engines import AUTO
+from lightbox.model_runtime.engines import AUTO, disk_cache
 from lightbox.model_runtime.wire.status import StatusError
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting.commands import engine_cache
 from lightbox.supervisor.starting.models_on_disk import found_models, planned_model, shared_code_dirs, unpacked
 from lightbox.supervisor.starting.op_threads import choose
 from lightbox.supervisor.starting.option_checks import strict_options
@@ -61,7 +61,7 @@ def load(path: str | PathLike[str], *, threads: int | None = None, **options: An
 
 def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | None) -> Model:
     if problem := version_problem(newest_folder(model), model.name, 0, settings.linked_folders):
-        raise StartError(problem)
+        raise StartError(escape(problem))
     planned = planned_model(model, run_dir, settings, shared_code_dirs(settings), strict_options)
     user_code = UserCode()
     user_code.load([planned])
@@ -74,7 +74,7 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | 
     version = max(version_numbers(planned.base_path))
     op_threads = 1 if threads else choose(settings, [model]).for_server
     try:
-        transport = EngineTransport(planned, version, threads, op_threads, engine_cache(run_dir)[0])
+        transport = EngineTransport(planned, version, threads, op_threads, disk_cache.cache_folder(run_dir)[0])
     except StatusError as error:
         raise StartError(f"{model.base_path}: version {version} cannot be loaded: {error.message}") from error
     return Model(planned, transport, user_code, settings, threads)

@@ -72,7 +72,7 @@ class JsonLines(Form):
             yield row if row.response is None else row._replace(response=json_text(row.response))
 
 
-_BEFORE_FORMULAS = re.compile("""(?<![;'"\\s])([;'"\\s]*+)(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])""")
+_BEFORE_FORMULAS = re.compile("""(?<![;'"\\s\\0\ufeff])([;'"\\s\\0\ufeff]*+)(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])""")
 _CELLS_END = re.compile("[;\t\r\n]")
 """Characters that a spreadsheet may take for the end of a cell, besides a comma, which is in quotes."""
 

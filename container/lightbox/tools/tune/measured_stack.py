@@ -31,8 +31,9 @@ UNWANTED = (
     "LIGHTBOX_TLS_CERT",
     "LIGHTBOX_TLS_KEY",
     "LIGHTBOX_TLS_CLIENT_CA",
+    "LIGHTBOX_HOSTS",
 )
-"""Settings of the service that would take its ports, report made-up requests as its own, or ask for TLS."""
+"""Settings of the service that would take its ports, report made-up requests as its own, or ask for TLS or its name."""
 
 
 def start(settings: Mapping[str, str]) -> Stack:

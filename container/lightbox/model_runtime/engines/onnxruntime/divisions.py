@@ -36,7 +36,8 @@ _VALUE_NAME, _VALUE_TYPE, _TENSOR_TYPE, _ELEMENT = 1, 2, 1, 1
 _DATA_TYPE, _INTS, _LONGS, _TENSOR_NAME, _RAW, _OUTSIDE = 2, 5, 7, 8, 9, 13
 _UNKNOWN, _FLOAT, _INT32, _INT64 = 0, 1, 6, 7
 _DTYPES: Mapping[int, type[np.signedinteger]] = {_INT32: np.int32, _INT64: np.int64}
-_OWN_DOMAINS = ("", "ai.onnx")
+_OWN_DOMAINS, _WITHOUT_BODIES = ("", "ai.onnx"), "ai.onnx.ml"
+"""Of the latter are forests of trees, with millions of numbers."""
 _LEAST_OPSET = 9
 """The first one with the operations of the change."""
 
@@ -127,11 +128,11 @@ class _Scope:
         """Return what replaces a node, None if it stays. Notes the types of its results."""
         fields = _fields(node)
         takes, gives = ([_text(value) for number, _, value in fields if number == end] for end in (_TAKES, _GIVES))
-        is_known = _text(_last(node, _DOMAIN)) in _OWN_DOMAINS
-        operation = _text(_last(node, _OPERATION)) if is_known else ""
-        attributes = [value for number, _, value in fields if number == _ATTRIBUTE]
+        domain = _text(_last(node, _DOMAIN))
+        operation = _text(_last(node, _OPERATION)) if domain in _OWN_DOMAINS else ""
+        attributes = [value for number, _, value in fields if number == _ATTRIBUTE and domain != _WITHOUT_BODIES]
         named = {_text(_last(attribute, _ATTRIBUTE_NAME)): attribute for attribute in attributes}
-        changed = _rewritten(fields, {_ATTRIBUTE: self._attribute})
+        changed = _rewritten(fields, {_ATTRIBUTE: self._attribute} if attributes else {})
         known = self._types(operation, takes, named)
         for place, name in enumerate(gives):
             self.types[name] = self.types.maps[0].get(name) or (known[place] if place < len(known) else _UNKNOWN)

@@ -11,7 +11,7 @@ import pytest
 from lightbox.base.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.base.request_context import RequestContext
 from lightbox.features.multi_model import model_path as sources
-from lightbox.features.multi_model.model_path import Source, find_model, measure
+from lightbox.features.multi_model.model_path import Source, find_model, locate, measure
 from lightbox.model_files import layout
 from lightbox.model_files.layout import find_models
 from support.patience import PATIENCE
@@ -111,3 +111,10 @@ def test_a_deep_folder_and_a_late_look_are_refused(tmp_path: Path) -> None:
         measure(tmp_path, tmp_path, "url", RequestContext(-1))
     with pytest.raises(ModelNotFound):
         find_model(tmp_path / "x" / "/".join("x" * 20), tmp_path, Source("x"), RequestContext(PATIENCE))
+
+
+def test_a_path_elsewhere_is_not_looked_at(tmp_path: Path) -> None:
+    """What may not be read, or cannot be there, is refused as what is missing."""
+    for path in ("/etc/passwd", "/etc/nothing", f"/etc/{'x' * 300}", f"../{'x' * 300}"):
+        with pytest.raises(BadRequest, match=r"^url: expected a path below LIGHTBOX_MODEL_DIR, got "):
+            locate(Source(path), tmp_path)

@@ -10,6 +10,7 @@ import pytest
 from flask import Flask, g
 
 from lightbox.base.errors import DeadlineExceeded, ModelNotFound, Unavailable
+from lightbox.base.machine.shared_files import release
 from lightbox.base.request_context import RequestContext
 from lightbox.features.multi_model.routes import MAX_LOAD_BYTES, PAGE_SIZE, multi_model_blueprint
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
@@ -53,6 +54,18 @@ def test_names_are_updated_apart(tmp_path: Path) -> None:
     assert (set(states[1].all()), set(states[1].leaving())) == (numbers - left, left)
     states[1].update("m0")
     assert set(states[0].leaving()) == left - {"m0"}
+
+
+def test_a_use_that_began_before_its_model_was_kept_for_good_counts(tmp_path: Path) -> None:
+    state, found = LoadedModels(tmp_path), loaded("a").model_copy(update={"by": "target"})
+    state.update("a", loaded=found)
+    with state.using("a"):
+        state.update("a", loaded=found.model_copy(update={"by": "path"}))
+        use = state.begin_use(found)
+        assert use is not None
+        release(use)
+        with pytest.raises(DeadlineExceeded):
+            state.wait_until_unused(found, RequestContext(0.1))
 
 
 def test_a_model_that_is_made_ready_holds_up_no_other(tmp_path: Path) -> None:

@@ -243,6 +243,12 @@ def test_the_nodes_are_read_within_limits(
         divisions(tmp_path, [helper.make_node("Div", ["x", "x"], ["q"])], {})
 
 
+def test_a_forest_of_trees_may_have_millions_of_numbers(tmp_path: Path) -> None:
+    forest = helper.make_node("TreeEnsembleRegressor", ["x"], ["z"], domain="ai.onnx.ml")
+    forest.attribute.add(name="nodes_values", type=onnx.AttributeProto.FLOATS, floats=[0.5] * 1_000_000)
+    assert divisions(tmp_path, [forest, helper.make_node("Div", ["n", "n"], ["q"])], {})
+
+
 def test_all_operations_that_only_give_floats_are_known() -> None:
     floats = {f"tensor({name})" for name in ("float16", "bfloat16", "float", "double")}
     types: dict[str, set[str]] = {}

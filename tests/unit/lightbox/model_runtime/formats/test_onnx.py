@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
-from lightbox.model_runtime.formats.onnx import read_signature
+from lightbox.model_runtime.formats.onnx import read_signature, weights_outside
 from lightbox.model_runtime.formats.signature import signature_def
 from lightbox.model_runtime.wire.dtypes import name_of
 from support.onnx_models import write, write_dense
@@ -57,6 +57,33 @@ def test_weights_in_another_file(tmp_path: Path) -> None:
     weights.unlink()
     with pytest.raises(ValueError, match=f"^{weights} is missing$"):
         read_signature(file)
+
+
+def test_nodes_with_millions_of_numbers(tmp_path: Path) -> None:
+    """Forests of trees have their numbers in the attributes of one node; some exporters all weights, in nodes."""
+    forest = helper.make_node("TreeEnsembleRegressor", ["x"], ["t"], domain="ai.onnx.ml")
+    forest.attribute.add(name="nodes_values", type=onnx.AttributeProto.FLOATS, floats=[0.5] * 1_000_000)
+    weights = [
+        helper.make_node("Constant", [], [f"w{number}"], value=numpy_helper.from_array(np.zeros(15_000, np.float32)))
+        for number in range(400)
+    ]
+    nodes = [forest, *weights, helper.make_node("Identity", ["x"], ["y"])]
+    write(tmp_path / "m.onnx", nodes, {"x": ("FLOAT", ["n", 4])}, {"y": ("FLOAT", ["n", 4])})
+    assert list(read_signature(tmp_path / "m.onnx").inputs) == ["x"]
+    assert weights_outside(tmp_path / "m.onnx") == []
+
+
+def test_weights_of_a_large_node_in_another_file(tmp_path: Path) -> None:
+    """The name may lie across two pieces of the file."""
+    for before in range(1 << 20, (1 << 20) + 16):
+        node = helper.make_node("Constant", [], ["w"], value=helper.make_tensor("w", onnx.TensorProto.FLOAT, [1], [1]))
+        node.doc_string = "x" * (before - len(node.SerializeToString()) - 40)
+        tensor = node.attribute[0].t
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value="w.bin")
+        nodes = [node, helper.make_node("Identity", ["x"], ["y"])]
+        write(tmp_path / "m.onnx", nodes, {"x": ("FLOAT", ["n", 4])}, {"y": ("FLOAT", ["n", 4])})
+        assert weights_outside(tmp_path / "m.onnx") == ["w.bin"]
 
 
 def test_constants_are_no_inputs(tmp_path: Path) -> None:
