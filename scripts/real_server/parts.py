@@ -181,7 +181,9 @@ def _life_cycle(served: Stack) -> Iterator[tuple[str, Any, Any]]:
         yield from serves("right after it", "m")
     with ThreadPoolExecutor(8) as pool:
         yield "load two names at once", [200, 200], list(pool.map(load, ("n", "o"), ("one", "two")))
-        yield "load one name 8 times at once", [200] + [409] * 7, sorted(pool.map(load, ["p"] * 8, ["two"] * 8))
+        one, *others = sorted(pool.map(load, ["p"] * 8, ["two"] * 8))
+        # Where half of the threads load, 503 asks to try again.
+        yield "load one name 8 times at once", (200, set()), (one, {*others} - {409, 503})
         yield "unload all at once", [200] * 4, list(pool.map(unload, ("m", "n", "o", "p")))
     yield "load a corrupt model", True, 400 <= load("q", "corrupt") < 500
     yield "load a good one of its name", 200, load("q", "two")

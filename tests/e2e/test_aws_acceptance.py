@@ -160,7 +160,9 @@ def test_a_transform_of_three_files_gives_three_outputs(single: Stack, tmp_path:
 
 
 def test_each_model_server_has_a_gpu_of_the_list_in_turn(single: Stack) -> None:
-    given = [process.environ()["CUDA_VISIBLE_DEVICES"] for process in single.processes("--rest_api_port")]
+    given = [
+        process.environ()["CUDA_VISIBLE_DEVICES"] for process in single.processes("-m lightbox.model_runtime.server")
+    ]
     assert sorted(given) == ["3", "3", "5"]
     assert "[lightbox] GPUs: 3, 5; the model servers take them in turn, one each" in single.log
 

@@ -118,7 +118,7 @@ def test_calls_are_refused_at_once_while_a_front_does_not_answer(models: Path, t
 PROCESSES = {
     "model_server": SERVER,
     "grpc_front": "open_inference.grpc.front",
-    "streams": "features.streams.worker",
+    "streams": "features.streams.process",
     "nginx": "nginx: master",
     "nginx_worker": "nginx: worker",
     "gunicorn": "-m gunicorn",
