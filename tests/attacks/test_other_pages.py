@@ -43,7 +43,7 @@ def handshake(stack: Stack, **sent: str) -> tuple[int, str]:
     fixed = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     key = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
     with closing(http.client.HTTPConnection("127.0.0.1", stack.port, timeout=PATIENCE)) as connection:
-        connection.request("GET", ROUTE, headers=fixed | key | sent)
+        connection.request("GET", f"{ROUTE}?tfs-model-name=image_mean", headers=fixed | key | sent)
         answer = connection.getresponse()
         return answer.status, "" if answer.status == 101 else answer.read().decode()
 

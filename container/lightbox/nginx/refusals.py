@@ -103,7 +103,7 @@ def _error(settings: Settings, target: str, sent: Mapping[str, str]) -> Lightbox
         FOREIGN: lambda: foreign(sent.get(ORIGIN_HEADER, "")),
         "507": lambda: _not_kept(missing_storage(length, FAILURE)),
     }
-    return made[target.rpartition("/")[2]]()
+    return made[target.partition("?")[0].rpartition("/")[2]]()  # nginx's rewrite keeps the caller's query
 
 
 def _limit(settings: Settings, length: str) -> str:

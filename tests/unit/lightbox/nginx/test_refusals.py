@@ -51,6 +51,10 @@ def test_our_own_form(status: str) -> None:
     assert headers["Retry-After"] == ("1" if code == "unavailable" else None)
 
 
+def test_a_callers_query_is_no_part_of_the_status() -> None:
+    assert ask("504?tfs-model-name=a/b")[::2] == ask("504")[::2]
+
+
 @each("status", REFUSALS)
 def test_sagemakers_form(status: str) -> None:
     answer = ask(status, X_Lightbox_Form="model_error")
