@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from lightbox.base.errors import STATUS_OF_CODE
+from lightbox.core.additions import NginxParts
+from lightbox.features.sagemaker import SageMaker
 from lightbox.nginx import body_memory
 from lightbox.nginx.body_memory import BodyAccount
 from lightbox.nginx.configuration import render
@@ -120,7 +122,8 @@ class Played:
         """Run nginx in front of the simulated supervisor and sidecar."""
         addresses = {name: f"unix:{self._folder}/{name.lower()}" for name in ("SIDECAR", "HEALTH")}
         conf = self._folder / "nginx.conf"
-        conf.write_text(render(self._settings, self._folder, addresses, 100 << 20))
+        of_sagemaker = NginxParts(places={"MODEL_ERRORS": "|".join(SageMaker.model_errors)})
+        conf.write_text(render(self._settings, self._folder, addresses, 100 << 20, parts=[of_sagemaker]))
         with subprocess.Popen([find_nginx(), "-e", "stderr", "-c", str(conf)]) as process:
             try:
                 assert any(status_of(self.port, "/ping", seconds=PATIENCE) for _ in poll())

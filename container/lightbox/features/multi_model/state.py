@@ -89,7 +89,7 @@ class LoadedModels:
 
     @cached_property
     def secret(self) -> bytes:
-        """What the processes of this run share, and no caller knows."""
+        """A secret of the processes of this run."""
         path = self._run_dir / "secret"
         with held(self._run_dir, os.O_RDONLY):
             if not path.exists():
