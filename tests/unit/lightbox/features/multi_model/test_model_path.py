@@ -114,7 +114,7 @@ def test_a_deep_folder_and_a_late_look_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_path_elsewhere_is_not_looked_at(tmp_path: Path) -> None:
-    """What may not be read, or cannot be there, is refused as what is missing."""
+    """Paths that may not be read, or cannot be there, are refused as those of missing files."""
     for path in ("/etc/passwd", "/etc/nothing", f"/etc/{'x' * 300}", f"../{'x' * 300}"):
         with pytest.raises(BadRequest, match=r"^url: expected a path below LIGHTBOX_MODEL_DIR, got "):
             locate(Source(path), tmp_path)
