@@ -42,7 +42,7 @@ def without(folder: Path, removed: Sequence[Feature]) -> Path:
     text = listed.read_text()
     for feature in removed:
         kind = type(feature).__name__
-        lines = rf"^(from lightbox\.features\.{feature.name} import {kind}|    {kind}\(\),.*)\n"
+        lines = rf"^(from lightbox\.features\.{feature.name} import {kind}|    {kind}\(.*\),.*)\n"
         text, count = re.subn(lines, "", text, flags=re.MULTILINE)
         assert count == 2, f"{feature.name}: expected an import and a line in the list"
         shutil.rmtree(features / feature.name)

@@ -32,7 +32,11 @@ _INDEPENDENT: Sequence[Feature] = (
     Tracing(),
     SageMaker(),
 )
-FEATURES: Sequence[Feature] = (*_INDEPENDENT, VertexAi(_INDEPENDENT), Access(_INDEPENDENT))
+FEATURES: Sequence[Feature] = (
+    *_INDEPENDENT,
+    VertexAi(_INDEPENDENT),
+    Access(_INDEPENDENT),
+)
 """The last ones act on the paths of the others."""
 
 
