@@ -9,7 +9,7 @@ from pathlib import Path
 import release
 from support.stack import REPOSITORY
 
-FOLDERS = ("container", "scripts", "requirements")
+FOLDERS = ("container", "deploy", "scripts", "requirements")
 FILES = (".gitignore", "pyproject.toml", "setup.py", "CHANGELOG.md", "README.md", "LICENSE", "Dockerfile", "serve.sh")
 
 
