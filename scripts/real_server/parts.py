@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -93,6 +94,12 @@ def transcripts(program: Path, folder: Path) -> Iterator[str]:
         "--allow_version_labels_for_unavailable_models=true",
     )
     with model_server(program, folder, *flags) as (grpc_address, rest_address):
+        deadline = time.monotonic() + SECONDS
+        for name in re.findall(r'\bname: *"([^"]+)"', config.read_text()):  # it answers before all versions are there
+            while "LOADING" in requests.get(f"http://{rest_address}/v1/models/{name}", timeout=SECONDS).text:
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.1)
         command = [sys.executable, str(RECORD / "replay.py"), str(RECORD)]
         command += ["--rest", rest_address, "--grpc", grpc_address, "--models", str(MODELS)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
