@@ -33,16 +33,19 @@ class Endpoint:
     def answered(self, pictures: Iterable[tuple[str, bytes | Exception]]) -> Iterator[tuple[str, Any]]:
         """Yield path and response of each image, in the order of the responses.
 
-        At a stop, images in progress without a response are left out. Raises EndpointGone if the endpoint goes away,
-        and leaves out the images without a response.
+        At a stop, images in progress without a response are left out. If the endpoint goes away, waits for those in
+        progress, leaves out the images without a response, and raises EndpointGone.
         """
         left = iter(pictures)
+        gone: EndpointGone | None = None
         unreached: list[tuple[str, Answer]] = []
         running: dict[Future[Outcome], str] = {}
         with ThreadPoolExecutor(MOST) as threads:
             try:
                 while True:
-                    while len(running) < self._concurrency.limit and (picture := next(left, None)) is not None:
+                    while gone is None and len(running) < self._concurrency.limit:
+                        if (picture := next(left, None)) is None:
+                            break
                         path, image = picture
                         if isinstance(image, Exception):
                             yield path, image
@@ -55,17 +58,21 @@ class Endpoint:
                         self._concurrency.answered(time.monotonic(), outcome.refusals)
                         if outcome.is_given_up:
                             continue
-                        unreached.append((path, self._content(outcome)))
-                        if outcome.answer is not None:
-                            yield from unreached
+                        answer = (path, self._content(outcome))
+                        if outcome.answer is None:
+                            unreached.append(answer)
+                            if gone is None and len(unreached) >= UNREACHED_AT_MOST:
+                                gone = _gone(unreached)
+                                self._retrying.stopping.set()
+                        else:
+                            yield from () if gone else unreached
+                            yield answer
                             unreached = []
-                        elif len(unreached) >= UNREACHED_AT_MOST:
-                            raise _gone(unreached)
             except BaseException:
                 self._retrying.stopping.set()  # ends pauses between attempts
                 raise
-        if any(isinstance(answer.content, Unavailable) for _, answer in unreached):
-            raise _gone(unreached)
+        if gone or any(isinstance(answer.content, Unavailable) for _, answer in unreached):
+            raise gone or _gone(unreached)
         yield from unreached
 
     def _content(self, outcome: Outcome) -> Answer:
