@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import takewhile
 from typing import Any
 
 from lightbox.base.errors import DeadlineExceeded, LightboxError, Unavailable
@@ -36,16 +37,14 @@ class Endpoint:
         At a stop, images in progress without a response are left out. If the endpoint goes away, waits for those in
         progress, leaves out the images without a response, and raises EndpointGone.
         """
-        left = iter(pictures)
         gone: EndpointGone | None = None
+        left = takewhile(lambda _: gone is None, pictures)
         unreached: list[tuple[str, Answer]] = []
         running: dict[Future[Outcome], str] = {}
         with ThreadPoolExecutor(MOST) as threads:
             try:
                 while True:
-                    while gone is None and len(running) < self._concurrency.limit:
-                        if (picture := next(left, None)) is None:
-                            break
+                    while len(running) < self._concurrency.limit and (picture := next(left, None)) is not None:
                         path, image = picture
                         if isinstance(image, Exception):
                             yield path, image

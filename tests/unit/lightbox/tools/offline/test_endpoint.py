@@ -15,6 +15,11 @@ from typing import Any
 import pytest
 
 from lightbox.cli import main
+from lightbox.tools.client import senders
+from lightbox.tools.client.concurrency import Fixed
+from lightbox.tools.client.http import NoResponse
+from lightbox.tools.client.retries import Retrying
+from lightbox.tools.offline import endpoint as offline
 from support.http_server import serving
 from support.patience import PATIENCE
 
@@ -227,6 +232,25 @@ def test_nobody_there_any_more_ends_the_run(tmp_path: Path, capsys: pytest.Captu
         assert run(folder, served.url) == 0
     assert len(served.came) == 100 - rows
     assert len(results(folder)) == 100
+
+
+def test_a_response_in_progress_is_kept_when_the_endpoint_is_gone() -> None:
+    stopping = threading.Event()
+
+    class LateForOne:
+        def check(self) -> None: ...
+
+        def send(self, image: bytes) -> senders.Answer:
+            if image != b"late":
+                raise NoResponse("closed")
+            assert stopping.wait(PATIENCE)
+            return senders.Answer(200, b'{"predictions": [1]}')
+
+    pictures = [("late", b"late"), *((f"{number}", b"") for number in range(100))]
+    answers = offline.Endpoint("cats", Retrying(LateForOne(), 1, stopping), Fixed(2)).answered(pictures)
+    assert next(answers)[0] == "late"
+    with pytest.raises(offline.EndpointGone, match="no response for 10 pictures in a row"):
+        next(answers)
 
 
 def test_an_image_that_cannot_be_read_has_an_error(photos: Path) -> None:
