@@ -45,12 +45,12 @@ def variables_problem(folder: Path, meta_graph: MetaGraph) -> str | None:
 
     Raises OSError for unreadable files.
     """
-    wanted = _restored(meta_graph)
-    if not wanted:
+    expected = _restored(meta_graph)
+    if not expected:
         return None
     index = folder / INDEX
     if not index.exists():
-        return f"{index} is missing: the graph restores {len(wanted)} variables from it, {_some(wanted)}"
+        return f"{index} is missing: the graph restores {len(expected)} variables from it, {_some(expected)}"
     content = read_file(index, _MOST_BYTES)
     if is_pointer(content):
         return f"{index} {POINTER}"
@@ -60,7 +60,7 @@ def variables_problem(folder: Path, meta_graph: MetaGraph) -> str | None:
         return None
     except ValueError as error:
         return f"{index} is damaged or incomplete: {error}"
-    return _mismatch(index, entries, wanted) or _truncated(folder, shards, entries)
+    return _mismatch(index, entries, expected) or _truncated(folder, shards, entries)
 
 
 def _mismatch(index: Path, entries: Mapping[str, _Entry], wanted: Mapping[str, _Wanted]) -> str | None:
@@ -138,14 +138,14 @@ def _restored_by(operation: str, graph: Graph) -> Iterator[tuple[str, _Wanted]]:
 
 def _needed_by(operation: str, nodes: dict[str, Node]) -> dict[str, Node]:
     """Return the nodes that an operation depends on."""
-    found: dict[str, Node] = {}
-    left = [operation]
-    while left:
-        name = left.pop()
-        if name in nodes and name not in found:
-            found[name] = nodes[name]
-            left += map(base_name, nodes[name].input)
-    return found
+    result: dict[str, Node] = {}
+    remaining = [operation]
+    while remaining:
+        name = remaining.pop()
+        if name in nodes and name not in result:
+            result[name] = nodes[name]
+            remaining += map(base_name, nodes[name].input)
+    return result
 
 
 def _assigned(inside: dict[str, Node], handles: dict[str, Node]) -> Iterator[tuple[str, int, Shape]]:
