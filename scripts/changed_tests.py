@@ -1,8 +1,9 @@
 """Run the unit tests of what changed against main: python scripts/changed_tests.py [TEST...] runs these instead.
 
-A changed module runs the tests at its place in tests/unit, or those of the next folder above that has some. A test
-module runs itself, a module of tests/support or tests/corpus the test modules that import it, a conftest.py its folder.
-All else runs the tests of the repository itself. What tests/unit does not hold is left to ``make test``.
+A changed module runs the tests of its name in tests/unit (test_decode.py, test_decode_limits.py), or those of the next
+folder above that has some. A test module runs itself, a module of tests/support or tests/corpus the test modules that
+import it, a conftest.py its folder. All else runs the tests of the repository itself. What tests/unit does not hold is
+left to ``make test``.
 """
 
 from __future__ import annotations
@@ -55,9 +56,10 @@ def tests_of(file: Path, repository: Path = REPOSITORY) -> list[Path]:
 
 
 def _mirrored(place: Path, repository: Path) -> list[Path]:
-    module = place.with_name(f"test_{place.name}")
-    if (repository / module).exists():
-        return [module]
+    folder = repository / place.parent
+    own = [*folder.glob(f"test_{place.name}"), *folder.glob(f"test_{place.stem}_*.py")]
+    if own:
+        return sorted(path.relative_to(repository) for path in own)
     folder = next(folder for folder in place.parents if any((repository / folder).glob("test_*.py")))
     return sorted(path.relative_to(repository) for path in (repository / folder).glob("test_*.py"))
 

@@ -1,6 +1,6 @@
 """A start that cannot succeed, as only processes show it: the exit code, and that nothing is left behind.
 
-tests/unit/lightbox/test_refused_starts.py has the refusals.
+tests/unit/lightbox/cli/test_starting.py has the refusals.
 """
 
 from __future__ import annotations

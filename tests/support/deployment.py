@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import boto3
 from moto.sagemaker.models import sagemaker_backends
 
 from lightbox.tools.deploy import steps
@@ -159,3 +160,12 @@ class InferenceComponents:
             name for name, it in self.there.items() if it["request"]["EndpointName"] == request["EndpointNameEquals"]
         ]
         return {"InferenceComponents": [{"InferenceComponentName": name} for name in names]}
+
+
+def autoscaling() -> Any:
+    return boto3.client("application-autoscaling", REGION)
+
+
+def alarms() -> dict[str, dict[str, Any]]:
+    found = boto3.client("cloudwatch", REGION).describe_alarms()["MetricAlarms"]
+    return {alarm["AlarmName"]: alarm for alarm in found}

@@ -1,10 +1,13 @@
-"""The import rules cover all modules of container/ without exceptions, and chains of imports are short."""
+"""The import rules cover all modules of container/ without exceptions, chains of imports are short, and each module of
+more than a screen has a test of its name.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +18,8 @@ CONTAINER = REPOSITORY / "container"
 RULES = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]
 MOST_FLOORS = 22
 """Modules of the longest chain of imports."""
+SHORT = 60
+"""Lines of a module that needs no test of its own."""
 
 
 def name_of(file: Path) -> str:
@@ -86,3 +91,44 @@ def test_imports_run_in_no_circle_and_in_short_chains() -> None:
 
     longest = max(map(chain, FILES), key=len)
     assert len(longest) <= MOST_FLOORS, " -> ".join(longest)
+
+
+def test_every_module_has_a_test_of_its_name() -> None:
+    """It is in the module's folder of tests/unit, or in a suite that starts processes, where its name fits no other.
+
+    A behaviour follows the name: test_pipeline_outputs.py is of pipeline.py. The longest name that fits counts.
+    """
+    tests = REPOSITORY / "tests"
+    own = {module for file in tests.rglob("test_*.py") for module in _tested(file.relative_to(tests))}
+    long = {module for module, file in FILES.items() if file.read_text().count("\n") > SHORT}
+    assert sorted(long - own) == []
+
+
+def _tested(file: Path) -> set[str]:
+    """Return the modules of a test module: one, or a package and a module of its name."""
+    suite, *folders = file.parent.parts
+    name = file.stem.removeprefix("test_")
+    if suite == "unit":
+        folder = ".".join(folders)  # the test of a package stands beside it or in it
+        names = [
+            (module.rpartition(".")[2], module) for module in FILES if folder in (module, module.rpartition(".")[0])
+        ]
+        return _longest(names, name)
+    # tests/contract compares the model runtime with the real server.
+    modules = [module for module in FILES if module.startswith("lightbox.model_runtime.") == (suite == "contract")]
+    endings = [(ending, module) for module in modules for ending in _endings(module)]
+    counts = Counter(ending for ending, _ in endings)
+    names = [(ending, module) for ending, module in endings if counts[ending] == 1]
+    return _longest(names, name) or _longest(names, "_".join([*folders, name]))
+
+
+def _endings(module: str) -> list[str]:
+    """Return a module's name, and the name after each of its packages."""
+    parts = module.split(".")[1:]
+    return ["_".join(parts[at:]) for at in range(len(parts))]
+
+
+def _longest(names: list[tuple[str, str]], test: str) -> set[str]:
+    fitting = [(name, module) for name, module in names if f"{test}_".startswith(f"{name}_")]
+    most = max((len(name) for name, _ in fitting), default=0)
+    return {module for name, module in fitting if len(name) == most}

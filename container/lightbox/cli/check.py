@@ -117,22 +117,22 @@ def _print_plan(settings: Settings) -> int:
     print(f"\nmodel server: {kind} ({program[0]})\nnginx: {find_nginx() if settings.nginx else 'none'}")
     print(op_threads.choose(settings, fixed_models(settings)))
     print(resize_line())
-    wanted = wants(settings)
-    wires = wires_to_come(settings, wanted.why_rest)
+    needs = wants(settings)
+    wires = wires_to_come(settings, needs.why_rest)
     print(f"wires: {', '.join(wires.names)}")
-    for line in listening(settings, wires, usual_ports(settings), wanted.ports):
+    for line in listening(settings, wires, usual_ports(settings), needs.ports):
         print(f"listening: {line}")
-    print(callers_line(settings, wanted.ports, callers(settings)))
+    print(callers_line(settings, needs.ports, callers(settings)))
     if identity := tls.identify(settings):
         print(identity)
     if not settings.has_fixed_models:
-        print(f"models: loaded by {wanted.loads_models} from {settings.model_dir}")
+        print(f"models: loaded by {needs.loads_models} from {settings.model_dir}")
     else:
         models, default = plan_models(settings)
         for model in models.values():
             _print_model(model, model.name == default, settings)
     scalings = scaling_lines(settings)
-    warnings = [f"warning: {warning}" for warning in spelling_hints() + find_warnings(settings, wanted)]
+    warnings = [f"warning: {warning}" for warning in spelling_hints() + find_warnings(settings, needs)]
     for line in (*map(str, scalings), *warnings):
         _say(line)
     return len(warnings) + sum(scaling.wrong for scaling in scalings)

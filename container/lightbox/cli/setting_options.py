@@ -101,18 +101,18 @@ class SettingsCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; raise StartError with options in place of their variables."""
-        given: dict[str, str] = ctx.meta.get(_GIVEN, {})
-        if given.get(_MODEL_DIR) == "MODEL":
-            if _MODELS in given:
+        typed: dict[str, str] = ctx.meta.get(_GIVEN, {})
+        if typed.get(_MODEL_DIR) == "MODEL":
+            if _MODELS in typed:
                 raise click.UsageError("MODEL and --model exclude each other", ctx)
             variable = _MODELS
             os.environ[variable] = ""  # the argument has precedence
         try:
             return super().invoke(ctx)
         except StartError as error:
-            if not given:
+            if not typed:
                 raise
-            _raise_as_given(error, given)
+            _raise_as_given(error, typed)
 
 
 def _raise_as_given(error: StartError, given: dict[str, str]) -> NoReturn:

@@ -32,7 +32,7 @@ class StartRefused(StartError):
 class CheckedSettings(NamedTuple):
     """The settings of a start, checked."""
 
-    given: Settings
+    usable: Settings
     """The usable part of the settings."""
     settings: Settings
     """The same with folders in place of models' archives, which are unpacked."""

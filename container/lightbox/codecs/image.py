@@ -147,15 +147,15 @@ class ImageCodec:
         different sizes that cannot be one batch, DeadlineExceeded between two images, UnsupportedMediaType for a model
         without an image input, and OptionsMismatch for options that do not fit its input.
         """
-        wanted = _wanted(signature)
-        if wanted.encoded:
-            found = ModelCall(signature, {wanted.name: self._encoded(bodies, wanted, context)})
+        expected = _wanted(signature)
+        if expected.encoded:
+            call = ModelCall(signature, {expected.name: self._encoded(bodies, expected, context)})
         else:
             if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they have few enough
                 self.check(bodies, context)
             openers = [partial(self._open, body, context) for body in bodies]
-            found = self._pixels(openers, signature, wanted, options, context)
-        return replace(found, images=tuple(bodies))
+            call = self._pixels(openers, signature, expected, options, context)
+        return replace(call, images=tuple(bodies))
 
     def decode_picture(
         self, picture: Picture, signature: SignatureSpec, options: ModelOptions, context: RequestContext
@@ -208,7 +208,7 @@ class ImageCodec:
         context.images.append((sniff_format(body) or "", found.pixels.width * found.pixels.height))
         return found
 
-    def _encoded(self, bodies: Sequence[bytes], wanted: ImageInput, context: RequestContext) -> Array:
+    def _encoded(self, bodies: Sequence[bytes], expected: ImageInput, context: RequestContext) -> Array:
         """Check the headers only: the graph decodes."""
         with context.stage("decode"):
             context.images.extend(self._headers(bodies, context))
@@ -216,7 +216,7 @@ class ImageCodec:
         self._slots.hold(context, context.memory.pictures, GRAPH_BYTES_PER_PIXEL * largest)
         with context.stage("preprocess"):
             batch = string_tensor(bodies)
-            return batch if wanted.batched or len(bodies) != 1 else batch.reshape(())
+            return batch if expected.batched or len(bodies) != 1 else batch.reshape(())
 
     def check_among(self, tensors: Iterable[Array], context: RequestContext, or_texts: bool = False) -> None:
         """Check the headers of all byte strings that begin like an image. Raises as ``decode``.
@@ -249,26 +249,26 @@ class ImageCodec:
         self,
         openers: Sequence[Opener],
         signature: SignatureSpec,
-        wanted: ImageInput,
+        expected: ImageInput,
         options: ModelOptions,
         context: RequestContext,
     ) -> ModelCall:
-        plan = _plan(options, wanted)
+        plan = _plan(options, expected)
         batch: Array | None = None
         rows: Array | None = None
         placed = []
-        mode: Mode = "RGB" if wanted.channels == 3 else "L"
+        mode: Mode = "RGB" if expected.channels == 3 else "L"
         for index, opened in enumerate(openers):
             with self._slots.take(context):
                 with _image_of_batch(index, len(openers), context):
                     image, size, origin = opened(mode, plan.resized)
-                    target = plan.size or (wanted.width or size[0], wanted.height or size[1])
+                    target = plan.size or (expected.width or size[0], expected.height or size[1])
                     placement = plan.placement or plan.preparation.fitting.place(size, target)
                     self._check_whole(size, placement.size)
                 with context.stage("preprocess"):
                     if batch is None or rows is None:
                         self._check_batch(len(openers), target)
-                        batch, rows = _empty(len(openers), target, wanted)
+                        batch, rows = _empty(len(openers), target, expected)
                     if rows.shape[1:3] != (target[1], target[0]):
                         first = f"{rows.shape[2]}x{rows.shape[1]}"
                         raise MalformedBody(
@@ -280,8 +280,8 @@ class ImageCodec:
                     placed.append(Placed(size, placement, origin))
                 del image  # the slots bound its memory
         assert batch is not None, "a request holds at least one image"
-        tensor = batch if wanted.batched or len(batch) != 1 else batch[0]
-        return ModelCall(signature, {wanted.name: tensor}, placed=tuple(placed))
+        tensor = batch if expected.batched or len(batch) != 1 else batch[0]
+        return ModelCall(signature, {expected.name: tensor}, placed=tuple(placed))
 
     def _check_whole(self, size: Size, whole: Size) -> None:
         """Refuse an image whose resized form, before its middle is cut out, exceeds the limit of one image."""
@@ -331,14 +331,14 @@ def _image_of_batch(index: int, count: int, context: RequestContext) -> Iterator
 
 def _wanted(signature: SignatureSpec) -> ImageInput:
     """Return the input that takes images; raise UnsupportedMediaType if there is none."""
-    wanted = image_input(signature)
-    if wanted is None:
+    image = image_input(signature)
+    if image is None:
         raise UnsupportedMediaType(
             f"the signature {signature.name!r} of the model {signature.model!r} takes "
             f"{', '.join(map(str, signature.inputs.values()))}: none of these accepts an image; "
             f"send application/json{', or set layout in code/lightbox.json' if signature.open_input else ''}"
         )
-    return wanted
+    return image
 
 
 @dataclass(frozen=True)
@@ -354,9 +354,9 @@ class _Plan:
 
 
 @lru_cache(maxsize=1000)
-def _plan(options: ModelOptions, wanted: ImageInput) -> _Plan:
+def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
     """Return how a model's options prepare images. Raises OptionsMismatch if they do not fit its input."""
-    for key, problem in image_problems(options, wanted):
+    for key, problem in image_problems(options, expected):
         variable = "LIGHTBOX_SCALING" if key == "scaling" else "LIGHTBOX_OPTIONS"
         raise OptionsMismatch(f"{key}: {problem}; change it in the model's code/lightbox.json or {variable}")
     fitting = Fitting(Fit(options.fit), options.resize_shorter, options.crop_pct or 1.0)
@@ -364,7 +364,7 @@ def _plan(options: ModelOptions, wanted: ImageInput) -> _Plan:
     values = PixelValues(Scaling(options.scaling), options.mean, options.std, is_bgr)
     pad = options.pad if isinstance(options.pad, tuple) else (options.pad or 0,)
     preparation = Preparation(Filter(options.resize), fitting, values, pad)
-    size = fixed_size(wanted, options)
+    size = fixed_size(expected, options)
     if size is None:
         return _Plan(preparation, None, None, None)
     resized: Resized | None = None
@@ -374,11 +374,11 @@ def _plan(options: ModelOptions, wanted: ImageInput) -> _Plan:
     return _Plan(preparation, size, Placement(size) if fitting.fit is Fit.STRETCH else None, resized)
 
 
-def _empty(count: int, size: Size, wanted: ImageInput) -> tuple[Array, Array]:
+def _empty(count: int, size: Size, expected: ImageInput) -> tuple[Array, Array]:
     """Return an empty batch for images of one size, and a view of it as [batch, height, width, channels]."""
-    dtype = np.dtype(wanted.dtype)
-    if not wanted.channels_first:
-        batch = np.empty((count, size[1], size[0], wanted.channels), dtype)
+    dtype = np.dtype(expected.dtype)
+    if not expected.channels_first:
+        batch = np.empty((count, size[1], size[0], expected.channels), dtype)
         return batch, batch
-    batch = np.empty((count, wanted.channels, size[1], size[0]), dtype)
+    batch = np.empty((count, expected.channels, size[1], size[0]), dtype)
     return batch, batch.transpose(0, 2, 3, 1)

@@ -67,12 +67,12 @@ class _JsonReader(Reader):
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             with context.stage("decode"):
-                found = _call_from_lists(parsed, signature)
-                whole = _whole_body(text, method, context) if found is None and parsed.partial else parsed
+                call = _call_from_lists(parsed, signature)
+                whole = _whole_body(text, method, context) if call is None and parsed.partial else parsed
                 if method is not Method.PREDICT:
                     document = {"examples": _as_examples(whole.payload)} if whole.is_plain else whole.document
                     return decode_examples(document, signature, method, context.check)
-            return found or self._predict(whole, signature, options, context)
+            return call or self._predict(whole, signature, options, context)
 
         return Parsed(decode, parsed.document.get("signature_name") or None)
 

@@ -41,14 +41,14 @@ def decode_examples(
     """
     taken, outputs = _plan(signature, method)
     try:
-        given = read_examples(document, step).input
+        request = read_examples(document, step).input
         _check_floats(document)
     except StatusError as error:
         raise MalformedBody(f"examples: {shorten(error.message, _ECHO)}") from None
     except (ValueError, RecursionError) as error:
         raise MalformedBody(f"examples: {shorten(str(error), _ECHO)}") from None
     asked = replace(signature, inputs={taken.name: taken})
-    examples = _serialized(given)
+    examples = _serialized(request)
     return ModelCall(asked, {taken.name: examples}, outputs, Layout.RESULTS, results=partial(_results, len(examples)))
 
 

@@ -184,7 +184,7 @@ class RowList:
     def arrays(self, types: Mapping[str, int]) -> dict[str, Array] | None:
         """Return each input's array, by its dtype's number; None if the rows are not regular lists of numbers."""
         self.used = True
-        found: list[dict[str, Array]] = []
+        parts: list[dict[str, Array]] = []
         for piece in self._pieces():
             self._step()
             try:
@@ -196,10 +196,10 @@ class RowList:
             arrays = quick.regular(rows, True, types)
             if arrays is None:
                 return None
-            found.append(arrays)
-        if any(len({arrays[name].shape[1:] for arrays in found}) != 1 for name in types):
+            parts.append(arrays)
+        if any(len({arrays[name].shape[1:] for arrays in parts}) != 1 for name in types):
             return None
-        return {name: np.concatenate([arrays[name] for arrays in found]) for name in types}
+        return {name: np.concatenate([arrays[name] for arrays in parts]) for name in types}
 
     def _pieces(self) -> Iterator[bytes]:
         at, end = 1, len(self._text) - 1

@@ -111,7 +111,7 @@ def decoded_body(body: bytes, content_encoding: str, max_mb: int, context: Reque
 def _decompressed_gzip(body: bytes, window_bits: int, coding: str, limit: int, context: RequestContext) -> bytes:
     """Decompress a gzip file, which may have several members; zeros after the last one are padding."""
     pieces: list[bytes] = []
-    view, at, left, members = memoryview(body), 0, limit, 0
+    view, at, remaining, members = memoryview(body), 0, limit, 0
     decoder = None
     while at < len(view):
         if decoder is None:
@@ -121,18 +121,18 @@ def _decompressed_gzip(body: bytes, window_bits: int, coding: str, limit: int, c
             decoder, members = zlib.decompressobj(window_bits), members + 1
         chunk = view[at : at + _CHUNK]
         context.check()
-        context.memory.hold(len(body) + 2 * (limit - left + _MOST_UNFOLDED * len(chunk)), f"the {coding} body")
+        context.memory.hold(len(body) + 2 * (limit - remaining + _MOST_UNFOLDED * len(chunk)), f"the {coding} body")
         try:
             # one byte more than the limit, to detect a body beyond it
-            pieces.append(decoder.decompress(chunk, left + 1))
+            pieces.append(decoder.decompress(chunk, remaining + 1))
         except zlib.error as error:
             raise MalformedBody(f"the body is not valid {coding}: {error}") from None
-        left -= len(pieces[-1])
-        if left < 0:
+        remaining -= len(pieces[-1])
+        if remaining < 0:
             raise TooLarge(f"the {coding} body decompresses to more than LIGHTBOX_MAX_BODY_MB={limit >> 20} MiB")
         if members > _MAX_MEMBERS:
             raise TooLarge(f"the {coding} body has more than {_MAX_MEMBERS} parts")
-        context.memory.weigh(limit - left)
+        context.memory.weigh(limit - remaining)
         at += len(chunk) - len(decoder.unused_data)
         decoder = None if decoder.eof else decoder
     if decoder is not None:

@@ -55,20 +55,20 @@ def _check_count(members: int, most: int) -> None:
 
 
 def _unpacked(archive: zipfile.ZipFile, packed: int, max_mb: int, context: RequestContext) -> dict[str, bytes]:
-    left = limit = max_mb << 20
+    remaining = limit = max_mb << 20
     members: dict[str, bytes] = {}
     for info in archive.infolist():
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise MalformedBody("npz: expected members that are stored or deflated")
         # A member is read up to its declared size.
-        unpacked = limit - left + min(info.file_size, left + 1)
+        unpacked = limit - remaining + min(info.file_size, remaining + 1)
         context.check()
         context.memory.weigh(unpacked)
         context.memory.hold(packed + 2 * unpacked, "npz")
         with archive.open(info) as member:
-            data = member.read(left + 1)
-        left -= len(data)
-        if left < 0:
+            data = member.read(remaining + 1)
+        remaining -= len(data)
+        if remaining < 0:
             raise TooLarge(f"npz: the arrays unpack to more than LIGHTBOX_MAX_BODY_MB={max_mb} MiB")
         members[info.filename.removesuffix(".npy")] = data
     return members

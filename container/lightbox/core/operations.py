@@ -138,13 +138,13 @@ def answers(
     parameters: Sequence[Any] = (),
 ) -> Describe:
     """Return the description of a route that returns JSON and may take JSON; a text is the name of a schema."""
-    found: Operation = {
+    operation: Operation = {
         "parameters": [*parameters, *REQUEST_IDS],
         "responses": {"200": response("The response.", {JSON: _schema(schema)}), **errors(codes)},
     }
     if body is not None:
-        found["requestBody"] = {"required": is_body_required, "content": {JSON: {"schema": _schema(body)}}}
-    return lambda served, model: found
+        operation["requestBody"] = {"required": is_body_required, "content": {JSON: {"schema": _schema(body)}}}
+    return lambda served, model: operation
 
 
 def errors(codes: Iterable[str | int]) -> dict[str, Any]:
@@ -252,9 +252,9 @@ def _with_added(
     forms: Mapping[str, Sequence[Schema]], added: Sequence[Mapping[str, Sequence[Schema]]]
 ) -> dict[str, Schema]:
     """Return a schema for each media type; an empty schema for types without forms of their own."""
-    found = {media_type: [*schemas] for media_type, schemas in forms.items()}
+    result = {media_type: [*schemas] for media_type, schemas in forms.items()}
     for more in added:
         for media_type, schemas in more.items():
             if media_type not in forms or forms[media_type]:
-                found.setdefault(media_type, []).extend(schemas)
-    return {media_type: any_of(schemas) for media_type, schemas in found.items()}
+                result.setdefault(media_type, []).extend(schemas)
+    return {media_type: any_of(schemas) for media_type, schemas in result.items()}

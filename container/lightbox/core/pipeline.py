@@ -147,17 +147,17 @@ class Pipeline:
         Raises DeadlineExceeded when the time limit has passed.
         """
         _check_time(context)
-        given = self._handler_context(model.name, call, body)
+        handler_context = self._handler_context(model.name, call, body)
         if handlers.handler is not None:
             with context.stage("handler"):
-                return handlers.answer(body.body, given)
+                return handlers.answer(body.body, handler_context)
         with context.stage("preprocess"):
-            prepared = handlers.prepare(body.body, given)
+            prepared = handlers.prepare(body.body, handler_context)
         with context.within(self._times.call):
             plain = call.carrying(body.as_json(prepared))
             answered = self._predict(NONE, plain, _without_ranking(model), transport, context)
         with context.stage("postprocess"):
-            return handlers.finish(self._contexts.response(answered.body, given), given)
+            return handlers.finish(self._contexts.response(answered.body, handler_context), handler_context)
 
     def _respond_for_unknown(self, error: ModelNotFound, call: Call[R], context: RequestContext) -> R:
         """Have the handler for all models answer for a model that does not exist, as AWS's container does.
@@ -176,13 +176,13 @@ class Pipeline:
         responses = []
         for body in call.content.for_handler(find, context) or ():
             _check_time(context)
-            given = self._handler_context(call.model or "", call, body)
+            handler_context = self._handler_context(call.model or "", call, body)
             if handlers.handler is None:
                 with context.stage("preprocess"):
-                    handlers.prepare(body.body, given)
+                    handlers.prepare(body.body, handler_context)
                 raise error
             with context.stage("handler"):
-                responses.append(handlers.answer(body.body, given))
+                responses.append(handlers.answer(body.body, handler_context))
         return call.content.joined(responses, find)
 
     def _handler_context(self, model: str, call: Call[Any], body: Body) -> Context:

@@ -293,13 +293,13 @@ class OriginalImages:
     @cached_property
     def images(self) -> list[Image]:
         """The images in mode RGB. Raises ImageUndecodable, and TooLarge for one or for all together."""
-        found = []
+        result = []
         with self._turn():
             self._admit()
             for index, body in enumerate(self._bodies):
                 with self._one(index):
-                    found.append(decode_rgb(body, self._limits))
-        return found
+                    result.append(decode_rgb(body, self._limits))
+        return result
 
     @cached_property
     def sizes(self) -> list[tuple[int, int]]:
@@ -342,13 +342,13 @@ class OriginalImages:
         self._hold(KEPT_BYTES_PER_PIXEL * pixels + max(needed, default=0))
 
     def _each_size(self, read: Callable[[bytes, ImageLimits], tuple[int, int]]) -> list[tuple[int, int]]:
-        found, pixels = [], 0
+        sizes, pixels = [], 0
         for index, body in enumerate(self._bodies):
             with self._one(index):
                 width, height = read(body, self._limits.after(pixels))
-            found.append((width, height))
+            sizes.append((width, height))
             pixels += width * height
-        return found
+        return sizes
 
     def _one(self, index: int) -> AbstractContextManager[object]:
         return self._one_of_batch(index, len(self._bodies))

@@ -176,14 +176,14 @@ class NativeResize:
         function: Callable[..., int],
         image: Image | Rgbx,
         out: npt.NDArray[np.generic],
-        wanted: npt.DTypeLike,
+        dtype_like: npt.DTypeLike,
         placement: Placement | None,
         *more: int | None,
     ) -> bool:
         step = 4 if isinstance(image, Rgbx) else _BYTES.get(image.mode)
         if step is None:
             return False
-        dtype, channels = np.dtype(wanted), 3 if step == 4 else 1
+        dtype, channels = np.dtype(dtype_like), 3 if step == 4 else 1
         if out.dtype != dtype or out.ndim != 3 or out.shape[2] != channels:
             raise ValueError(f"out has shape {out.shape} and dtype {out.dtype}, expected [h, w, {channels}] of {dtype}")
         if not (out.flags.writeable and out.flags.aligned):
@@ -244,28 +244,28 @@ class Resizer:
         self,
         image: Image | Rgbx,
         out: npt.NDArray[np.generic],
-        wanted: Preparation,
+        preparation: Preparation,
         placement: Placement | None = None,
         *,
         by_all_cores: bool,
     ) -> None:
         """Write an image, RGB or L, into ``out`` [height, width, channels] of any strides.
 
-        It is resized and placed by ``placement``, or by ``wanted``. Pillow releases the interpreter lock.
+        It is resized and placed by ``placement``, or by ``preparation``. Pillow releases the interpreter lock.
         """
         height, width = out.shape[:2]
-        whole, left, top = placement or wanted.fitting.place(image.size, (width, height))
+        whole, left, top = placement or preparation.fitting.place(image.size, (width, height))
         rows, columns = _shown(top, whole[1], height), _shown(left, whole[0], width)
         for edge in (out[: rows.start], out[rows.stop :], out[rows, : columns.start], out[rows, columns.stop :]):
             if edge.size:
-                wanted.values.fill(edge, wanted.padding)
+                preparation.values.fill(edge, preparation.padding)
         inside = out[rows, columns]
         bands = self._bands(image, len(inside), whole) if by_all_cores else 1
 
         def make(band: int) -> None:
             start, stop = (number * len(inside) // bands for number in (band, band + 1))
             covering = Placement(whole, left - columns.start, top - rows.start - start)
-            self._make(image, wanted, covering, inside[start:stop])
+            self._make(image, preparation, covering, inside[start:stop])
 
         helped = [self._helpers.submit(make, band) for band in range(1, bands)]
         make(0)
@@ -279,23 +279,25 @@ class Resizer:
         return max(1, min(self._cores, rows, image.width * image.height // _BAND_PIXELS))
 
     def _make(
-        self, image: Image | Rgbx, wanted: Preparation, covering: Placement, out: npt.NDArray[np.generic]
+        self, image: Image | Rgbx, preparation: Preparation, covering: Placement, out: npt.NDArray[np.generic]
     ) -> None:
         """Resize an image into ``out``, with the compiled resize if it can, and is faster."""
         is_resized = isinstance(image, Rgbx) or image.size != covering.size
-        if not (is_resized and self._native is not None and self._made(self._native, image, wanted, covering, out)):
-            pixels = _by_numpy(for_pillow(image), wanted.by, covering, (out.shape[1], out.shape[0]))
-            wanted.values.write(pixels, out)
+        if not (
+            is_resized and self._native is not None and self._made(self._native, image, preparation, covering, out)
+        ):
+            pixels = _by_numpy(for_pillow(image), preparation.by, covering, (out.shape[1], out.shape[0]))
+            preparation.values.write(pixels, out)
 
     def _made(
         self,
         native: NativeResize,
         image: Image | Rgbx,
-        wanted: Preparation,
+        preparation: Preparation,
         covering: Placement,
         out: npt.NDArray[np.generic],
     ) -> bool:
-        by, values = wanted.by, wanted.values
+        by, values = preparation.by, preparation.values
         there = out[:, :, ::-1] if values.bgr else out
         if out.dtype == np.float32 and by is Filter.TF_BILINEAR:
             done = native.interpolate(image, there, placement=covering)

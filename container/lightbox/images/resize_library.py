@@ -17,10 +17,10 @@ def resize_line(library: Path = LIBRARY) -> str:
     if not library.exists():
         return "resize: Pillow, because the native resize is not compiled"
     try:
-        found = ctypes.CDLL(str(library)).lightbox_instructions()
+        instructions = ctypes.CDLL(str(library)).lightbox_instructions()
     except (OSError, AttributeError) as error:
         return f"resize: Pillow, because the native resize cannot be loaded: {error}"
-    if not found:
+    if not instructions:
         return "resize: Pillow, because the CPU has no AVX2"
     decoder = "simplejpeg" if find_spec("simplejpeg") else "Pillow, because simplejpeg is not installed"
-    return f"resize: native, with {INSTRUCTIONS[found]}; JPEGs are decoded by {decoder}"
+    return f"resize: native, with {INSTRUCTIONS[instructions]}; JPEGs are decoded by {decoder}"

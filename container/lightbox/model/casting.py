@@ -96,19 +96,19 @@ def _check_characters(array: Array, spec: TensorSpec) -> None:
 
 def _numbers(array: Array, spec: TensorSpec) -> Array:
     dtype = numpy_dtype(spec)
-    came, wanted = array.dtype.kind, dtype.kind
+    came, expected = array.dtype.kind, dtype.kind
     if array.dtype == dtype:
         return np.ascontiguousarray(array).reshape(array.shape)
-    if came == "b" or wanted == "b" or came not in "iufc" or (came == "c" and wanted != "c"):
+    if came == "b" or expected == "b" or came not in "iufc" or (came == "c" and expected != "c"):
         raise _mismatch(array, spec)
-    if wanted in "iu" and array.size:
+    if expected in "iu" and array.size:
         if came == "f" and (others := ~np.isfinite(array) | (np.trunc(array) != array)).any():
             raise _fraction(array[others][0].item(), spec)
         # As Python's numbers, which compare exactly: 2**63 is a float, the limit below it is not.
         _check_range(array.min().item(), array.max().item(), dtype, spec)
     with np.errstate(over="ignore"):
         converted = array.astype(dtype, order="C")
-    if wanted in "fc" and (np.isfinite(array) & ~np.isfinite(converted)).any():
+    if expected in "fc" and (np.isfinite(array) & ~np.isfinite(converted)).any():
         raise _out_of_range(spec)
     return converted
 

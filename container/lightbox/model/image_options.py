@@ -18,37 +18,37 @@ def fixed_size(wanted: ImageInput, options: ModelOptions) -> tuple[int, int] | N
     return wanted.width or options.image_size[0], wanted.height or options.image_size[1]
 
 
-def image_problems(options: ModelOptions, wanted: ImageInput) -> Iterator[Problem]:
+def image_problems(options: ModelOptions, target: ImageInput) -> Iterator[Problem]:
     """Yield the options that do not fit an input, each with a sentence."""
-    given, channels = options.model_fields_set, wanted.channels
-    if wanted.encoded:
-        yield from _problems_of_files(options, wanted.name)
+    explicit, channels = options.model_fields_set, target.channels
+    if target.encoded:
+        yield from _problems_of_files(options, target.name)
         return
-    if "float" not in wanted.dtype:
+    if "float" not in target.dtype:
         for key in ("scaling", "mean", "std"):
             if getattr(options, key) not in (None, "none"):
                 made = repr(options.scaling) if key == "scaling" else "it"
-                yield key, f"{made} makes fractions, but the model's input {wanted.name} is {wanted.dtype}"
+                yield key, f"{made} makes fractions, but the model's input {target.name} is {target.dtype}"
     if options.scaling in ("torch", "caffe") and channels != 3:
-        yield "scaling", f"{options.scaling!r} is for 3 channels, but the model's input {wanted.name} has {channels}"
+        yield "scaling", f"{options.scaling!r} is for 3 channels, but the model's input {target.name} has {channels}"
     if options.channels == "bgr" and channels != 3:
-        yield "channels", f"'bgr' is for 3 channels, but the model's input {wanted.name} has {channels}"
+        yield "channels", f"'bgr' is for 3 channels, but the model's input {target.name} has {channels}"
     for key in ("mean", "std", "pad"):
         values = getattr(options, key)
         if isinstance(values, tuple) and len(values) not in (1, channels):
             yield (
                 key,
-                f"expected {channels} numbers, one for each channel of the input {wanted.name}, got {len(values)}",
+                f"expected {channels} numbers, one for each channel of the input {target.name}, got {len(values)}",
             )
-    size = fixed_size(wanted, options)
+    size = fixed_size(target, options)
     if options.fit != "stretch" and size is None:
-        sentence = f"{options.fit!r} needs a fixed size, but the input {wanted.name} has none"
+        sentence = f"{options.fit!r} needs a fixed size, but the input {target.name} has none"
         yield "fit", f"{sentence}; set image_size, such as 640x640"
     if size is not None and options.resize_shorter is not None and options.resize_shorter < max(size):
-        least = f"expected at least {max(size)}, the longer side of the input {wanted.name}"
+        least = f"expected at least {max(size)}, the longer side of the input {target.name}"
         yield "resize_shorter", f"{least}, got {options.resize_shorter}"
-    if "layout" in given and options.layout is not None and (options.layout == "NCHW") != wanted.channels_first:
-        yield "layout", f"the shape of the input {wanted.name} shows that it is not {options.layout}"
+    if "layout" in explicit and options.layout is not None and (options.layout == "NCHW") != target.channels_first:
+        yield "layout", f"the shape of the input {target.name} shows that it is not {options.layout}"
 
 
 def _problems_of_files(options: ModelOptions, name: str) -> Iterator[Problem]:

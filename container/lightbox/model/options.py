@@ -315,11 +315,11 @@ def _read_labels(setting: str, name: str, places: Sequence[Path]) -> tuple[str, 
         raise ModelOptionsError(f"{setting}: there is no file {' or '.join(map(str, candidates)) or name}")
     try:
         text = read_file(path, MOST_TEXT).decode("utf-8-sig")
-        found = _LABELS.validate_json(text) if path.suffix == ".json" else tuple(map(str.strip, text.splitlines()))
+        labels = _LABELS.validate_json(text) if path.suffix == ".json" else tuple(map(str.strip, text.splitlines()))
     except ValidationError:
         raise ModelOptionsError(f"{setting}: {path}: expected a JSON list of names") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ModelOptionsError(f"{setting}: {path} cannot be read as UTF-8 text: {error}") from None
-    if len(found) > MOST_LABELS:
-        raise ModelOptionsError(f"{setting}: {path} has {len(found):,} names, expected at most {MOST_LABELS:,}")
-    return found
+    if len(labels) > MOST_LABELS:
+        raise ModelOptionsError(f"{setting}: {path} has {len(labels):,} names, expected at most {MOST_LABELS:,}")
+    return labels

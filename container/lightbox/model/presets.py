@@ -30,16 +30,16 @@ _REPLACED = {
 """Options of a preset that an override also removes: a mean belongs to its scaling, padding to its fit."""
 
 
-def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
+def with_preset(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options merged with those of their preset, if any, and the implied ones."""
-    name: str | None = given.get("preset")
+    name: str | None = options.get("preset")
     preset = dict(PRESETS[name]) if name else {}
-    if given.get("channels") == "bgr":  # the model's order, which also applies to a mean
+    if options.get("channels") == "bgr":  # the model's order, which also applies to a mean
         preset |= {key: preset[key][::-1] for key in ("mean", "std") if key in preset}
-    for key in given:
+    for key in options:
         for replaced in _REPLACED.get(key, ()):
             preset.pop(replaced, None)
-    merged = {**preset, **given}
+    merged = {**preset, **options}
     if merged.get("mean") is not None or merged.get("std") is not None:
         merged.setdefault("scaling", "unit")
     if merged.get("fit") == "letterbox" and merged.get("pad") is None:

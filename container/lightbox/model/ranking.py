@@ -58,12 +58,12 @@ def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | No
         return None
     spec = next(iter(chosen.values())) if len(chosen) == 1 else None
     if spec is None or (spec.shape is not None and len(spec.shape) != 2):
-        given = ", ".join(
+        actual = ", ".join(
             f"{name} {describe_shape(item.shape) if item.shape is not None else '(any shape)'}"
             for name, item in chosen.items()
         )
         return (
-            f"expected one output of [batch, classes], or {BOXES}, {CLASSES} and {SCORES}; the model gives {given}; "
+            f"expected one output of [batch, classes], or {BOXES}, {CLASSES} and {SCORES}; the model gives {actual}; "
             "name one in outputs"
         )
     if (classes := other_classes(options, spec)) is not None:

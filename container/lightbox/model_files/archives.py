@@ -129,11 +129,11 @@ def _inside(name: str) -> PurePosixPath:
 
 def _write_file(path: Path, member: Member, stream: Inflated) -> None:
     mode = 0o755 if member.executable else 0o644
-    left = member.size
+    remaining = member.size
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        while left:
-            piece = stream.read(min(left, _PIECE))
+        while remaining:
+            piece = stream.read(min(remaining, _PIECE))
             if not piece:
                 raise BadArchive("ends within a member")
             file.write(piece)
-            left -= len(piece)
+            remaining -= len(piece)

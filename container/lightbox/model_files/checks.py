@@ -165,15 +165,15 @@ def _notes_beside(folder: Path) -> dict[str, str]:
 
 def _of_file(file: ModelFile, model: str, version: int) -> Mapping[str, SignatureSpec]:
     try:
-        found = file.signature()
+        signature = file.signature()
     except OSError as error:
         raise ModelFileError(f"{file.path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         pointer = next(filter(is_pointer_file, file.parts()), None)
         why = f"cannot be read as {file.format.title}: {error}"
         raise ModelFileError(f"{pointer} {POINTER}" if pointer else f"{file.path} {why}") from None
-    inputs, outputs = _tensors(found.inputs), _tensors(found.outputs)
-    return {DEFAULT_SIGNATURE: SignatureSpec(model, version, DEFAULT_SIGNATURE, inputs, outputs, found.notes)}
+    inputs, outputs = _tensors(signature.inputs), _tensors(signature.outputs)
+    return {DEFAULT_SIGNATURE: SignatureSpec(model, version, DEFAULT_SIGNATURE, inputs, outputs, signature.notes)}
 
 
 def _tensors(described: Mapping[str, FileTensor]) -> dict[str, TensorSpec]:

@@ -99,19 +99,19 @@ def models_below(root: Path) -> list[ModelOnDisk]:
     if not root.exists():
         raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: the model directory {root} does not exist")
     walk = _Walk()
-    found = list(walk.all(root))
-    if not found and walk.unreadable:
+    models = list(walk.all(root))
+    if not models and walk.unreadable:
         raise ModelLayoutError(
             f"LIGHTBOX_MODEL_DIR: no model was found in {root}: {'; '.join(walk.unreadable.values())}"
         )
-    if not found:
+    if not models:
         raise ModelLayoutError(
             f"LIGHTBOX_MODEL_DIR: no model was found in {root}: expected {root}/<N>/saved_model.pb, "
             f"{root}/<name>/<N>/saved_model.pb or {root}/export/Servo/<N>/saved_model.pb, N a whole number; "
             f"or {', '.join(f'model{known.suffix}' for known in FORMATS)} in its place{_foreign_content(root)}"
         )
     # If none can be served, all are returned, so that the error describes each of their versions.
-    return [model for model, servable in found if servable] or [model for model, _ in found]
+    return [model for model, servable in models if servable] or [model for model, _ in models]
 
 
 def _foreign_content(root: Path) -> str:
@@ -137,16 +137,16 @@ def folders_without_model(root: Path) -> dict[Path, str]:
     return {path: why for path, why in sorted(ignored.items()) if ignored.keys().isdisjoint(path.parents)}
 
 
-def choose_default(models: list[ModelOnDisk], wanted: str | None) -> str:
-    """Return the default model's name: ``wanted``, else the first one. Raises ModelLayoutError if unknown."""
+def choose_default(models: list[ModelOnDisk], requested: str | None) -> str:
+    """Return the default model's name: ``requested``, else the first one. Raises ModelLayoutError if unknown."""
     names = [model.name for model in models]
-    if wanted is None:
+    if requested is None:
         return names[0]
-    if wanted not in names:
+    if requested not in names:
         raise ModelLayoutError(
-            f"SAGEMAKER_TFS_DEFAULT_MODEL_NAME: there is no model named {wanted!r}; found: {', '.join(names)}"
+            f"SAGEMAKER_TFS_DEFAULT_MODEL_NAME: there is no model named {requested!r}; found: {', '.join(names)}"
         )
-    return wanted
+    return requested
 
 
 @dataclass(frozen=True)
@@ -193,18 +193,18 @@ class _Walk:
             return
         known = self._listings.get(identity)
         listing = self._listings[identity] = known or _listing(folder)
-        found = list[tuple[ModelOnDisk, bool]]()
+        result = list[tuple[ModelOnDisk, bool]]()
         if known is None and depth and not listing.model:
             for entry in listing.folders:
-                found += self._models(entry, depth - 1, above | {identity})
+                result += self._models(entry, depth - 1, above | {identity})
         is_new = known is None and not listing.model
-        if is_new and (any(servable for _, servable in found) or self._holds_below(listing)):
+        if is_new and (any(servable for _, servable in result) or self._holds_below(listing)):
             self._holding.add(identity)
         if listing.model or (listing.beside and identity not in self._holding):
             yield ModelOnDisk(folder.name, folder, unversioned=True, inside=listing.inside), listing.servable
         elif listing.versioned:
             yield ModelOnDisk(folder.name, folder), listing.servable
-        yield from found
+        yield from result
 
     def _holds_below(self, listing: _Listing) -> bool:
         """Return whether a subfolder is a link to a folder that was read before and holds models."""

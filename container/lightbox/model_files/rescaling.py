@@ -99,12 +99,12 @@ class Rescaling:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The graph, or one call of a function; ``given`` maps its arguments to names in the caller's scope."""
+    """The graph, or one call of a function; ``arguments`` maps those of the call to names in the caller's scope."""
 
     nodes: Mapping[str, Node]
     parent: _Scope | None = None
     call: str = ""
-    given: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)
     returned: frozenset[str] = frozenset()
 
 
@@ -188,8 +188,8 @@ def _step(scope: _Scope, node: Node, name: str) -> tuple[_Values, _Values] | Non
 
 def _constant(scope: _Scope | None, name: str, depth: int = 0) -> _Values | None:
     """Return the values of an expression of constants, None for others and for many values."""
-    while scope is not None and name in scope.given and name not in scope.nodes:
-        name, scope = scope.given[name], scope.parent
+    while scope is not None and name in scope.arguments and name not in scope.nodes:
+        name, scope = scope.arguments[name], scope.parent
     node = scope.nodes.get(name) if scope is not None else None
     if node is None or depth > _DEEPEST:
         return None

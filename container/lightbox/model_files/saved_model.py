@@ -41,28 +41,28 @@ def read_signatures(folder: Path, model: str, version: int) -> dict[str, Signatu
     path = folder / FILE
     graph = serving_graph(path)
     try:
-        found = dict(_signatures(graph, model, version))
+        signatures = dict(_signatures(graph, model, version))
     except ValueError as error:
         raise ModelFileError(f"{path} cannot be served: {error}") from None
     sparse = {
         name: tensor
-        for name in found
+        for name in signatures
         for tensor, info in graph.signature_def[name].inputs.items()
         if not info.name  # a sparse or composite tensor has several names, in another field
     }
-    if sparse and (DEFAULT_SIGNATURE in sparse or sparse.keys() == found.keys()):
+    if sparse and (DEFAULT_SIGNATURE in sparse or sparse.keys() == signatures.keys()):
         name = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in sparse else min(sparse)
         raise ModelFileError(
             f"{path}: the signature {name!r} takes the sparse tensor {sparse[name]!r}, which requests cannot carry: "
             "save a signature of dense tensors"
         )
-    found = {name: signature for name, signature in found.items() if name not in sparse}
-    if not found:
+    signatures = {name: signature for name, signature in signatures.items() if name not in sparse}
+    if not signatures:
         raise ModelFileError(
             f"{path} has no usable signature: expected one with an output, such as 'serving_default'; "
             "give signatures= to tf.saved_model.save"
         )
-    return found
+    return signatures
 
 
 def check_whole(folder: Path) -> None:

@@ -168,13 +168,13 @@ def _member(header: bytes, kind: bytes, size: int, said: dict[str, str]) -> Memb
     name = said.get("path", name)
     if kind == b"S":
         raise BadArchive(f"holds {name[:200]!r}, a sparse file")
-    found = FILE if kind in _FILES else _WITHOUT_CONTENT.get(kind, f"of type {kind!r}")
+    content = FILE if kind in _FILES else _WITHOUT_CONTENT.get(kind, f"of type {kind!r}")
     if kind == b"\0" and name.endswith("/"):
-        found = FOLDER
+        content = FOLDER
     size = _pax_size(said["size"]) if "size" in said else size
     link = said.get("linkpath", _text(header[157:257]))
     executable = bool(_number(header[100:108]) & 0o100)
-    return Member(name, found, 0 if found in _WITHOUT_CONTENT.values() else size, executable, link)
+    return Member(name, content, 0 if content in _WITHOUT_CONTENT.values() else size, executable, link)
 
 
 def _content(stream: Stream, size: int) -> bytes:

@@ -25,7 +25,7 @@ def chain(controller: str) -> list[Path]:
 
     A folder has the files of version 1 or of version 2; on a machine with both, only one of them has the controller.
     """
-    found: list[Path] = []
+    result: list[Path] = []
     own = dict(_cgroups())
     for kind, root, mount in _mounts(controller):
         path = own.get("" if kind == "cgroup2" else controller)
@@ -33,8 +33,8 @@ def chain(controller: str) -> list[Path]:
             continue
         # A path outside of the mounted part belongs to another namespace: only the mounted part is visible.
         inside = path.relative_to(root) if path.is_relative_to(root) else PurePosixPath()
-        found += [mount / folder for folder in (inside, *inside.parents)]
-    return list(dict.fromkeys(found))
+        result += [mount / folder for folder in (inside, *inside.parents)]
+    return list(dict.fromkeys(result))
 
 
 def _cgroups() -> Iterator[tuple[str, PurePosixPath]]:

@@ -33,7 +33,7 @@ _DIGITS = re.compile("[0-9]{1,18}")  # a caller's own Content-Length, which may 
 
 
 def level_to_log(wanted: str) -> str:
-    """Return nginx's log level for the operator's level ``wanted``."""
+    """Return nginx's log level for the operator's level ``level``."""
     return min(wanted, _LEAST_SAID, key=LEVELS.index)
 
 
@@ -43,12 +43,12 @@ class NginxLog:
 
     def __init__(
         self,
-        wanted: str,
+        level: str,
         answered: Callable[[str], None],
         finished: Callable[[str, str], None],
         lost_worker: Callable[[str], None],
     ) -> None:
-        self._wanted = LEVELS.index(wanted)
+        self._wanted = LEVELS.index(level)
         self._answered = answered
         self._finished = finished
         self._lost_worker = lost_worker

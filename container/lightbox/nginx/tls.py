@@ -90,14 +90,14 @@ def variables(settings: Settings) -> list[str]:
 def warnings(settings: Settings) -> list[str]:
     """Return warnings that do not stop a start: an expired certificate, which some clients accept, and an expired or
     unsuitable certificate among the authorities of clients."""
-    found = identify(settings)
-    if found is None:
+    identity = identify(settings)
+    if identity is None:
         return []
     fields = []
-    if found.expires <= time.time():
-        fields.append(f"{CERT}: the certificate of {found.subject} has expired; most clients refuse it")
-    if CLIENT_CA in found.files:
-        trusted = _trusted(found.files[CLIENT_CA])
+    if identity.expires <= time.time():
+        fields.append(f"{CERT}: the certificate of {identity.subject} has expired; most clients refuse it")
+    if CLIENT_CA in identity.files:
+        trusted = _trusted(identity.files[CLIENT_CA])
         authorities = trusted.get_ca_certs()
         fields += [
             f"{CLIENT_CA}: the certificate of {_subject(one)} has expired; what it has signed is refused"
@@ -161,16 +161,16 @@ def _in_folder(path: Path, name: str) -> Path:
 
 def _contents(settings: Settings) -> dict[str, bytes | str]:
     """Return the content of each variable's file; a str says why it cannot be read."""
-    found: dict[str, bytes | str] = {}
+    contents: dict[str, bytes | str] = {}
     for variable, path in _paths(settings).items():
         try:
-            found[variable] = path.read_bytes()
+            contents[variable] = path.read_bytes()
         except PermissionError:
             user = f"the user {os.geteuid()}, who runs Lightbox"
-            found[variable] = f"{variable}: {path} cannot be read by {user}: let that user read it"
+            contents[variable] = f"{variable}: {path} cannot be read by {user}: let that user read it"
         except OSError as error:
-            found[variable] = f"{variable}: expected a file in PEM, {path} cannot be read: {error.strerror}"
-    return found
+            contents[variable] = f"{variable}: expected a file in PEM, {path} cannot be read: {error.strerror}"
+    return contents
 
 
 def _judge(settings: Settings, contents: Mapping[str, bytes | str]) -> Identity | None:

@@ -51,10 +51,10 @@ class DescribedModel:
 
 def zeros(signature: SignatureSpec) -> dict[str, Array] | None:
     """Return the inputs of an example, with open dimensions of 1; None if there is no short one."""
-    found = {}
+    arrays = {}
     for name, spec in signature.inputs.items():
         if spec.is_string:  # the strings that a model accepts are unknown
             return None
         shape = [1 if size is None else size for size in spec.shape or (1,)]
-        found[name] = np.zeros(shape, bool if spec.dtype == "bool" else int)
-    return found if sum(array.size for array in found.values()) <= LARGEST_EXAMPLE else None
+        arrays[name] = np.zeros(shape, bool if spec.dtype == "bool" else int)
+    return arrays if sum(array.size for array in arrays.values()) <= LARGEST_EXAMPLE else None

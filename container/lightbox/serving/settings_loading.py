@@ -49,20 +49,20 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """
     environ = _without_service_links(os.environ if environ is None else environ)
     known = known_variables()
-    given = {name: value for name, value in environ.items() if name in known and value.strip()}
+    variables = {name: value for name, value in environ.items() if name in known and value.strip()}
     for name, platform in _ONLY_BESIDE.items():
         if not environ.get(platform, "").strip():
-            given.pop(name, None)
+            variables.pop(name, None)
     problems = _misspelled(environ, known)
     wrong: set[str] = set()
-    settings = _read(given, problems, wrong)
+    settings = _read(variables, problems, wrong)
     for feature in enabled(settings):
         for variable, expected in feature.problems(settings).items():
             if variable not in wrong:
-                problems.append(f"{variable}: {expected}, got {given.get(variable, 'its default')!r}")
+                problems.append(f"{variable}: {expected}, got {variables.get(variable, 'its default')!r}")
                 wrong.add(variable)
     if problems:
-        usable = _read({name: value for name, value in given.items() if name not in wrong}, [], set())
+        usable = _read({name: value for name, value in variables.items() if name not in wrong}, [], set())
         raise SettingsError(list(dict.fromkeys(problems)), usable, frozenset(wrong))
     return settings
 
@@ -78,14 +78,14 @@ def _without_service_links(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in links.keys() - alone}
 
 
-def _read(given: Mapping[str, str], problems: list[str], wrong: set[str]) -> Settings:
+def _read(variables: Mapping[str, str], problems: list[str], wrong: set[str]) -> Settings:
     """Return Lightbox's own settings with those of the features; problems are raised by ``_validated``."""
-    others = [_validated(part, given, problems, wrong) for part in parts() if part is not Settings]
+    others = [_validated(part, variables, problems, wrong) for part in parts() if part is not Settings]
     # Features look at their own settings. None for the others, because their defaults read files of the machine.
     on = enabled(_with(Settings.model_construct(**dict.fromkeys(Settings.model_fields)), others))
     defaults = {name: value for feature in on for name, value in feature.defaults.items()}
-    settings = _with(_validated(Settings, {**defaults, **given}, problems, wrong), others)
-    settings.note_given(given.keys() - wrong)
+    settings = _with(_validated(Settings, {**defaults, **variables}, problems, wrong), others)
+    settings.note_given(variables.keys() - wrong)
     if any(feature.loads_models for feature in on):
         settings.expect_other_models()
     return settings
@@ -97,14 +97,14 @@ def _with(settings: Settings, parts: Iterable[BaseModel]) -> Settings:
     return settings
 
 
-def _validated(part: type[P], given: Mapping[str, str], problems: list[str], wrong: set[str]) -> P:
+def _validated(part: type[P], variables: Mapping[str, str], problems: list[str], wrong: set[str]) -> P:
     """Return settings without the variables that are wrong; add these to ``wrong``, and a sentence for each.
 
     Of a setting with several variables another one counts where the first is wrong, and may be wrong too.
     """
     while True:
         try:
-            return part.model_validate({name: value for name, value in given.items() if name not in wrong})
+            return part.model_validate({name: value for name, value in variables.items() if name not in wrong})
         except ValidationError as error:
             # A default that depends on another setting is not computed after an error, which is no further problem.
             details = [detail for detail in error.errors() if detail["type"] != "default_factory_not_called"]

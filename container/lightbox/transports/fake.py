@@ -35,13 +35,13 @@ class FakeTransport(Transport):
     @override
     def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
         versions = [key[1] for key in self._served if key[0] == model]
-        wanted = max(versions, default=None) if version is None else version
-        if wanted not in versions or wanted is None:
+        number = max(versions, default=None) if version is None else version
+        if number not in versions or number is None:
             raise ModelNotFound(f"no version {version} of {model}")
-        if (model, wanted, name) not in self._served:
-            known = [key[2] for key in self._served if key[:2] == (model, wanted)]
-            raise UnknownSignature.of(model, wanted, name, known)
-        return self._served[model, wanted, name][0]
+        if (model, number, name) not in self._served:
+            known = [key[2] for key in self._served if key[:2] == (model, number)]
+            raise UnknownSignature.of(model, number, name, known)
+        return self._served[model, number, name][0]
 
     @override
     def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:

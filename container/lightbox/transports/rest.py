@@ -87,14 +87,14 @@ def number_text(array: Array) -> bytes | memoryview:
 def read_response(body: bytes, call: ModelCall, by_row: bool) -> dict[str, Array]:
     """Return the wanted outputs of a response. Raises ValueError, KeyError or TypeError for a malformed one."""
     spec, response = call.signature, from_json(body)
-    wanted = call.outputs or tuple(spec.outputs)
+    requested = call.outputs or tuple(spec.outputs)
     if len(spec.outputs) == 1:
         named = {next(iter(spec.outputs)): response["predictions" if by_row else "outputs"]}
     elif by_row:
-        named = {name: [row[name] for row in response["predictions"]] for name in wanted}
+        named = {name: [row[name] for row in response["predictions"]] for name in requested}
     else:
         named = response["outputs"]
-    return {name: _read_tensor(named[name], spec.outputs[name]) for name in wanted}
+    return {name: _read_tensor(named[name], spec.outputs[name]) for name in requested}
 
 
 def _in_base64(array: Array) -> Any:

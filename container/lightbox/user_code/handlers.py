@@ -138,14 +138,14 @@ def _http_error(error: BaseException) -> LightboxError | None:
     """
     try:
         status, title, description = (getattr(error, name) for name in ("status", "title", "description"))
-        found = re.match(r"[45]\d\d(?!\d)", str(getattr(status, "value", status)))
-        if found is None:
+        digits = re.match(r"[45]\d\d(?!\d)", str(getattr(status, "value", status)))
+        if digits is None:
             return None
-        own = "" if str(title).startswith(found[0]) else title  # the status line is the default title
+        own = "" if str(title).startswith(digits[0]) else title  # the status line is the default title
         text = ": ".join(str(part) for part in (own, description) if part) or str(title or status)
     except Exception:
         return None
-    number = int(found[0])
+    number = int(digits[0])
     return HandlerRefused(text, status=number) if number < 500 else HandlerFailed(text, status=number)
 
 
@@ -218,13 +218,13 @@ def _tensors(result: Mapping[Any, Any]) -> dict[str, Array] | None:
     """Return arrays of numbers, text or bytes by name; None if there are other values."""
     if not all(isinstance(name, str) and isinstance(value, np.ndarray) for name, value in result.items()):
         return None
-    found: dict[str, Array] = {}
+    tensors: dict[str, Array] = {}
     for name, value in result.items():
         array = value if value.dtype.kind in "biuf" else _byte_strings(value)
         if array is None:
             return None
-        found[name] = array
-    return found
+        tensors[name] = array
+    return tensors
 
 
 def _byte_strings(array: Array) -> Array | None:

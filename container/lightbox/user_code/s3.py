@@ -43,21 +43,21 @@ def download_universal_code(
 
 def _download(client: Any, bucket: str, prefix: str, folder: Path) -> int:
     """Return the number of files; names that lead outside ``folder`` are skipped."""
-    found, size = 0, 0
+    count, size = 0, 0
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
         for entry in page.get("Contents", []):
             target = (folder / name_of(entry["Key"], prefix)).resolve()
             if entry["Key"].endswith("/") or not target.is_relative_to(folder.resolve()):
                 continue
-            found, size = found + 1, size + entry["Size"]
-            if found > MOST_FILES or size > MOST_BYTES:
+            count, size = count + 1, size + entry["Size"]
+            if count > MOST_FILES or size > MOST_BYTES:
                 raise UserCodeError(
                     f"{NAMES}: expected at most {MOST_FILES} files of {MOST_BYTES >> 30} GiB together at "
                     f"s3://{bucket}/{prefix}, found more"
                 )
             target.parent.mkdir(parents=True, exist_ok=True)
             client.download_file(bucket, entry["Key"], str(target))
-    return found
+    return count
 
 
 def name_of(key: str, prefix: str) -> str:

@@ -11,8 +11,8 @@ import requests
 import tritonclient.grpc
 import tritonclient.http
 
-from e2e.open_inference.test_kserve_grpc import connect
-from e2e.open_inference.test_kserve_rest import photo
+from e2e.open_inference.test_grpc_calls import connect
+from e2e.open_inference.test_rest_routes import photo
 from support.infer_requests import numbers
 from support.patience import PATIENCE
 from support.stack import Stack

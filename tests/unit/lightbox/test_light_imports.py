@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 
-from lightbox.features import FEATURES
-from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ModelOptions
-from lightbox.model.plan import ModelServerAddress, ServingPlan
 from support import commands
 from support.isolation import clean_environ
 from support.stack import REPOSITORY
@@ -53,18 +47,6 @@ print(answer.body.decode())
 """
 
 
-WORKER = """
-import json
-import sys
-
-from lightbox.serving.worker import wsgi_app
-
-wsgi_app(sys.argv[1])
-print(json.dumps([name for name in sys.modules if name.startswith("lightbox.features.")]))
-"""
-ON_BY_DEFAULT = ("open_inference", "sagemaker")
-
-
 def test_a_prediction_needs_no_server_and_no_wire() -> None:
     assert python(PREDICTS) == '{"predictions":[[99.0,99.0,99.0]]}'
 
@@ -73,20 +55,6 @@ def test_the_supervisor_is_small() -> None:
     """A module that the supervisor imports takes memory for as long as Lightbox runs."""
     heavy = ("numpy", "PIL", "flask", "grpc", "requests", "gunicorn", "prometheus_client", "google.protobuf")
     assert python(f"import sys, lightbox.cli; print([name for name in {heavy} if name in sys.modules])") == "[]"
-
-
-def test_a_worker_imports_of_features_that_are_off_their_settings_alone(tmp_path: Path) -> None:
-    plan = ServingPlan(
-        models={"mean": PlannedModel(name="mean", base_path=tmp_path, options=ModelOptions())},
-        default_model="mean",
-        model_servers=(ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=1, rest_port=2),),
-    )
-    plan.write(tmp_path / "plan.json")
-    imported = json.loads(python(WORKER, str(tmp_path / "plan.json")))
-    names = [f"lightbox.features.{feature.name}" for feature in FEATURES]
-    allowed = {*names, *(f"{name}.settings" for name in names)}
-    assert {"lightbox.features.open_inference.rest.routes", "lightbox.features.sagemaker.routes"} <= {*imported}
-    assert [name for name in imported if name not in allowed and name.split(".")[2] not in ON_BY_DEFAULT] == []
 
 
 def python(code: str, *arguments: str) -> str:

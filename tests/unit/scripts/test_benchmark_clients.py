@@ -12,7 +12,6 @@ from benchmark import clients as base
 from benchmark.clients import Load, Sample
 from benchmark.clients.http import NEW_SESSION, SESSION, HttpClient
 from benchmark.servers import Address
-from lightbox.tools.client.invoke import read_server_timing
 from support.http_server import QuietHandler, serving
 from support.patience import PATIENCE
 
@@ -103,8 +102,3 @@ def test_failures_are_counted_and_the_first_is_kept(address: Address, path: str,
 def test_a_refusal_is_an_error_whose_time_is_known(address: Address) -> None:
     sample = run(address, "/busy", Load(4))
     assert (sample.answers, sample.errors, len(sample.refused)) == (0, 4, 4)
-
-
-def test_server_timing_is_read() -> None:
-    assert read_server_timing('decode;dur=1.25, cache;desc="hit", total;desc=all;dur=3') == {"decode": 1.25, "total": 3}
-    assert read_server_timing("") == {}

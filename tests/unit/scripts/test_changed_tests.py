@@ -14,11 +14,12 @@ FILES = {
     "container/lightbox/empty/deep.py": "",
     "tests/unit/lightbox/test_cli.py": "",
     "tests/unit/lightbox/images/test_decode.py": "from support import fakes, photos\n",
+    "tests/unit/lightbox/images/test_decode_limits.py": "from support.photos import path_of\n",
     "tests/unit/lightbox/images/test_resize.py": "from support.photos import path_of\n",
     "tests/unit/scripts/test_audit.py": "",
     "tests/unit/test_docs.py": "",
 }
-IMAGES = ["tests/unit/lightbox/images/test_decode.py", "tests/unit/lightbox/images/test_resize.py"]
+IMAGES = [f"tests/unit/lightbox/images/test_{name}.py" for name in ("decode", "decode_limits", "resize")]
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def repository(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("file", "tests"),
     [
-        ("container/lightbox/images/decode.py", IMAGES[:1]),
+        ("container/lightbox/images/decode.py", IMAGES[:2]),
         ("container/lightbox/images/exif.py", IMAGES),
         ("container/lightbox/empty/deep.py", ["tests/unit/lightbox/test_cli.py"]),
         ("scripts/audit.py", ["tests/unit/scripts/test_audit.py"]),

@@ -47,16 +47,6 @@ def test_with_all_there_nothing_heavy_is_imported_and_nothing_said(complete: Pat
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-@pytest.mark.extended
-def test_lost_settings_are_written_again_and_the_version_stays(complete: Path) -> None:
-    model = complete / "efficientnet_lite0"
-    (model / layout.SETTINGS).unlink()
-    assert sample_models.main([str(complete)]) == 0
-    assert layout.read_settings(model) == {"scaling": "none", "labels": "labels.txt"}
-    assert len((model / layout.LABELS).read_text().splitlines()) == 1000
-    assert (model / "1" / "saved_model.pb").stat().st_size == 0
-
-
 def test_labels_of_ones_own_stay(tmp_path: Path) -> None:
     layout.write_settings(tmp_path, {"scaling": "none", "labels": ["one"]}, ("tench", "goldfish"))
     assert layout.read_settings(tmp_path)["labels"] == ["one"]

@@ -148,12 +148,12 @@ def _write_soon(data: bytes, descriptor: int) -> int:
             return os.write(descriptor, data)
         except BlockingIOError:
             deadline = deadline or time.monotonic() + WAIT_SECONDS
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 raise
             writable = select.poll()
             writable.register(descriptor, select.POLLOUT)
-            writable.poll(left * 1000)
+            writable.poll(remaining * 1000)
 
 
 def log(text: str, process: str = "lightbox") -> None:

@@ -50,10 +50,10 @@ class KeyAuthenticator:
         """The number of admitted requests by name in the file."""
         return {name: self._let_in[name] for name in self.keys.names()}
 
-    async def __call__(self, asked: IncomingRequest) -> str:
+    async def __call__(self, request: IncomingRequest) -> str:
         """Return the name of the caller's key. Raises Unauthenticated and PermissionDenied."""
-        check_origin(asked.header, self._origins)
-        name, key = given_key(asked.header)
+        check_origin(request.header, self._origins)
+        name, key = given_key(request.header)
         if not key:
             raise Unauthenticated(
                 "expected a key: Authorization: Bearer KEY, X-API-Key: KEY, or Basic with its name; got none"
@@ -61,7 +61,7 @@ class KeyAuthenticator:
         caller = self.keys.find(key.encode("latin-1"))
         if caller is None or name not in (None, caller.name):
             raise Unauthenticated("the key is unknown, or belongs to another name")
-        role = role_of(asked.path, self._managing)
+        role = role_of(request.path, self._managing)
         if role not in caller.roles:
             has = ", ".join(sorted(caller.roles))
             raise PermissionDenied(f"the key {caller.name!r} has the roles {has}; this takes {role}", caller.name)
@@ -111,18 +111,18 @@ class UrlAuthenticator:
         self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         """Idle connections for the next requests."""
 
-    async def __call__(self, asked: IncomingRequest) -> str:
+    async def __call__(self, request: IncomingRequest) -> str:
         """Return the URL's name for the caller, "" for one of another form.
 
         Raises Unauthenticated, PermissionDenied, and Unavailable if the URL does not decide.
         """
-        check_origin(asked.header, self._origins)
-        if not asked.path:
+        check_origin(request.header, self._origins)
+        if not request.path:
             raise PermissionDenied("path: expected no control characters, got one: LIGHTBOX_AUTH_URL is not called")
-        headers = {name: value for name, value in asked.headers.items() if not _KEPT_BACK.fullmatch(name)}
-        headers["X-Forwarded-Method"] = asked.method
-        headers["X-Forwarded-Uri"] = quote(asked.path.encode("latin-1"))
-        headers["X-Lightbox-Role"] = role_of(asked.path, self._managing)
+        headers = {name: value for name, value in request.headers.items() if not _KEPT_BACK.fullmatch(name)}
+        headers["X-Forwarded-Method"] = request.method
+        headers["X-Forwarded-Uri"] = quote(request.path.encode("latin-1"))
+        headers["X-Lightbox-Role"] = role_of(request.path, self._managing)
         try:
             async with asyncio.timeout(URL_SECONDS), self._turns:
                 status, name = await self._ask(headers)

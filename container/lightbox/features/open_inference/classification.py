@@ -30,13 +30,13 @@ def read_class_count(output: str, parameters: Mapping[str, Any]) -> int | None:
 
     Raises MalformedBody for another value.
     """
-    wanted = parameters.get(CLASSIFICATION, 0)
-    if type(wanted) is not int or wanted < 0:
+    count = parameters.get(CLASSIFICATION, 0)
+    if type(count) is not int or count < 0:
         raise MalformedBody(
             f"output {echo(output)}: {CLASSIFICATION}: expected a number of classes, 0 for none; "
-            f"got {shown(wanted, 40)!r}"
+            f"got {shown(count, 40)!r}"
         )
-    return wanted or None
+    return count or None
 
 
 def classified(

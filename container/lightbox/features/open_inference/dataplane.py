@@ -95,13 +95,13 @@ class DataPlane:
         ModelNotFound, Unavailable, and UnknownSignature without a default one.
         """
         spec = self.pipeline.describe(model, version_number(version), context)
-        given = self.pipeline.outputs(spec)
+        outputs = self.pipeline.outputs(spec)
         return {
             "name": spec.model,
             "versions": [str(spec.version)],
             "platform": self._platform(spec),
             "inputs": [described(tensor) for tensor in spec.inputs.values()],
-            "outputs": [described(tensor) for tensor in given.outputs.values()],
+            "outputs": [described(tensor) for tensor in outputs.outputs.values()],
         }
 
     def model_parameters(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
@@ -113,20 +113,20 @@ class DataPlane:
         spec = self.pipeline.describe(model, version_number(version), context)
         chosen = engines_of(self._run_dir, spec.model, spec.version)
         engines = {item.signature: {"engine": item.engine, "reason": item.reason} for item in chosen}
-        found: dict[str, Any] = {"engines": engines} if engines else {}
+        parameters: dict[str, Any] = {"engines": engines} if engines else {}
         with suppress(OSError, ModelNotFound):  # unloaded meanwhile
             folder = version_folder(self.pipeline.catalogue.find(spec.model).base_path, spec.version)
             if note := weights_note(folder):
-                found |= {"weights": note}
+                parameters |= {"weights": note}
         if len(versions := self.pipeline.versions(spec.model)) > 1:
-            found |= {"versions": [str(number) for number in versions]}
+            parameters |= {"versions": [str(number) for number in versions]}
         if functions := self.pipeline.outputs(spec).functions:
             own = [described(tensor) for tensor in spec.outputs.values()]
-            found |= {"handler": list(functions), "model_outputs": own}
+            parameters |= {"handler": list(functions), "model_outputs": own}
         with suppress(ModelNotFound):
             if not functions and (detections := self.pipeline.catalogue.find(spec.model).options.detections):
-                found |= {"detections": detections}
-        return {"parameters": found} if found else {}
+                parameters |= {"detections": detections}
+        return {"parameters": parameters} if parameters else {}
 
     def model_config(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
         """Return a model's configuration in Triton's form, for the signature of ``model_metadata``.

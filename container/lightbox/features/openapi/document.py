@@ -199,20 +199,20 @@ def _error_responses() -> dict[str, Any]:
     for code, status in STATUS_OF_CODE.items():
         codes.setdefault(status.http, []).append(code)
     of_sagemaker = {JSON: ref("ModelError")}
-    found = {
+    responses = {
         "Error4XX": response("The user's code may refuse a request with any status of the 4xx.", _ERROR, False),
         "Error5XX": response("The user's code failed.", _ERROR, False),
         "Error424": response("SageMaker's ModelError. OriginalMessage holds the error, as JSON.", of_sagemaker, False),
     }
-    found["Error424"]["headers"]["x-amzn-ErrorType"] = {"required": True, "schema": {"const": "ModelError"}}
+    responses["Error424"]["headers"]["x-amzn-ErrorType"] = {"required": True, "schema": {"const": "ModelError"}}
     for number, names in sorted(codes.items()):
         only = {"type": "object", "properties": {"code": {"enum": names}}}
         schema = {"allOf": [ref("Error"), only]}
-        found[f"Error{number}"] = response(f"code: {' or '.join(names)}", {JSON: schema}, by_worker=False)
-    found["Error503"]["headers"]["Retry-After"] = ref("Retry-After", "headers")
-    found["Error401"]["headers"]["WWW-Authenticate"] = {"schema": TEXT}
-    found["Error405"]["headers"]["Allow"] = {"schema": TEXT}
-    return found
+        responses[f"Error{number}"] = response(f"code: {' or '.join(names)}", {JSON: schema}, by_worker=False)
+    responses["Error503"]["headers"]["Retry-After"] = ref("Retry-After", "headers")
+    responses["Error401"]["headers"]["WWW-Authenticate"] = {"schema": TEXT}
+    responses["Error405"]["headers"]["Allow"] = {"schema": TEXT}
+    return responses
 
 
 def _version() -> str:
@@ -228,12 +228,12 @@ def _models(pipeline: Pipeline, context: RequestContext) -> list[DescribedModel]
     with suppress(LightboxError):
         default = pipeline.served()[0].name
         names = [default, *(name for name in names if name != default)]
-    found = []
+    models = []
     for name in names:
         context.check()
         with suppress(LightboxError):
-            found.append(_model(pipeline, name, context))
-    return found
+            models.append(_model(pipeline, name, context))
+    return models
 
 
 def _model(pipeline: Pipeline, name: str, context: RequestContext) -> DescribedModel:

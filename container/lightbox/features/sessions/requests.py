@@ -43,26 +43,26 @@ class SessionRequests:
 
         Raises UnknownSession, BadRequest, and as the store and ``answer`` do.
         """
-        asked, content = header(SESSION), call.content
+        name, content = header(SESSION), call.content
         assert isinstance(content, Body), "SageMaker's routes take bodies"
-        if asked is not None and content.protocol:
+        if name is not None and content.protocol:
             raise BadRequest(f"{SESSION}: a body of {content.protocol} cannot belong to a session")
-        wanted = _request_type(content)
-        if asked == NEW or (asked is None and wanted == NEW):
-            if wanted == CLOSE:
+        kind = _request_type(content)
+        if name == NEW or (name is None and kind == NEW):
+            if kind == CLOSE:
                 raise BadRequest(f"{SESSION}: expected the id of the session to close, got {NEW}")
             session = _note_session(self._store.open(_owner(header)), context)
-            if wanted == NEW or not content.body:
+            if kind == NEW or not content.body:
                 return _session_response(NEW_HEADER, session.header, session)
             return self._answer_first(session, call, content, context, answer)
-        if asked is None:
-            if wanted == CLOSE:
+        if name is None:
+            if kind == CLOSE:
                 raise BadRequest(f"{SESSION}: expected the id of the session to close, the header is missing")
             return answer(call, context)
-        session = _note_session(self._store.find(asked, _owner(header)), context)
-        if wanted == NEW:
+        session = _note_session(self._store.find(name, _owner(header)), context)
+        if kind == NEW:
             raise BadRequest(f"requestType: expected {CLOSE} with a session's id, got {NEW}")
-        if wanted == CLOSE:
+        if kind == CLOSE:
             self._store.close(session)
             return _session_response(CLOSED_HEADER, session.id, session)
         return answer(replace(call, content=self._content(session, content, context)), context)

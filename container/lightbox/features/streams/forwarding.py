@@ -111,13 +111,13 @@ class Relay:
                     raise Unavailable(_NOT_TAKEN) from error
             except urllib3.exceptions.HTTPError as error:
                 raise Unavailable(_NOT_TAKEN) from error
-        found = response.headers
+        received = response.headers
         return Answer(
             response.status,
-            found.get("Content-Type", ""),
-            found.get("Server-Timing", ""),
+            received.get("Content-Type", ""),
+            received.get("Server-Timing", ""),
             response.data,
-            found.get(MODEL_HEADER, ""),
+            received.get(MODEL_HEADER, ""),
         )
 
     def close(self) -> None:

@@ -25,13 +25,13 @@ class Choice:
 
     def headers(self) -> dict[str, str]:
         """Return the headers of a frame's request."""
-        found = {"Content-Type": self.content_type}
+        result = {"Content-Type": self.content_type}
         if self.accept is not None:
-            found["Accept"] = self.accept
+            result["Accept"] = self.accept
         if self.attributes:
             pairs = ",".join(f"{name}={value}" for name, value in self.attributes.items())
-            found["X-Amzn-SageMaker-Custom-Attributes"] = pairs
-        return found
+            result["X-Amzn-SageMaker-Custom-Attributes"] = pairs
+        return result
 
     def with_pairs(self, pairs: Iterable[tuple[str, str]]) -> Choice:
         """Return the options with these pairs in place of earlier ones of the same names. Raises BadRequest."""

@@ -64,11 +64,11 @@ def _send(
 ) -> Reply | None:
     """Return a server's response, None if it cannot be reached."""
     try:
-        found = exchange(pool, method, target, body, context)
+        response = exchange(pool, method, target, body, context)
     except TimedOut as error:
         raise DeadlineExceeded("the model server did not answer in time") from error
     except HTTPError as error:
         raise Unavailable("the model server ended while it processed the request") from error
-    if found is None:
+    if response is None:
         return None
-    return Reply(found.status, found.headers.get("Content-Type", ""), found.data, target)
+    return Reply(response.status, response.headers.get("Content-Type", ""), response.data, target)

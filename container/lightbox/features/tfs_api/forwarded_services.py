@@ -141,7 +141,7 @@ class TfsGrpc:
             for message, step in itertools.product(messages, range(len(servers))):
                 method = methods[servers[(first + step) % len(servers)]]
                 try:
-                    found: bytes = method(message, timeout=time_left(context), metadata=outgoing_metadata(context))
+                    response: bytes = method(message, timeout=time_left(context), metadata=outgoing_metadata(context))
                 except grpc.RpcError as error:
                     if is_unsent(error):
                         continue
@@ -150,7 +150,7 @@ class TfsGrpc:
                         raise failure from error
                     missing = failure
                 else:
-                    return found
+                    return response
             if missing is not None:
                 self._pipeline.check_loading(missing.message, context)
                 raise missing

@@ -152,14 +152,14 @@ class TfsRest:
         if version and not _NUMBER.fullmatch(version):
             return False
         try:
-            found = self.pipeline.describe(
+            signature = self.pipeline.describe(
                 model, int(version) if version else None, context, named[1].decode() if named else None
             )
         except (Unavailable, DeadlineExceeded):
             raise  # nothing is known about the model: a forwarded image could come back as a wrong input
         except (LightboxError, UnicodeError):  # the model server returns the error
             return False
-        image = image_input(found)
+        image = image_input(signature)
         return image is not None and not image.encoded
 
     def _predict_images(self, body: bytes, model: str, version: str, context: RequestContext) -> HttpResponse:

@@ -70,8 +70,10 @@ def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[En
     if none reads it.
     """
     measured = _measurements(folder, able, hardware)
-    reading = [engine for engine, found in measured.items() if not found.refused]
-    refusals = [f"{engine.name}: {found.refused}" for engine, found in measured.items() if found.refused]
+    reading = [engine for engine, measurement in measured.items() if not measurement.refused]
+    refusals = [
+        f"{engine.name}: {measurement.refused}" for engine, measurement in measured.items() if measurement.refused
+    ]
     if not reading:
         raise invalid(f"no engine reads the model in {folder}: {'; '.join(refusals)}")
     following = [engine for engine in reading if engine.follows_files]
@@ -83,7 +85,7 @@ def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[En
     winner = min(reading, key=lambda engine: (measured[engine].milliseconds is None, measured[engine].milliseconds))
     if refusals:
         log.warning("%s is served by %s, as other engines do not read it: %s", folder, winner.name, "; ".join(refusals))
-    if any(found.differs for found in measured.values()):
+    if any(measurement.differs for measurement in measured.values()):
         log.warning("%s is served by %s, which follows the file: %s", folder, winner.name, "; ".join(reasons))
     if not following and (departures := winner.departures(Path(folder))):
         reasons.append(f"it may compute otherwise than the file specifies: {', '.join(departures)}")
@@ -97,21 +99,21 @@ def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[En
 def _measurements(folder: str, able: Sequence[Engine], hardware: Hardware) -> dict[Engine, _Measurement]:
     """Return each engine's measurement. If one is new and no refusal, all are made anew, to compare the results."""
     places = _cache_files(folder, able, hardware)
-    cached = {engine: found for engine in able if (found := _read_measurement(places.get(engine)))}
+    cached = {engine: measurement for engine in able if (measurement := _read_measurement(places.get(engine)))}
     if len(cached) == len(able):
         return cached
     with TemporaryDirectory(prefix="race-") as results:
         fresh = {engine: _measure(engine, folder, hardware, results) for engine in able if engine not in cached}
-        if any(not found.refused for found in fresh.values()):
+        if any(not measurement.refused for measurement in fresh.values()):
             fresh |= {engine: _measure(engine, folder, hardware, results) for engine in cached}
         by_engine = {engine: _results(Path(results, engine.name)) for engine in fresh}
     expected = next((by_engine[engine] for engine in fresh if engine.follows_files), {})
     tolerance = OF_FLOAT16 if _computes_in_float16(folder) else OF_FLOAT32
-    for engine, found in fresh.items():
+    for engine, measurement in fresh.items():
         if (got := by_engine[engine]).keys() == expected.keys() and hardware.precision == PRECISIONS[0]:
             why = difference({name: (expected[name], got[name]) for name in got}, tolerance)
-            fresh[engine] = replace(found, differs=why or "")
-        if engine in places and not found.refused:
+            fresh[engine] = replace(measurement, differs=why or "")
+        if engine in places and not measurement.refused:
             with suppress(OSError):  # a full disk does not stop the server
                 disk_cache.write(places[engine], asdict(fresh[engine]))
     return cached | fresh
@@ -214,13 +216,13 @@ def _milliseconds(runner: Runner, results: Path) -> float | None:
         made = batches(signature, 1, side)
         call = partial(runner.run, made[0], fetches)
         try:
-            found = [runner.run(feeds, fetches) for feeds in made]
+            first_results = [runner.run(feeds, fetches) for feeds in made]
         except StatusError:
             continue
-        if not any(array.dtype.hasobject for arrays in found for array in arrays):
+        if not any(array.dtype.hasobject for arrays in first_results for array in arrays):
             named_results = {
                 f"{name} (made-up input {number + 1})": array
-                for number, arrays in enumerate(found)
+                for number, arrays in enumerate(first_results)
                 for name, array in zip(signature.outputs, arrays, strict=True)
             }
             with suppress(OSError, ValueError), results.with_suffix(".npz").open("wb") as file:

@@ -43,14 +43,14 @@ def own_options(folder: str) -> dict[str, str]:
 
 def checked_options(content: object, place: str) -> dict[str, str]:
     """Return ``engine`` and ``precision`` of ``content``; raise INVALID_ARGUMENT for another value."""
-    found = {}
+    result = {}
     for key, allowed in (("engine", CHOICES), ("precision", PRECISIONS)):
         value = content.get(key) if isinstance(content, dict) else None
         if value not in (None, *allowed):
             raise invalid(f"{place}: {key}: expected {', '.join(allowed)}, got {value!r}")
         if value is not None:
-            found[key] = value
-    return found
+            result[key] = value
+    return result
 
 
 @dataclass(frozen=True)

@@ -50,20 +50,20 @@ class Looks:
                 return self._window + self._file.read(count - len(self._window))
         return self._window[place : place + count]
 
-    def holds(self, at: int, count: int, wanted: builtins.bytes) -> bool:
+    def holds(self, at: int, count: int, expected: builtins.bytes) -> bool:
         """Return whether a text is among some bytes, which are searched thousands at a time."""
         self.count(1 + count // _WINDOW)
         if count <= _WINDOW:
             if not 0 <= at - self._start <= len(self._window) - count:
                 self._step_to(at)
-            return self._window.find(wanted, at - self._start, at - self._start + count) >= 0
+            return self._window.find(expected, at - self._start, at - self._start + count) >= 0
         self._file.seek(at)
         end = b""
         while count > 0 and (piece := self._file.read(min(count, _PIECE))):
             check_deadline()
-            if wanted in end + piece:
+            if expected in end + piece:
                 return True
-            end, count = piece[1 - len(wanted) :], count - len(piece)
+            end, count = piece[1 - len(expected) :], count - len(piece)
         return False
 
     def _step_to(self, at: int) -> None:

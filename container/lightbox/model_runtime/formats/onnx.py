@@ -95,7 +95,7 @@ def operations(path: Path) -> Iterator[tuple[str, dict[str, list[int]]]]:
 
 def _integers(attribute: memoryview) -> tuple[str, list[int]]:
     """Return the name and the integers of an attribute. One list of them is packed or not, as the writer likes."""
-    name, found = "", list[int]()
+    name, integers = "", list[int]()
     for number, kind, value in read_fields(attribute):
         if number == _ATTRIBUTE_NAME:
             name = _text(value)
@@ -103,8 +103,8 @@ def _integers(attribute: memoryview) -> tuple[str, list[int]]:
             position, numbers = 0, bytes(value)
             while position < len(numbers):
                 item, position = read_varint(numbers, position)
-                found.append(item)
-    return name, found
+                integers.append(item)
+    return name, integers
 
 
 def _outside(tensor: memoryview) -> dict[str, str]:

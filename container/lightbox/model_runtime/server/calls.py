@@ -119,14 +119,14 @@ class Calls:
     # --------------------------------------------------------------- examples
 
     def examples(
-        self, kind: Kind, spec: model_pb2.ModelSpec, given: input_pb2.Input, options: bytes
+        self, kind: Kind, spec: model_pb2.ModelSpec, examples: input_pb2.Input, options: bytes
     ) -> tuple[Result, model_pb2.ModelSpec]:
         """Answer a Classify or Regress call."""
         with self.core.acquire(spec) as (servable, session):
             signature = classify.find_signature(session, spec.signature_name)
             self._check(signature, kind)
             with self.metrics.running(servable.name, kind.call):
-                result, count = classify.answer(kind, session, signature, given, options)
+                result, count = classify.answer(kind, session, signature, examples, options)
         self.metrics.examples(servable.name, count)
         return result, model_spec(servable, spec.signature_name or DEFAULT_SIGNATURE)
 

@@ -79,15 +79,15 @@ def _feed(signature: SignatureDef, kind: str) -> str:
     return str(signature.inputs[INPUTS].name)
 
 
-def serialized_examples(given: input_pb2.Input) -> Array:
+def serialized_examples(source: input_pb2.Input) -> Array:
     """Return the Examples as a string tensor, each merged with the context, over which it has precedence."""
-    kind = given.WhichOneof("kind")
+    kind = source.WhichOneof("kind")
     examples, context = [], b""
     if kind == "example_list":
-        examples = list(given.example_list.examples)
+        examples = list(source.example_list.examples)
     elif kind == "example_list_with_context":
-        examples = list(given.example_list_with_context.examples)
-        context = given.example_list_with_context.context.SerializeToString()
+        examples = list(source.example_list_with_context.examples)
+        context = source.example_list_with_context.context.SerializeToString()
     if not examples:
         raise invalid("Input is empty.")
     strings = np.empty(len(examples), dtype=object)

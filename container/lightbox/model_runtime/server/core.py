@@ -161,13 +161,13 @@ class ServerCore:
 
     def _look(self, model: ModelConfig) -> dict[int, str] | None:
         """Return the wanted versions on disk, None without the base path."""
-        wanted = _wanted_on_disk(model)
+        versions = _wanted_on_disk(model)
         # Only now: a waiting reload reads this at any time, without the lock.
-        if wanted:
+        if versions:
             self._without_versions.discard(model.name)
         else:
             self._without_versions.add(model.name)
-        return wanted
+        return versions
 
     # ----------------------------------------------------------------- queries
 
@@ -212,17 +212,17 @@ class ServerCore:
 
 def _wanted_on_disk(model: ModelConfig) -> dict[int, str] | None:
     try:
-        found = versions_on_disk(model.name, model.base_path)
+        present = versions_on_disk(model.name, model.base_path)
     except StatusError as error:
         text = "FileSystemStoragePathSource encountered a filesystem access error: %s"
         log.error(text, error.message)
         return None
-    wanted = choose(found, model)
-    if not wanted:
+    chosen = choose(present, model)
+    if not chosen:
         text = "No versions of servable %s found under base path %s. "
         text += "Did you forget to name your leaf directory as a number (eg. '/1/')?"
         log.warning(text, model.name, model.base_path)
-    return wanted
+    return chosen
 
 
 def _not_available(ended: list[Servable], what: str) -> StatusError:

@@ -153,7 +153,7 @@ class Options:
 
     values: dict[str, Any] = field(default_factory=lambda: {flag.name: flag.default for flag in _ALL})
     unknown: list[str] = field(default_factory=list)
-    given: set[str] = field(default_factory=set)
+    present: set[str] = field(default_factory=set)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -163,7 +163,7 @@ class Options:
 
     def without_effect(self) -> list[str]:
         """Return the given flags that have no effect."""
-        return [flag.name for flag in FLAGS if flag.name in self.given and not flag.works]
+        return [flag.name for flag in FLAGS if flag.name in self.present and not flag.works]
 
 
 def usage(program: str) -> str:
@@ -188,7 +188,7 @@ def parse(arguments: Sequence[str]) -> Options:
             options.unknown.append(argument)
             continue
         options.values[name] = _read(flag, text if equals else "true")
-        options.given.add(name)
+        options.present.add(name)
     return options
 
 

@@ -40,12 +40,12 @@ def names(keys: Iterable[str]) -> str:
 
 
 def _check_size(signature: SignatureDef, given: Iterable[str]) -> None:
-    sent, wanted = set(given), set(signature.inputs)
-    if len(sent) > len(wanted) or (len(sent) < len(wanted) and not signature.defaults):
+    sent, expected = set(given), set(signature.inputs)
+    if len(sent) > len(expected) or (len(sent) < len(expected) and not signature.defaults):
         raise invalid(
-            f"input size does not match signature: {len(sent)}!={len(wanted)} "
-            f"len({{{names(sent)}}}) != len({{{names(wanted)}}}). "
-            f"Sent extra: {{{names(sent - wanted)}}}. Missing but required: {{{names(wanted - sent)}}}."
+            f"input size does not match signature: {len(sent)}!={len(expected)} "
+            f"len({{{names(sent)}}}) != len({{{names(expected)}}}). "
+            f"Sent extra: {{{names(sent - expected)}}}. Missing but required: {{{names(expected - sent)}}}."
         )
 
 
@@ -80,12 +80,12 @@ def _missing(signature: SignatureDef, request: predict_pb2.PredictRequest, alias
     )
 
 
-def choose_outputs(signature: SignatureDef, wanted: Sequence[str]) -> dict[str, str]:
+def choose_outputs(signature: SignatureDef, requested: Sequence[str]) -> dict[str, str]:
     """Return alias to tensor name for the outputs of a filter, or for all when it is empty."""
-    if not wanted:
+    if not requested:
         return {alias: info.name for alias, info in signature.outputs.items()}
     chosen: dict[str, str] = {}
-    for alias in wanted:
+    for alias in requested:
         if alias not in signature.outputs:
             text = f"output tensor alias not found in signature: {alias} Outputs expected to be in the set"
             raise invalid(f"{text} {{{names(signature.outputs)}}}.")
@@ -97,13 +97,13 @@ def choose_outputs(signature: SignatureDef, wanted: Sequence[str]) -> dict[str, 
 
 def run(session: Runner, feeds: Mapping[str, Array], fetches: Mapping[str, str], options: bytes) -> dict[str, Array]:
     """Run tensor names to arrays and return the arrays by alias."""
-    wanted = list(fetches.values())
+    outputs = list(fetches.values())
     try:
-        return dict(zip(fetches, session.run(feeds, wanted, options), strict=True))
+        return dict(zip(fetches, session.run(feeds, outputs, options), strict=True))
     except StatusError as error:
         rows = {array.shape[0] if array.ndim else 0 for array in feeds.values()}
         is_of_rows = len(rows) == 1 and rows.isdisjoint({0, 1}) and error.code in _OF_ROWS
-        if not is_of_rows or not _takes_one_row_only(session, feeds, wanted, options):
+        if not is_of_rows or not _takes_one_row_only(session, feeds, outputs, options):
             raise
         text = f"the model answers one row, such as an image, per call, got {rows.pop()}: send a request for each"
         raise invalid(f"{text}; {error.message}") from None

@@ -104,15 +104,15 @@ class Server:
     def _load_first_models(self) -> None:
         self._core.apply(self._config, at_once=True)
         names = set(self._core.with_versions())
-        wanted = {model.name for model in self._config.model_config_list.config}
+        expected = {model.name for model in self._config.model_config_list.config}
         interval = self._options.file_system_poll_wait_seconds
-        while names != wanted and not self._stopping.wait(max(interval, 1)):
+        while names != expected and not self._stopping.wait(max(interval, 1)):
             if interval > 0:
                 names = set(self._core.poll())
-        while not self._stopping.is_set() and not self._core.settled(sorted(wanted), _LOOK_SECONDS):
+        while not self._stopping.is_set() and not self._core.settled(sorted(expected), _LOOK_SECONDS):
             pass
         if not self._stopping.is_set():
-            self._core.check_loaded(sorted(wanted))
+            self._core.check_loaded(sorted(expected))
 
     def _start_grpc(self) -> None:
         options = self._options

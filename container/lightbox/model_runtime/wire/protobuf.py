@@ -73,17 +73,17 @@ def check_count(data: memoryview, kind: Any, most: int) -> None:
     _count(data, kind, most, 0)
 
 
-def _count(data: memoryview, kind: Any, left: int, depth: int) -> int:
-    """Return how many of the ``left`` fields are left after those of a message."""
+def _count(data: memoryview, kind: Any, remaining: int, depth: int) -> int:
+    """Return how many of the ``remaining`` fields are left after those of a message."""
     check_deadline()
     inner = _messages_in(kind)
     for number, wire_type, value in read_fields(data):
-        left -= 1
-        if left < 0 or depth > _DEEPEST:
+        remaining -= 1
+        if remaining < 0 or depth > _DEEPEST:
             raise ValueError("it has more fields than are read, or too many messages in messages")
         if wire_type == LENGTH_DELIMITED and value and number in inner:
-            left = _count(value, inner[number], left, depth + 1)
-    return left
+            remaining = _count(value, inner[number], remaining, depth + 1)
+    return remaining
 
 
 @cache

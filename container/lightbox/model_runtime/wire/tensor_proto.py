@@ -85,12 +85,12 @@ def _strings_from_content(content: bytes, count: int) -> Array:
 def _from_fields(proto: tensor_pb2.TensorProto, dtype: np.dtype[Any], count: int) -> Array:
     if count * dtype.itemsize > MAX_BROADCAST_BYTES + proto.ByteSize() * dtype.itemsize:
         raise MalformedTensor(f"{count} values declared, far more than given")
-    given = _given_values(proto, dtype)[:count]
-    if len(given) == count:
-        return given
+    numbers = _given_values(proto, dtype)[:count]
+    if len(numbers) == count:
+        return numbers
     values = np.empty(count, dtype)
-    values[: len(given)] = given
-    values[len(given) :] = given[-1] if len(given) else _nothing(dtype)
+    values[: len(numbers)] = numbers
+    values[len(numbers) :] = numbers[-1] if len(numbers) else _nothing(dtype)
     return values
 
 

@@ -90,9 +90,9 @@ def command(
     The frames go over one WebSocket, in the order of their paths. The exit code is 0 if all frames were answered or,
     with --latest, dropped, 1 if some failed or the stream ended, 2 if none was sent.
     """
-    found = find_images(folder)
-    if not found.images:
-        raise NothingSent(f"{folder}: holds no images; {found.other_files}")
+    listing = find_images(folder)
+    if not listing.images:
+        raise NothingSent(f"{folder}: holds no images; {listing.other_files}")
     pairs = [*chosen, *([("latest", "true")] if latest else [])]
     address = url.replace("http", "ws", 1).rstrip("/") + ROUTE
     try:
@@ -100,13 +100,13 @@ def command(
             connect(f"{address}?{urlencode(pairs)}", compression=None, max_size=MOST_ANSWER) as stream,
             out_file.open("w") if out_file else nullcontext() as out,
         ):
-            report = send_all(stream, found.images, fps, out)
+            report = send_all(stream, listing.images, fps, out)
     except InvalidHandshake as refused:
         body = getattr(getattr(refused, "response", None), "body", b"") or b""
         raise NothingSent(escape(f"{address}: {refused} {body[:_SHOWN].decode(errors='replace')}")) from None
     except (OSError, ConnectionClosed) as problem:
         raise NothingSent(f"{address}: {problem}") from None
-    others = f"; {found.other_files} skipped" if found.others else ""
+    others = f"; {listing.other_files} skipped" if listing.others else ""
     click.echo(escape(f"{report.line()}{others}"))
     return 1 if report.failed or report.ended else 0
 

@@ -118,10 +118,10 @@ class ServerProcess:
 
 def _session(leader: int) -> list[int]:
     """Return the processes of a session, its leader's orphans among them."""
-    found = []
+    processes = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             # pid (name) state parent group session: the name may hold anything.
             if entry.read_text(errors="replace").rpartition(")")[2].split()[3] == str(leader):
-                found.append(int(entry.parent.name))
-    return found
+                processes.append(int(entry.parent.name))
+    return processes

@@ -68,12 +68,12 @@ class _Network:
 
     def block(self, values: Any, name: str, strides: int) -> Any:
         """Widen, filter each channel, narrow; add the input where the shape is the same."""
-        found = values
+        result = values
         if f"{name}_expand_conv.weight" in self._tensors:
-            found = self.convolution(found, f"{name}_expand_conv", f"{name}_bn0")
-        found = self.convolution(found, f"{name}_depthwise_conv", f"{name}_bn1", strides)
-        found = self.convolution(found, f"{name}_project_conv", f"{name}_bn2", relu=False)
-        return found + values if found.shape == values.shape else found
+            result = self.convolution(result, f"{name}_expand_conv", f"{name}_bn0")
+        result = self.convolution(result, f"{name}_depthwise_conv", f"{name}_bn1", strides)
+        result = self.convolution(result, f"{name}_project_conv", f"{name}_bn2", relu=False)
+        return result + values if result.shape == values.shape else result
 
     def convolution(self, values: Any, name: str, norm: str, strides: int = 1, relu: bool = True) -> Any:
         """Convolve; the batch normalization behind is folded into kernel and bias."""

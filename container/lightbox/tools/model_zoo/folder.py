@@ -21,14 +21,14 @@ def versions(root: Path) -> list[int]:
     return sorted(int(model.parent.name) for model in root.glob("*/saved_model.pb") if model.parent.name.isdigit())
 
 
-def version_to_write(root: Path, wanted: int | None, force: bool) -> int:
+def version_to_write(root: Path, requested: int | None, force: bool) -> int:
     """Return the version an export should write: the wanted one, else 1, else with force the newest again."""
     present = versions(root)
     if not present:
-        return wanted or 1
+        return requested or 1
     newest = present[-1]
-    version = wanted or newest
-    if force or (wanted is not None and wanted not in present):
+    version = requested or newest
+    if force or (requested is not None and requested not in present):
         return version
     raise Refused(
         f"{root} has version {version} already: pass --version {newest + 1} to put a new one beside it, "

@@ -38,13 +38,13 @@ class Endpoint:
         progress, leaves out the images without a response, and raises EndpointGone.
         """
         gone: EndpointGone | None = None
-        left = takewhile(lambda _: gone is None, pictures)
+        remaining = takewhile(lambda _: gone is None, pictures)
         unreached: list[tuple[str, Answer]] = []
         running: dict[Future[Outcome], str] = {}
         with ThreadPoolExecutor(MOST) as threads:
             try:
                 while True:
-                    while len(running) < self._concurrency.limit and (picture := next(left, None)) is not None:
+                    while len(running) < self._concurrency.limit and (picture := next(remaining, None)) is not None:
                         path, image = picture
                         if isinstance(image, Exception):
                             yield path, image

@@ -83,12 +83,12 @@ class _Header:
         return (found >> 1) ^ -(found & 1)
 
     def _varint(self) -> int:
-        found = shift = 0
+        number = shift = 0
         while True:
             byte = self._byte()
-            found |= (byte & 127) << shift
+            number |= (byte & 127) << shift
             if byte < 128 or shift > 63:
-                return found
+                return number
             shift += 7
 
     def _byte(self) -> int:

@@ -122,13 +122,13 @@ class Cluster:
             if not running:
                 return
             try:
-                found = finished.get().result()
+                rows = finished.get().result()
             except RayTaskError as error:
                 raise error.cause from None
             except RayError as error:
                 raise EndpointGone(f"the cluster has given up: {error}") from error
             running -= 1
-            yield from ((row.path, row) for row in found)
+            yield from ((row.path, row) for row in rows)
 
 
 def _about(given: tuple[ray.ObjectRef[Any], str]) -> tuple[str, int, str]:

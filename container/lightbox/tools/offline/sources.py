@@ -299,12 +299,12 @@ def _is_gzip(file: IO[bytes]) -> bool:
 
 def _counter(size: int) -> Callable[[int], None]:
     """Return a function that counts the inflated bytes of a shard: images do not compress to a hundredth."""
-    left = MAX_RATIO * size + FREE_BYTES
+    remaining = MAX_RATIO * size + FREE_BYTES
 
     def count(more: int) -> None:
-        nonlocal left
-        left -= more
-        if left < 0:
+        nonlocal remaining
+        remaining -= more
+        if remaining < 0:
             raise BadArchive(f"inflates to more than {MAX_RATIO} times its size")
 
     return count
@@ -415,7 +415,7 @@ def _check_pages(file: IO[bytes], column: str, group: Any) -> None:
 NEEDS_PYARROW = "Parquet needs the package pyarrow: pip install 'lightbox-serve[parquet]'"
 
 
-def _column(schema: Any, wanted: str | None) -> str:
+def _column(schema: Any, requested: str | None) -> str:
     """Return the column of bytes, such as ``image``, or ``image.bytes`` of a structure, as Hugging Face writes it."""
     from pyarrow.types import is_binary, is_large_binary, is_struct
 
@@ -423,8 +423,10 @@ def _column(schema: Any, wanted: str | None) -> str:
     for field in schema:
         if is_struct(field.type):
             names += [f"{field.name}.{part.name}" for part in field.type if is_binary(part.type)]
-    if wanted in names or (wanted is None and len(names) == 1):
-        return wanted or str(names[0])
-    expected = "one column of bytes, or its name with --column" if wanted is None else f"a column of bytes {wanted!r}"
+    if requested in names or (requested is None and len(names) == 1):
+        return requested or str(names[0])
+    expected = (
+        "one column of bytes, or its name with --column" if requested is None else f"a column of bytes {requested!r}"
+    )
     had = ", ".join(f"{field.name} ({field.type})" for field in schema)
     raise SourceError(f"expected {expected}; the table has {had}")

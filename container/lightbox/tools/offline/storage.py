@@ -116,18 +116,18 @@ class Folder(Files):
     def names(self, below: str = "") -> Iterator[str]:
         root = self.root / below
         failed: list[OSError] = []
-        left = [root]
-        while left:  # without recursion: folders may be thousands deep
-            folder = left.pop()
+        remaining = [root]
+        while remaining:  # without recursion: folders may be thousands deep
+            folder = remaining.pop()
             try:
                 entries = ((entry.name, entry.is_dir(follow_symlinks=False)) for entry in os.scandir(folder))
-                found = sorted(entry for entry in entries if not entry[0].startswith("."))
+                visible = sorted(entry for entry in entries if not entry[0].startswith("."))
             except OSError as error:
                 failed.append(error)
                 continue
             inside = folder.relative_to(self.root)
-            yield from (str(inside / name) for name, is_folder in found if not is_folder)
-            left += [folder / name for name, is_folder in reversed(found) if is_folder]
+            yield from (str(inside / name) for name, is_folder in visible if not is_folder)
+            remaining += [folder / name for name, is_folder in reversed(visible) if is_folder]
         if failed and root.is_dir():
             raise failed[0]
 
@@ -195,18 +195,18 @@ class OwnFolder(Folder, Written):
     @override
     @contextmanager
     def locked(self) -> Iterator[None]:
-        with ExitStack() as left:
-            left.callback(os.close, outer := os.open(self.root, os.O_DIRECTORY))
+        with ExitStack() as cleanup:
+            cleanup.callback(os.close, outer := os.open(self.root, os.O_DIRECTORY))
             with suppress(FileExistsError):
                 os.mkdir(self._parts, dir_fd=outer)
             try:
                 inner = os.open(self._parts, os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=outer)
             except NotADirectoryError:
                 raise OSError(errno.ELOOP, f"{self._parts} is a link, or no folder") from None
-            left.callback(os.close, inner)
+            cleanup.callback(os.close, inner)
             fcntl.flock(inner, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._outer, self._inner = outer, inner
-            left.callback(self._clean)
+            cleanup.callback(self._clean)
             with self._new() as file:
                 self._owner = os.fstat(file.fileno()).st_uid
             self._check_owner(outer, inner)

@@ -88,15 +88,15 @@ class _Search:
         missing = self._reserve + self._measurer.cost(BOTH, 1) - self._measurer.left()
         if missing > 0:
             raise TooLittleTime(missing)
-        left = self._measurer.left()
-        share = min(SCREENING_SHARE * left / len(singles), left - self._reserve)
+        remaining = self._measurer.left()
+        share = min(SCREENING_SHARE * remaining / len(singles), remaining - self._reserve)
         rounds = self._fitting(share, BOTH, 1, MOST_SCREEN_ROUNDS)
         for candidate in singles:
             # The best ones together promise more than the last one alone.
             kept = self._measurer.cost(BOTH, rounds) if self._findings.screens else 0.0
             self._screen(candidate, rounds, kept)
         if len(self._findings.screens) < len(singles):
-            self._findings.missing_seconds = self._wanted(len(singles)) - left
+            self._findings.missing_seconds = self._wanted(len(singles)) - remaining
         for candidate in [self._helpful_together(goal) for goal in BOTH]:
             if len(candidate.changes) > 1 and self._findings.screen_of(candidate) is None:
                 self._screen(candidate, rounds)

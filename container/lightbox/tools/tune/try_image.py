@@ -132,21 +132,21 @@ def _input_of(model: ModelOnDisk, options: ModelOptions) -> tuple[SignatureSpec,
     raise TryRefused(f"MODEL: expected one that takes an image as pixels; {model.name} has {takes}")
 
 
-def ways_of(options: ModelOptions, wanted: ImageInput) -> dict[Way, ModelOptions]:
+def ways_of(options: ModelOptions, target: ImageInput) -> dict[Way, ModelOptions]:
     """Return the fits and scalings that a model's input can have, each with options that are the model's own else."""
-    found = {}
+    ways = {}
     for fit in map(str, Fit):
         for scaling in PIXELS:
-            given = {key: getattr(options, key) for key in options.model_fields_set if key != "preset"}
-            given |= {"fit": fit, "scaling": scaling}
+            changes = {key: getattr(options, key) for key in options.model_fields_set if key != "preset"}
+            changes |= {"fit": fit, "scaling": scaling}
             if fit != options.fit:
-                given |= {"resize_shorter": None, "crop_pct": None, "pad": None}
+                changes |= {"resize_shorter": None, "crop_pct": None, "pad": None}
             if scaling != options.scaling:
-                given |= {"mean": None, "std": None}
-            own = ModelOptions().model_copy(update=with_preset(given))
-            if not list(image_problems(own, wanted)):
-                found[Way(fit, scaling)] = own
-    return found
+                changes |= {"mean": None, "std": None}
+            own = ModelOptions().model_copy(update=with_preset(changes))
+            if not list(image_problems(own, target)):
+                ways[Way(fit, scaling)] = own
+    return ways
 
 
 def _one(image: Path) -> tuple[list[bytes], str]:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import gc
-import gzip
-import importlib
 import io
 import math
-import pkgutil
 import re
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pytest
 from flask.testing import FlaskClient
 from PIL import Image
 
-import lightbox
-from lightbox.base import errors, request_context
-from lightbox.base.errors import DeadlineExceeded, InputMismatch, LightboxError, ModelFailed, StartError, Unavailable
-from lightbox.core import app
+from lightbox.base import request_context
+from lightbox.base.errors import DeadlineExceeded, InputMismatch, ModelFailed, Unavailable
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
@@ -30,7 +24,6 @@ from support.parameters import each
 from support.patience import PATIENCE
 
 IMAGE = png(np.full((4, 4, 3), (10, 20, 30)))
-ID = {"X-Request-Id": "mine"}
 
 
 @pytest.fixture
@@ -40,46 +33,6 @@ def client(transport: FakeTransport) -> FlaskClient:
 
 def attributes(text: str) -> dict[str, str]:
     return {"X-Amzn-SageMaker-Custom-Attributes": text}
-
-
-WAYS = {
-    "image": {"data": IMAGE, "content_type": "application/x-image"},
-    "without a type": {"data": IMAGE},
-    "JSON": {"json": {"instances": [[[[1, 2, 3]]]]}},
-    "gzip": {"data": gzip.compress(IMAGE), "content_type": "image/png", "headers": {"Content-Encoding": "gzip"}},
-    "CSV wanted": {"data": IMAGE, "headers": {"Accept": "text/csv"}},
-    "another model": {"data": IMAGE, "headers": {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=other"}},
-    "chunked": {"input_stream": io.BytesIO(IMAGE), "environ_overrides": {"wsgi.input_terminated": True}},
-    "nothing": {},
-    "no image": {"data": b"hello", "content_type": "application/x-image"},
-    "too large": {"data": b"x" * (2 << 20), "content_type": "application/x-image"},
-    "too large, chunked": {
-        "input_stream": io.BytesIO(b"x" * (2 << 20)),
-        "environ_overrides": {"wsgi.input_terminated": True},
-    },
-    "ends early": {"input_stream": io.BytesIO(b"x"), "environ_overrides": {"CONTENT_LENGTH": "9"}},
-    "a target": {"data": IMAGE, "headers": {"X-Amzn-SageMaker-Target-Model": "other"}},
-    "a query": {"data": IMAGE, "query_string": "a=1&b"},
-    "a header of a feature that is off": {"data": IMAGE, "headers": {"X-Amzn-SageMaker-Session-Id": "NEW_SESSION"}},
-}
-"""Arguments of a test client's POST; a stream is read once."""
-
-
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_predictions_are_answered_as_by_flask(
-    transport: FakeTransport, monkeypatch: pytest.MonkeyPatch, way: dict[str, Any]
-) -> None:
-    found = []
-    for is_flask in (False, True):
-        if is_flask:
-            monkeypatch.setattr(app, "without_flask", lambda _, by_flask, __: by_flask)
-        served = fake_app(transport, dict.fromkeys(("mean", "other"), ModelOptions()), {"LIGHTBOX_MAX_BODY_MB": "1"})
-        if stream := way.get("input_stream"):
-            stream.seek(0)
-        answer = served.test_client().post("/invocations", **way | {"headers": way.get("headers", {}) | ID})
-        headers = {name: value for name, value in answer.headers.items() if name != "Server-Timing"}
-        found.append((answer.status_code, headers, answer.data))
-    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("media_type", ["image/png", "image/whatever", "application/octet-stream", None])
@@ -265,29 +218,6 @@ def test_a_failed_request_keeps_no_body_until_the_collector_comes(
     finally:
         gc.unfreeze()
         gc.enable()
-
-
-def test_every_error_class_has_a_status() -> None:
-    def below(cls: type[LightboxError]) -> set[type[LightboxError]]:
-        return {cls}.union(*(below(sub) for sub in cls.__subclasses__()))
-
-    importlib.import_module("lightbox.features.tfs_api.forwarded_services")
-    for cls in below(LightboxError):
-        assert 400 <= cls("x").status <= 599
-        assert cls("x").grpc_status
-
-
-def test_what_stops_a_start_is_a_start_error_and_stands_in_the_tree() -> None:
-    for module in pkgutil.walk_packages(lightbox.__path__, "lightbox."):
-        # Ray has a separate environment.
-        if not module.name.endswith("__main__") and module.name != "lightbox.tools.offline.ray":
-            importlib.import_module(module.name)
-    drawn = errors.__doc__ or ""
-    assert {cls.__name__ for cls in StartError.__subclasses__()} <= set(re.findall(r"\w+", drawn))
-    packages = "model_runtime tools"
-    apart = tuple(f"lightbox.{name}." for name in packages.split())
-    ours = [cls for cls in Exception.__subclasses__() if cls.__module__.startswith("lightbox.")]
-    assert {cls for cls in ours if not cls.__module__.startswith(apart)} == {LightboxError, StartError}
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png"])

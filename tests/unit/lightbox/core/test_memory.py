@@ -14,8 +14,6 @@ from lightbox.base.errors import TooLarge
 from lightbox.base.request_context import SMALL, MemoryBudget, Share
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.serving.settings_loading import load_settings
-from lightbox.serving.worker import worker_memory
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, signature
 from support.patience import PATIENCE
@@ -56,12 +54,6 @@ def test_shares_of_many_threads_add_up() -> None:
     for thread in threads:
         thread.join()
     assert budget.held == 0
-
-
-def test_the_grpc_front_is_a_worker_too() -> None:
-    environ = {"LIGHTBOX_REQUEST_MEMORY_MB": "300", "SAGEMAKER_GUNICORN_WORKERS": "2"}
-    assert worker_memory(load_settings(environ)) == 150 * MIB
-    assert worker_memory(load_settings({**environ, "LIGHTBOX_KSERVE_GRPC_PORT": "1234"})) == 100 * MIB  # unopened
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ MAGIC = [
     b"P4 ",
 ]
 EXTREMES = [b"\xff" * 4, bytes(4), b"\x7f\xff\xff\xff"]
-# Small limits keep each example fast. test_bombs.py tests the real limits.
+# Small limits keep each example fast. test_limits_bombs.py tests the real limits.
 LIMITS = ImageLimits(max_pixels=2_000_000, max_memory_mb=60)
 
 bounded = settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

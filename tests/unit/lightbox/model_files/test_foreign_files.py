@@ -8,11 +8,7 @@ import pytest
 
 from lightbox.model_files.checks import unusable_versions, version_problem
 from lightbox.model_files.layout import ModelLayoutError, find_models
-from support.models import GOLDEN
 from support.parameters import each
-
-POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
-TOLD_OF_POINTER = "is a pointer of git-lfs, not the file itself: run git lfs pull"
 
 
 def put(root: Path, name: str, content: bytes = b"x") -> Path:
@@ -79,27 +75,3 @@ def test_a_version_without_a_saved_model_says_what_it_is(tmp_path: Path, files: 
 def test_an_empty_model_directory(tmp_path: Path) -> None:
     with pytest.raises(ModelLayoutError, match=r"model\.tflite in its place; the folder is empty$"):
         find_models(tmp_path)
-
-
-@each(
-    ("content", "sentence"),
-    [
-        (b"", "is empty: the copy is missing or not complete"),
-        (POINTER, TOLD_OF_POINTER),
-        (b"\x89HDF\r\n\x1a\n", "is not a SavedModel but an HDF5 file"),
-        (b"PK\x03\x04rest", "is not a SavedModel but a zip file"),
-        (b"\x1f\x8b\x08rest", "is not a SavedModel but compressed with gzip"),
-        (b"<?xml version='1.0'?><Error>", "is not a SavedModel but a page of HTML or XML"),
-        (b"\n\x05\n\x03abc", "is not a SavedModel but a graph without variables and signatures, as frozen graphs are"),
-    ],
-)
-def test_something_else_under_the_name_of_a_saved_model(tmp_path: Path, content: bytes, sentence: str) -> None:
-    file = put(tmp_path, "1/saved_model.pb", content)
-    said = version_problem(tmp_path / "1", "net", 1)
-    assert said is not None
-    assert said.startswith(f"{file} {sentence}")
-
-
-def test_recorded_models_are_nothing_else() -> None:
-    for file in sorted(GOLDEN.rglob("saved_model.pb")):
-        assert "no SavedModel but" not in (version_problem(file.parent, "net", 1) or "")

@@ -3,58 +3,31 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from lightbox.base.errors import DeadlineExceeded, ModelFailed, ModelServerUnreachable, Unavailable
 from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import Answering, ModelServerAddress
-from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
-from lightbox.model_runtime.server.local_server import LocalServer, Predict
+from lightbox.model.spec import SignatureSpec
+from lightbox.model_runtime.server.local_server import Predict
 from lightbox.model_runtime.wire import tensor_proto
-from lightbox.model_runtime.wire.local_frames import GREETING, REQUEST_HEADER, receive, share
-from lightbox.model_runtime.wire.messages import predict_pb2
-from lightbox.model_runtime.wire.predict_request import read_predict_request
+from lightbox.model_runtime.wire.local_frames import GREETING, REQUEST_HEADER, share
 from lightbox.model_runtime.wire.status import Code, StatusError
 from lightbox.transports import local
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
+from support.local_transport import OVER_GRPC, asked, call, doubled, serving
 from support.patience import PATIENCE, poll
-
-SIGNATURE = SignatureSpec(
-    "net", 1, "serving_default", {"x": TensorSpec("x", "float32", (None,))}, {"y": TensorSpec("y", "float32", (None,))}
-)
-OVER_GRPC = np.array([7.0], np.float32)
-
-
-def call(size: int = 3) -> ModelCall:
-    return ModelCall(SIGNATURE, {"x": np.arange(size, dtype=np.float32)})
-
-
-def doubled(request: memoryview, _: float) -> bytes:
-    message = predict_pb2.PredictRequest.FromString(bytes(request))
-    return tensor_proto.serialize({"y": tensor_proto.decode(message.inputs["x"]) * 2}, b"")
-
-
-@contextmanager
-def serving(path: Path, predict: Predict = doubled, most: int = 8) -> Iterator[LocalServer]:
-    server = LocalServer(str(path), most, predict)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop(PATIENCE)
 
 
 @pytest.fixture
@@ -83,42 +56,8 @@ class Brief(RequestContext):
         return 0.3
 
 
-def asked(
-    transport: LocalTransport, size: int = 3, context: RequestContext | None = None
-) -> tuple[str | None, list[float]]:
-    """Return the transport of a call and its result."""
-    context = context or RequestContext(PATIENCE)
-    found = transport.predict(call(size), context)["y"]
-    assert not (found.size and found.flags.writeable)
-    return context.transport, found.tolist()
-
-
 DOUBLED = ("local", [0.0, 2.0, 4.0])
 BY_GRPC = ("grpc", [7.0])
-
-
-AT_MOST_SHARED = local.MOST_SHARED // 4
-"""Numbers of a tensor that does not fit the largest memory, with its message around it; 100 less do."""
-
-
-def test_a_connection_gives_way_to_one_with_enough_memory(path: Path, transport: LocalTransport) -> None:
-    with serving(path) as server:
-        for size in (3, 100_000, 3, 1_000_000, AT_MOST_SHARED, 3):
-            assert asked(transport, size) == ("local", [2.0 * number for number in range(size)])
-            assert any(server.connections() == 1 for _ in poll())
-
-
-def test_tensors_are_where_numpy_reads_them_without_a_copy(path: Path, transport: LocalTransport) -> None:
-    aligned = []
-
-    def predict(request: memoryview, seconds: float) -> bytes:
-        contents = read_predict_request(request)[1]
-        aligned.append(np.frombuffer(contents["x"], np.float32).flags.aligned)
-        return doubled(request, seconds)
-
-    with serving(path, predict):
-        assert [asked(transport, size)[0] for size in (3, 1000, 100_000)] == ["local"] * 3
-    assert aligned == [True] * 3
 
 
 def test_without_memory_it_is_grpc(path: Path, transport: LocalTransport, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,26 +69,6 @@ def test_without_memory_it_is_grpc(path: Path, transport: LocalTransport, monkey
         assert asked(transport) == BY_GRPC
     with serving(path):
         assert asked(transport) == DOUBLED
-
-
-@pytest.mark.parametrize("kind", ["none", "a pipe", "one that can shrink", "an empty one"])
-def test_a_server_reads_no_memory_that_could_end_it(path: Path, kind: str) -> None:
-    with serving(path), socket.socket(socket.AF_UNIX) as client:
-        client.connect(str(path))
-        assert bytes(receive(client, len(GREETING))) == GREETING
-        opened = []
-        if kind == "a pipe":
-            opened = list(os.pipe())
-        elif kind == "one that can shrink":
-            opened = [os.memfd_create("shrinks", os.MFD_ALLOW_SEALING)]
-            os.ftruncate(opened[0], 1 << 16)
-        elif kind == "an empty one":
-            opened = [os.memfd_create("empty", os.MFD_ALLOW_SEALING)]
-            fcntl.fcntl(opened[0], fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-        socket.send_fds(client, [b"\0"], opened[:1])
-        assert client.recv(1) == b""
-        for descriptor in opened:
-            os.close(descriptor)
 
 
 def test_calls_of_several_threads(path: Path, transport: LocalTransport) -> None:

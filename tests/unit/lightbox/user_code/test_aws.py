@@ -40,35 +40,6 @@ def post(client: FlaskClient, body: bytes = b"", attributes: str | None = None, 
     return client.post("/invocations", data=body, headers=named)
 
 
-def test_the_context_of_a_bare_request(with_code: WithCode) -> None:
-    assert post(with_code(ECHO), b"hello").get_json() == {
-        "model_name": "mean",
-        "model_version": None,
-        "method": None,
-        "rest_uri": "http://localhost:2/v1/models/mean:predict",
-        "grpc_port": "1",
-        "channel": None,
-        "custom_attributes": None,
-        "request_content_type": "application/json",
-        "accept_header": "application/json",
-        "content_length": 5,
-        "timeout": 60,
-        "body": "hello",
-    }
-
-
-def test_a_handler_sees_raw_media_types_and_attributes(with_code: WithCode) -> None:
-    attributes = "tfs-model-version=1, mine=a=b;x,tfs-method=regress"
-    answer = post(
-        with_code(ECHO), b"x", attributes, Content_Type="video/mp4; codec=odd", Accept="text/html;q=0.3, x/y"
-    ).get_json()
-    assert answer["request_content_type"] == "video/mp4; codec=odd"
-    assert answer["accept_header"] == "text/html;q=0.3, x/y"
-    assert answer["custom_attributes"] == attributes
-    assert answer["rest_uri"].endswith("/v1/models/mean/versions/1:regress")
-    assert (answer["model_version"], answer["method"]) == ("1", "regress")
-
-
 def test_a_handler_sees_attributes_that_nobody_else_reads(with_code: WithCode) -> None:
     assert post(with_code(ECHO), b"x", "tfs-mine=1").get_json()["custom_attributes"] == "tfs-mine=1"
     answer = post(with_code(PAIR), BODY, "tfs-mine=1")
@@ -228,18 +199,6 @@ def test_a_wrong_answer_is_500_with_a_sentence(with_code: WithCode, result: str,
 def test_no_content_type_is_json(with_code: WithCode, result: str) -> None:
     answer = post(with_code(f"def handler(data, context): return {result}"))
     assert (answer.status_code, answer.headers["Content-Type"], answer.data) == (200, "application/json", b"{}")
-
-
-def test_the_timeout_is_the_last_of_eleven_fields(write_code: WriteCode, transport: FakeTransport) -> None:
-    code = write_code("""
-    import json
-    def handler(data, context):
-        *ten, timeout = context
-        return json.dumps([len(ten), timeout, context.timeout]), None
-    """).parent
-    environ = {"SAGEMAKER_TFS_WAIT_TIME_SECONDS": "7"}
-    client = fake_app(transport, {"mean": ModelOptions()}, environ, code).test_client()
-    assert post(client).get_json() == [10, 7, 7]
 
 
 @pytest.mark.parametrize(

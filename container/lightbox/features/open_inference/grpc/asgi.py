@@ -154,15 +154,15 @@ class InferenceServer:
             return self._refused(call, incoming, error), b""
         method = self._threaded[call.route]
         caller = call.caller(method.allowed_seconds)
-        asked = asyncio.ensure_future(self._pool.answer(call.route, data, caller, method.work, incoming.lend()))
+        response = asyncio.ensure_future(self._pool.answer(call.route, data, caller, method.work, incoming.lend()))
         del data
         gone = asyncio.ensure_future(receive())
-        await asyncio.wait((asked, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not asked.done():
-            asked.cancel()
+        await asyncio.wait((response, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not response.done():
+            response.cancel()
             raise ClientDisconnected("the caller has disconnected")
         gone.cancel()
-        return _ending(asked.result(), caller)
+        return _ending(response.result(), caller)
 
     async def stream(self, connection: StreamConnection) -> None:
         """Answer a stream."""
@@ -295,13 +295,13 @@ def _chunks(receive: Receive) -> Chunks:
 
     async def chunk() -> bytes:
         nonlocal more
-        found = b""
-        while more and not found:
+        result = b""
+        while more and not result:
             event = await receive()
             if event["type"] == "http.disconnect":
                 raise ClientDisconnected("the caller has disconnected")
-            found, more = event["body"], event.get("more_body", False)
-        return found
+            result, more = event["body"], event.get("more_body", False)
+        return result
 
     return chunk
 

@@ -71,11 +71,11 @@ class WorkerPool:
         self._make_context = make_context or (lambda allowed, header, waited: RequestContext(allowed, waited))
 
     async def answer(
-        self, route: str, data: bytes, caller: Caller, work: Work, left: Callable[[], object] = lambda: None
+        self, route: str, data: bytes, caller: Caller, work: Work, finished: Callable[[], object] = lambda: None
     ) -> Outcome:
-        """Run ``work`` for a message in a thread, return the result; ``left`` is called when no thread has it."""
+        """Run ``work`` for a message in a thread, return the result; ``finished`` is called when no thread has it."""
         if self.requests.total >= self._most:
-            left()
+            finished()
             full = Unavailable("try again: as many requests as are allowed are in progress and waiting")
             return self._refused(route, len(data), caller, QUEUE_FULL, full)
         message, size, loop = [data], len(data), asyncio.get_running_loop()
@@ -86,7 +86,7 @@ class WorkerPool:
         def leave() -> None:
             message.clear()
             self.requests.leave()
-            left()
+            finished()
 
         def tell_loop(_: Future[Outcome]) -> None:
             with suppress(RuntimeError):  # the loop has ended before the thread

@@ -120,15 +120,15 @@ class StreamConnection(asyncio.Protocol):
 
     async def send(self, data: bytes) -> None:
         """Send more of the response, as fast as the caller reads."""
-        left = memoryview(data)
-        while left:
+        remaining = memoryview(data)
+        while remaining:
             room = min(self._h2.local_flow_control_window(self._number), self._h2.max_outbound_frame_size)
             if not self._writable or room <= 0:
                 await self._wait_for_change()
                 continue
-            self._h2.send_data(self._number, bytes(left[:room]))
+            self._h2.send_data(self._number, bytes(remaining[:room]))
             self._flush()
-            left = left[room:]
+            remaining = remaining[room:]
 
     async def end(self, headers: Iterable[Header]) -> None:
         """Send the trailers of the response."""

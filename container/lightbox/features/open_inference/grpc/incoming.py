@@ -259,15 +259,15 @@ class Incoming:
         """Return a compressed message's content. It counts while it grows; other tasks run in between."""
         if self._encoding not in ENCODINGS:
             raise MalformedBody(f"grpc-encoding: expected one of {', '.join(ENCODINGS)}, got {self._encoding!r}")
-        inflater, parts, size, left = zlib.decompressobj(_GZIP_OR_ZLIB), [], 0, content
+        inflater, parts, size, remaining = zlib.decompressobj(_GZIP_OR_ZLIB), [], 0, content
         while not inflater.eof:
             try:
-                part = inflater.decompress(left, _UNFOLDED_AT_ONCE)
+                part = inflater.decompress(remaining, _UNFOLDED_AT_ONCE)
             except zlib.error as error:
                 raise MalformedBody(f"the message is no {self._encoding}: {error}") from error
             if not part and not inflater.eof:
                 raise MalformedBody(f"the message ends within its {self._encoding}")
-            left = inflater.unconsumed_tail
+            remaining = inflater.unconsumed_tail
             parts.append(part)
             size += len(part)
             if size > self._account.bounds.message:

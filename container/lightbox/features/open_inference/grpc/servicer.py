@@ -164,17 +164,17 @@ class _Count:
         self._step = step
 
     def message(self, data: memoryview, kind: Any) -> None:
-        found: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
         self.bytes += len(data)
         for number, wire_type, value in read_fields(data):
-            found[number] += 1
+            counts[number] += 1
             self._left -= 1
             if self._left < 0:
                 raise TooLarge(f"{kind.full_name}: expected at most {MAX_FIELDS} fields")
             field = kind.fields_by_number.get(number)
             if field is None or wire_type != LENGTH_DELIMITED:
                 continue
-            check_count(found[number], field.name)
+            check_count(counts[number], field.name)
             if field.name in _TENSORS:
                 self.message(value, field.message_type)
             elif field.name == "contents":

@@ -48,13 +48,13 @@ def parse_body(body: bytes, header_length: int | None, context: RequestContext) 
     partial = parse_around_lists(text, context, len(body))
     if partial is not None:  # without an object for each number of its long lists
         with suppress(MalformedBody, InputMismatch, TooLarge):
-            found = _request(partial.values, _Blobs(blobs, len(body), context))
+            request = _request(partial.values, _Blobs(blobs, len(body), context))
             if partial.all_used:
-                return found
+                return request
     context.memory.hold(2 * len(body) + parsing_bytes(text), "the JSON")
-    found = _request(parse_values(text), _Blobs(blobs, len(body), context))
+    request = _request(parse_values(text), _Blobs(blobs, len(body), context))
     context.check()
-    return found
+    return request
 
 
 def is_request(body: bytes, context: RequestContext) -> bool:
@@ -181,14 +181,16 @@ def _without_nulls(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _objects(document: dict[str, Any], key: str, required: bool = False) -> list[dict[str, Any]]:
-    found = document.get(key, [])
-    check_count(len(found) if isinstance(found, list) else 0, key)
-    if not isinstance(found, list) or not all(isinstance(e, dict) and isinstance(e.get("name"), str) for e in found):
+    entries = document.get(key, [])
+    check_count(len(entries) if isinstance(entries, list) else 0, key)
+    if not isinstance(entries, list) or not all(
+        isinstance(e, dict) and isinstance(e.get("name"), str) for e in entries
+    ):
         raise MalformedBody(f"{key}: expected a list of objects, each with a name")
-    if required and not found:
+    if required and not entries:
         raise MalformedBody(f"{key}: expected at least one; the body is {_OBJECTS}")
-    once((entry["name"] for entry in found), key)
-    return [_without_nulls(entry) for entry in found]
+    once((entry["name"] for entry in entries), key)
+    return [_without_nulls(entry) for entry in entries]
 
 
 def _parameters(entry: dict[str, Any]) -> dict[str, Any]:

@@ -151,29 +151,29 @@ class _Scope:
 
     def _types(self, operation: str, takes: Sequence[str], attributes: Mapping[str, memoryview]) -> list[int]:
         """Return the types of an operation's first results, as far as they are known."""
-        given = [self.types.get(name, _UNKNOWN) for name in takes]
+        types = [self.types.get(name, _UNKNOWN) for name in takes]
         body, skipped = _BODY_OF.get(operation, ("", 0))
-        found = list[int]()
+        result = list[int]()
         if operation in _GIVE_FLOATS:
-            found = [_FLOAT]
+            result = [_FLOAT]
         elif operation in _GIVE_INT64:
-            found = [_INT64]
+            result = [_INT64]
         elif operation in _LIKE_FIRST:
-            found = given[:1]
+            result = types[:1]
         elif operation == "Split":
-            found = given[:1] * _MOST_PARTS
+            result = types[:1] * _MOST_PARTS
         elif operation in _LIKE_ANY:
-            found = [max(given, default=_UNKNOWN)]
+            result = [max(types, default=_UNKNOWN)]
         elif operation == "Where":
-            found = [max(given[1:], default=_UNKNOWN)]
+            result = [max(types[1:], default=_UNKNOWN)]
         elif operation == "Cast":
-            found = [_number(attributes.get("to"), _NUMBER)]
+            result = [_number(attributes.get("to"), _NUMBER)]
         elif operation in ("Constant", "ConstantOfShape"):
-            found = [_number(_last(attributes.get("value"), _TENSOR), _DATA_TYPE)]
+            result = [_number(_last(attributes.get("value"), _TENSOR), _DATA_TYPE)]
         elif body in attributes:
             inside = _fields(_last(attributes[body], _BODY))
-            found = [_described(value)[1] for number, _, value in inside if number == _OUTPUT][skipped:]
-        return found
+            result = [_described(value)[1] for number, _, value in inside if number == _OUTPUT][skipped:]
+        return result
 
     def _may_end_the_process(self, dividend: str, divisor: str, quotient: str) -> bool:
         if self.types[quotient] not in (_UNKNOWN, _INT32, _INT64):
@@ -218,13 +218,13 @@ def _values(tensor: memoryview | None) -> np.ndarray[tuple[int, ...], np.dtype[n
         return None
     if (raw := _last(tensor, _RAW)) is not None:
         return np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).astype(dtype)
-    found = list[int]()
+    numbers = list[int]()
     for number, _, packed in _fields(tensor):
         at = 0
         while number in (_INTS, _LONGS) and at < len(packed):
             value, at = read_varint(packed, at)
-            found.append(value)
-    return np.array(found, np.uint64).astype(np.int64).astype(dtype)
+            numbers.append(value)
+    return np.array(numbers, np.uint64).astype(np.int64).astype(dtype)
 
 
 def _rewritten(

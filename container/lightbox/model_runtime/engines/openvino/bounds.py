@@ -68,14 +68,14 @@ def is_computed(node: Node, counts_shapes: bool = False) -> bool:
 
 def _sources(node: Node, counts_shapes: bool = True) -> Iterator[Node]:
     """Yield a node and all that its values depend on, or, with ``counts_shapes``, their shapes."""
-    seen, left = set(), [node]
-    while left:
-        node = left.pop()
+    seen, remaining = set(), [node]
+    while remaining:
+        node = remaining.pop()
         if node.get_name() not in seen:
             seen.add(node.get_name())
             yield node
             if counts_shapes or node.get_type_name() != "ShapeOf":
-                left += [source.get_node() for source in node.input_values()]
+                remaining += [source.get_node() for source in node.input_values()]
 
 
 def _ops() -> Any:

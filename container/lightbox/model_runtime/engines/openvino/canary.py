@@ -52,15 +52,15 @@ class Task:
 
 def judge(task: Task) -> dict[str, Verdict]:
     """Return a verdict for each signature of the task; a crash counts against the current signature."""
-    found: dict[str, Verdict] = {}
-    while left := tuple(name for name in task.signatures if name not in found):
+    verdicts: dict[str, Verdict] = {}
+    while left := tuple(name for name in task.signatures if name not in verdicts):
         log.info("comparing OpenVINO with TensorFlow: %s of %s", ", ".join(left), task.folder)
         said, ended = _child(Task(task.folder, task.tags, left, task.session_config, task.hardware))
-        found |= said
-        missing = next((name for name in left if name not in found), None)
+        verdicts |= said
+        missing = next((name for name in left if name not in verdicts), None)
         if missing is not None:
-            found[missing] = Verdict(TENSORFLOW, f"the comparison {ended}", lasts=ended in _FAULTS)
-    return found
+            verdicts[missing] = Verdict(TENSORFLOW, f"the comparison {ended}", lasts=ended in _FAULTS)
+    return verdicts
 
 
 def _child(task: Task) -> tuple[dict[str, Verdict], str]:
@@ -70,13 +70,13 @@ def _child(task: Task) -> tuple[dict[str, Verdict], str]:
         )
     except OSError as error:
         return {}, f"could not be started: {error.strerror}"
-    found = {}
+    results = {}
     for line in output.splitlines():
         if line.startswith(b'{"signature"'):
             item = json.loads(line)
             name = item.pop("signature")
-            found[name] = Verdict(**item)
-    return found, ended
+            results[name] = Verdict(**item)
+    return results, ended
 
 
 # ------------------------------------------------------------------ in the child
@@ -170,12 +170,14 @@ def _recorded(signature: meta_graph_pb2.SignatureDef, name: str, folder: str) ->
     try:
         for record in records(path):
             entry = prediction_log_pb2.PredictionLog.FromString(record)
-            asked = entry.predict_log.request
+            request = entry.predict_log.request
             is_predict = entry.WhichOneof("log_type") == "predict_log"
-            if is_predict and (asked.model_spec.signature_name or DEFAULT_SIGNATURE) == name:
-                if set(asked.inputs) != set(signature.inputs):
+            if is_predict and (request.model_spec.signature_name or DEFAULT_SIGNATURE) == name:
+                if set(request.inputs) != set(signature.inputs):
                     return
-                yield {info.name: tensor_proto.decode(asked.inputs[alias]) for alias, info in signature.inputs.items()}
+                yield {
+                    info.name: tensor_proto.decode(request.inputs[alias]) for alias, info in signature.inputs.items()
+                }
     except (StatusError, ValueError):
         return
 

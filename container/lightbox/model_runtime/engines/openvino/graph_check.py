@@ -40,7 +40,7 @@ def refusals(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str | None]:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _FRAMES))
     try:
-        found = {name: _refusal(graph, signature) for name, signature in signatures.items()}
+        result = {name: _refusal(graph, signature) for name, signature in signatures.items()}
         changes = {name: _outputs_of(item) for name, item in meta_graph.signature_def.items()}
         changes |= {
             name: list(meta_graph.collection_def[name].node_list.value)
@@ -49,10 +49,10 @@ def refusals(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str | None]:
         }
         if changed := next((name for name, outputs in changes.items() if _assigns(graph, outputs)), None):
             reason = f"{changed!r} changes variables, which this signature may read"
-            found = {name: why or reason for name, why in found.items()}
+            result = {name: why or reason for name, why in result.items()}
     finally:
         sys.setrecursionlimit(limit)
-    return found
+    return result
 
 
 def _refusal(graph: Graph, signature: meta_graph_pb2.SignatureDef) -> str | None:

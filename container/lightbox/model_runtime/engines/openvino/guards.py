@@ -36,14 +36,14 @@ def add_guards(model: Any) -> list[str]:
     import openvino.opset13 as ops
 
     nodes = model.get_ordered_ops()
-    found = {
+    conditions = {
         OUT_OF_RANGE: [_is_out_of_range(node, ops) for node in nodes if _takes_from_computed_positions(node)],
         TIED: [_take_largest_quickly(node, ops) for node in nodes if _takes_largest_of_many(node)],
         LARGE: [_is_large(node, ops) for node in nodes if node.get_type_name() == "Exp" and is_computed(node)],
     }
-    names = [name for name, guards in found.items() if guards]
+    names = [name for name, guards in conditions.items() if guards]
     for name in names:
-        guard = reduce(ops.logical_or, found[name])
+        guard = reduce(ops.logical_or, conditions[name])
         (added,) = model.add_outputs([guard.output(0)])
         added.get_tensor().set_names({name})
     if names:

@@ -50,12 +50,12 @@ def quantized(folder: str, signature: str, model: str) -> Quantized | None:
         content = json.loads(facts.read_bytes())
         if content["format"] != _FORMAT:
             raise ValueError(f"format {content['format']!r}, expected {_FORMAT}")
-        found = Quantized(path, str(content["model"]), str(content["summary"]))
+        result = Quantized(path, str(content["model"]), str(content["summary"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise invalid(f"{facts} cannot be read: {error!r}; make it again with scripts/quantize_model.py") from None
-    if found.model != model:
+    if result.model != model:
         raise invalid(
             f"{path} was made of another SavedModel than the one in {folder}: "
             "make it again with scripts/quantize_model.py, or remove it"
         )
-    return found
+    return result

@@ -38,13 +38,13 @@ def departures(file: ModelFile) -> list[str]:
     """Return what OpenVINO computes otherwise than ONNX specifies, in an ONNX file; see docs/engines.md."""
     try:
         wide = [name for name, tensor in file.signature().inputs.items() if tensor.dtype in _WIDE]
-        found = [f"the input {name!r} in 32 bits" for name in wide]
+        result = [f"the input {name!r} in 32 bits" for name in wide]
         for operation, attributes in operations(file.place()):
             if _is_computed_otherwise(operation, attributes):
-                found.append(operation)
+                result.append(operation)
     except (OSError, ValueError):  # a load says why
         return []
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(result))
 
 
 def _is_computed_otherwise(operation: str, attributes: Mapping[str, Sequence[int]]) -> bool:

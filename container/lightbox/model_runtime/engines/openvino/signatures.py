@@ -83,13 +83,13 @@ def judged(
     Without ``compares``, unknown signatures have no engine.
     """
     refused = refusals(meta_graph)
-    found = {name: Verdict(TENSORFLOW, why) for name, why in refused.items() if why is not None}
+    verdicts = {name: Verdict(TENSORFLOW, why) for name, why in refused.items() if why is not None}
     open_ones = tuple(sorted(name for name, why in refused.items() if why is None))
     if not open_ones:
-        return found
+        return verdicts
     hardware = options.hardware
     if hardware.precision == INT8:
-        return found | _with_int8(folder, meta_graph, open_ones, options, compares)
+        return verdicts | _with_int8(folder, meta_graph, open_ones, options, compares)
     key = Key.of(folder, hardware.precision)
     known = recall(folder, key, hardware.cache_folder) or {}
     unknown = tuple(name for name in open_ones if name not in known)
@@ -98,7 +98,7 @@ def judged(
     elif unknown:
         known |= judge(Task(folder, options.tags, unknown, options.session_config.hex(), hardware))
         keep(key, hardware.cache_folder, known)
-    return found | {name: known[name] for name in open_ones}
+    return verdicts | {name: known[name] for name in open_ones}
 
 
 def _with_int8(

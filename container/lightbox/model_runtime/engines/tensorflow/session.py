@@ -69,15 +69,15 @@ class TensorFlowSession:
 
     def _output(self, name: str) -> Output:
         """Return the runtime's handle of a tensor such as "serving_default_x:0"."""
-        found = self._outputs.get(name)
-        if found is None:
+        output = self._outputs.get(name)
+        if output is None:
             operation_name, _, index = name.partition(":")
             operation = tf.TF_GraphOperationByName(self._graph, operation_name.encode())
             if not operation:
                 text = f"Tensor {name}, specified in either feed_devices or fetch_devices"
                 raise invalid(f"{text} was not found in the Graph")
-            found = self._outputs[name] = Output(operation, int(index or 0))
-        return found
+            output = self._outputs[name] = Output(operation, int(index or 0))
+        return output
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
         """Run the graph as far as ``fetches`` need it and return their values in order.

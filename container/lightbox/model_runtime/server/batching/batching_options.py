@@ -43,11 +43,11 @@ class BatchingOptions:
 
 def read_options(path: str) -> BatchingOptions:
     """Return the parameters in a file ("" for the defaults); raise StatusError for invalid ones."""
-    given = read_text_proto(path, BatchingParameters()) if path else BatchingParameters()
+    parameters = read_text_proto(path, BatchingParameters()) if path else BatchingParameters()
     defaults = BatchingOptions()
 
     def value(name: str, default: int) -> int:
-        return int(getattr(given, name).value) if given.HasField(name) else default
+        return int(getattr(parameters, name).value) if parameters.HasField(name) else default
 
     largest = value("max_batch_size", defaults.max_batch_size)
     options = BatchingOptions(
@@ -55,9 +55,9 @@ def read_options(path: str) -> BatchingOptions:
         timeout_seconds=value("batch_timeout_micros", 0) / 1e6,
         max_enqueued_batches=value("max_enqueued_batches", defaults.max_enqueued_batches),
         num_batch_threads=value("num_batch_threads", defaults.num_batch_threads),
-        allowed_batch_sizes=tuple(given.allowed_batch_sizes),
-        pad_variable_length_inputs=given.pad_variable_length_inputs,
-        split_large=bool(given.enable_large_batch_splitting.value),
+        allowed_batch_sizes=tuple(parameters.allowed_batch_sizes),
+        pad_variable_length_inputs=parameters.pad_variable_length_inputs,
+        split_large=bool(parameters.enable_large_batch_splitting.value),
         max_execution_batch_size=value("max_execution_batch_size", largest),
     )
     _check(options)

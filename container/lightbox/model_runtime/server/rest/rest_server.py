@@ -54,12 +54,12 @@ class Connection:
 
     def send(self) -> None:
         """Send as much as the socket takes now; raises its OSError, including BlockingIOError."""
-        sent, left = self.sock.sendmsg(self.unsent), list[memoryview]()
+        sent, remaining = self.sock.sendmsg(self.unsent), list[memoryview]()
         for part in self.unsent:
             if sent < len(part):
-                left.append(part[sent:])
+                remaining.append(part[sent:])
             sent = max(0, sent - len(part))
-        self.unsent = left
+        self.unsent = remaining
 
 
 class RestServer:

@@ -31,14 +31,14 @@ def read_examples(document: Any, step: Step = lambda: None) -> ExamplesBody:
     ``step`` is called in between, and may raise.
     """
     name = signature_name(document)
-    found = input_pb2.Input()
+    result = input_pb2.Input()
     context = document.get("context")
     if "context" in document:
-        _fill_example(context, found.example_list_with_context.context, step)
-    target = found.example_list_with_context if "context" in document else found.example_list
+        _fill_example(context, result.example_list_with_context.context, step)
+    target = result.example_list_with_context if "context" in document else result.example_list
     for item in _example_list(document):
         _fill_example(item, target.examples.add(), step)
-    return ExamplesBody(name, found)
+    return ExamplesBody(name, result)
 
 
 def _example_list(document: dict[str, Any]) -> list[Any]:

@@ -46,20 +46,20 @@ def read(
     start, end = body.find(b"["), body.rfind(b"]") + 1
     if start < 0 or end - start < MIN_BYTES:
         return None
-    asked = _asked(body[:start] + b"null" + body[end:])
-    if asked is None:
+    fields = _asked(body[:start] + b"null" + body[end:])
+    if fields is None:
         return None
     try:
-        types = input_types(asked.signature_name)
+        types = input_types(fields.signature_name)
     except StatusError:  # errors of the text come first
         return None
     if len(types) != 1:
         return None
     ((name, number),) = types.items()
-    if asked.input_name not in (None, name):
+    if fields.input_name not in (None, name):
         return None
     values = array(memoryview(body)[start:end], number)
-    return None if values is None else (asked.signature_name, {name: values}, asked.by_row)
+    return None if values is None else (fields.signature_name, {name: values}, fields.by_row)
 
 
 def _asked(around: bytes | bytearray) -> _BodyFields | None:

@@ -8,83 +8,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
-import numpy as np
 import pytest
 from flask import Flask
 
 from lightbox.base.errors import STATUS_OF_CODE, Status
 from lightbox.features import FEATURES
-from lightbox.features.multi_model import MultiModel
-from lightbox.features.multi_model.routes import multi_model_blueprint
 from lightbox.features.openapi.document import views
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, SignatureSpec
 from lightbox.nginx.configuration import render
 from lightbox.serving.settings_loading import load_settings
-from lightbox.transports.fake import FakeTransport
-from support.fakes import channel_means, fake_app, mean_model, png, signature
-from support.openapi import problems, validator
+from support.described_apps import ON, Document, app_of, document_of
+from support.openapi import problems
 
 pytestmark = pytest.mark.extended
 
-Document = dict[str, Any]
-ON = {"LIGHTBOX_OPENAPI": "true"}
 MULTI = ON | {"SAGEMAKER_MULTI_MODEL": "true"}
 SESSIONS = {"LIGHTBOX_SESSIONS": "true"}
 SECURED = {"LIGHTBOX_AUTH_URL": "http://auth"}
 EVERYTHING = MULTI | SESSIONS | {"LIGHTBOX_TFS_API": "true", "LIGHTBOX_PAGE": "true", "LIGHTBOX_STREAMS": "true"}
-IMAGE = png(np.full((4, 4, 3), (10, 20, 30)))
-DETECTOR = signature(
-    "detector",
-    {"image": ("uint8", (None, 4, 4, 3))},
-    {
-        "detection_boxes": ("float32", (None, 2, 4)),
-        "detection_classes": ("float32", (None, 2)),
-        "detection_scores": ("float32", (None, 2)),
-        "num_detections": ("float32", (None,)),
-    },
-)
-TWO = signature(
-    "two", {"a": ("float32", (None, 2)), "b": ("int32", (None,))}, {"s": ("float64", (None,)), "t": ("string", ())}
-)
-
-
-def detect(inputs: Mapping[str, Array]) -> dict[str, Array]:
-    count = len(inputs["image"])
-    return {
-        "detection_boxes": np.tile(np.array([0, 0, 0.5, 1], "f4"), (count, 2, 1)),
-        "detection_classes": np.ones((count, 2), "f4"),
-        "detection_scores": np.full((count, 2), 0.5, "f4"),
-        "num_detections": np.ones(count, "f4"),
-    }
-
-
-def two(inputs: Mapping[str, Array]) -> dict[str, Array]:
-    return {"s": inputs["a"].sum(1, np.float64), "t": np.array(b"text", object)}
-
-
-def app_of(models: Mapping[str, ModelOptions], environ: Mapping[str, str] = ON, code: Path | None = None) -> Flask:
-    transport = FakeTransport()
-    served: list[tuple[SignatureSpec, Any]] = [(mean_model(), channel_means), (DETECTOR, detect), (TWO, two)]
-    for spec, answer in served:
-        transport.serve(spec, answer)
-    nothing: Any = None  # the routes are listed, and none is called
-    with patch.object(MultiModel, "routes", lambda *_: [multi_model_blueprint(nothing, nothing, nothing)]):
-        return fake_app(transport, models, environ, code)
-
-
-def document_of(app: Flask) -> Document:
-    answer = app.test_client().get("/openapi.json")
-    assert answer.status_code == 200, answer.get_data(as_text=True)
-    assert answer.mimetype == "application/json"
-    found: Document = answer.get_json()
-    return found
-
-
-def check(document: Document, schema: Mapping[str, Any], value: Any) -> None:
-    validator(schema, document["components"]).validate(value)
 
 
 SIGNS = {"sessions": "Session", "open_inference": "/v2", "multi_model": "Target-Model", "tfs_api": "/v1/"}
@@ -250,82 +192,6 @@ def test_each_error_code_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     monkeypatch.setitem(STATUS_OF_CODE, "on_fire", Status(418, "UNKNOWN", "", ""))
     assert "Error418" in document_of(app_of(ALL))["components"]["responses"]
-
-
-IMAGES = {"data": IMAGE, "content_type": "image/png"}
-ROWS = {"json": {"instances": np.full((1, 4, 4, 3), 7).tolist()}}
-COLUMNS = {"json": {"inputs": {"image": np.full((2, 4, 4, 3), 7).tolist()}}}
-
-
-@pytest.mark.parametrize("sent", [IMAGES, ROWS, COLUMNS], ids=["image", "instances", "inputs"])
-@pytest.mark.parametrize(
-    "options",
-    [ModelOptions(), ModelOptions(labels=("r", "g", "b")), ModelOptions(top_k=2)],
-    ids=["plain", "labels", "top_k"],
-)
-@pytest.mark.parametrize("model", ["mean", "detector"])
-def test_responses_are_as_declared(model: str, options: ModelOptions, sent: dict[str, Any]) -> None:
-    app = app_of({model: options})
-    document = document_of(app)
-    schemas = document["components"]["schemas"]
-    if "json" in sent:
-        check(document, schemas[f"{model}.request"], sent["json"])
-    answer = app.test_client().post("/invocations", **sent)
-    assert answer.status_code == 200, answer.get_data(as_text=True)
-    check(document, schemas[f"{model}.response"], answer.get_json())
-    declared = set(document["paths"]["/invocations"]["post"]["responses"]["200"]["headers"])
-    assert {"X-Amzn-RequestId", "Server-Timing", "X-Lightbox-Model"} <= declared & set(answer.headers.keys())
-
-
-def test_objects_are_as_declared() -> None:
-    app = app_of({"detector": ModelOptions(detections="tf"), "mean": ModelOptions(detections="tf")})
-    schemas = document_of(app)["components"]["schemas"]
-    answer = app.test_client().post("/invocations", **IMAGES).get_json()
-    assert [[*item] for item in answer["predictions"][0]] == [["class", "score", "box"]]
-    check(document_of(app), schemas["detector.response"], answer)
-    plain = {"predictions": [[1.0, 2.0, 3.0]]}
-    check(document_of(app), schemas["mean.response"], plain)  # as from a signature without detections
-
-
-@pytest.mark.parametrize("options", [ModelOptions(), ModelOptions(detections="tf"), ModelOptions(top_k=2)])
-def test_what_a_preprocess_reads_is_answered_with_outputs(tmp_path: Path, options: ModelOptions) -> None:
-    code = "import numpy as np\ndef preprocess(request):\n    return {'image': np.zeros((1, 4, 4, 3), np.uint8)}\n"
-    (tmp_path / "inference.py").write_text(code)
-    app = app_of({"detector": options}, ON, tmp_path)
-    answer = app.test_client().post("/invocations", data=b"any", content_type="text/any").get_json()
-    assert "detection_boxes" in answer["predictions"][0]
-    check(document_of(app), document_of(app)["components"]["schemas"]["detector.response"], answer)
-
-
-def test_a_schema_refuses_what_is_not_the_models() -> None:
-    document = document_of(app_of({"mean": ModelOptions()}))
-    schemas = document["components"]["schemas"]
-    request = validator(schemas["mean.request"], document["components"])
-    response = validator(schemas["mean.response"], document["components"])
-    assert not request.is_valid({"instances": np.full((1, 5, 4, 3), 7).tolist()})
-    assert not request.is_valid({"instances": np.full((1, 4, 4, 3), 256).tolist()})
-    assert not request.is_valid({"inputs": {"picture": []}})
-    assert not response.is_valid({"predictions": ["red"]})
-
-
-def test_tensors_of_the_open_inference_protocol() -> None:
-    app = app_of({"two": ModelOptions()})
-    document = document_of(app)
-    schemas = document["components"]["schemas"]
-    sent = {
-        "inputs": [
-            {"name": "a", "datatype": "FP32", "shape": [1, 2], "data": [[1.5, 2]]},
-            {"name": "b", "datatype": "INT32", "shape": [1], "data": [1]},
-        ]
-    }
-    check(document, schemas["two.infer_request"], sent)
-    answer = app.test_client().post("/v2/models/two/infer", json=sent)
-    assert answer.status_code == 200, answer.get_data(as_text=True)
-    check(document, schemas["two.infer_response"], answer.get_json())
-    metadata = app.test_client().get("/v2/models/two").get_json()
-    check(document, schemas["ModelMetadata"], metadata)
-    by_column = app.test_client().post("/invocations", json={"inputs": {"a": [[1, 2]], "b": [1]}}).get_json()
-    check(document, schemas["two.response"], by_column)
 
 
 @pytest.mark.parametrize(

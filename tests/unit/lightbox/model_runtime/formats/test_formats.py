@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -12,23 +10,10 @@ from lightbox.model_files.checks import signatures_of, version_problem
 from lightbox.model_runtime.engines.engine import OpenOptions, named
 from lightbox.model_runtime.engines.hardware import Hardware
 from lightbox.model_runtime.formats import as_model_file, model_file, platform
-from lightbox.model_runtime.wire.protobuf import delimited
-from support.model_files import FILES, FILES_OF_TESTS, write_dense_as
+from support.model_files import FILES, write_dense_as
 from support.models import GOLDEN
 
-PLATFORMS = {"model.onnx": "onnx", "model.xml": "openvino_ir", "model.tflite": "litert"}
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 1\n"
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_names_dtypes_and_open_sides(tmp_path: Path, name: str) -> None:
-    write_dense_as(tmp_path / name)
-    found = as_model_file(tmp_path / name)
-    assert found is not None
-    inputs, outputs, _ = found.signature()
-    assert [(name, tensor.dtype, tensor.shape) for name, tensor in inputs.items()] == [("x", 1, (None, 4))]
-    assert [(name, tensor.dtype, tensor.shape) for name, tensor in outputs.items()] == [("y", 1, (None, 3))]
-    assert platform(tmp_path) == PLATFORMS[name]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -128,39 +113,3 @@ def test_links_to_a_store_of_blobs(tmp_path: Path, name: str) -> None:
     found = as_model_file(shown)
     assert found is not None
     assert found.place() == tmp_path / "1" / name
-
-
-@pytest.mark.parametrize("name", ["model.onnx", "model.tflite"])
-def test_weights_are_not_read(tmp_path: Path, name: str) -> None:
-    write_dense_as(tmp_path / name)
-    with (tmp_path / name).open("ab") as file:
-        # For ONNX this is an unknown field; for LiteRT it is trailing data after the tables.
-        file.write(delimited(15, bytes(1 << 24)))
-    found = as_model_file(tmp_path / name)
-    assert found is not None
-    found.signature()
-    tracemalloc.start()
-    found.signature()
-    (_, peak) = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 1 << 20
-
-
-def test_litert_without_a_signature_has_its_tensors_names(tmp_path: Path) -> None:
-    file = tmp_path / "model.tflite"
-    write_dense_as(file)
-    content = bytearray(file.read_bytes())
-    root = int.from_bytes(content[:4], "little")
-    layout = root - int.from_bytes(content[root : root + 4], "little", signed=True)
-    content[layout + 4 + 2 * 7 : layout + 4 + 2 * 7 + 2] = bytes(2)  # removes the signatures field
-    file.write_bytes(content)
-    found = model_file(tmp_path)
-    assert found is not None
-    inputs, outputs, _ = found.signature()
-    assert (list(inputs), list(outputs)) == (["serving_default_x:0"], ["PartitionedCall:0"])
-
-
-def test_litert_whose_signature_is_of_another_subgraph_is_refused(tmp_path: Path) -> None:
-    """TensorFlow 2.21's TFLiteConverter wrote the file, with signature_keys=["other", "serving_default"]."""
-    shutil.copy(FILES_OF_TESTS / "two_signatures.tflite", tmp_path / "model.tflite")
-    assert "its signature serving_default is not of the first subgraph" in str(version_problem(tmp_path, "m", 1))

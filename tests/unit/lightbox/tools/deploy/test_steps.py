@@ -16,19 +16,10 @@ from lightbox.tools.deploy.deployment import Kind
 from lightbox.tools.deploy.push import push
 from lightbox.tools.deploy.scaling import Scaling
 from lightbox.tools.deploy.waiting import endpoint_ready
-from support.deployment import REGION, plan
+from support.deployment import REGION, alarms, autoscaling, plan
 
 SCALING = Scaling(1, 4, 1000)
 FROM_ZERO = Scaling(0, 4, 5)
-
-
-def autoscaling() -> Any:
-    return boto3.client("application-autoscaling", REGION)
-
-
-def alarms() -> dict[str, dict[str, Any]]:
-    found = boto3.client("cloudwatch", REGION).describe_alarms()["MetricAlarms"]
-    return {alarm["AlarmName"]: alarm for alarm in found}
 
 
 def test_push_logs_in_tags_and_pushes(aws: Aws) -> None:
@@ -60,29 +51,6 @@ class TestDeploy:
         config = sagemaker.describe_endpoint_config(EndpointConfigName=plan().config_name)
         assert "DataCaptureConfig" not in config or not config["DataCaptureConfig"]
         assert config["ProductionVariants"][0]["InstanceType"] == "ml.c5.xlarge"
-
-    def test_a_real_time_endpoint_follows_the_invocations_of_each_instance(self, aws: Aws) -> None:
-        steps.deploy(aws, plan(), SCALING, pause=0)
-        (policy,) = autoscaling().describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
-        tracking = policy["TargetTrackingScalingPolicyConfiguration"]
-        metric = tracking["PredefinedMetricSpecification"]["PredefinedMetricType"]
-        assert (metric, tracking["TargetValue"]) == ("SageMakerVariantInvocationsPerInstance", 1000)
-        assert not alarms()
-
-    def test_an_asynchronous_endpoint_without_an_instance_is_woken_by_a_request(self, aws: Aws) -> None:
-        wanted = plan(kind=Kind.ASYNCHRONOUS, output="s3://b/answers")
-        for _ in range(2):
-            steps.deploy(aws, wanted, FROM_ZERO, pause=0)
-        (target,) = autoscaling().describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
-        assert (target["MinCapacity"], target["MaxCapacity"]) == (0, 4)
-        policies = autoscaling().describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
-        assert {policy["PolicyName"] for policy in policies} == {"digits-load", "digits-wake"}
-        (waking,) = [policy for policy in policies if policy["PolicyType"] == "StepScaling"]
-        (step,) = waking["StepScalingPolicyConfiguration"]["StepAdjustments"]
-        assert step == {"MetricIntervalLowerBound": 0.0, "ScalingAdjustment": 1}
-        alarm = alarms()["digits-backlog"]
-        assert alarm["MetricName"] == "HasBacklogWithoutCapacity"
-        assert alarm["AlarmActions"] == [waking["PolicyARN"]]
 
     def test_another_content_is_an_update(self, aws: Aws) -> None:
         steps.deploy(aws, plan(), None, pause=0)
@@ -125,11 +93,6 @@ class TestDeploy:
         with pytest.raises(Refused, match=words):
             steps.deploy(aws, plan(**changes), scaling, pause=0)
         assert boto3.client("sagemaker", REGION).list_models()["Models"] == []
-
-    @pytest.mark.parametrize(("bounds", "words"), [((4, 1, 5), "at most the second"), ((1, 4, 0), "above 0")])
-    def test_bounds_that_cannot_be_are_refused(self, bounds: tuple[int, int, float], words: str) -> None:
-        with pytest.raises(Refused, match=words):
-            Scaling(*bounds)
 
     @pytest.mark.parametrize("name", ["-a", "a_b", "a" * 50, ""])
     def test_a_name_that_sagemaker_would_not_take_is_refused(self, name: str) -> None:

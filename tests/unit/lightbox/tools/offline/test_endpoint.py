@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,71 +15,10 @@ from lightbox.tools.client.concurrency import Fixed
 from lightbox.tools.client.http import NoResponse
 from lightbox.tools.client.retries import Retrying
 from lightbox.tools.offline import endpoint as offline
-from support.http_server import serving
+from support.endpoint import endpoint, good, refuse, results, run
 from support.patience import PATIENCE
 
 pytestmark = pytest.mark.extended
-
-Reply = tuple[int, dict[str, str], bytes]
-Answer = Callable[[bytes, int], Reply | None]
-"""Takes an image and the number of times it was sent, including this one; None closes the connection."""
-
-
-class Endpoint:
-    """A server with /ping and /invocations; ``came`` counts the requests of each body."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.came: Counter[bytes] = Counter()
-        self.headers: list[dict[str, str]] = []
-        self.times: dict[bytes, list[float]] = {}
-
-
-@contextmanager
-def endpoint(answer: Answer) -> Iterator[Endpoint]:
-    lock = threading.Lock()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            self._reply(200, {}, b"")
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            with lock:
-                served.came[body] += 1
-                served.headers.append(dict(self.headers))
-                served.times.setdefault(body, []).append(time.monotonic())
-                times = served.came[body]
-            reply = answer(body, times)
-            if reply is None:
-                self.close_connection = True
-            else:
-                self._reply(*reply)
-
-        def _reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Stay silent."""
-
-    with serving(Handler) as url:
-        served = Endpoint(url)
-        yield served
-
-
-def good(body: bytes, _: int = 1) -> Reply:
-    return 200, {"X-Lightbox-Model": "cats/3"}, json.dumps({"predictions": [body.decode()]}).encode()
-
-
-def refuse(seconds: str) -> Reply:
-    return 503, {"Retry-After": seconds}, b'{"error": "try again: the queue is full"}'
 
 
 @pytest.fixture
@@ -96,21 +30,6 @@ def photos(tmp_path: Path) -> Path:
     (folder / "notes.txt").write_text("notes")
     (folder / ".hidden.jpg").write_bytes(b"hidden")
     return folder
-
-
-def run(folder: Path, url: str, *more: str, out: str = "out.jsonl") -> int:
-    own = ("--url", url, "--to", str(folder.parent / out), "--timeout", str(PATIENCE))
-    return main(["predict", str(folder), *own, *more])
-
-
-def results(folder: Path, out: str = "out.jsonl") -> dict[str, dict[str, Any]]:
-    """Return the rows of a target, or of the parts of an unfinished one."""
-    file = folder.parent / out
-    files = [file] if file.exists() else sorted(file.with_name(f"{out}.parts").glob("part-*"))
-    lines = [json.loads(line) for part in files for line in part.read_text().splitlines()]
-    found = {line["path"]: line for line in lines}
-    assert len(found) == len(lines), "an image has two rows"
-    return found
 
 
 def test_every_image_has_a_row(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,55 +83,6 @@ def test_boto3_waits_for_what_the_container_refuses(photos: Path) -> None:
         assert run(photos, served.url, "--protocol", "boto3", "--attempts", "1", out="again.jsonl") == 1
     rows = results(photos, "again.jsonl").values()
     assert {(row["code"], row["error"]) for row in rows} == {("status_503", "the queue is full")}
-
-
-def test_who_hangs_up_is_asked_again(photos: Path) -> None:
-    with endpoint(lambda body, times: None if times < 3 else good(body)) as served:
-        assert run(photos, served.url) == 0
-    assert set(served.came.values()) == {3}
-    assert len(results(photos)) == 3
-
-
-def test_attempts_have_an_end(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A picture that is refused every time gets a row. Pictures without a response wait for the next run."""
-    with endpoint(lambda body, _: refuse("0") if body == b"a.jpg" else None) as served:
-        assert run(photos, served.url, "--attempts", "2") == 1
-    assert set(served.came.values()) == {2}
-    assert {row["error"] for row in results(photos).values()} == {"try again: the queue is full"}
-    said = capsys.readouterr().err
-    assert "a.jpg: try again: the queue is full" in said
-    assert "stopped: no response for 2 pictures in a row; the last error: no answer: " in said
-    with endpoint(good) as served:
-        assert run(photos, served.url, "--again") == 0
-    assert len(results(photos)) == 3
-
-
-@pytest.mark.parametrize("status", [400, 404, 413, 500, 502, 504])
-def test_other_failures_are_noted_and_not_sent_again(photos: Path, status: int) -> None:
-    with endpoint(
-        lambda body, _: (status, {}, b'{"error": "no image", "code": "c"}') if body == b"a.jpg" else good(body)
-    ) as served:
-        assert run(photos, served.url) == 1
-    assert set(served.came.values()) == {1}
-    row = results(photos)["a.jpg"]
-    assert (row["code"], row["error"], row["response"]) == ("c", "no image", None)
-
-
-def test_failures_are_sent_again_where_it_is_asked_for(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with endpoint(lambda body, _: (400, {}, b"not today") if body == b"a.jpg" else good(body)) as served:
-        assert run(photos, served.url) == 1
-    row = results(photos)["a.jpg"]
-    assert (row["code"], row["error"]) == ("status_400", "not today")
-    with endpoint(good) as served:
-        assert run(photos, served.url) == 0
-        assert not served.came
-        assert run(photos, served.url, "--again") == 0
-    assert set(served.came) == {b"a.jpg"}
-    assert len(results(photos)) == 3
-    assert "2 had been answered before" in capsys.readouterr().out
-    with endpoint(good) as served:
-        assert run(photos, served.url) == 0
-    assert not served.came
 
 
 def test_nobody_there_any_more_ends_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +43,6 @@ def texts(model: Any) -> list[str | None]:
     return [row.response for row in rows(model, [("a.png", PIXELS)])]
 
 
-def test_a_prediction_is_written_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = load(folder)
-    prediction = model.predict(PIXELS)
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("a row is parsed or written again")
-
-    for module, name in (("image", "from_json"), ("model", "from_json"), ("rows", "json_text")):
-        monkeypatch.setattr(sys.modules[f"lightbox.tools.offline.{module}"], name, refuse)
-    (text,) = texts(model)
-    monkeypatch.undo()
-    assert text is not None and json.loads(text) == prediction
-
-
 def test_a_pair_gets_the_document_and_its_own_is_one_line_of_the_only_prediction(folder: Path) -> None:
     plain = load(folder).predict(PIXELS)
     model = load(folder, PAIR)
@@ -73,9 +58,3 @@ def test_a_pair_gets_the_document_and_its_own_is_one_line_of_the_only_prediction
 def test_what_user_code_returns_is_the_response(folder: Path, returned: str, expected: str) -> None:
     model = load(folder, f"def postprocess(outputs, request):\n    return {returned}\n")
     assert texts(model) == [expected]
-
-
-def test_json_that_is_none_is_an_error_of_the_row(folder: Path) -> None:
-    model = load(folder, 'def postprocess(outputs, request):\n    return b"{no", "application/json"\n')
-    (row,) = rows(model, [("a.png", PIXELS)])
-    assert row.code == "handler_failed" and "no JSON" in str(row.error)

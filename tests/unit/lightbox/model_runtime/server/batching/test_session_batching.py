@@ -2,85 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lightbox.model_runtime.engines.base import Array, Runner
-from lightbox.model_runtime.engines.tensorflow.session import TensorFlowSession
+from lightbox.model_runtime.engines.base import Array
 from lightbox.model_runtime.server import predict
-from lightbox.model_runtime.server.batching.batch_scheduler import BatchScheduler
-from lightbox.model_runtime.server.batching.batching_options import BatchingOptions, read_options
-from lightbox.model_runtime.server.batching.session_batching import BatchingSession
-from lightbox.model_runtime.wire.messages import config_pb2
 from lightbox.model_runtime.wire.status import Code, StatusError
-from support.patience import PATIENCE, poll
-
-Open = Callable[[str], TensorFlowSession]
-
-
-class Recorder:
-    """A session that records its batches and can be paused."""
-
-    def __init__(self, session: Runner) -> None:
-        self.signatures = session.signatures
-        self.batches: list[dict[str, Array]] = []
-        self.free = threading.Event()
-        self.free.set()
-        self._session = session
-
-    def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
-        self.batches.append(dict(feeds))
-        self.free.wait(PATIENCE)
-        return self._session.run(feeds, fetches, options)
-
-    def close(self) -> None:
-        self._session.close()
-
-
-class Batched:
-    """A batched signature with one input and one output."""
-
-    def __init__(self, session: Runner, signature: str = "serving_default", **options: Any) -> None:
-        self.recorder = Recorder(session)
-        found = session.signatures[signature]
-        self.feeds = [info.name for info in found.inputs.values()]
-        self.fetches = [info.name for info in found.outputs.values()]
-        settings = BatchingOptions(**{"num_batch_threads": 1, **options})
-        self.session = BatchingSession(self.recorder, settings, BatchScheduler(settings.num_batch_threads))
-
-    def call(self, *arrays: Array, options: bytes = b"") -> list[Array]:
-        return self.session.run(dict(zip(self.feeds, arrays, strict=True)), self.fetches, options)
-
-    def together(self, *inputs: Array) -> list[list[Array] | StatusError]:
-        """Make the calls concurrently; return their results in order."""
-        results: list[Any] = [None] * len(inputs)
-
-        def one(index: int) -> None:
-            try:
-                results[index] = self.call(inputs[index])
-            except StatusError as error:
-                results[index] = error
-
-        threads = [threading.Thread(target=one, args=(index,)) for index in range(len(inputs))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return results
-
-    def sizes(self) -> list[int]:
-        return [next(iter(feeds.values())).shape[0] for feeds in self.recorder.batches]
-
-
-def row(*values: float) -> Array:
-    return np.array(values, np.float32)
+from support.batching import Batched, Open, row, wait_for
+from support.patience import PATIENCE
 
 
 def test_concurrent_calls_are_joined_and_split_back(open_model: Open) -> None:
@@ -160,56 +93,6 @@ def test_strings_are_padded_too(open_model: Open) -> None:
     batched = Batched(open_model("strings/1"), "single", **options)
     results = batched.together(np.array([[b"a"]], object), np.array([[b"b", b"c"]], object))
     assert sorted(result[0].tolist() for result in results) == [[[b"A", b"A"]], [[b"B", b"C"]]]  # type: ignore[index]
-
-
-def test_a_full_queue_refuses(open_model: Open) -> None:
-    batched = Batched(open_model("half_plus_two/1"), max_batch_size=1, max_enqueued_batches=2)
-    batched.recorder.free.clear()
-    first = threading.Thread(target=batched.call, args=(row(1),))
-    first.start()
-    wait_for(lambda: len(batched.recorder.batches) == 1)
-    errors: list[StatusError] = []
-
-    def call(value: float) -> None:
-        try:
-            batched.call(row(value))
-        except StatusError as error:
-            errors.append(error)
-            batched.recorder.free.set()
-
-    callers = [threading.Thread(target=call, args=(value,)) for value in range(4)]
-    for caller in callers:
-        caller.start()
-    for caller in [*callers, first]:
-        caller.join()
-    assert {error.code for error in errors} == {Code.UNAVAILABLE}
-    assert errors[0].message == (
-        "The batch scheduling queue to which this task was submitted is full; "
-        "currently 2 batches enqueued and max_enqueued_batches is 2"
-    )
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    assert any(condition() for _ in poll(pause=0.01))
-
-
-def test_a_call_may_wait_too_long_in_the_queue(open_model: Open) -> None:
-    batched = Batched(open_model("half_plus_two/1"), max_batch_size=1)
-    batched.recorder.free.clear()
-    first = threading.Thread(target=batched.call, args=(row(1),))
-    first.start()
-    wait_for(lambda: len(batched.recorder.batches) == 1)
-    options = config_pb2.RunOptions(timeout_in_ms=1).SerializeToString()
-    with ThreadPoolExecutor() as caller:
-        second = caller.submit(batched.call, row(1), options=options)
-        (queue,) = batched.session._queues.values()
-        wait_for(lambda: queue.due() is not None)
-        (task,) = queue._batches[0].tasks
-        wait_for(lambda: time.monotonic() > task.deadline)
-        batched.recorder.free.set()
-        first.join()
-    text = "RESOURCE_EXHAUSTED: Run() timeout exceeded while waiting in batching queue"
-    assert str(second.exception()) == text
 
 
 def test_an_error_of_the_model_reaches_the_call_that_it_is_of(open_model: Open) -> None:
@@ -296,37 +179,3 @@ def test_calls_that_fetch_only_a_part_run_alone(open_model: Open) -> None:
 
 
 # ------------------------------------------------------------------ parameters
-
-
-def test_parameters_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "batching"
-    path.write_text(
-        "max_batch_size { value: 8 } batch_timeout_micros { value: 1500 } max_enqueued_batches { value: 3 }\n"
-        'num_batch_threads { value: 2 } thread_pool_name { value: "x" } pad_variable_length_inputs: true\n'
-        "allowed_batch_sizes: 4 allowed_batch_sizes: 8"
-    )
-    assert read_options(str(path)) == BatchingOptions(
-        8, 0.0015, 3, 2, (4, 8), pad_variable_length_inputs=True, max_execution_batch_size=8
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (
-            "max_batch_size { value: 8 } allowed_batch_sizes: 4",
-            "Last entry in allowed_batch_sizes must match max_batch_size; last entry was 4; expected 8",
-        ),
-        (
-            "max_batch_size { value: 8 } allowed_batch_sizes: 9 allowed_batch_sizes: 8",
-            "allowed_batch_sizes entries must be monotonically increasing",
-        ),
-        ("num_batch_threads { value: 0 }", "num_batch_threads must be positive; was 0"),
-    ],
-)
-def test_parameters_that_make_no_sense(tmp_path: Path, text: str, error: str) -> None:
-    path = tmp_path / "batching"
-    path.write_text(text)
-    with pytest.raises(StatusError) as caught:
-        read_options(str(path))
-    assert caught.value.message == error

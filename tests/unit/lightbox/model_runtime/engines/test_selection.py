@@ -1,0 +1,32 @@
+"""The choice of an engine for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from lightbox.model_runtime.engines import ENGINES
+from lightbox.model_runtime.engines import selection as choice
+from lightbox.model_runtime.engines.engine import Choice, Engine
+from lightbox.model_runtime.engines.hardware import Hardware
+from lightbox.model_runtime.engines.selection import Opener
+from support.onnx_models import write_dense
+
+RUNTIMES = sorted(name for name in ENGINES if name != "tensorflow")
+
+
+def test_a_choice_is_between_engines_that_have_the_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without running them, as not every processor has it."""
+    write_dense(tmp_path / "model.onnx")
+    raced: list[list[str]] = []
+
+    def note(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[Engine, Choice]:
+        raced.append(sorted(engine.name for engine in able))
+        return able[0], Choice(able[0].name, "")
+
+    monkeypatch.setattr(choice, "fastest", note)
+    for precision in ("f32", "bf16"):
+        Opener("auto", ("serve",), b"", Hardware(2, 2, precision)).choices(str(tmp_path), compares=True, keeps=False)
+    assert raced == [RUNTIMES, ["openvino"]]
