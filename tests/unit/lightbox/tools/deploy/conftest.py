@@ -9,7 +9,6 @@ import pytest
 from botocore.loaders import JSONFileLoader
 from moto import mock_aws
 
-from lightbox.tools.deploy.aws_calls import Aws
 from support.deployment import REGION
 
 
@@ -26,10 +25,6 @@ def services_read_once() -> Iterator[None]:
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     with mock_aws():
         yield
-
-
-@pytest.fixture
-def aws(account: None) -> Aws:
-    return Aws(REGION)
