@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from lightbox.base.telemetry import say
 from lightbox.tools.deploy.package import package, upload
 from lightbox.tools.deploy.stacks import Stack
-from lightbox.tools.deploy.templates import TEMPLATES, checked, environment, with_environment
+from lightbox.tools.deploy.templates import TEMPLATES, checked, kind_and_environment, with_environment
 
 
 class AwsCommand(click.Command):
@@ -62,9 +62,7 @@ def _takes_parameters(function: Callable[..., None]) -> Callable[..., None]:
     name = click.argument("name")
     values = click.argument("values", nargs=-1, callback=_pairs, metavar="[PARAMETER=VALUE]...")
     env = click.option("--env", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Setting; repeatable.")
-    choice = click.Choice(list(TEMPLATES))
-    template = click.option("--template", type=choice, default="endpoint", show_default=True, help="Kind of the stack.")
-    return name(values(env(template(function))))
+    return name(values(env(function)))
 
 
 @command.command("package")
@@ -81,6 +79,7 @@ def run_package(client: Any, models: Path, code: Path | None, out: Path, to: str
 
 @command.command("create")
 @_takes_parameters
+@click.option("--template", type=click.Choice(list(TEMPLATES)), default="endpoint", show_default=True, help="Its kind.")
 def run_create(client: Any, name: str, values: dict[str, str], env: dict[str, str], template: str) -> None:
     """Create the stack NAME, and its endpoint with this name."""
     body = with_environment(template, env)
@@ -89,11 +88,11 @@ def run_create(client: Any, name: str, values: dict[str, str], env: dict[str, st
 
 @command.command("update")
 @_takes_parameters
-def run_update(client: Any, name: str, values: dict[str, str], env: dict[str, str], template: str) -> None:
+def run_update(client: Any, name: str, values: dict[str, str], env: dict[str, str]) -> None:
     """Change parameters or settings of the stack NAME. The others keep their values; --env NAME= removes one."""
     stack = Stack(client("cloudformation"), name)
-    settings = environment(stack.template()) | env
-    body = with_environment(template, {setting: value for setting, value in settings.items() if value})
+    template, settings = kind_and_environment(stack.template())
+    body = with_environment(template, {setting: value for setting, value in (settings | env).items() if value})
     stack.update(body, checked(body, values, stack.parameters()))
 
 

@@ -14,8 +14,8 @@ STARTS = {"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"}
 SUCCESS = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "DELETE_COMPLETE"}
 SHOWN = ("LogicalResourceId", "ResourceStatus", "ResourceStatusReason")
 LEFT = {
-    "ROLLBACK_COMPLETE": "\nno resource is left: delete the stack, then create it again",
-    "UPDATE_ROLLBACK_COMPLETE": "\nthe endpoint serves its previous configuration",
+    "ROLLBACK_COMPLETE": "no resource is left: delete the stack, then create it again",
+    "UPDATE_ROLLBACK_COMPLETE": "the endpoint serves its previous configuration",
 }
 """The consequence of a failed operation, by the state of the stack."""
 
@@ -28,8 +28,7 @@ class Stack:
         self._client = client
 
     def _describe(self, stack: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._client.describe_stacks(StackName=stack)["Stacks"][0]
-        return found
+        return dict(self._client.describe_stacks(StackName=stack)["Stacks"][0])
 
     def id(self) -> str:
         """Return its ID, which it keeps when it is deleted."""
@@ -76,7 +75,7 @@ class Stack:
                 for event in (event for event in events if event["EventId"] not in seen):
                     say.progress(": ".join(event[key] for key in SHOWN if key in event))
                 seen = seen | {event["EventId"] for event in events}
-                if not state.endswith("_IN_PROGRESS"):
+                if not state.endswith("_IN_PROGRESS") or state == "REVIEW_IN_PROGRESS":
                     break
                 time.sleep(5)
         except KeyboardInterrupt:
@@ -85,7 +84,10 @@ class Stack:
         if state not in SUCCESS:
             failed = [event for event in events if event["ResourceStatus"].endswith("_FAILED")]
             cause = ": ".join(failed[0].get(key, "?") for key in SHOWN) if failed else "no reason is given"
-            raise click.ClickException(f"stack {self.name} is in state {state}; {cause}{LEFT.get(state, '')}")
+            group = "InferenceComponents" if "::InferenceComponent" in str(events) else "Endpoints"
+            logs = f"logs of the containers: aws logs tail /aws/sagemaker/{group}/{self.name}"
+            lines = (f"stack {self.name} is in state {state}; {cause}", LEFT.get(state), logs)
+            raise click.ClickException("\n".join(filter(None, lines)))
 
     def _last_operation(self, stack: str) -> list[dict[str, Any]]:
         """Return the events since the last creation, update or deletion began, the oldest first."""

@@ -28,13 +28,12 @@ def with_environment(name: str, variables: dict[str, str]) -> str:
     return TEMPLATES[name].read_text().replace("Environment: {}", f"Environment: {found}")
 
 
-def environment(template: str) -> dict[str, str]:
-    """Return the variables of a template's containers; raise click.ClickException if it is none of ours."""
+def kind_and_environment(template: str) -> tuple[str, dict[str, str]]:
+    """Return a template's name and its containers' variables; raise click.ClickException if it is none of ours."""
     found = re.search(r"^ *Environment: (\{.*\})$", template, re.MULTILINE)
     if found is None:
-        raise click.ClickException("--template: expected a stack made by this command, got one with another template")
-    variables: dict[str, str] = yaml.safe_load(found[1])
-    return variables
+        raise click.ClickException("NAME: expected a stack made by `create`, got one with another template")
+    return "component" if "::InferenceComponent" in template else "endpoint", yaml.safe_load(found[1])
 
 
 def checked(template: str, given: dict[str, str], previous: dict[str, str]) -> dict[str, str]:

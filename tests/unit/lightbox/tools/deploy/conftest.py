@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
+import yaml
 from botocore.loaders import JSONFileLoader
 from moto import mock_aws
 
@@ -13,11 +14,12 @@ from support.deployment import REGION
 
 
 @pytest.fixture(scope="session", autouse=True)
-def services_read_once() -> Iterator[None]:
-    """Read boto3's JSON about each service once. By default, every session reads megabytes of it."""
+def files_read_once() -> Iterator[None]:
+    """Read boto3's JSON about each service once, which is megabytes for every session, and so the templates."""
     read = cache(JSONFileLoader().load_file)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JSONFileLoader, "load_file", lambda self, path: read(path))
+        patch.setattr(yaml, "load", cache(yaml.load))
         yield
 
 

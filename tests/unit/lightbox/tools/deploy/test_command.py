@@ -144,7 +144,7 @@ def test_an_update_keeps_the_rest_and_prints_the_first_failure(
         "== digits: UPDATE_ROLLBACK_COMPLETE",
     ]
     assert "state UPDATE_ROLLBACK_COMPLETE; Endpoint: UPDATE_FAILED: One of the alarms is in state ALARM\n" in said.err
-    assert "serves its previous configuration" in said.err
+    assert "serves its previous configuration\nlogs of the containers: aws logs tail" in said.err
 
 
 def test_an_update_that_changes_nothing_succeeds(cloud: CloudFormation, capsys: pytest.CaptureFixture[str]) -> None:

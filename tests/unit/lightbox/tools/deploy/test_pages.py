@@ -44,13 +44,12 @@ def parameters(words: list[str]) -> dict[str, str]:
     "words", [words for words in commands("lightbox") if words[:1] == ["deploy"] and words[1] in {"create", "update"}]
 )
 def test_the_templates_take_the_parameters(words: list[str]) -> None:
-    given = parameters(words) | ({"Endpoint": "shared"} if "component" in words else {})
-    evaluation = Evaluation(
-        "component" if "component" in words else "endpoint", (GIVEN if words[1] == "update" else {}) | given
-    )
+    name = "component" if "shared-digits" in words else "endpoint"
+    previous = GIVEN | ({"Endpoint": "shared"} if name == "component" else {})
+    evaluation = Evaluation(name, (previous if words[1] == "update" else {}) | parameters(words))
     assert evaluation.objections() == []
     assert evaluation.requests()
-    if "component" in words:
+    if name == "component":
         assert words.count("--env") <= 16, "variables that a component takes"
 
 

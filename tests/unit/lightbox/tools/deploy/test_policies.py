@@ -10,11 +10,13 @@ from typing import Any
 import boto3
 import pytest
 
+from lightbox.tools.deploy import stacks
 from lightbox.tools.deploy.templates import TEMPLATES
 from support.deployment import REGION, template
 from support.stack import REPOSITORY
 
 POLICIES = sorted((REPOSITORY / "deploy" / "iam").glob("*.json"))
+DEPLOYER = REPOSITORY / "deploy" / "iam" / "deployer-policy.json"
 NO_NARROWER_RESOURCE = {
     "application-autoscaling:DeleteScalingPolicy",
     "application-autoscaling:DeregisterScalableTarget",
@@ -61,11 +63,21 @@ def actions(statement: dict[str, Any]) -> set[str]:
     return {listed} if isinstance(listed, str) else set(listed)
 
 
+def test_the_deployer_may_make_the_calls_of_the_sources() -> None:
+    calls = set(
+        re.findall(r"(?:_client\.|paginator\(.)([a-z]+_stack\w*|get_template)", Path(stacks.__file__).read_text())
+    )
+    found = {statement["Sid"]: actions(statement) for statement in statements(DEPLOYER)}
+    camel = {f"cloudformation:{''.join(word.title() for word in name.split('_'))}" for name in calls}
+    assert len(camel) == 6
+    assert camel <= found["MakeAndChangeTheStack"]
+
+
 @pytest.mark.extended
 def test_the_deployer_may_do_what_cloudformation_does_for_each_resource() -> None:
     from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
-    found = statements(REPOSITORY / "deploy" / "iam" / "deployer-policy.json")
+    found = statements(DEPLOYER)
     allowed = set().union(*(actions(statement) for statement in found if statement["Sid"] not in FOR_ITSELF))
     needed: set[str] = set()
     for kind in {resource["Type"] for name in TEMPLATES for resource in template(name)["Resources"].values()}:

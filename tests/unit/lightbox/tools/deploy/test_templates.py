@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from lightbox.tools.deploy.templates import TEMPLATES, checked, environment, with_environment
+from lightbox.tools.deploy.templates import TEMPLATES, checked, kind_and_environment, with_environment
 from support.deployment import GIVEN, IMAGE, Evaluation, requests_of, template
 from support.parameters import each
 from support.stack import REPOSITORY
@@ -32,9 +32,9 @@ def test_every_container_has_the_settings() -> None:
     for name in TEMPLATES:
         body = with_environment(name, settings)
         assert body.count("LIGHTBOX_ENGINE") == body.count(" Image: !")
-        assert environment(body) == settings
+        assert kind_and_environment(body) == (name, settings)
     with pytest.raises(click.ClickException, match="got one with another template"):
-        environment("Resources: {}")
+        kind_and_environment("Resources: {}")
 
 
 class TestEndpoint:
