@@ -8,6 +8,7 @@ from typing import Any
 
 import boto3
 import click
+from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from lightbox.base.telemetry import say
@@ -30,7 +31,7 @@ class AwsCommand(click.Command):
             return super().invoke(ctx)
         except NoCredentialsError:
             problem = "no AWS credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        except (BotoCoreError, ClientError, OSError) as error:
+        except (Boto3Error, BotoCoreError, ClientError, OSError) as error:
             problem = str(error)
         if "No updates are to be performed" in problem:
             return say.progress("nothing changes")
@@ -79,7 +80,7 @@ def run_package(client: Any, models: Path, code: Path | None, out: Path, to: str
 
 @command.command("create")
 @_takes_parameters
-@click.option("--template", type=click.Choice(list(TEMPLATES)), default="endpoint", show_default=True, help="Its kind.")
+@click.option("--template", type=click.Choice(TEMPLATES), default="endpoint", show_default=True, help="Kind of stack.")
 def run_create(client: Any, name: str, values: dict[str, str], env: dict[str, str], template: str) -> None:
     """Create the stack NAME, and its endpoint with this name."""
     body = with_environment(template, env)

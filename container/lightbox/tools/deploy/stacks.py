@@ -11,7 +11,6 @@ import click
 from lightbox.base.telemetry import say
 
 STARTS = {"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"}
-SUCCESS = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "DELETE_COMPLETE"}
 SHOWN = ("LogicalResourceId", "ResourceStatus", "ResourceStatusReason")
 LEFT = {
     "ROLLBACK_COMPLETE": "no resource is left: delete the stack, then create it again",
@@ -81,7 +80,7 @@ class Stack:
         except KeyboardInterrupt:
             click.echo(f"CloudFormation continues; to look at it: lightbox deploy status {self.name}", err=True)
             raise click.Abort from None
-        if state not in SUCCESS:
+        if "ROLLBACK" in state or not state.endswith("_COMPLETE"):
             failed = [event for event in events if event["ResourceStatus"].endswith("_FAILED")]
             cause = ": ".join(failed[0].get(key, "?") for key in SHOWN) if failed else "no reason is given"
             group = "InferenceComponents" if "::InferenceComponent" in str(events) else "Endpoints"

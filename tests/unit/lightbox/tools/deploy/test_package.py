@@ -9,6 +9,7 @@ import boto3
 import click
 import pytest
 
+from lightbox.cli import main
 from lightbox.tools.deploy.package import package, upload
 from support.deployment import REGION
 from support.model_files import write_dense_as
@@ -62,3 +63,9 @@ def test_an_archive_is_sent_once(models: Path, tmp_path: Path, capsys: pytest.Ca
     assert "already there" in capsys.readouterr().out
     with pytest.raises(click.ClickException, match="--to: expected s3://BUCKET/FOLDER, got 'https://b/lightbox'"):
         upload(s3, archive, "https://b/lightbox")
+
+
+def test_a_missing_bucket_is_a_sentence(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(models), "--out", str(tmp_path / "model.tar.gz"), "--to", "s3://missing/models"]
+    assert main(["deploy", "package", *words]) == 1
+    assert "The specified bucket does not exist" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import click
 import pytest
 
@@ -20,6 +22,8 @@ def test_cfn_lint_finds_nothing() -> None:
 
 def test_each_is_described_found_in_deploy_and_small_enough_to_send() -> None:
     assert set(TEMPLATES) == {"component", "endpoint"}
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    assert project["tool"]["setuptools"]["package-data"]["lightbox.tools.deploy"] == ["*.yaml"], "wheels carry them"
     for name, path in TEMPLATES.items():
         assert all(parameter["Description"] for parameter in template(name)["Parameters"].values())
         assert (REPOSITORY / "deploy" / "sagemaker" / path.name).resolve() == path.resolve()
