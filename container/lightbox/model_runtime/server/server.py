@@ -71,7 +71,12 @@ class Server:
         warm_up = None
         if options.enable_model_warmup:
             warm_up = partial(warmup.warm_up, iterations=options.num_request_iterations_for_warmup)
-        loader = Loader(configuration.engine(options, tags).open, self._metrics, options.engine_report_dir, warm_up)
+        engine, report_dir, seconds = (
+            configuration.engine(options, tags),
+            options.engine_report_dir,
+            options.load_seconds,
+        )
+        loader = Loader(engine.open, self._metrics, report_dir, warm_up, seconds=seconds)
         batching = configuration.batching(options)
         if batching is None:
             return loader
