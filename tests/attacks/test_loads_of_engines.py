@@ -67,3 +67,5 @@ def test_a_file_that_loads_for_hours_stops_no_one_else(loading_stack: Stack) -> 
     assert "onnxruntime: its process took more than 15 s" in text
     assert "it is tried again after 600 s" in use("endless")[1]
     assert loading_stack.processes("model_runtime.server") == [server]
+    for line in loading_stack.lines_with("Loading servable: {name: endless version: 1} failed", 2):
+        assert "[model_server] E Loading" in line
