@@ -231,7 +231,9 @@ class LoadedModels:
         """Return those of ``evictable`` that no request uses at this moment."""
         found = []
         for entry in self.evictable():
-            if (lock := try_lock(self._use_file(entry))) is not None:
+            if not self._use_file(entry).exists():  # a lock would create it, with the time of a use
+                found.append(entry)
+            elif (lock := try_lock(self._use_file(entry))) is not None:
                 release(lock)
                 found.append(entry)
         return found
