@@ -28,7 +28,7 @@ from lightbox.model_runtime.server.servable import Servable
 from lightbox.model_runtime.wire.messages import model_pb2
 from lightbox.model_runtime.wire.rest.examples import read_examples
 from lightbox.model_runtime.wire.rest.json_document import load
-from lightbox.model_runtime.wire.rest.predict_body import read_predict
+from lightbox.model_runtime.wire.rest.json_inputs import read_predict
 from lightbox.model_runtime.wire.status import Code, StatusError, invalid
 
 JSON = "application/json"
