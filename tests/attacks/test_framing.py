@@ -113,6 +113,7 @@ OF_A_MODEL_SERVER = {
     "an extension with an open quote": post(CHUNKED, b'0;a="\r\n\r\n' + SMUGGLED),
     "a length in the trailer": post(CHUNKED, b"0\r\nContent-Length: 5\r\n\r\n" + SMUGGLED),
     "a coding in the trailer": post(CHUNKED, b"0\r\n" + CHUNKED + b"\r\n" + SMUGGLED),
+    "a host in the trailer": post(CHUNKED, b"0\r\nHost: b\r\n\r\n" + SMUGGLED),
     "a trailer that ends with LF": post(CHUNKED, b"0\r\nX-A: a\n\r\n" + SMUGGLED),
     "a trailer that is a request": post(CHUNKED, b"0\r\n" + SMUGGLED),
     "a tab in the first line": post(b"", SMUGGLED).replace(b" ", b"\t", 1),

@@ -48,13 +48,13 @@ class Request:
     is_complete: bool = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header; those behind the last chunk have no effect."""
+        """Add a header; those behind the last chunk have no effect. Another reader could take another host."""
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
+        if key == "host" and (self.has_head or key in self.headers):
+            raise HttpError(400)
         if self.has_head:
             return
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
         if key in self.headers:
-            if key == "host":
-                raise HttpError(400)
             text = f"{self.headers[key]}, {text}"
         self.headers[key] = text
 
