@@ -134,9 +134,10 @@ class Connection(asyncio.BufferedProtocol):
             return data[:0]
         received, self._head, self._added = memoryview(self._head), bytearray(), 0
         self._request, self._parser = parse_head(bytes(received[: end + 4]))
-        if len(received) == end + 4 and "100-continue" in self._request.headers.get("expect", "").lower():
+        rest, expected = received[end + 4 :], self._request.headers.get("expect", "").lower()
+        if "100-continue" in expected and not (rest or self._request.is_complete):
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        return received[end + 4 :]
+        return rest
 
     def _read(self, request: Request, data: memoryview) -> None:
         """Add to the body; if it is complete, answer the request."""
