@@ -15,8 +15,7 @@ from google.protobuf import json_format
 from lightbox.model_runtime.server import predict
 from lightbox.model_runtime.server.calls import REST, Calls
 from lightbox.model_runtime.server.classify import CLASSIFY, REGRESS, Kind
-from lightbox.model_runtime.server.rest.http_parser import Request
-from lightbox.model_runtime.server.rest.http_response import Response, html_error
+from lightbox.model_runtime.server.rest.http_messages import Request, Response, html_error
 from lightbox.model_runtime.server.rest.rest_json import (
     error_body,
     write_classifications,
