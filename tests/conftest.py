@@ -58,6 +58,8 @@ def _short_folder() -> Path:
     raise pytest.UsageError(f"TMPDIR: expected a path of at most {SHORT_PATH} bytes, for the unix sockets below it")
 
 
+LONGEST = ("test_image.py", "test_ray.py")
+"""Modules that take ten minutes of ``make test-all``."""
 SHARED_STACKS = ("stack", "page_stack", "golden_stack", "keyed")
 """Fixtures of the session whose tests run in one process, as each process would start a stack of its own."""
 
@@ -75,8 +77,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests that share a stack first: they are one long job for one process."""
-    items.sort(key=lambda item: _shared_stack(item) is None)
+    """Begin with the longest jobs of one process: those of ``LONGEST``, then the tests that share a stack."""
+    items.sort(key=lambda item: (item.path.name not in LONGEST, _shared_stack(item) is None))
 
 
 @pytest.hookimpl(tryfirst=True)

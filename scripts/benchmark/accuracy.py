@@ -28,7 +28,8 @@ from lightbox.tools.model_zoo.efficientnet_lite0 import class_names
 
 MODEL = "efficientnet_lite0"
 SETTINGS = EQUAL_ANSWERS | OTHER_ANSWERS
-WIRES = ("grpc", "rest", "local")
+WIRES = {"Lightbox, engine tensorflow": ("grpc", "rest", "local")}
+"""Of the others gRPC: a wire carries the tensors of all engines."""
 HOUSE_CATS = (281, 282, 285)
 """Tabby, tiger cat and Egyptian cat, which no single picture distinguishes."""
 SIDE = 1024
@@ -37,9 +38,9 @@ HEAD = f"""# Accuracy
 
 `PYTHONPATH=scripts:container .venv/bin/python -m benchmark.accuracy` posts pictures to
 [`{MODEL}`](../sample_models.md#efficientnet_lite0), as JPEGs with a shorter side of {SIDE} pixels,
-over gRPC, REST and the local socket. The last column compares all 1000 probabilities with those of engine
-tensorflow over gRPC. `tests/slow/test_accuracy.py` checks the figures. So few pictures show whether predictions
-are right, not how good the network is.
+over gRPC, with engine tensorflow over REST and the local socket, too. The last column compares all 1000 probabilities
+with those of engine tensorflow over gRPC. `tests/slow/test_accuracy.py` checks the figures. So few pictures show
+whether predictions are right, not how good the network is.
 """
 
 
@@ -96,8 +97,13 @@ def measure() -> Iterator[Row]:
         folder = models.quantized(MODEL) if name == INT8 else models.alone(MODEL)
         server = Stack(name, folder, tuple(settings.items()))
         with tempfile.TemporaryDirectory() as place, closing(server.start(Path(place) / "run")) as stack:
-            for wire in WIRES:
+            for wire in wires(name):
                 yield Row(name, wire, shown, np.concatenate([ask(stack, wire, body) for body in bodies]))
+
+
+def wires(name: str) -> Sequence[str]:
+    """Return the wires of a row of ``SETTINGS``."""
+    return WIRES.get(name, ("grpc",))
 
 
 def ask(stack: Running, wire: str, body: bytes) -> npt.NDArray[np.float32]:

@@ -67,7 +67,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openvino_ir, "MOST_PARTS", 1000)
     monkeypatch.setattr(graph, "MOST_FIELDS", 1000)
     monkeypatch.setattr(graph, "_FEW_BYTES", 2000)
-    monkeypatch.setattr(variables, "_MOST_NAMES", 10_000)
     monkeypatch.setattr(options, "MOST_LABELS", 100)
 
 
@@ -120,19 +119,6 @@ def test_a_graph_that_leads_in_a_circle(tmp_path: Path) -> None:
     names.attr["value"].tensor.string_val.append(b"w")
     meta.graph_def.node.add(name="restore", op="RestoreV2", input=["prefix", "names"])
     assert "the graph restores 1 variables from it, w" in str(variables.variables_problem(tmp_path, meta))
-
-
-def test_an_index_of_variables_may_not_repeat_long_names(tmp_path: Path, small: None) -> None:
-    """Each key shares its beginning with the one before."""
-    entries = b"\0" + bytes([100, 0]) + b"a" * 100 + bytes([100, 0, 0]) * 100
-    block = entries + bytes(4)
-    handle = b"\0" + bytes([0x80 | len(block) & 127, len(block) >> 7])
-    listed = b"\0\1" + bytes([len(handle)]) + b"z" + handle + bytes(4)
-    at = len(block) + 5
-    footer = b"\0\0" + bytes([0x80 | at & 127, at >> 7, len(listed)])
-    data = block + bytes(5) + listed + bytes(5) + footer.ljust(40, b"\0") + bytes.fromhex("57fb808b247547db")
-    with pytest.raises(ValueError, match="its names are longer than those of any model"):
-        variables._read_index(data)
 
 
 @each(

@@ -13,8 +13,7 @@ from support.model_server import ModelServer
 from support.patience import PATIENCE
 
 
-# gRPC takes longer for each ping as unacknowledged pings pile up: 200,000 take half a minute of processor time.
-# This test sends fewer. slow/test_many_requests.py sends all.
+# gRPC takes longer for each ping as unacknowledged pings pile up: 200,000 would take a minute of processor time.
 @pytest.mark.extended
 @pytest.mark.parametrize(
     ("flood", "most"),

@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from lightbox.model_runtime.wire.messages import predict_pb2
-from lightbox.transports.predict_messages import read_predict_response, write_predict_request
+from lightbox.transports.predict_messages import predict_request_pieces, read_predict_response
 from support.models import export_column, export_convolution, export_old
 from support.patience import PATIENCE
 from support.real_binary import real_binary
@@ -60,7 +60,7 @@ def post(stack: Stack, path: str, body: bytes | str, **headers: str) -> requests
 
 def over_grpc(stack: Stack, model: str, shape: tuple[int, ...], change: bytes = b"") -> Any:
     """Return the outputs of Predict, or the error's status and text. ``change`` is appended to the message."""
-    message = write_predict_request(model, "", {"x": np.ones(shape, np.float32)}) + change
+    message = b"".join(predict_request_pieces(model, "", {"x": np.ones(shape, np.float32)})) + change
     with grpc.insecure_channel(f"127.0.0.1:{stack.environ[GRPC_PORT]}") as channel:
         grpc.channel_ready_future(channel).result(PATIENCE)
         try:

@@ -134,6 +134,11 @@ def test_a_copy_without_its_variables_never_answers_and_one_that_is_mended_does(
         assert caller.answers == [HALF_PLUS_TWO]
         assert ask(versions_stack, "synced", version=2)[0] == 404  # type: ignore[index]
         shutil.copytree(VERSION_2 / "variables", target / "variables")
+        cut = target / "variables" / "variables.data-00000-of-00001"
+        cut.write_bytes(cut.read_bytes()[:-1])
+        wait_for_log(versions_stack, "version 2 of the model 'synced' is not served: it cannot be loaded: ")
+        assert caller.answers == [HALF_PLUS_TWO]
+        shutil.copy(VERSION_2 / "variables" / cut.name, cut)
         wait_for_log(versions_stack, "version 2 of the model 'synced' answers")
         assert any(HALF_PLUS_THREE in caller.answers for _ in poll())
     assert caller.answers == [HALF_PLUS_TWO, HALF_PLUS_THREE]

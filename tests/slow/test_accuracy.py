@@ -7,14 +7,14 @@ from unittest.mock import patch
 
 import pytest
 
-from benchmark.accuracy import SETTINGS, WIRES, Row, measure
+from benchmark.accuracy import SETTINGS, Row, measure, wires
 from benchmark.scenarios.common import EQUAL_ANSWERS, INT8
 from support.environments import environment
 from support.isolation import own_environ
 
 pytestmark = pytest.mark.timeout(3600)
 
-ROWS = [(name, wire) for name in SETTINGS for wire in WIRES]
+ROWS = [(name, wire) for name in SETTINGS for wire in wires(name)]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,41 +40,25 @@ def photo() -> bytes:
 
 
 @pytest.fixture(scope="module")
-def chosen(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running(
-        models, tmp_path_factory.mktemp("chosen"), LIGHTBOX_OPTIONS=json.dumps({"outputs": sorted(FEW)})
-    ) as stack:
+def detecting(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running(models, tmp_path_factory.mktemp("detecting")) as stack:
         yield stack
 
 
-def detect(stack: Stack, photo: bytes, wire: str) -> dict[str, Any]:
-    answer = stack.invoke(photo, X_Amzn_SageMaker_Custom_Attributes=f"tfs-transport={wire}")
+def detect(stack: Stack, photo: bytes, wire: str, outputs: str = "") -> dict[str, Any]:
+    answer = stack.invoke(photo, X_Amzn_SageMaker_Custom_Attributes=f"tfs-transport={wire}{outputs}")
     assert answer.status_code == 200, answer.text[:1000]
     (row,) = answer.json()["predictions"]
     return dict(row)
 
 
-@pytest.fixture(scope="module")
-def few_over_grpc(chosen: Stack, photo: bytes) -> dict[str, Any]:
-    return detect(chosen, photo, "grpc")
-
-
-def test_a_chosen_few_agree_between_the_wires(chosen: Stack, photo: bytes, few_over_grpc: dict[str, Any]) -> None:
-    grpc, rest = few_over_grpc, detect(chosen, photo, "rest")
-    assert grpc.keys() == rest.keys() == FEW
-    assert np.shape(grpc["detection_boxes"]) == (100, 4)
-    for name in FEW:
-        np.testing.assert_allclose(grpc[name], rest[name], rtol=2e-5, atol=1e-6)
-
-
-def test_all_eight_come_over_both_wires(
-    models: Path, photo: bytes, few_over_grpc: dict[str, Any], tmp_path: Path
-) -> None:
-    with running(models, tmp_path) as stack:
-        grpc, rest = detect(stack, photo, "grpc"), detect(stack, photo, "rest")
-    assert grpc.keys() == rest.keys() == ALL
-    assert np.shape(grpc["raw_detection_scores"])[0] == 76725
+def test_all_eight_and_a_chosen_few_come_over_both_wires(detecting: Stack, photo: bytes) -> None:
+    found = {wire: detect(detecting, photo, wire) for wire in ("grpc", "rest")}
+    assert found["grpc"].keys() == found["rest"].keys() == ALL
+    assert np.shape(found["grpc"]["raw_detection_scores"])[0] == 76725
+    assert np.shape(found["grpc"]["detection_boxes"]) == (100, 4)
     for name in ALL:
-        np.testing.assert_allclose(grpc[name], rest[name], rtol=2e-5, atol=1e-6)
-    for name in FEW:
-        np.testing.assert_allclose(grpc[name], few_over_grpc[name], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found["grpc"][name], found["rest"][name], rtol=2e-5, atol=1e-6)
+    for wire, answer in found.items():
+        few = detect(detecting, photo, wire, f",tfs-outputs={','.join(sorted(FEW))}")
+        assert few == {name: answer[name] for name in FEW}

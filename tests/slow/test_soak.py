@@ -12,16 +12,12 @@ from pathlib import Path
 import pytest
 
 from support.isolation import own_environ
-from support.real_binary import real_binary
 from support.stack import REPOSITORY
 
 pytestmark = pytest.mark.timeout(3600)
 
 
-@pytest.mark.parametrize("server", ["embedded", "tensorflow_model_server"])
-def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_path: Path, server: str) -> None:
-    """The embedded server stands in for tensorflow_model_server, without the transport local."""
-    environ = real_binary(tmp_path) if server != "embedded" else {}
+def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
     command = [
         sys.executable,
@@ -30,13 +26,13 @@ def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_pat
         "faults",
         "--seconds=1",
         "--kills=1",
-        "--kill-pause=2",
+        "--kill-pause=1",
         f"--models={sample_models}",
         f"--folder={tmp_path}",
     ]
     done = subprocess.run(
         command,
-        env=own_environ() | environ | {"PYTHONPATH": paths},
+        env=own_environ() | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
         check=False,

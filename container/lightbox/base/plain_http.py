@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
-
-async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Return a connection to ``unix:/path`` or ``host:port``; raise OSError."""
-    if address.startswith("unix:"):
-        return await asyncio.open_unix_connection(address.removeprefix("unix:"))
-    host, _, port = address.rpartition(":")
-    return await asyncio.open_connection(host, int(port))
+from lightbox.base.machine.local_sockets import connect
 
 
 async def get(address: str, path: str) -> tuple[int, bytes]:

@@ -5,7 +5,7 @@ The supervisor makes it once and writes it into the run directory, where workers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from typing_extensions import override
 
 from lightbox.base.errors import BadRequest, LightboxError, MethodNotAllowed, ModelNotFound, ModelServerUnreachable
-from lightbox.base.machine.shared_files import replace_file
+from lightbox.base.machine.shared_files import Document, replace_file
 from lightbox.base.request_context import RequestContext
 from lightbox.base.settings_types import TransportName
 from lightbox.model.catalogue import Catalogue, PlannedModel
@@ -105,32 +105,12 @@ class ServingPlan(BaseModel):
         return cls.model_validate_json(path.read_bytes())
 
 
-class AnsweringVersions:
-    """The versions of each model that answer requests without a version, the best first: a file of the run directory.
+def answering_versions(run_dir: Path) -> Document[dict[str, tuple[int, ...]]]:
+    """Return the versions of each model that answer requests without a version, the best first.
 
-    The supervisor writes it. Workers check it for each request, and read it after a change.
+    The supervisor writes them. Workers check the file for each request, and read it after a change.
     """
-
-    _content = TypeAdapter(dict[str, tuple[int, ...]])
-
-    def __init__(self, run_dir: Path) -> None:
-        self._path = run_dir / "versions.json"
-        self._read: tuple[tuple[int, int], Mapping[str, tuple[int, ...]]] = ((0, 0), {})
-
-    def of(self, model: str) -> tuple[int, ...]:
-        """Return a model's versions, none if unknown."""
-        try:
-            status = self._path.stat()
-        except FileNotFoundError:
-            return ()
-        seen = status.st_mtime_ns, status.st_ino
-        if seen != self._read[0]:
-            self._read = seen, self._content.validate_json(self._path.read_bytes())
-        return self._read[1].get(model, ())
-
-    def write(self, versions: Mapping[str, Sequence[int]]) -> None:
-        """Replace the versions of all models."""
-        replace_file(self._path, self._content.dump_json({name: tuple(numbers) for name, numbers in versions.items()}))
+    return Document(run_dir / "versions.json", TypeAdapter(dict[str, tuple[int, ...]]), {})
 
 
 class PlannedModels(Catalogue):
@@ -138,7 +118,7 @@ class PlannedModels(Catalogue):
 
     is_fixed = True
 
-    def __init__(self, plan: ServingPlan, answering: AnsweringVersions | None = None) -> None:
+    def __init__(self, plan: ServingPlan, answering: Document[dict[str, tuple[int, ...]]] | None = None) -> None:
         self._plan = plan
         self._answering = answering
 
@@ -162,7 +142,7 @@ class PlannedModels(Catalogue):
 
     @override
     def versions(self, name: str) -> Sequence[int]:
-        return self._answering.of(name) if self._answering else ()
+        return self._answering.read().get(name, ()) if self._answering else ()
 
     @override
     def on_change(self, listener: Callable[[str], None]) -> None:

@@ -4,34 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from pathlib import Path
 
 from lightbox.base.errors import PortTaken
+from lightbox.base.machine.local_sockets import listen
 
-QUEUE = 4096
 INHERIT_VARIABLE = "NGINX"
 """nginx's variable with inherited sockets, by which a new binary takes over from an old one."""
-
-
-def listen(address: str) -> socket.socket:
-    """Return a non-blocking listening socket for nginx at ``unix:/path``, ``host:port`` or ``[::]:port``, which
-    includes IPv4. Raises OSError."""
-    path, (host, _, port) = address.removeprefix("unix:"), address.rpartition(":")
-    family = socket.AF_UNIX if path != address else socket.AF_INET6 if "[" in host else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if family == socket.AF_UNIX:
-        Path(path).unlink(missing_ok=True)  # left by a killed process
-    if family == socket.AF_INET6:
-        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    try:
-        listener.bind(path if family == socket.AF_UNIX else (host.strip("[]"), int(port)))
-    except OSError:
-        listener.close()
-        raise
-    listener.listen(QUEUE)
-    listener.setblocking(False)
-    return listener
 
 
 def listen_for_callers(variable: str, address: str) -> socket.socket:

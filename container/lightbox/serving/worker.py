@@ -27,7 +27,7 @@ from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
 from lightbox.core.services import Services
 from lightbox.features import FEATURES, enabled
 from lightbox.model.catalogue import Catalogue
-from lightbox.model.plan import Answering, AnsweringVersions, ModelServerAddress, PlannedModels, ServingPlan
+from lightbox.model.plan import Answering, ModelServerAddress, PlannedModels, ServingPlan, answering_versions
 from lightbox.serving.settings_loading import load_settings
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
@@ -124,7 +124,7 @@ def find_catalogue(settings: Settings, plan: ServingPlan, run_dir: Path, user_co
     for feature in enabled(settings):
         if (found := feature.catalogue(settings, plan, run_dir, user_code)) is not None:
             return found
-    return PlannedModels(plan, AnsweringVersions(run_dir))
+    return PlannedModels(plan, answering_versions(run_dir))
 
 
 def make_pipeline(

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from lightbox.base.machine.local_sockets import listen
 from lightbox.base.machine.shared_files import replace_file
 from lightbox.base.telemetry.logs import RequestLog
 from lightbox.core.additions import Additions
@@ -15,7 +16,7 @@ from lightbox.core.start import Start
 from lightbox.nginx.body_memory import BodyAccount
 from lightbox.nginx.configuration import render
 from lightbox.nginx.installation import find_nginx
-from lightbox.nginx.listeners import inherited, listen, listen_for_callers, on_all_interfaces
+from lightbox.nginx.listeners import inherited, listen_for_callers, on_all_interfaces
 from lightbox.nginx.log import NginxLog, RefusedRequests
 from lightbox.nginx.tls import TlsWatch
 from lightbox.supervisor.child import Child

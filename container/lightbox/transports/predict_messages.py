@@ -90,17 +90,6 @@ class PredictTransport(Transport):
         """Send a PredictRequest in pieces, return the PredictResponse. Raises as ``predict`` does."""
 
 
-def write_predict_request(
-    model: str,
-    signature: str,
-    inputs: Mapping[str, Array],
-    version: int | None = None,
-    output_filter: Sequence[str] = (),
-) -> bytes:
-    """Return a serialized PredictRequest; see ``predict_request_pieces``."""
-    return b"".join(predict_request_pieces(model, signature, inputs, version, output_filter))
-
-
 def predict_request_pieces(
     model: str,
     signature: str,

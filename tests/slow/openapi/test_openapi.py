@@ -42,7 +42,7 @@ def test_models_with_class_names(tmp_path: Path) -> None:
     (folder / "image_mean" / "code" / "lightbox.json").write_text(json.dumps({"labels": ["red", "green", "blue"]}))
     environ = ON | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two"}
     with running(folder, tmp_path, **environ) as stack:
-        statuses = drive(stack, tmp_path, "examples,coverage,fuzzing", 8)
+        statuses = drive(stack, tmp_path, "examples,coverage,fuzzing", 3)
     assert never_answered(statuses) == set()
     assert {400, 404, 415, 424} <= refusals(statuses)
 
@@ -54,7 +54,7 @@ def test_user_code(tmp_path: Path) -> None:
     environ = ON | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two"}
     with running(folder, tmp_path, **environ) as stack:
         # The code fails on purpose: the declared status is 500.
-        statuses = drive(stack, tmp_path, "examples,fuzzing", 5, "--exclude-checks", "not_a_server_error")
+        statuses = drive(stack, tmp_path, "examples,fuzzing", 2, "--exclude-checks", "not_a_server_error")
     assert {400, 424, 500} <= refusals(statuses)
 
 
@@ -64,7 +64,7 @@ def test_models_that_come_and_go(tmp_path: Path) -> None:
         for name in ("half_plus_two", "image_mean"):
             loaded = requests.post(f"{stack.url}/models", json={"model_name": name, "url": name}, timeout=PATIENCE)
             assert loaded.status_code == 200, loaded.text
-        statuses = drive(stack, tmp_path, "examples,coverage,fuzzing", 5)
+        statuses = drive(stack, tmp_path, "examples,coverage,fuzzing", 2)
     assert statuses["POST /models", 200] and statuses["POST /v2/repository/models/{model}/load", 200]
     assert statuses["POST /v2/repository/models/{model}/unload", 200] + statuses["DELETE /models/{name}", 200] > 0
     assert {400, 404, 409, 415, 424} <= refusals(statuses)

@@ -235,7 +235,7 @@ def _printed(tf: Any) -> Callable[..., Any]:
 
 def _deep(tf: Any) -> Callable[..., Any]:
     def deep(x: Any) -> Any:
-        for _ in range(1500):
+        for _ in range(250):  # OpenVINO reads a chain in the cube of its length: of 1500 in ten minutes
             x = tf.tanh(x + 0.5)
         return x
 

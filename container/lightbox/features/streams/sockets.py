@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
-from websockets.asyncio.server import Server, ServerConnection, serve, unix_serve
+from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
@@ -17,6 +17,7 @@ from websockets.server import ServerProtocol
 
 from lightbox.base.error_bodies import error_body
 from lightbox.base.errors import BadRequest, LightboxError, Unavailable
+from lightbox.base.machine.local_sockets import QUEUE, listen
 from lightbox.base.request_context import CREDENTIALS
 from lightbox.core.edge import choose_request_id
 from lightbox.features.streams.counts import StreamCounts
@@ -64,10 +65,7 @@ class StreamServer:
             "close_timeout": CLOSE_SECONDS,
             "server_header": None,
         }
-        if address.startswith("unix:"):
-            return await unix_serve(self._handle, address.removeprefix("unix:"), backlog=4096, **options)
-        host, _, port = address.rpartition(":")
-        return await serve(self._handle, host, int(port), backlog=4096, **options)
+        return await serve(self._handle, sock=listen(address), backlog=QUEUE, **options)
 
     async def watch(self) -> None:
         """Ping silent peers, and close streams of peers that are gone, forever.

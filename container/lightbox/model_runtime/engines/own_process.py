@@ -56,5 +56,6 @@ def _processor_seconds(pid: int) -> float:
 def _ending(code: int, errors: bytes) -> str:
     if code < 0:
         return f"ended by signal {-code}"
-    lines = errors.decode(errors="replace").strip().splitlines()
+    # Indented lines are a traceback's frames, and TensorFlow's nodes below its sentence.
+    lines = [line for line in errors.decode(errors="replace").splitlines() if line.strip() and not line[0].isspace()]
     return f"failed: {lines[-1]}" if lines else f"failed with exit code {code}"

@@ -6,7 +6,7 @@ import asyncio
 import time
 from contextlib import suppress
 
-from lightbox.base.plain_http import connect
+from lightbox.base.machine.local_sockets import connect
 from lightbox.core.additions import ChildSpec
 
 POLL_SECONDS, IMPATIENT_SECONDS = 1.0, 0.05

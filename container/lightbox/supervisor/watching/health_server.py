@@ -11,12 +11,12 @@ import orjson
 
 from lightbox.base.error_bodies import Headers, error_response, http_bytes
 from lightbox.base.errors import LightboxError, MethodNotAllowed, Unavailable
+from lightbox.base.machine.local_sockets import QUEUE, listen
 from lightbox.base.plain_http import headers_of
 from lightbox.base.telemetry.saturation import SATURATION_HEADER, Saturation
 from lightbox.core.additions import Probe
 from lightbox.core.edge import choose_request_id
 from lightbox.nginx import body_memory, refusals
-from lightbox.nginx.listeners import QUEUE
 from lightbox.supervisor.watching.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.supervisor.watching.readiness import Health
 
@@ -54,11 +54,7 @@ class HealthServer:
 
         Only nginx gets admissions and refusals; it does not forward such paths.
         """
-        if address.startswith("unix:"):
-            path = address.removeprefix("unix:")
-            return await asyncio.start_unix_server(self._answer, path, limit=_HEAD_BYTES, backlog=QUEUE)
-        host, _, port = address.rpartition(":")
-        return await asyncio.start_server(self._answer, host, int(port), limit=_HEAD_BYTES, backlog=QUEUE)
+        return await asyncio.start_server(self._answer, sock=listen(address), limit=_HEAD_BYTES, backlog=QUEUE)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):

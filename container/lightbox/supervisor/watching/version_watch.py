@@ -11,7 +11,7 @@ from pathlib import Path
 from lightbox.base.errors import StartError
 from lightbox.base.settings import Settings
 from lightbox.base.telemetry.logs import log
-from lightbox.model.plan import AnsweringVersions, ServingPlan
+from lightbox.model.plan import ServingPlan, answering_versions
 from lightbox.model_files.layout import ModelOnDisk, find_models, is_version
 from lightbox.model_runtime.access import is_dir
 from lightbox.supervisor.watching.version_links import VersionLinks
@@ -27,19 +27,19 @@ class VersionWatch:
     ) -> None:
         self._reports_new_models = settings.has_fixed_models and not settings.models
         self._model_dir, self._known = settings.model_dir, _folders(settings.model_dir)
-        self._file = AnsweringVersions(run_dir)
-        self._answering: dict[str, Sequence[int]] = {}
+        self._file = answering_versions(run_dir)
+        self._answering: dict[str, tuple[int, ...]] = {}
         self._followed: dict[str, ModelVersions] = {}
         for name, model in plan.models.items():
             if model.versions_dir is not None:
                 is_default, publish = name == plan.default_model, partial(self._publish, name)
                 links = VersionLinks(model, model.versions_dir, settings, is_default, statuses, sidecar, publish)
                 self._followed[name] = followed = ModelVersions(links, links.files())
-                self._answering[name] = followed.answering()
+                self._answering[name] = tuple(followed.answering())
         self._file.write(self._answering)
 
     def _publish(self, model: str, versions: Sequence[int]) -> None:
-        self._answering[model] = versions
+        self._answering[model] = tuple(versions)
         self._file.write(self._answering)
 
     async def show_recovered(self) -> None:

@@ -19,7 +19,7 @@ from support.models import GOLDEN
 from support.patience import PATIENCE
 
 with placeholder_tensorflow():
-    from tensorflow.core.protobuf import saved_model_pb2, tensor_bundle_pb2
+    from tensorflow.core.protobuf import saved_model_pb2
 
 IMAGE_MEAN = GOLDEN / "image_mean" / "1"
 FILE = (IMAGE_MEAN / "saved_model.pb").read_bytes()
@@ -54,8 +54,6 @@ def fields_of(message: Any, seen: set[str]) -> dict[str, tuple[int, bool, str]]:
     ("name", "theirs"),
     [
         ("SavedModel", saved_model_pb2.SavedModel),
-        ("BundleHeaderProto", tensor_bundle_pb2.BundleHeaderProto),
-        ("BundleEntryProto", tensor_bundle_pb2.BundleEntryProto),
     ],
 )
 def test_fields_are_those_of_tensorflow(name: str, theirs: Any) -> None:

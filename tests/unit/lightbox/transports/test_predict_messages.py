@@ -18,9 +18,9 @@ from lightbox.model_runtime.wire.messages import predict_pb2
 from lightbox.transports.predict_messages import (
     Array,
     decode_varints,
+    predict_request_pieces,
     read_predict_response,
     read_tensor,
-    write_predict_request,
 )
 
 pytestmark = pytest.mark.extended
@@ -39,7 +39,7 @@ def same(a: Array, b: Array) -> bool:
 def test_numbers_reach_tensorflow_unchanged(array: Array) -> None:
     import tensorflow as tf
 
-    data = write_predict_request("m", "s", {"x": array}, 7, ["a", "b"])
+    data = b"".join(predict_request_pieces("m", "s", {"x": array}, 7, ["a", "b"]))
     request = predict_pb2.PredictRequest.FromString(data)
     assert same(tf.make_ndarray(request.inputs["x"]), array)
     assert (request.model_spec.name, request.model_spec.signature_name) == ("m", "s")
@@ -91,7 +91,7 @@ def test_strings_both_ways(values: list[bytes]) -> None:
 
     array = np.empty(len(values), object)
     array[:] = values
-    request = predict_pb2.PredictRequest.FromString(write_predict_request("m", "", {"x": array}))
+    request = predict_pb2.PredictRequest.FromString(b"".join(predict_request_pieces("m", "", {"x": array})))
     assert tf.make_ndarray(request.inputs["x"]).tolist() == values
     assert not request.model_spec.HasField("version")
     assert read_tensor(memoryview(request.inputs["x"].SerializeToString())).tolist() == values
@@ -136,7 +136,7 @@ def test_other_layouts_and_byte_orders_arrive_row_major() -> None:
     import tensorflow as tf
 
     array = np.arange(12, dtype=">f4").reshape(3, 4).T
-    request = predict_pb2.PredictRequest.FromString(write_predict_request("m", "", {"x": array}))
+    request = predict_pb2.PredictRequest.FromString(b"".join(predict_request_pieces("m", "", {"x": array})))
     assert tf.make_ndarray(request.inputs["x"]).tolist() == array.tolist()
 
 

@@ -18,7 +18,7 @@ from lightbox.base.errors import (
     UnknownSignature,
 )
 from lightbox.base.request_context import RequestContext
-from lightbox.model.plan import AnsweringVersions
+from lightbox.model.plan import answering_versions
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.model_files.saved_model import Traits
 from lightbox.transports.base import from_server
@@ -216,9 +216,8 @@ def test_a_version_that_the_usual_requests_cannot_ask_may_not_answer() -> None:
 
 
 def test_workers_see_what_the_supervisor_writes(tmp_path: Path) -> None:
-    supervisor, worker = AnsweringVersions(tmp_path), AnsweringVersions(tmp_path)
-    assert worker.of("net") == ()
-    for versions in ([1], [2, 1], [1]):
-        supervisor.write({"net": versions, "other": [7]})
-        assert worker.of("net") == tuple(versions)
-    assert (worker.of("other"), worker.of("unversioned")) == ((7,), ())
+    supervisor, worker = answering_versions(tmp_path), answering_versions(tmp_path)
+    assert worker.read() == {}
+    for versions in ((1,), (2, 1), (1,)):
+        supervisor.write({"net": versions, "other": (7,)})
+        assert worker.read() == {"net": versions, "other": (7,)}

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from lightbox.base.machine import local_sockets
 from lightbox.base.telemetry.logs import context_maker
 from lightbox.core.feature import Feature, Front
 from lightbox.core.services import Services
@@ -26,7 +27,6 @@ from lightbox.features.open_inference.grpc.health_service import Readiness, ping
 from lightbox.features.open_inference.grpc.http2 import StreamConnection
 from lightbox.features.open_inference.grpc.incoming import Account, Bounds
 from lightbox.features.open_inference.grpc.servicer import InferenceService
-from lightbox.nginx import listeners
 
 AT_ONCE = 64
 """Connections that are accepted before others are read."""
@@ -111,7 +111,7 @@ async def listen(server: InferenceServer, calls: str, streams: str) -> list[asyn
 
 
 async def _listen_at(address: str, protocol: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
-    listener = listeners.listen(address)
+    listener = local_sockets.listen(address)
     server = await asyncio.get_running_loop().create_server(protocol, sock=listener, backlog=AT_ONCE)
-    listener.listen(listeners.QUEUE)
+    listener.listen(local_sockets.QUEUE)
     return server

@@ -183,6 +183,6 @@ def test_any_name_of_a_model_is_counted(tmp_path: Path, name: str) -> None:
 
 def test_a_prediction_is_answered_where_there_is_no_room_to_count_it(tmp_path: Path) -> None:
     code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); import signal; "
-    code += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); answer()"
+    code += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); answer(); os._exit(0)"
     subprocess.run([sys.executable, "-c", VERSIONS + code, tmp_path], env=ENVIRON, check=True)
     assert read_counts(tmp_path, "cats", 3)["success_count"] == 0

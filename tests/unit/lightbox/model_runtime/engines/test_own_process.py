@@ -54,6 +54,7 @@ def waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_what_a_child_said_before_its_end_counts() -> None:
     assert run("print('said', flush=True); import os; os.abort()") == (b"said\n", "ended by signal 6")
     assert run("print('said'); raise OSError('why')") == (b"said\n", "failed: OSError: why")
+    assert run(r"raise OSError('why\n\t [[a node of the graph]]')") == (b"", "failed: OSError: why")
 
 
 def test_a_child_that_waits_for_ever_is_killed(waits: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from lightbox.model_runtime.wire import tensor_proto
 from lightbox.model_runtime.wire.messages import predict_pb2
 from lightbox.model_runtime.wire.predict_request import read_predict_head, read_predict_request
-from lightbox.transports.predict_messages import write_predict_request
+from lightbox.transports.predict_messages import predict_request_pieces
 from support.parameters import each
 from support.predict_bytes import SPEC, UNUSUAL
 
@@ -19,7 +19,9 @@ from support.predict_bytes import SPEC, UNUSUAL
 @each("value", [1.5, b"text"])
 def test_ranks_are_reported_without_the_tensors(ranks: tuple[int, int], value: object) -> None:
     tensors = [np.full((2,) * rank, value, object if isinstance(value, bytes) else np.float32) for rank in ranks]
-    spec, reply = read_predict_head(write_predict_request("m", "s", dict(zip("xy", tensors, strict=True)), 7))
+    spec, reply = read_predict_head(
+        b"".join(predict_request_pieces("m", "s", dict(zip("xy", tensors, strict=True)), 7))
+    )
     assert (spec.name, spec.signature_name, spec.version.value) == ("m", "s", 7)
     assert reply == dict(zip("xy", ranks, strict=True))
 
@@ -42,7 +44,7 @@ def test_what_is_no_message_has_no_ranks(message: bytes) -> None:
 @each("shape_of", [(2, 3), (0, 4), ()])
 def test_contents_are_views(dtype: type, shape_of: tuple[int, ...]) -> None:
     array: np.ndarray[Any, Any] = np.ones(shape_of, dtype)
-    sent = write_predict_request("m", "s", {"x": array, "y": array}, 7, ["a", "b"])
+    sent = b"".join(predict_request_pieces("m", "s", {"x": array, "y": array}, 7, ["a", "b"]))
     request, contents = read_predict_request(memoryview(sent))
     assert {name: view.tobytes() for name, view in contents.items()} == dict.fromkeys("xy", array.tobytes())
     assert {name: view.obj for name, view in contents.items()} == dict.fromkeys("xy", sent)
@@ -54,5 +56,5 @@ def test_contents_are_views(dtype: type, shape_of: tuple[int, ...]) -> None:
 
 
 def test_strings_are_read_as_a_whole() -> None:
-    sent = write_predict_request("m", "s", {"x": np.array([b"text"], object)})
+    sent = b"".join(predict_request_pieces("m", "s", {"x": np.array([b"text"], object)}))
     assert read_predict_request(memoryview(sent)) == (predict_pb2.PredictRequest.FromString(sent), {})

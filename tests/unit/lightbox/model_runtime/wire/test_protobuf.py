@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lightbox.model_runtime.wire.messages import predict_pb2
 from lightbox.model_runtime.wire.predict_request import read_predict_request
 from lightbox.model_runtime.wire.protobuf import delimited
-from lightbox.transports.predict_messages import write_predict_request
+from lightbox.transports.predict_messages import predict_request_pieces
 from support.parameters import each
 from support.predict_bytes import SPEC, UNUSUAL
 
@@ -25,7 +25,7 @@ def test_messages_in_an_unusual_order_are_read_as_protobuf_reads_them(message: b
 
 @given(st.binary(max_size=60), st.integers(0, 200))
 def test_damaged_messages_are_read_as_protobuf_reads_them(damage: bytes, at: int) -> None:
-    sent = bytearray(write_predict_request("m", "s", {"x": np.arange(6, dtype=np.float32)}, 7, ["a"]))
+    sent = bytearray(b"".join(predict_request_pieces("m", "s", {"x": np.arange(6, dtype=np.float32)}, 7, ["a"])))
     sent[at : at + len(damage)] = damage
     try:
         expected = predict_pb2.PredictRequest.FromString(bytes(sent))

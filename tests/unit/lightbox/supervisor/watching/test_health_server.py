@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from lightbox.base.plain_http import connect
+from lightbox.base.machine.local_sockets import connect
 from support.health import health_server
 
 
