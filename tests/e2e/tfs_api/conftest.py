@@ -8,7 +8,7 @@ from support.models import GOLDEN, copy_golden
 from support.stack import Stack, free_port, running
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def tfs_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("tfs")
     for path in GOLDEN.iterdir():
