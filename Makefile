@@ -141,20 +141,12 @@ quantize: $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photo
 	@PYTHONPATH=scripts:container $(VENV)-quantize/bin/python scripts/quantize_model.py "$(MODEL)" --images "$(IMAGES)"
 
 BENCH ?= --full
-BENCH_PAGES = $(if $(findstring --full,$(BENCH)),docs/benchmarks,build/benchmarks)
+BENCH_PAGES = $(if $(filter-out --full,$(BENCH)),build,docs)/benchmarks
 BENCH_VENVS = $(if $(AGAINST),,$(VENV)-bench/.ready $(if $(findstring --full,$(BENCH)),$(VENV)-quantize/.ready))
-bench: $(READY_DEV) $(BENCH_VENVS) nginx native  ## Measure all in fifteen minutes and write docs/benchmarks; BENCH="--full load" one scenario; --quick two minutes, build/benchmarks; AGAINST=FOLDER compares with another checkout
+bench: $(READY_DEV) $(BENCH_VENVS) nginx native  ## Measure all in fifteen minutes and write docs/benchmarks; BENCH=--quick two minutes, BENCH="--full load" one scenario, into build/benchmarks; AGAINST=FOLDER compares with another checkout
 	@PYTHONPATH=scripts:container $(PY) -m $(if $(AGAINST),benchmark.against "$(AGAINST)",benchmark $(BENCH) --out $(BENCH_PAGES))
 
 loadgen: $(VENV)-bench/.ready  ## Install MLPerf's LoadGen, which scripts/loadgen.py runs against an endpoint
-
-at-latency: $(READY_DEV) loadgen $(VENV)-quantize/.ready nginx  ## Images/s within 50 and 100 ms by LoadGen, beside other servers: an hour on a quiet machine
-	@PYTHONPATH=scripts:container $(PY) -m benchmark.at_latency
-
-other-clients: $(READY_DEV) nginx  ## The benchmark's client beside hey and h2load: two minutes
-	@scripts/ensure_debian.sh hey hey
-	@scripts/ensure_debian.sh h2load nghttp2-client
-	@PYTHONPATH=scripts:container $(PY) -m benchmark.other_clients
 
 SOAK_SECONDS ?= 1800
 WEIGHT_SECONDS ?= 60
@@ -213,4 +205,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen at-latency other-clients perf-analyzer docs quantize soak overload fuzz image release pin-images manifests reference pictures protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer docs quantize soak overload fuzz image release pin-images manifests reference pictures protos lock clean

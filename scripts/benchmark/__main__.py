@@ -9,13 +9,9 @@ from pathlib import Path
 
 from benchmark import pages, prepare, results
 from benchmark.declarations import Scale
-from benchmark.progress import Progress
 from benchmark.runner import Runner
 from benchmark.scenarios import SCENARIOS
 from benchmark.servers import REPOSITORY
-
-STARTED_AT_ONCE = 4
-"""Servers that a quick run starts together."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,27 +20,16 @@ def main(arguments: list[str] | None = None) -> int:
     # SIGTERM also stops the servers.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     scale = Scale("full" if options.full else "quick")
-    try:
-        prepare.prepare(scale, options.scenarios or SCENARIOS)
-    except prepare.Unprepared as problem:
-        print(f"benchmark: {problem}", file=sys.stderr)
-        return 1
+    prepare.prepare(scale, options.scenarios or SCENARIOS)
     chosen = [SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]
     folder = results.fresh_folder(options.out)
     document = results.new_document(scale.name, sys.argv[1:] if arguments is None else arguments)
-    document["scenarios"] = Runner(folder, Progress(chosen), at_once=scale.pick(STARTED_AT_ONCE, 1)).run(chosen)
+    document["scenarios"] = Runner(folder).run(chosen)
     answered = results.all_answered(document)
     options.out.mkdir(parents=True, exist_ok=True)
-    target = options.out / "results.json"
-    if options.scenarios and target.exists():
-        try:
-            document = results.merge(document, results.read(target))
-        except ValueError as problem:
-            print(f"benchmark: {target} is left as it was: {problem}", file=sys.stderr)
-            return 1
-    results.write(document, target)
+    results.write(document, options.out / "results.json")
     pages.write(document, options.out)
-    print(f"== written: {options.out}/README.md and the pages, pictures and results.json beside it", file=sys.stderr)
+    print(f"== written: {options.out}/README.md and the pages and results.json beside it", file=sys.stderr)
     return 0 if answered else 1
 
 

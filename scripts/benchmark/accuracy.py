@@ -1,6 +1,6 @@
 """Measures the classification accuracy of each engine and wire: ``python -m benchmark.accuracy``.
 
-Prints a page with top-1, top-5 and the largest difference in probability from TensorFlow over gRPC. The pictures
+Prints a table of top-1, top-5 and the largest difference in probability from TensorFlow over gRPC. The pictures
 come from Python packages, labelled with the ImageNet classes that they show.
 """
 
@@ -24,7 +24,6 @@ from benchmark.scenarios import common
 from benchmark.scenarios.common import EQUAL_ANSWERS, INT8, OTHER_ANSWERS
 from benchmark.servers import Running, Stack
 from lightbox.tools.harness.http_client import Client
-from lightbox.tools.model_zoo.efficientnet_lite0 import class_names
 
 MODEL = "efficientnet_lite0"
 SETTINGS = EQUAL_ANSWERS | OTHER_ANSWERS
@@ -34,14 +33,6 @@ HOUSE_CATS = (281, 282, 285)
 """Tabby, tiger cat and Egyptian cat, which no single picture distinguishes."""
 SIDE = 1024
 """Pixels of a picture's shorter side when it is sent: four times what the model takes, as fast decoding wants it."""
-HEAD = f"""# Accuracy
-
-`PYTHONPATH=scripts:container .venv/bin/python -m benchmark.accuracy` posts pictures to
-[`{MODEL}`](../sample_models.md#efficientnet_lite0), as JPEGs with a shorter side of {SIDE} pixels,
-over gRPC, with engine tensorflow over REST and the local socket, too. The last column compares all 1000 probabilities
-with those of engine tensorflow over gRPC. `tests/slow/test_accuracy.py` checks the figures. So few pictures show
-whether predictions are right, not how good the network is.
-"""
 
 
 @dataclass(frozen=True)
@@ -120,35 +111,16 @@ def ask(stack: Running, wire: str, body: bytes) -> npt.NDArray[np.float32]:
     return found
 
 
-def page(rows: Sequence[Row], document: results.Document) -> str:
-    """Return the page as Markdown: a line for each engine, with the worst of its wires."""
-    first, count, names = rows[0], len(rows[0].shown), class_names()
-    cells = []
+def table(rows: Sequence[Row]) -> list[str]:
+    """Return a table with a line for each engine, with the worst of its wires."""
+    first, count, cells = rows[0], len(rows[0].shown), []
     for name in dict.fromkeys(row.name for row in rows):
-        wires = [row for row in rows if row.name == name]
-        tops = [f"{min(row.top(best) for row in wires)} of {count}" for best in (1, 5)]
-        difference = max(row.difference(first) for row in wires)
+        of_engine = [row for row in rows if row.name == name]
+        tops = [f"{min(row.top(best) for row in of_engine)} of {count}" for best in (1, 5)]
+        difference = max(row.difference(first) for row in of_engine)
         cells.append([name.removeprefix("Lightbox, "), *tops, f"{difference:.2g}"])
-    wrong = [
-        f"- {picture.package}, {Path(picture.file).name}: {names[picture.classes[0]]} is called {names[best]}"
-        for picture, best in zip(first.shown, first.probabilities.argmax(axis=1), strict=True)
-        if best not in picture.classes
-    ]
-    return "\n".join(
-        [
-            HEAD,
-            *tables.table(["", "top-1", "top-5", "largest difference"], cells),
-            f"INT8 is calibrated with {models.CALIBRATED // 2} crops of two other photographs.",
-            "",
-            "Engine tensorflow is wrong on:",
-            "",
-            *wrong,
-            "",
-            measured_with(document),
-        ]
-    )
+    return tables.table(["", "top-1", "top-5", "largest difference"], cells)
 
 
 if __name__ == "__main__":
-    about = results.new_document("full", []) | {"command": "python -m benchmark.accuracy"}
-    print(page(list(measure()), about))
+    print("\n".join([*table(list(measure())), measured_with(results.new_document("full", []))]))

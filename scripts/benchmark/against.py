@@ -19,7 +19,6 @@ from benchmark import machine, pages, prepare, results
 from benchmark.clients import Load
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
 from benchmark.pages import tables
-from benchmark.progress import Progress
 from benchmark.runner import Runner
 from benchmark.scenarios import common
 from benchmark.servers import REPOSITORY
@@ -41,7 +40,7 @@ def block(number: int, checkouts: Mapping[str, Path], caches: Path) -> Scenario:
     turn = tuple(variants if number % 2 else reversed(variants))
     clients = {load: f"{load.clients} client{'s' if load.clients > 1 else ''}" for load in LOADS}
     experiments = tuple(Experiment(title, title, turn, load, ROUNDS, WARM_UP) for load, title in clients.items())
-    return Scenario(f"block {number}", 1, experiments)
+    return Scenario(f"block {number}", experiments)
 
 
 def figures(result: Block) -> dict[str, dict[str, float]]:
@@ -79,11 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"expected a checkout of Lightbox, but {checkout} has no serve.sh")
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the servers are stopped
     document = results.new_document("full", [str(checkout)])
-    prepare.prepare(Scale("quick"), ["rest_or_grpc"])
+    prepare.prepare(Scale("quick"), ["wire"])
     folder = results.fresh_folder(REPOSITORY / "build" / "benchmarks")
     checkouts = {THIS: REPOSITORY, OTHER: checkout}
     declared = [block(number, checkouts, folder / "caches") for number in range(BLOCKS)]
-    runner, blocks = Runner(folder, Progress(declared)), []
+    runner, blocks = Runner(folder), []
     for scenario in declared:
         blocks += runner.run([scenario])
         if not results.all_answered({"scenarios": blocks}):

@@ -35,7 +35,7 @@ def mobilenet_v2() -> Answers:
 
 def mobilenet_v2_folder() -> Path:
     """Return the folder of the network that the bound is measured with."""
-    return models.classifiers_and_detector() / "mobilenet_v2"
+    return models.classifiers() / "mobilenet_v2"
 
 
 def classifier(folder: Path, scaling: Scaling) -> Answers:

@@ -55,17 +55,8 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The experiments of one page, and their approximate duration in minutes on two cores.
-
-    ``axes`` name the axis of each sweep by the key of its experiments.
-    """
+    """The experiments of one page; ``axes`` name the axis of each sweep by the key of its experiments."""
 
     key: str
-    minutes: float
     experiments: tuple[Experiment, ...]
     axes: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def rounds(self) -> int:
-        """Return the number of rounds over all experiments and variants."""
-        return sum(experiment.rounds * len(experiment.variants) for experiment in self.experiments)

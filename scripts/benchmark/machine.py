@@ -29,20 +29,6 @@ def machine() -> dict[str, Any]:
     }
 
 
-class StolenTime:
-    """The share of requested CPU time that the hypervisor gave to other machines since construction (steal)."""
-
-    def __init__(self) -> None:
-        self._before = psutil.cpu_times()
-
-    def share(self) -> float:
-        """Return the share: zero on a dedicated machine."""
-        passed = [after - before for after, before in zip(psutil.cpu_times(), self._before, strict=True)]
-        times = type(self._before)(*passed)
-        wanted = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
-        return times.steal / wanted if wanted > 0 else 0.0
-
-
 def versions() -> dict[str, str]:
     """Return the versions of all measured software, and Lightbox's commit as ``lightbox``."""
     here = {distribution.name.lower(): distribution.version for distribution in metadata.distributions()}

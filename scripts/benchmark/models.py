@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,6 @@ from lightbox.tools.model_zoo.image_model import ImageModel
 MODELS = REPOSITORY / "build" / "benchmark_models"
 DETECTIONS = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
 """The outputs of efficientdet_d1 that a caller can use; the other four are 40 MB."""
-KERAS_NETWORKS = {"mobilenet_v3": "MobileNetV3Small", "resnet50": "ResNet50"}
-"""Networks with seeded weights, and their names in keras.applications."""
 QUANTIZE_VENV = REPOSITORY / ".venv-quantize"
 CALIBRATED = 64
 """Crops that an INT8 model is made with; half of them compare it."""
@@ -39,20 +37,19 @@ def saved_model(folder: Path, name: str, form: str) -> None:
         settings.write_text(json.dumps(json.loads(settings.read_text()) | {"outputs": DETECTIONS}) + "\n")
 
 
-def classifiers_and_detector() -> Path:
-    """Return the folder of mobilenet_v2, in three forms of input, and of efficientdet_d1."""
+def classifiers() -> Path:
+    """Return the folder of mobilenet_v2 in three forms of input."""
     root = MODELS / "main"
     for form, name in (("float32", "mobilenet_v2"), ("uint8", "mobilenet_v2_uint8"), ("bytes", "mobilenet_v2_bytes")):
         saved_model(root / name, "mobilenet_v2", form)
-    saved_model(root / "efficientdet_d1", "efficientdet_d1", "uint8")
     return root
 
 
-def classifiers() -> Path:
-    """Return the folder of mobilenet_v2 as float32 and uint8."""
-    main, root = classifiers_and_detector(), MODELS / "classifiers"
-    for name in ("mobilenet_v2", "mobilenet_v2_uint8"):
-        link(root / name, main / name)
+def classifier_and_detector() -> Path:
+    """Return the folder of mobilenet_v2 and efficientdet_d1."""
+    root = MODELS / "classifier_and_detector"
+    link(root / "mobilenet_v2", classifiers() / "mobilenet_v2")
+    saved_model(root / "efficientdet_d1", "efficientdet_d1", "uint8")
     return root
 
 
@@ -64,10 +61,10 @@ def alone(name: str) -> Path:
 
 
 def _with_pixels(name: str) -> Path:
-    """Return the folder of a model that takes pixels; Keras models take 0..255."""
-    if name != "efficientnet_lite0" and name not in KERAS_NETWORKS:
-        return classifiers_and_detector() / name
-    saved_model(folder := MODELS / "networks" / "saved" / name, name, "float32" if name in KERAS_NETWORKS else "uint8")
+    """Return the folder of a model that takes pixels."""
+    if name != "efficientnet_lite0":
+        return classifiers() / name
+    saved_model(folder := MODELS / "networks" / "saved" / name, name, "uint8")
     return folder
 
 
@@ -98,18 +95,6 @@ def _quantize(model: Path, images: Path) -> None:
     subprocess.run(command, env=environ, check=True, stdout=sys.stderr)  # noqa: S603 - our own script
 
 
-def with_handler(handler: Path, names: Collection[str]) -> Path:
-    """Return a folder with some of ``classifiers_and_detector`` and a user's ``inference.py``."""
-    main = classifiers_and_detector()
-    root = MODELS / "_with_".join([handler.parent.name, *names])
-    for name in names:
-        link(root / name / "1", main / name / "1")
-    code = root / "code"
-    code.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(handler, code / "inference.py")
-    return root
-
-
 def link(path: Path, target: Path) -> None:
     """Make ``path`` a symbolic link to ``target``, in place of any other link."""
     if path.is_symlink() and path.readlink() != target:
@@ -121,30 +106,14 @@ def link(path: Path, target: Path) -> None:
 
 
 def image_model(name: str) -> ImageModel:
-    """Return a network of the zoo or of ``KERAS_NETWORKS``, with the weights that all measured servers share."""
+    """Return a network of the zoo, with the weights that all measured servers share."""
     from lightbox.tools.model_zoo.export import quiet_tensorflow
 
     quiet_tensorflow()
-    from lightbox.tools.model_zoo import mobilenet_v2
-    from lightbox.tools.model_zoo.weights import fill_seeded
     from lightbox.tools.model_zoo.zoo import CATALOGUE
 
-    if name not in KERAS_NETWORKS:
-        entry = CATALOGUE[name]
-        return entry.build(entry.weights[0], None)
-    import keras
-
-    network = getattr(keras.applications, KERAS_NETWORKS[name])(weights=None)
-    fill_seeded(network, mobilenet_v2.SEED)
-    return ImageModel(
-        predict=lambda pixels: {"probabilities": network(pixels, training=False)},
-        keep=[variable.value for variable in network.variables],
-        height=224,
-        width=224,
-        scaling="none",
-        weights="random weights",
-        random=True,
-    )
+    entry = CATALOGUE[name]
+    return entry.build(entry.weights[0], None)
 
 
 def many_models(count: int) -> Path:

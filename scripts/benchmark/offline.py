@@ -2,7 +2,6 @@
 
 EfficientNet-Lite0 (`make models`) classifies copies of a 1024x768 JPEG by each method in turn, in rounds. The CPU time
 is of the whole machine, which must be idle. A run with a fifth of the pictures gives the startup time to subtract.
-The variable TORCH_PYTHON names the Python of an environment with torch, onnxruntime and Pillow, which take 6 GB.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from benchmark import networks, photos
+from benchmark import photos
 from benchmark.servers import REPOSITORY, Stack
 from lightbox.base.telemetry import say
 from lightbox.tools.harness.ports import free_ports
@@ -42,42 +41,23 @@ answer = tf.saved_model.load(sys.argv[2] + "/1").signatures["serving_default"]
 for file in files:
     image = tf.keras.utils.load_img(file, target_size=(224, 224), interpolation="bicubic")
     answer(tf.constant(numpy.asarray(image)[None]))"""
-ACTORS = """import sys, lightbox, ray
-ray.init(sys.argv[3], log_to_driver=False)
-pictures = ray.data.read_binary_files(sys.argv[1], include_paths=True, ray_remote_args={"num_cpus": 0.1})
-given = {"compute": ray.data.ActorPoolStrategy(size=int(sys.argv[4])), "num_cpus": 0.75, "batch_size": 64}
-given |= {"fn_constructor_kwargs": {"model": lightbox.ray.ship(sys.argv[2])}}
-print(pictures.map_batches(lightbox.ray.Predict, **given).count())"""
 PREDICT = ["-m", "lightbox", "predict", "FOLDER", "--to", "FOLDER.parquet"]
 ONE_CORE, ALL_CORES = "the bound, one core", "the bound, all cores"
-DATALOADER = "PyTorch's DataLoader with ONNX Runtime"
 
 
-def ways(model: Path, cluster: str, url: str, torch: str | None) -> dict[str, list[str]]:
+def ways(model: Path, cluster: str, url: str) -> dict[str, list[str]]:
     """Return the command of each method; FOLDER stands for the pictures."""
     here, by_model, cores = sys.executable, ["--model", str(model)], str(os.cpu_count())
-    found = {
+    return {
         ONE_CORE: [here, "-c", BOUND, "FOLDER", str(model), "1"],
         ALL_CORES: [here, "-c", BOUND, "FOLDER", str(model), cores],
         "lightbox.load, predict_many, one thread": [here, "-c", LOAD, "FOLDER", str(model), "1"],
         "lightbox.load, predict_many": [here, "-c", LOAD, "FOLDER", str(model), cores],
         "lightbox predict --model": [here, *PREDICT, *by_model],
         "lightbox predict --ray": [str(RAY / "python"), *PREDICT, *by_model, "--ray", cluster],
-        **{
-            f"ray.data with lightbox.ray.Predict, actors: {actors}": [
-                *(str(RAY / "python"), "-c", ACTORS, "FOLDER", str(model), cluster, str(actors))
-            ]
-            for actors in (1, 2)
-        },
         "lightbox predict --url, 8 at a time": [here, *PREDICT, "--url", url, "--concurrency", "8"],
         "Keras's load_img and a SavedModel, a loop": [here, "-c", KERAS, "FOLDER", str(model)],
     }
-    if torch:
-        network = str(networks.convert(MODEL.name))
-        found[DATALOADER] = [torch, "-m", "benchmark.rivals.dataloader_onnx", "FOLDER", network]
-    else:
-        say.progress(f"TORCH_PYTHON names no Python with torch; not measured: {DATALOADER}")
-    return found
 
 
 @contextmanager
@@ -118,7 +98,7 @@ def measured(way: list[str], folder: Path) -> tuple[float, float]:
     return time.perf_counter() - began, busy() - cpu
 
 
-def main(pictures: int, torch: str | None, model: Path, named: str = "") -> None:
+def main(pictures: int, model: Path, named: str = "") -> None:
     """Print the table: of all methods, or of the bound and those whose names contain a word."""
     with tempfile.TemporaryDirectory() as name, around(Path(name), model) as addresses:
         folders = {count: Path(name, str(count)) for count in (pictures // 5, pictures)}
@@ -126,7 +106,7 @@ def main(pictures: int, torch: str | None, model: Path, named: str = "") -> None
             folder.mkdir()
             for number in range(count):
                 (folder / f"{number:06}.jpg").write_bytes(photos.photo())
-        found = ways(model, *addresses, torch)
+        found = ways(model, *addresses)
         commands = {way: command for way, command in found.items() if named in way or way in (ONE_CORE, ALL_CORES)}
         rows: dict[str, list[tuple[float, float]]] = {way: [] for way in commands}
         for number in range(ROUNDS):
@@ -144,4 +124,4 @@ def main(pictures: int, torch: str | None, model: Path, named: str = "") -> None
 
 
 if __name__ == "__main__":
-    main(int((sys.argv[1:] or ["1000"])[0]), os.environ.get("TORCH_PYTHON"), MODEL, *sys.argv[2:3])
+    main(int((sys.argv[1:] or ["1000"])[0]), MODEL, *sys.argv[2:3])

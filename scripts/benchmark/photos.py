@@ -23,14 +23,6 @@ def photo(width: int = 1024, height: int = 768, quality: int = 90) -> bytes:
     return encode(image, quality)
 
 
-def photo_of_bytes(size: int) -> bytes:
-    """Return the photograph as a JPEG of about ``size`` bytes."""
-    side = 200
-    while len(photo(side * 4 // 3, side)) < size:
-        side += 20
-    return photo(side * 4 // 3, side)
-
-
 def encode(image: object, quality: int) -> bytes:
     """Encode as JPEG."""
     buffer = io.BytesIO()
@@ -55,11 +47,8 @@ def pixels_npy(count: int, side: int) -> bytes:
     return buffer.getvalue()
 
 
-def write_crops(folder: Path, count: int, size: tuple[int, int] | None = None) -> list[Path]:
-    """Write ``count`` crops of scikit-learn's two photographs as JPEG into a folder, unless they exist.
-
-    The crops are squares of at least 160 pixels, or 4:3 resized to ``size`` (width, height).
-    """
+def write_crops(folder: Path, count: int) -> list[Path]:
+    """Write ``count`` square crops of scikit-learn's two photographs as JPEG into a folder, unless they exist."""
     from PIL import Image
     from sklearn.datasets import load_sample_image
 
@@ -69,10 +58,8 @@ def write_crops(folder: Path, count: int, size: tuple[int, int] | None = None) -
     paths = [folder / f"{number:03}.jpg" for number in range(count)]
     for number, path in enumerate(paths):
         image = images[number % len(images)]
-        height = int(random.integers(160, image.height))
-        width = height * 4 // 3 if size else height
-        left, top = int(random.integers(0, image.width - width + 1)), int(random.integers(0, image.height - height + 1))
+        side = int(random.integers(160, image.height))
+        left, top = int(random.integers(0, image.width - side + 1)), int(random.integers(0, image.height - side + 1))
         if not path.exists():
-            crop = image.crop((left, top, left + width, top + height))
-            path.write_bytes(encode(crop.resize(size, Image.Resampling.LANCZOS) if size else crop, 90))
+            path.write_bytes(encode(image.crop((left, top, left + side, top + side)), 90))
     return paths

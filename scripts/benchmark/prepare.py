@@ -9,20 +9,11 @@ from concurrent.futures import ProcessPoolExecutor
 
 from benchmark import models
 from benchmark.declarations import Scale
-from benchmark.servers import VENV
 from lightbox.base.telemetry import say
 
 
-class Unprepared(Exception):
-    """A missing part cannot be made here; the message says what to do."""
-
-
 def prepare(scale: Scale, scenarios: Collection[str]) -> None:
-    """Make the missing models of these scenarios, a minute the first time. Raises the makers' errors and Unprepared."""
-    if "load" in scenarios and not VENV.is_dir():
-        raise Unprepared(f"{VENV} is missing, in which the other servers run: `make bench` makes it")
-    if "load" in scenarios and scale.name == "full" and not models.QUANTIZE_VENV.is_dir():
-        raise Unprepared(f"{models.QUANTIZE_VENV} is missing, in which models are quantized: `make bench` makes it")
+    """Make the missing models of these scenarios, a minute the first time. Raises the makers' errors."""
     say.progress("models: made where they are missing")
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
         apart.submit(_make, scale, scenarios).result()
@@ -39,6 +30,4 @@ def _make(scale: Scale, scenarios: Collection[str]) -> None:
         for name in scenarios:
             SCENARIOS[name](scale)
         if "load" in scenarios:
-            convert("mobilenet_v3", resize=True)
-            for network in ("mobilenet_v2", *scale.pick((), ("mobilenet_v3", "resnet50"))):
-                convert(network)
+            convert("mobilenet_v2")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,8 +12,6 @@ from benchmark import machine
 from benchmark.servers import REPOSITORY
 
 Document = dict[str, Any]
-_NUMBERS = re.compile(r"\[[-0-9.,\s]+\]")
-"""A list of numbers, which is easier to read in one line."""
 
 
 def fresh_folder(out: Path) -> Path:
@@ -38,28 +35,9 @@ def new_document(scale: str, arguments: list[str]) -> Document:
     }
 
 
-RUN = ("measured", "command", "machine", "versions")
-"""How the scenarios of a document were measured."""
-
-
-def merge(new: Document, earlier: Document) -> Document:
-    """Return ``new`` plus the scenarios that only ``earlier`` has, each labelled with its run.
-
-    Raises ValueError if the scales differ: figures of a quick run must not be quoted.
-    """
-    if new["scale"] != earlier["scale"]:
-        raise ValueError(f"the results that are there are of a {earlier['scale']} run, these of a {new['scale']} one")
-    run = {name: earlier[name] for name in RUN}
-    found = {each["key"]: {"run": run} | each for each in earlier["scenarios"]}
-    fresh = {each["key"]: each for each in new["scenarios"]}
-    order = list(dict.fromkeys([*found, *fresh]))
-    return new | {"scenarios": [fresh.get(key) or found[key] for key in order]}
-
-
 def write(document: Document, path: Path) -> None:
     """Write the document as indented JSON, readable and diffable."""
-    text = json.dumps(document, indent=1, ensure_ascii=False)
-    path.write_text(_NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n")
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
 def read(path: Path) -> Document:
@@ -81,21 +59,7 @@ def all_answered(document: Document) -> bool:
     )
 
 
-def scenario(document: Document, key: str) -> dict[str, Any] | None:
-    """Return a scenario's result, None if the run lacks it."""
-    return next((found for found in document["scenarios"] if found["key"] == key), None)
-
-
-def experiments(document: Document, scenario_key: str, key: str) -> list[dict[str, Any]]:
-    """Return a scenario's experiments by key: one, or the points of a sweep."""
-    found = scenario(document, scenario_key)
-    return [experiment for experiment in found["experiments"] if experiment["key"] == key] if found else []
-
-
-def variant(document: Document, scenario_key: str, key: str, name: str) -> dict[str, Any]:
-    """Return a variant's figures in the first experiment with a key; empty if there are none."""
-    for experiment in experiments(document, scenario_key, key):
-        for found in experiment["variants"]:
-            if found["name"] == name:
-                return dict(found)
-    return {}
+def experiments(document: Document, scenario: str, key: str) -> list[dict[str, Any]]:
+    """Return a scenario's experiments by key: one, the points of a sweep, or none that was measured."""
+    found = [each for each in document["scenarios"] if each["key"] == scenario]
+    return [experiment for each in found for experiment in each["experiments"] if experiment["key"] == key]

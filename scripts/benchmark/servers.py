@@ -135,14 +135,13 @@ class Stack:
         # Unix socket paths are limited in length: the run directory cannot lie deep in a working copy.
         tmp = Path(tempfile.mkdtemp(prefix="lb-bench-"))
         front = free_ports() if self.front else None
-        # Requests that measure a transport name it. The embedded server has all transports, the binary only gRPC; the
-        # sample's handler uses ports and its own variable.
+        # Requests that measure a transport name it. The embedded server has all transports, the binary only gRPC.
         given = dict(self.settings)
         is_binary = "LIGHTBOX_ENGINE" not in given and model_server_kind() != "embedded"
         settings = {
             "LIGHTBOX_MODEL_DIR": str(self.models),
             "LIGHTBOX_LINKED_FOLDERS": str(REPOSITORY / "build"),
-            **({"LIGHTBOX_TRANSPORT": "grpc,rest"} if is_binary and "PREDICT_USING_GRPC" not in given else {}),
+            **({"LIGHTBOX_TRANSPORT": "grpc,rest"} if is_binary else {}),
             **({"LIGHTBOX_KSERVE_GRPC_PORT": str(front)} if front else {}),
             **given,
         }

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from benchmark.clients.http import SESSION, HttpClient
+from benchmark.clients.http import HttpClient
 from benchmark.servers import REPOSITORY, Running, Stack
 from soak.client import INFER, Fate, Request
 from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, image_call, invocation, learn
@@ -24,6 +24,7 @@ from soak.run import Act, Caller, Traffic, any_of
 from soak.stack import KINDS, VARIABLE, Settings
 
 GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
+SESSION = "X-Amzn-SageMaker-Session-Id"
 ASKS = 10
 """Average number of a session's requests before it is closed."""
 CORPUS = REPOSITORY / "tests" / "corpus" / "invalid"

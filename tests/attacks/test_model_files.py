@@ -77,6 +77,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         (onnx(b"\x2a\0" * 20_000), TOO_LONG),  # weights
         (onnx(delimited(5, delimited(13, b"") * 20_000)), TOO_LONG),  # places of weights
         (onnx(delimited(5, delimited(8, b"a" * 400_000))), TOO_LONG),  # a name
+        (onnx(delimited(5, b"\x32\0" * 100_000)), TOO_LONG),  # texts of a weight
+        (onnx(delimited(5, b"\x32\0\x32\x7f")), "ends inside"),
         (onnx(delimited(12, delimited(2, delimited(1, b"\x08\1" + delimited(2, b"\x0a\0" * 20_000))))), TOO_LONG),
         (litert(20_000), TOO_LONG),
         (ir(b"<a/>" * 1001), "it has more than 1,000 elements and attributes"),

@@ -23,7 +23,6 @@ import onnxruntime
 import pytest
 import requests
 
-from lightbox.cli import main
 from support import commands, photos
 from support.fakes import png
 from support.models import copy_golden
@@ -178,18 +177,12 @@ def test_every_section_but_that_of_arm_has_lines_that_are_run() -> None:
     assert all("**Before**" in body for body in re.split(r"^## From ", PAGE, flags=re.MULTILINE)[1:])
 
 
-def test_the_lines_for_arm_name_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_lines_for_arm_name_what_is_there() -> None:
     (text,) = [text for title, text in AFTER.items() if "arm64" in title]
     script = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)[0].replace("\\\n", " ")
-    build, _, deployed = (shlex.split(line) for line in script.splitlines())
+    build = shlex.split(script.splitlines()[0])
     stages = re.findall(r"^FROM \S+ AS (\S+)$", (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)
     assert set(re.findall(r"--target (\w+)", text)) | {build[build.index("--target") + 1]} <= set(stages)
-    role = "arn:aws:iam::123456789012:role/lightbox-execution"
-    values = {"$image": "lightbox:arm64", "$model": "s3://b/model.tar.gz", "$role": role}
-    assert deployed[:2] == [".venv/bin/lightbox", "deploy"]
-    words = [values.get(word, word) for word in deployed[1:]]
-    assert main([*words, "--region", "eu-central-1", "--dry-run"]) == 0
-    assert '"InstanceType": "ml.c7g.xlarge"' in capsys.readouterr().out
     known = (
         botocore.session.get_session().get_service_model("sagemaker").shape_for("ProductionVariantInstanceType").enum
     )

@@ -1,171 +1,184 @@
-"""Helpers for the tests of lightbox.tools.deploy: a plan, and the SageMaker calls that moto lacks."""
+"""Helpers for the tests of lightbox.tools.deploy: the requests that CloudFormation makes of a template."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from types import SimpleNamespace
+import functools
+import re
 from typing import Any
-from unittest.mock import patch
 
-import boto3
-from moto.sagemaker.models import sagemaker_backends
+import botocore.session
+import yaml
+from botocore.validate import validate_parameters
 
-from lightbox.tools.deploy import steps
-from lightbox.tools.deploy.aws_calls import Aws
-from lightbox.tools.deploy.command import command
-from lightbox.tools.deploy.deployment import Plan
+from lightbox.tools.deploy.templates import checked, with_environment
 
 REGION = "eu-central-1"
 ROLE = "arn:aws:iam::123456789012:role/lightbox-execution"
 IMAGE = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/lightbox:1"
+GIVEN = {"Role": ROLE, "Image": IMAGE, "ModelData": "s3://b/model.tar.gz"}
+
+CALLS = {
+    "AWS::SageMaker::Model": ("sagemaker", "CreateModel", "ModelName"),
+    "AWS::SageMaker::EndpointConfig": ("sagemaker", "CreateEndpointConfig", "EndpointConfigName"),
+    # Creation takes a part of it.
+    "AWS::SageMaker::Endpoint": ("sagemaker", "UpdateEndpoint", "EndpointName"),
+    "AWS::SageMaker::InferenceComponent": ("sagemaker", "CreateInferenceComponent", "InferenceComponentName"),
+    "AWS::CloudWatch::Alarm": ("cloudwatch", "PutMetricAlarm", "AlarmName"),
+    "AWS::ApplicationAutoScaling::ScalableTarget": ("application-autoscaling", "RegisterScalableTarget", None),
+    "AWS::ApplicationAutoScaling::ScalingPolicy": ("application-autoscaling", "PutScalingPolicy", None),
+}
+"""The call that makes a resource, and its field for the resource's name."""
+
+NOTHING = object()
 
 
-def plan(**changes: Any) -> Plan:
-    """Return a plan for the endpoint ``digits``."""
-    given: dict[str, Any] = {
-        "endpoint": "digits",
-        "image": IMAGE,
-        "role": ROLE,
-        "model_data": "s3://b/model.tar.gz",
-        # moto does not support newer ones.
-        "instance_type": "ml.c5.xlarge",
-    }
-    return Plan(**(given | changes))
+class _Loader(yaml.SafeLoader):
+    """Reads the short forms of CloudFormation's functions."""
 
 
-def typed(*words: str) -> Plan:
-    """Return the plan for a command line of ``lightbox deploy``; raise click.ClickException."""
-    with patch.object(steps, "deploy") as deployed, patch.object(steps, "update") as updated:
-        command.main([*words, "--region", REGION], standalone_mode=False)
-    (call,) = [*deployed.call_args_list, *updated.call_args_list]
-    planned: Plan = call.args[1]
-    return planned
+def _function(loader: Any, name: str, node: yaml.Node) -> dict[str, Any]:
+    values = {yaml.ScalarNode: loader.construct_scalar, yaml.SequenceNode: loader.construct_sequence}
+    deep = {} if isinstance(node, yaml.ScalarNode) else {"deep": True}
+    return {name: values[type(node)](node, **deep)}
 
 
-class UpdateEndpoint:
-    """Answers UpdateEndpoint instead of moto, and the states after it; botocore validates the request first.
-
-    The next DescribeEndpoint returns Updating, the one after InService with the new configuration, or with its old one
-    and a reason if ``reason`` is given (rollback).
-    """
-
-    def __init__(self, aws: Aws, reason: str | None = None) -> None:
-        self.request: dict[str, Any] = {}
-        self._reason = reason
-        self._states: list[str] = []
-        events = aws.client("sagemaker").meta.events
-        events.register("before-call.sagemaker.UpdateEndpoint", self._update)
-        events.register("after-call.sagemaker.DescribeEndpoint", self._describe)
-
-    def _update(self, params: dict[str, Any], **_: Any) -> tuple[SimpleNamespace, dict[str, Any]]:
-        self.request = json.loads(params["body"])
-        self._states = ["Updating", "InService"]
-        return SimpleNamespace(status_code=200), {"EndpointArn": self._endpoint().arn, "ResponseMetadata": {}}
-
-    def _describe(self, parsed: dict[str, Any], **_: Any) -> None:
-        if not self._states:
-            return
-        parsed["EndpointStatus"] = self._states.pop(0)
-        if not self._states and self._reason is None:
-            self._endpoint().endpoint_config_name = self.request["EndpointConfigName"]
-        elif not self._states:
-            self._endpoint().failure_reason = self._reason
-
-    def _endpoint(self) -> Any:
-        return sagemaker_backends["123456789012"][REGION].endpoints[self.request["EndpointName"]]
+_Loader.add_multi_constructor("!", _function)
 
 
-NO_MODEL = "none"
+@functools.cache
+def template(name: str) -> dict[str, Any]:
+    """Return a template; its functions are one-entry dictionaries by their short names."""
+    found: dict[str, Any] = yaml.load(with_environment(name, {}), _Loader)
+    return found
 
 
-def _with_model(params: dict[str, Any], **_: Any) -> None:
-    request = json.loads(params["body"])
-    for variant in request["ProductionVariants"]:
-        variant.setdefault("ModelName", NO_MODEL)
-    params["body"] = json.dumps(request).encode()
+class Evaluation:
+    """A template with values for its parameters."""
 
+    def __init__(self, name: str, values: dict[str, str]) -> None:
+        self.template = template(name)
+        self.values = checked(with_environment(name, {}), values, {})
 
-def _without_model(parsed: dict[str, Any], **_: Any) -> None:
-    for variant in parsed.get("ProductionVariants", []):
-        if variant["ModelName"] == NO_MODEL:
-            del variant["ModelName"]
-
-
-class InferenceComponents:
-    """Answers the calls for inference components instead of moto; botocore validates each request first.
-
-    ``there`` has the components by name. After a create or update, the next describe returns Creating or Updating,
-    then InService, or Failed with ``reason``. A deleted component is Deleting once, then missing.
-    """
-
-    def __init__(self, aws: Aws, reason: str | None = None) -> None:
-        self.there: dict[str, dict[str, Any]] = {}
-        self.asked: list[str] = []
-        self._reason = reason
-        events = aws.client("sagemaker").meta.events
-        for name in ("Create", "Update", "Describe", "Delete"):
-            answer = getattr(self, f"_{name.lower()}")
-            events.register(f"before-call.sagemaker.{name}InferenceComponent", self._answering(name, answer))
-        # moto requires an existing model in each variant; a configuration for components has none.
-        aws.client("sagemaker").create_model(
-            ModelName=NO_MODEL, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE}
-        )
-        events.register("before-call.sagemaker.CreateEndpointConfig", _with_model)
-        events.register("after-call.sagemaker.DescribeEndpointConfig", _without_model)
-        events.register("before-call.sagemaker.ListInferenceComponents", self._answering("List", self._list))
-
-    def _answering(self, name: str, answer: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Callable[..., Any]:
-        def before_call(params: dict[str, Any], **_: Any) -> tuple[SimpleNamespace, dict[str, Any]]:
-            self.asked.append(name)
-            found = answer(json.loads(params["body"]))
-            if found is not None:
-                return SimpleNamespace(status_code=200), {"ResponseMetadata": {}, **found}
-            error = {"Code": "ValidationException", "Message": "Could not find inference component"}
-            return SimpleNamespace(status_code=400), {"ResponseMetadata": {}, "Error": error}
-
-        return before_call
-
-    def _create(self, request: dict[str, Any]) -> dict[str, Any]:
-        self.there[request["InferenceComponentName"]] = {"request": request, "states": ["Creating", self._end()]}
-        return {"InferenceComponentArn": "arn"}
-
-    def _end(self) -> str:
-        return "InService" if self._reason is None else "Failed"
-
-    def _update(self, request: dict[str, Any]) -> dict[str, Any]:
-        component = self.there[request["InferenceComponentName"]]
-        component["request"] |= request
-        component["states"] = ["Updating", self._end()]
-        return {"InferenceComponentArn": "arn"}
-
-    def _delete(self, request: dict[str, Any]) -> dict[str, Any]:
-        self.there[request["InferenceComponentName"]]["states"] = ["Deleting", "gone"]
-        return {}
-
-    def _describe(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        component = self.there.get(request["InferenceComponentName"])
-        if component is None:
-            return None
-        states = component["states"]
-        state = states.pop(0) if len(states) > 1 else states[0]
-        if state == "gone":
-            del self.there[request["InferenceComponentName"]]
-            return None
-        fields = {"InferenceComponentStatus": state, "FailureReason": self._reason or ""}
-        return fields | {"Specification": component["request"]["Specification"]}
-
-    def _list(self, request: dict[str, Any]) -> dict[str, Any]:
-        names = [
-            name for name, it in self.there.items() if it["request"]["EndpointName"] == request["EndpointNameEquals"]
+    def objections(self) -> list[str]:
+        """Return the descriptions of the rules' assertions that fail."""
+        return [
+            assertion["AssertDescription"]
+            for rule in self.template.get("Rules", {}).values()
+            if self.value(rule["RuleCondition"])
+            for assertion in rule["Assertions"]
+            if not self.value(assertion["Assert"])
         ]
-        return {"InferenceComponents": [{"InferenceComponentName": name} for name in names]}
+
+    def requests(self) -> dict[str, dict[str, Any]]:
+        """Return the request for each resource by its name, after botocore has checked it."""
+        return {
+            name: self._request(name, resource)
+            for name, resource in self.template["Resources"].items()
+            if "Condition" not in resource or self._condition(resource["Condition"])
+        }
+
+    def _request(self, name: str, resource: dict[str, Any]) -> dict[str, Any]:
+        service, call, field = CALLS[resource["Type"]]
+        request = self.value(resource["Properties"]) | ({field: name} if field else {})
+        if request.pop("ScalingTargetId", None):
+            target = self.value(self.template["Resources"]["Instances"]["Properties"])
+            request |= {key: target[key] for key in ("ServiceNamespace", "ScalableDimension", "ResourceId")}
+        shape = _service(service).operation_model(call).input_shape
+        request = _typed(request, shape)
+        validate_parameters(request, shape)
+        return dict(request)
+
+    def _condition(self, name: str) -> bool:
+        return bool(self.value(self.template["Conditions"][name]))
+
+    def value(self, node: Any) -> Any:
+        """Return a part of the template without functions."""
+        if isinstance(node, list):
+            return [value for value in map(self.value, node) if value is not NOTHING]
+        if not isinstance(node, dict):
+            return node
+        if len(node) == 1:
+            ((name, argument),) = node.items()
+            if function := getattr(self, f"_fn_{name.lower()}", None):
+                return function(argument)
+        found = {key: self.value(value) for key, value in node.items()}
+        return {key: value for key, value in found.items() if value is not NOTHING}
+
+    def _fn_ref(self, name: str) -> Any:
+        if name not in self.values:
+            return {"AWS::NoValue": NOTHING, "AWS::StackName": "digits"}.get(name, name)
+        value = self.values[name]
+        return value.split(",") if self.template["Parameters"][name]["Type"] == "CommaDelimitedList" else value
+
+    def _fn_getatt(self, name: str) -> str:
+        return name.partition(".")[0]
+
+    def _fn_condition(self, name: str) -> bool:
+        return self._condition(name)
+
+    def _fn_if(self, parts: list[Any]) -> Any:
+        return self.value(parts[1] if self._condition(parts[0]) else parts[2])
+
+    def _fn_equals(self, parts: list[Any]) -> bool:
+        first, second = map(self.value, parts)
+        return str(first) == str(second)
+
+    def _fn_contains(self, parts: list[Any]) -> bool:
+        return self.value(parts[1]) in parts[0]
+
+    def _fn_not(self, parts: list[Any]) -> bool:
+        return not self.value(parts[0])
+
+    def _fn_and(self, parts: list[Any]) -> bool:
+        return all(map(self.value, parts))
+
+    def _fn_or(self, parts: list[Any]) -> bool:
+        return any(map(self.value, parts))
+
+    def _fn_select(self, parts: list[Any]) -> Any:
+        return self.value(parts[1])[parts[0]]
+
+    def _fn_split(self, parts: list[Any]) -> list[str]:
+        return str(self.value(parts[1])).split(parts[0])
+
+    def _fn_join(self, parts: list[Any]) -> str:
+        return str(parts[0]).join(self.value(parts[1]))
+
+    def _fn_findinmap(self, parts: list[Any]) -> Any:
+        name, first, second = map(self.value, parts)
+        return self.template["Mappings"][name][first][second]
+
+    def _fn_sub(self, argument: Any) -> str:
+        text, names = argument if isinstance(argument, list) else (argument, {})
+
+        def put_in(found: re.Match[str]) -> str:
+            return str(self.value(names[found[1]]) if found[1] in names else self._fn_ref(found[1].partition(".")[0]))
+
+        return re.sub(r"\$\{([\w:.]+)\}", put_in, text)
 
 
-def autoscaling() -> Any:
-    return boto3.client("application-autoscaling", REGION)
+def _typed(value: Any, shape: Any) -> Any:
+    """Return a value with the types of an API's shape: in CloudFormation a number may be text."""
+    if shape.type_name == "structure" and isinstance(value, dict):
+        return {
+            name: _typed(part, shape.members[name]) if name in shape.members else part for name, part in value.items()
+        }
+    if shape.type_name == "list" and isinstance(value, list):
+        return [_typed(part, shape.member) for part in value]
+    if isinstance(value, str) and shape.type_name in {"integer", "long"}:
+        return int(value)
+    if isinstance(value, str) and shape.type_name in {"float", "double"}:
+        return float(value)
+    return value
 
 
-def alarms() -> dict[str, dict[str, Any]]:
-    found = boto3.client("cloudwatch", REGION).describe_alarms()["MetricAlarms"]
-    return {alarm["AlarmName"]: alarm for alarm in found}
+@functools.cache
+def _service(name: str) -> Any:
+    return botocore.session.get_session().get_service_model(name)
+
+
+def requests_of(name: str = "endpoint", **values: str) -> dict[str, dict[str, Any]]:
+    """Return the requests of a template with the usual parameters and these; they break no rule."""
+    evaluation = Evaluation(name, GIVEN | values)
+    assert evaluation.objections() == []
+    return evaluation.requests()

@@ -31,23 +31,47 @@ def unpack(archive: Path, folder: Path, field: str, context: RequestContext, mos
     ``field`` is the caller's name of the archive. Raises BadRequest, TooLarge, NoRoom and DeadlineExceeded; the folder
     may then hold a part.
     """
-    count = _counter(archive.stat().st_size, field, most, context)
+    count = _counter(archive, field, most, context, available_bytes())
     try:
         folder.mkdir(parents=True)
         with archive.open("rb") as file:
             _Tree(folder).take(Inflated(file, count))
     except BadArchive as error:
-        raise BadRequest(f"{field}: the archive {error}") from None
+        raise _refusal(field, error) from None
     except OSError as error:
         if is_full(error):
             raise storage_full(f"what the archive of {field} unpacks to") from None
         raise BadRequest(f"{field}: the archive cannot be unpacked: {error.strerror}") from None
 
 
-def _counter(archive_bytes: int, field: str, most: int, context: RequestContext) -> Callable[[int], None]:
-    """Return a function that counts unpacked bytes, and raises at a limit or deadline."""
+def most_unpacked(archive: Path) -> int:
+    """Return the most bytes that an archive of its size may unpack to."""
+    return min(MOST_BYTES, MAX_RATIO * archive.stat().st_size + FREE_BYTES)
+
+
+def unpacked_bytes(archive: Path, field: str, context: RequestContext) -> int:
+    """Return the bytes that an archive unpacks to, without unpacking it. Raises as ``unpack`` does."""
+    total = 0
+    try:
+        with archive.open("rb") as file:
+            stream = Inflated(file, _counter(archive, field, MOST_BYTES, context, None))
+            while piece := stream.read(_PIECE):
+                total += len(piece)
+    except BadArchive as error:
+        raise _refusal(field, error) from None
+    except OSError as error:
+        raise BadRequest(f"{field}: the archive cannot be read: {error.strerror}") from None
+    return total
+
+
+def _refusal(field: str, error: BadArchive) -> BadRequest:
+    return BadRequest(f"{field}: the archive {error}")
+
+
+def _counter(archive: Path, field: str, most: int, context: RequestContext, free: int | None) -> Callable[[int], None]:
+    """Return a function that counts unpacked bytes, and raises at a limit, beyond ``free``, or at the deadline."""
+    archive_bytes = archive.stat().st_size
     ratio = MAX_RATIO * archive_bytes + FREE_BYTES
-    free = available_bytes()
     total = 0
 
     def count(size: int) -> None:

@@ -32,7 +32,7 @@ class Child:
     It leads its own process group: Ctrl-C in a terminal reaches only the supervisor, which stops its children in order.
     If the supervisor is killed, the kernel sends the child SIGTERM. ``edit`` maps each line of output to a log line, or
     to None. ``on_end`` is called at the process's end, even while orphans keep its pipe open. Lines beyond ``limit``
-    are dropped, counted and reported.
+    are dropped, counted and reported; those that begin with ``mark``, which is not logged, have ``record_limit``.
     """
 
     def __init__(
@@ -52,8 +52,10 @@ class Child:
         self.cwd = cwd
         self.keep_descriptors = tuple(keep_descriptors)
         self.edit = edit
+        self.mark = ""
         self.on_end: Callable[[], object] = lambda: None
         self.limit: LineLimit = many_lines(name)
+        self.record_limit: LineLimit = many_lines(name)
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._process: subprocess.Popen[bytes] | None = None
         self._groups: set[int] = set()
@@ -73,6 +75,11 @@ class Child:
     def groups(self) -> frozenset[int]:
         """The process groups of this run, and of earlier ones whose workers may still finish."""
         return frozenset(self._groups)
+
+    @property
+    def dropped(self) -> int:
+        """Lines dropped so far."""
+        return self.limit.dropped + self.record_limit.dropped
 
     async def run(self) -> int:
         """Start the process, forward its output until it ends, return its exit code. Does not start after ``stop``."""
@@ -132,24 +139,27 @@ class Child:
         )
         with closing(transport):
             while read := await _read_line(stream):
-                text = read.decode(errors="replace").rstrip()
+                text, limit = read.decode(errors="replace").rstrip(), self.limit
+                if self.mark and text.startswith(self.mark):
+                    text, limit = text.removeprefix(self.mark), self.record_limit
                 if (edited := self.edit(text)) is not None:
                     self.last_lines.append(text)
-                    self._log(shorten(edited, self.limit.at_once // _LONGEST_PART))
+                    self._log(shorten(edited, limit.at_once // _LONGEST_PART), limit)
         self._report(is_last=True)
 
-    def _log(self, text: str) -> None:
+    def _log(self, text: str, limit: LineLimit) -> None:
         self._report()
-        if self.limit.admits(len(line(self.name, text).encode())):
+        if limit.admits(len(line(self.name, text).encode())):
             log(text, self.name)
         elif not self._report_is_due:
             self._report_is_due = True
             asyncio.get_running_loop().call_later(REPORT_SECONDS, self._report)
 
     def _report(self, is_last: bool = False) -> None:
-        if report := self.limit.report(is_last):
-            self._report_is_due = False
-            log(report)
+        for limit in (self.limit, self.record_limit):
+            if report := limit.report(is_last):
+                self._report_is_due = False
+                log(report)
 
 
 async def _read_line(stream: asyncio.StreamReader) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -15,12 +16,13 @@ from lightbox.base.errors import StartError
 from lightbox.base.machine.gpus import gpu_environ, gpu_names
 from lightbox.base.run_dir import RunDir
 from lightbox.base.telemetry import logs, relay
-from lightbox.base.telemetry.line_limit import few_lines, many_lines
+from lightbox.base.telemetry.line_limit import few_lines, many_lines, record_lines
 from lightbox.base.telemetry.logs import log
 from lightbox.base.telemetry.saturation import Saturation
 from lightbox.core.additions import Additions
 from lightbox.core.heartbeats import last_beat
 from lightbox.core.start import Start
+from lightbox.model_runtime import RECORD_MARK
 from lightbox.model_runtime.engines import DEFAULT, disk_cache
 from lightbox.nginx.admission import admission
 from lightbox.nginx.installation import how_to_install
@@ -118,8 +120,11 @@ class Supervisor:
             flags = commands.model_server_flags(settings, address, run_dir.path, in_progress)
             if self._server_kind == "embedded":
                 flags += commands.engine_flags(settings, run_dir.path, self._engine_cache)
-            own = environ | gpu_environ(len(self._watches), self._gpus)
-            self._children.append(Child(name, program + flags, own, edit=said.edit))
+            mark = secrets.token_hex(8) if self._server_kind == "embedded" else ""
+            own = environ | gpu_environ(len(self._watches), self._gpus) | {RECORD_MARK: mark}
+            child = Child(name, program + flags, own, edit=said.edit)
+            child.mark = mark
+            self._children.append(child)
             self._watches[name] = watch
         watched = [self._watched(child) for child in self._children]
         self._hangs = HangWatch(watched, settings.hang_seconds, self._count_hang)
@@ -179,9 +184,11 @@ class Supervisor:
             runs_handlers = has_handlers and child.name not in self._watches
             limit = many if is_wordy or runs_handlers or child.name == "nginx" else few_lines
             child.limit = limit(child.name).after(child.limit)
+            if not is_wordy:
+                child.record_limit = record_lines(child.name).after(child.record_limit)
 
     def _dropped_lines(self) -> int:
-        return relay.dropped_lines() + sum(child.limit.dropped for child in self._children)
+        return relay.dropped_lines() + sum(child.dropped for child in self._children)
 
     def _worker_child(self, name: str, command: Sequence[str], run_dir: RunDir) -> Child:
         log = os.dup(2)  # the relay's: the workers' log lines are complete

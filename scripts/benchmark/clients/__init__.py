@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from benchmark.servers import Address
-from lightbox.tools.client.invoke import read_server_timing
 
 MOST_AT_ONCE = 512
 """Requests of an open loop in progress; the next ones start late, and their latency says so."""
 _context = multiprocessing.get_context("forkserver")
-"""Not fork: gRPC's and boto3's threads do not survive one, and a client must not carry its parent's memory."""
-_context.set_forkserver_preload(["benchmark.clients.http", "boto3", "grpc.aio", "numpy"])
+"""Not fork: gRPC's threads do not survive one, and a client must not carry its parent's memory."""
+_context.set_forkserver_preload(["benchmark.clients.http", "grpc.aio", "numpy"])
 
 
 @dataclass(frozen=True)
@@ -29,21 +28,19 @@ class Load:
     """How requests are sent.
 
     Closed loop (``rate`` is None): ``clients`` send one request after another, ``requests`` in total, and stop after
-    ``most_seconds``. With ``waves`` all clients start together, and a latency covers a wave, from its start to its
-    last answer. Open loop: ``rate`` requests start each second regardless of the server, and a latency counts from the
-    scheduled start of its request.
+    ``most_seconds``. Open loop: ``rate`` requests start each second regardless of the server, and a latency counts from
+    the scheduled start of its request.
     """
 
     requests: int
     clients: int = 1
     rate: float | None = None
-    waves: bool = False
     most_seconds: float = 120.0
 
 
 @dataclass
 class Sample:
-    """The result of one run of a load. Times are in seconds, stages in milliseconds as in Server-Timing.
+    """The result of one run of a load. Times are in seconds.
 
     ``refused`` holds the latency of each 503 response; these also count as errors. Bytes are body bytes.
     """
@@ -55,21 +52,12 @@ class Sample:
     errors: int = 0
     first_error: str = ""
     bytes_sent: int = 0
-    bytes_received: int = 0
-    stages: dict[str, list[float]] = field(default_factory=dict)
     cpu_seconds: float = 0.0
 
     @property
     def rate(self) -> float:
         """Answers per second."""
         return self.answers / self.seconds
-
-    def note(self, sent: int, received: int, server_timing: str = "") -> None:
-        """Record the bytes of one exchange and the stages in its response."""
-        self.bytes_sent += sent
-        self.bytes_received += received
-        for name, milliseconds in read_server_timing(server_timing).items():
-            self.stages.setdefault(name, []).append(milliseconds)
 
     def fail(self, reason: str) -> None:
         """Record a failed request."""
@@ -86,7 +74,7 @@ class Refused(Failed):
 
 
 Call = Callable[[Sample], Awaitable[None]]
-"""Makes one request and notes its bytes and stages; raises when it fails, ``Refused`` where there is no room."""
+"""Makes one request and notes its bytes; raises when it fails, ``Refused`` where there is no room."""
 
 
 class Client(Protocol):
@@ -117,12 +105,7 @@ def client_process(client: Client, address: Address) -> Iterator[Callable[[Load]
 async def drive(call: Call, load: Load) -> Sample:
     """Make the calls of a load and measure them."""
     sample, cpu, began = Sample(), time.process_time(), time.perf_counter()
-    if load.waves:
-        for _ in range(max(1, load.requests // load.clients)):
-            started = time.perf_counter()
-            await asyncio.gather(*(_timed(call, sample, started, latency=False) for _ in range(load.clients)))
-            sample.latencies.append(time.perf_counter() - started)
-    elif load.rate:
+    if load.rate:
         await _open_loop(call, load, load.rate, sample)
     else:
         turns = iter(range(load.requests))

@@ -1,7 +1,7 @@
 """HTTP/1.1 client on asyncio and httptools: posts one body repeatedly.
 
-The client shares the cores with the server. This one uses half the CPU time of aiohttp; with aiohttp, eight
-clients got 7 % fewer responses than with h2load on two cores (``make other-clients``).
+The client shares the cores with the server. This one uses half the CPU time of aiohttp, with which eight clients got
+7 % fewer responses on two cores.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import httptools
 
@@ -17,48 +17,34 @@ from benchmark.clients import Call, Failed, Refused, Sample
 from benchmark.servers import Address
 
 ANSWER_SECONDS = 60.0
-SESSION, NEW_SESSION = "X-Amzn-SageMaker-Session-Id", "X-Amzn-SageMaker-New-Session-Id"
 
 
 @dataclass(frozen=True)
 class HttpClient:
-    """POSTs one body to one path.
-
-    With ``kept`` the body is sent once, into a new SageMaker session; later requests of the session have no body.
-    """
+    """POSTs one body to one path."""
 
     body: bytes = field(repr=False)
     content_type: str
     path: str = "/invocations"
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)
-    kept: bool = False
 
     @asynccontextmanager
     async def connected(self, address: Address) -> AsyncIterator[Call]:
-        """Open one connection per concurrent request. Raises Failed when no session is opened."""
+        """Open one connection per concurrent request."""
         connections = _Connections(address)
         try:
-            client = await self._about_kept(connections) if self.kept else self
-            request = client.request(address)
+            request = self.request(address)
 
             async def call(sample: Sample) -> None:
                 answer = await connections.exchange(request)
                 if answer.status != 200:
                     reason = f"HTTP {answer.status}: {answer.body[:300].decode(errors='replace')}"
                     raise Refused(reason) if answer.status == 503 else Failed(reason)
-                sample.note(len(client.body), len(answer.body), answer.header("server-timing"))
+                sample.bytes_sent += len(self.body)
 
             yield call
         finally:
             connections.close()
-
-    async def _about_kept(self, connections: _Connections) -> HttpClient:
-        opening = replace(self, headers={**self.headers, SESSION: "NEW_SESSION"})
-        answer = await connections.exchange(opening.request(connections.address))
-        session = answer.header(NEW_SESSION.lower()).partition(";")[0]
-        if not session:
-            raise Failed(f"no session was opened: {answer.status} {bytes(answer.body[:300])!r}")
-        return replace(self, body=b"", headers={**self.headers, SESSION: session})
 
     def request(self, address: Address) -> bytes:
         """Return the whole request."""
@@ -103,15 +89,7 @@ class _Answer:
         self.body = bytearray()
         self.status = 0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._headers: dict[bytes, bytes] = {}
         self.parser = httptools.HttpResponseParser(self)
-
-    def header(self, name: str) -> str:
-        """Return a header by its lower-case name, "" if absent."""
-        return self._headers.get(name.encode(), b"").decode("latin-1")
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.lower()] = value
 
     def on_body(self, part: bytes) -> None:
         self.body += part

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmark.pages import plots, tables
+from benchmark.pages import tables
 from benchmark.pages.words import WORDS
 from benchmark.results import Document
-from benchmark.targets import SENTENCES, TARGETS
+from benchmark.targets import HEADLINES, RATIOS, UNITS, Ratio
 
 HEAD = """```bash
-make bench                  # measure all scenarios and write these pages
+make bench                  # a quarter of an hour: measure all scenarios and write these pages
 make bench BENCH=--quick    # two minutes, into build/benchmarks/
 make bench AGAINST=FOLDER   # six minutes: CPU, memory and start beside another checkout; run make setup native there
 # write the pages again, without measuring
@@ -30,28 +30,26 @@ same work in one thread without a server.
 
 
 def write(document: Document, folder: Path) -> None:
-    """Write README.md, a page for each scenario in the run, and a picture beside each."""
-    drawn = plots.draw(document, folder / "plots")
+    """Write README.md, and a page for each scenario in the run."""
     for result in document["scenarios"]:
-        (folder / f"{result['key']}.md").write_text(_page(document, result, result["key"] in drawn))
+        (folder / f"{result['key']}.md").write_text(_page(document, result))
     (folder / "README.md").write_text(_index(document, folder))
 
 
-def sentences(document: Document, page: str) -> list[str]:
-    """Return the headline sentences of a page, the greatest loss first; a sentence without figures is left out."""
+def sentences(document: Document, ratios: Iterable[Ratio]) -> list[str]:
+    """Return some ratios in words, the greatest loss first; a sentence without figures is left out."""
     found = []
-    for ratio in SENTENCES[page]:
+    for ratio in ratios:
         if value := ratio.value(document):
             gain = 1 / value if ratio.less_is_better else value
             found.append((gain, f"- {ratio.sentence(document, tables.number)}"))
     return [*(text for _, text in sorted(found)), ""] if found else []
 
 
-def _page(document: Document, result: Mapping[str, Any], drawn: bool) -> str:
-    words = WORDS[result["key"]]
-    lines = [f"# {words.title}", "", words.question, "", *sentences(document, result["key"])]
-    lines += [measured_with(result.get("run", document)) + _stolen(result), ""]
-    lines += [f"![{words.title}](plots/{result['key']}.svg)", ""] if drawn else []
+def _page(document: Document, result: Mapping[str, Any]) -> str:
+    words, ratios = WORDS[result["key"]], (ratio for ratio in RATIOS if ratio.scenario == result["key"])
+    lines = [f"# {words.title}", "", words.question, "", *sentences(document, ratios)]
+    lines += [measured_with(document), ""]
     lines += [*(f"- {note}" for note in words.notes), ""] if words.notes else []
     for experiment in result["experiments"]:
         if experiment["key"] not in result["axes"]:
@@ -72,16 +70,8 @@ def _failure(row: Mapping[str, Any]) -> str:
 
 def _load(experiment: Mapping[str, Any]) -> str:
     load = experiment["load"]
-    if load["waves"]:
-        return f"Waves of {load['clients']} requests."
     rounds = f"{experiment['rounds']} round{'s' if experiment['rounds'] > 1 else ''}"
     return f"{rounds} of {load['requests']} requests."
-
-
-def _stolen(result: Mapping[str, Any]) -> str:
-    """Return a warning for a machine with steal time: latencies are noisy, and only ratios can be quoted."""
-    share = result.get("stolen", 0)
-    return f" A hypervisor gave {share:.0%} of the processor time wanted meanwhile to others." if share >= 0.01 else ""
 
 
 def measured_with(document: Mapping[str, Any]) -> str:
@@ -106,7 +96,7 @@ def _index(document: Document, folder: Path) -> str:
     lines = [
         "# Benchmarks",
         "",
-        *sentences(document, "README"),
+        *sentences(document, HEADLINES),
         measured_with(document),
         "",
         _versions(document),
@@ -129,9 +119,11 @@ def _index(document: Document, folder: Path) -> str:
 
 def _targets(document: Document) -> list[str]:
     rows = []
-    for target in TARGETS:
-        value = target.ratio.value(document)
-        verdict = "not measured" if value is None else "met" if target.met(value) else "**missed**"
-        bound = f"{'≤' if target.ratio.less_is_better else '≥'} {tables.number(target.bound)}"
-        rows.append([target.what, bound, tables.number(value), verdict])
+    for ratio in RATIOS:
+        if ratio.target is not None:
+            value = ratio.value(document)
+            verdict = "not measured" if value is None else "met" if ratio.met(value) else "**missed**"
+            what = f"{ratio.what}, {UNITS[ratio.figure]}: {ratio.ours} ÷ {' or '.join(ratio.theirs)}"
+            bound = f"{'≤' if ratio.less_is_better else '≥'} {tables.number(ratio.target)}"
+            rows.append([what, bound, tables.number(value), verdict])
     return tables.table(["figure", "bound", "measured", ""], rows)

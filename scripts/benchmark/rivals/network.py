@@ -26,9 +26,8 @@ def threads_of(workers: int) -> int:
     return max(1, len(os.sched_getaffinity(0)) // workers)
 
 
-def probabilities(network: onnxruntime.InferenceSession, image: Image.Image, resize: bool = True) -> np.ndarray:
-    """Return the probabilities of an image, float32 [1, 1000]; without ``resize`` the graph resizes."""
-    image = image.convert("RGB")
-    pixels = np.asarray(image.resize((SIDE, SIDE))) if resize else np.asarray(image, np.float32)
+def probabilities(network: onnxruntime.InferenceSession, image: Image.Image) -> np.ndarray:
+    """Return the probabilities of an image, float32 [1, 1000]."""
+    pixels = np.asarray(image.convert("RGB").resize((SIDE, SIDE)))
     found: np.ndarray = network.run(None, {"pixels": pixels[None]})[0]
     return found

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmark.declarations import Scale, Scenario
-from benchmark.scenarios import load, rest_or_grpc, scale, wire
+from benchmark.scenarios import load, scale, wire
 
 SCENARIOS: dict[str, Callable[[Scale], Scenario]] = {
-    "rest_or_grpc": rest_or_grpc.scenario,
     "wire": wire.scenario,
     "load": load.scenario,
     "scale": scale.scenario,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from benchmark import models, photos
 from benchmark.clients import Client
 from benchmark.clients.http import HttpClient
@@ -32,17 +34,19 @@ OTHER_ANSWERS = {
 }
 """Rows that answer faster with other numbers: they stand beside the comparison, not in it."""
 
-MODELS = {"mobilenet_v3": "MobileNetV3Small", "resnet50": "ResNet-50", "efficientdet_d1": "EfficientDet-D1"}
-"""Display names of the models beside mobilenet_v2."""
 FASTAPI, LITSERVE, BENTOML = "FastAPI + ONNX Runtime", "LitServe + ONNX Runtime", "BentoML + ONNX Runtime"
-RIVALS = {FASTAPI: "fastapi_onnx.py", LITSERVE: "litserve_onnx.py", BENTOML: "bento_onnx.py"}
-HEALTH = {FASTAPI: "/", LITSERVE: "/health", BENTOML: "/readyz"}
+RIVALS = {
+    FASTAPI: ("fastapi_onnx.py", "/"),
+    LITSERVE: ("litserve_onnx.py", "/health"),
+    BENTOML: ("bento_onnx.py", "/readyz"),
+}
+"""The other servers' scripts, and a path that answers 200 when they are ready."""
 BOUNDARY = "lightbox-benchmark"
 
 
 def lightbox(**settings: str) -> Stack:
-    """Return the stack of most scenarios: classifier and detector, by default with default settings."""
-    return Stack("Lightbox", models.classifiers_and_detector(), (DEFAULT_MODEL, *settings.items()))
+    """Return the stack of most scenarios: the three classifiers, by default with default settings."""
+    return Stack("Lightbox", models.classifiers(), (DEFAULT_MODEL, *settings.items()))
 
 
 def attributes(model: str, transport: str | None = None) -> str:
@@ -55,37 +59,27 @@ def post_image(model: str, transport: str | None = None, body: bytes | None = No
     return HttpClient(body or photos.photo(), IMAGE, headers={ATTRIBUTES: attributes(model, transport)})
 
 
-def stack(name: str, settings: dict[str, str], model: str = MODEL) -> Stack:
-    """Return a stack that serves one model with two workers, so that its memory can be quoted."""
-    common_settings = {
-        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": model,
-        "SAGEMAKER_GUNICORN_WORKERS": WORKERS,
-        "XDG_CACHE_HOME": str(models.MODELS / "cache"),
-    }
-    folder = models.quantized(model) if name == INT8 else models.alone(model)
-    shown = name if model == MODEL else f"{name}, {MODELS.get(model, model)}"
-    return Stack(shown, folder, tuple((common_settings | settings).items()))
+def stack(name: str, settings: Mapping[str, str]) -> Stack:
+    """Return a stack that serves ``MODEL`` alone with two workers, so that its memory can be quoted."""
+    cache = {"SAGEMAKER_GUNICORN_WORKERS": WORKERS, "XDG_CACHE_HOME": str(models.MODELS / "cache")}
+    folder = models.quantized(MODEL) if name == INT8 else models.alone(MODEL)
+    return Stack(name, folder, (DEFAULT_MODEL, *(cache | dict(settings)).items()))
 
 
-def variants(model: str = MODEL) -> list[Variant]:
-    """Return a variant for each engine and, except for a detector, one for INT8."""
-    rows = EQUAL_ANSWERS | {INT8: OTHER_ANSWERS[INT8]}
-    if model == "efficientdet_d1":
-        del rows[INT8]
-    return [Variant(name, stack(name, settings, model), post_image(model)) for name, settings in rows.items()]
+def variant(name: str) -> Variant:
+    """Return a row of ``EQUAL_ANSWERS`` or ``OTHER_ANSWERS``."""
+    return Variant(name, stack(name, (EQUAL_ANSWERS | OTHER_ANSWERS)[name]), post_image(MODEL))
 
 
-def rival(name: str, network: str, image: bytes | None = None, workers: str = WORKERS) -> Variant:
-    """Return one of ``RIVALS`` with a network; the client uses that server's fastest input format."""
-    body = image or photos.photo()
-    shown = name if workers == WORKERS else f"{name}, {workers} worker"
-    server = Rival(f"{shown}, {network}", RIVALS[name], (network, workers), HEALTH[name])
+def rival(name: str) -> Variant:
+    """Return one of ``RIVALS``; the client uses that server's fastest input format."""
+    script, health = RIVALS[name]
     clients: dict[str, Client] = {
-        FASTAPI: HttpClient(body, "application/octet-stream", "/binary/"),
-        LITSERVE: post_form(body),
-        BENTOML: HttpClient(body, "image/jpeg", "/predict"),
+        FASTAPI: HttpClient(photos.photo(), "application/octet-stream", "/binary/"),
+        LITSERVE: post_form(photos.photo()),
+        BENTOML: HttpClient(photos.photo(), "image/jpeg", "/predict"),
     }
-    return Variant(shown, server, clients[name])
+    return Variant(name, Rival(name, script, (MODEL, WORKERS), health), clients[name])
 
 
 def post_form(image: bytes) -> HttpClient:

@@ -22,7 +22,6 @@ def scenario(scale: Scale) -> Scenario:
     """Declare the scenario."""
     return Scenario(
         key="scale",
-        minutes=scale.pick(0.4, 3),
         experiments=(
             *(_concurrency(clients, scale) for clients in scale.pick((1, 8), (1, 4, 8, 64))),
             *(_side(side, scale) for side in scale.pick((224, 2048), (224, 1024, 2048, 4000))),

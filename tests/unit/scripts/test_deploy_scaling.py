@@ -1,21 +1,15 @@
-"""The chart's autoscalers and deploy/scaling against published schemas, and the commands of docs/scaling.md."""
+"""The chart's autoscalers and deploy/scaling against published schemas, with the targets of docs/scaling.md."""
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 from typing import Any
 
-import botocore.session
 import pytest
-from botocore.validate import validate_parameters
 
 from lightbox.base.telemetry.metrics import SATURATION
-from lightbox.tools.deploy import requests
-from lightbox.tools.deploy.deployment import VARIANT, Kind
 from support.chart import CHART, rendered
-from support.deployment import plan
+from support.deployment import requests_of
 from support.stack import REPOSITORY
 from unit.scripts.test_deploy_manifests import DEPLOY, NEWEST, load, validate
 
@@ -31,10 +25,6 @@ SCALED_OBJECT = {
     "triggers": {"type", "name", "metadata", "metricType", "authenticationRef", "useCachedMetrics"},
 }
 """Fields of a ScaledObject's spec, from KEDA's definition of it."""
-
-
-def model(service: str) -> Any:
-    return botocore.session.get_session().get_service_model(service)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +77,10 @@ def test_the_targets_are_those_of_the_page(keda: dict[str, Any], hpa: dict[str, 
     assert saturation["external"]["target"]["value"] == both
     annotations = load(SCALING / "knative.yaml")["spec"]["template"]["metadata"]["annotations"]
     assert annotations["autoscaling.knative.dev/target"] == concurrency
-    assert json.loads((SCALING / "sagemaker-policy.json").read_text())["TargetValue"] == float(concurrency)
+    tracking = requests_of(ScaleBy="concurrency")["LoadPolicy"]["TargetTrackingScalingPolicyConfiguration"]
+    assert tracking["TargetValue"] == float(concurrency)
+    alarm = requests_of(ScaleBy="saturation")["SaturatedAlarm"]
+    assert alarm["EvaluationCriteria"]["PromQLCriteria"]["Query"].endswith(f"> {both}")
 
 
 def test_every_query_is_for_the_gauge() -> None:
@@ -96,32 +89,3 @@ def test_every_query_is_for_the_gauge() -> None:
         for path in (*SCALING.glob("*.yaml"), CHART / "templates" / "autoscaler.yaml", DEPLOY / "kserve" / "keda.yaml")
     )
     assert set(re.findall(r"lightbox_\w+", text)) == {SATURATION.name}
-
-
-def test_the_page_s_aws_commands_are_calls_that_botocore_knows() -> None:
-    service = model("application-autoscaling")
-    (block,) = [block for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) if "aws " in block]
-    for line in block.replace("\\\n", " ").splitlines():
-        _, _, operation, *options = shlex.split(line)
-        shape = service.operation_model("".join(part.title() for part in operation.split("-"))).input_shape
-        names = {name.lower(): name for name in shape.members}
-        given: dict[str, Any] = {}
-        for option, value in zip(options[::2], options[1::2], strict=True):
-            name = names[option.removeprefix("--").replace("-", "")]
-            if value.startswith("file://"):
-                given[name] = json.loads((REPOSITORY / value.removeprefix("file://")).read_text())
-            else:
-                given[name] = int(value) if shape.members[name].type_name == "integer" else value
-        validate_parameters(given, shape)
-        assert given["ResourceId"] == f"endpoint/lightbox/variant/{VARIANT}"
-    kinds = service.shape_for("MetricType").enum
-    policy = json.loads((SCALING / "sagemaker-policy.json").read_text())
-    assert policy["PredefinedMetricSpecification"]["PredefinedMetricType"] in kinds
-
-
-def test_a_real_time_endpoint_has_its_metrics_read() -> None:
-    shape = model("sagemaker").operation_model("CreateEndpointConfig").input_shape
-    request = requests.endpoint_config(plan())
-    validate_parameters(request, shape)
-    assert request["MetricsConfig"] == {"EnableDetailedObservability": True, "MetricPublishFrequencyInSeconds": 10}
-    assert "MetricsConfig" not in requests.endpoint_config(plan(kind=Kind.SERVERLESS))

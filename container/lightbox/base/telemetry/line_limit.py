@@ -55,6 +55,11 @@ def few_lines(whose: str) -> LineLimit:
     return LineLimit(whose, 512, 32 << 10)
 
 
+def record_lines(whose: str) -> LineLimit:
+    """Return the limit of own records, of which a request causes a few; a hundred loads may fail at once."""
+    return LineLimit(whose, 8 << 10, 32 << 10)
+
+
 def many_lines(whose: str, kilobytes: int = 256, setting: str = "") -> LineLimit:
     """Return the limit of a process that runs the operator's code."""
     return LineLimit(whose, kilobytes << 10, kilobytes << 12, setting)

@@ -15,6 +15,7 @@ from pathlib import Path
 from lightbox.base.error_texts import without_folders
 from lightbox.base.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
 from lightbox.base.machine.memory import available_bytes
+from lightbox.base.machine.temporary_storage import free_bytes
 from lightbox.base.request_context import RequestContext, Turns
 from lightbox.base.settings import Settings
 from lightbox.features.multi_model.model_path import Source, check_name, find_model, locate, measure
@@ -22,7 +23,7 @@ from lightbox.features.multi_model.state import By, LoadedModel, LoadedModels
 from lightbox.features.multi_model.transition import ROLLBACK_SECONDS, LoadFailed, Transition
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import CODE, ModelOptionsError
-from lightbox.model_files.archives import unpack
+from lightbox.model_files.archives import most_unpacked, unpack, unpacked_bytes
 from lightbox.model_files.checks import show_versions, unusable_versions
 from lightbox.model_files.layout import ModelOnDisk, version_numbers
 from lightbox.model_runtime.deadline import deadline
@@ -37,6 +38,9 @@ STATUS_SECONDS = 2.0
 
 KEPT_SHARE = 4
 """One of so many places for models, at least one, is for those that a TargetModel cannot load."""
+
+UNPACKED = "unpacked"
+"""The part of a load's folder for its archive's files."""
 
 LONGEST_IN_FOLDER, GENERATION_LENGTH = 200, 32
 """Longest part of a model's name in the name of a load's folder, as file names have 255 characters; and the suffix."""
@@ -107,7 +111,8 @@ class ModelLoader:
             try:
                 place = locate(source, self._settings.model_dir)
                 with deadline(partial(context.check, "the model")):
-                    model, size = self._prepared_in_room(checked, source, place, own, context)
+                    self._make_room_to_unpack(place, source.field, context)
+                    model, size = self._prepared(checked, source, place, own, context)
                 new = LoadedModel(
                     model=model, url=str(source.path), generation=generation, path=place, by=by, size=size
                 )
@@ -158,7 +163,7 @@ class ModelLoader:
 
     def _make_room(self, by: By, size: int, context: RequestContext) -> None:
         """Unload models for one of ``size`` bytes until it has a place and memory. Raises NoRoom."""
-        _check_memory(size, sum(entry.size for entry in self._state.evictable()))  # else all would go for nothing
+        _check_memory(size, sum(entry.size for entry in self._state.unused()))  # else all would go for nothing
         while lack := self._lack(by, size):
             if not self._evict(context):
                 raise lack
@@ -235,18 +240,25 @@ class ModelLoader:
             name = f"{name[: LONGEST_IN_FOLDER - len(digest)]}{digest}"
         return self._run_dir / "models" / f"{name}-{generation}"
 
-    def _prepared_in_room(
-        self, name: str, source: Source, place: Path, own: Path, context: RequestContext
-    ) -> tuple[PlannedModel, int]:
-        """Return the same as ``_prepared``; unload models while there is no room to unpack it."""
-        while True:
-            try:
-                return self._prepared(name, source, place, own, context)
-            except NoRoom:
-                shutil.rmtree(own, ignore_errors=True)
-                with self._state.changing(context):
-                    if not self._evict(context):
-                        raise
+    def _make_room_to_unpack(self, place: Path, field: str, context: RequestContext) -> None:
+        """Unload models until there is memory and space to unpack an archive. Raises NoRoom, first for one that could
+        not be unpacked then either."""
+        if not place.is_file() or _lack_to_unpack(most_unpacked(place), field) is None:
+            return
+        size = unpacked_bytes(place, field, context)
+        if _lack_to_unpack(size, field) is None:
+            return
+        with self._state.changing(context):
+            unused = self._state.unused()
+            unpacked = sum(entry.size for entry in unused if self._unpacked(entry).is_dir())
+            if lack := _lack_to_unpack(size, field, sum(entry.size for entry in unused), unpacked):
+                raise lack
+            while lack := _lack_to_unpack(size, field):
+                if not self._evict(context):
+                    raise lack
+
+    def _unpacked(self, entry: LoadedModel) -> Path:
+        return self._own_folder(entry.model.name, entry.generation) / UNPACKED
 
     def _prepared(
         self, name: str, source: Source, place: Path, own: Path, context: RequestContext
@@ -254,8 +266,8 @@ class ModelLoader:
         """Return the model of ``source``, which is at ``place``, and its files' bytes; ``own`` is the load's folder."""
         folder, allowed = place, self._settings.linked_folders
         if folder.is_file():
-            unpack(folder, own / "unpacked", source.field, context)
-            folder = own / "unpacked"
+            unpack(folder, own / UNPACKED, source.field, context)
+            folder = own / UNPACKED
         found = find_model(folder, folder, source, context, allowed)
         own_code = [found.base_path / CODE, folder / CODE]
         code_dirs: Sequence[Path] = list(dict.fromkeys([*own_code, *self._shared_code_dirs]))
@@ -307,6 +319,17 @@ class ModelLoader:
 def _refusal(source: Source, text: str, folder: Path) -> BadRequest:
     """Return the error about ``folder`` with the caller's path, without the targets of links and archives."""
     return BadRequest(f"{source.field}: {without_folders(text.replace(str(folder), source.shown))}")
+
+
+def _lack_to_unpack(size: int, field: str, more_memory: int = 0, more_space: int = 0) -> NoRoom | None:
+    """Return the error for an archive of ``size`` bytes, unpacked, that has no room; so much more could be freed."""
+    what = f"{field}: the archive unpacks to {size >> 20} MiB, and"
+    free, space = available_bytes(), free_bytes()
+    if free is not None and size > free + more_memory:
+        return NoRoom(f"{what} {free >> 20} MiB of memory are left")
+    if size > space + more_space:
+        return NoRoom(f"{what} {space >> 20} MiB are free in TMPDIR")
+    return None
 
 
 def _check_memory(needed: int, more: int = 0) -> None:

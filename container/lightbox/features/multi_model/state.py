@@ -227,6 +227,17 @@ class LoadedModels:
         """Return the models that only a TargetModel loaded: they go when another needs their place."""
         return [entry for entry in self.all().values() if entry.by == "target"]
 
+    def unused(self) -> list[LoadedModel]:
+        """Return those of ``evictable`` that no request uses at this moment."""
+        found = []
+        for entry in self.evictable():
+            if not self._use_file(entry).exists():  # a lock would create it, with the time of a use
+                found.append(entry)
+            elif (lock := try_lock(self._use_file(entry))) is not None:
+                release(lock)
+                found.append(entry)
+        return found
+
     def _last_use(self, entry: LoadedModel) -> int:
         try:
             return self._use_file(entry).stat().st_mtime_ns

@@ -6,22 +6,43 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 TIME_LIMIT_SECONDS = 600
 STILL_SECONDS = 60
 """A child without CPU time for this many seconds is stuck: where OpenVINO 2026.4 fails to read a graph it may corrupt
 the heap. Then the child aborts, or waits forever for malloc's lock."""
+LATE = "took more than"
+"""Begins the ending of a child that was killed at its time limit."""
+_until: ContextVar[float | None] = ContextVar("until", default=None)
 
 
-def run(command: Sequence[str]) -> tuple[bytes, str]:
-    """Run a command, return its output and how it ended; kill it when it is stuck or takes too long."""
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Give all children that this thread runs inside the block ``seconds`` together, 0 for no such limit."""
+    token = _until.set(time.monotonic() + seconds if seconds else None)
+    try:
+        yield
+    finally:
+        _until.reset(token)
+
+
+def run(command: Sequence[str], more: int = 0) -> tuple[bytes, str]:
+    """Run a command, return its output and how it ended; kill it when it is stuck or takes too long.
+
+    Of the time that is left for several children it takes an equal part; ``more`` is the number of those behind it.
+    """
+    until = _until.get()
+    seconds = TIME_LIMIT_SECONDS if until is None else min(TIME_LIMIT_SECONDS, (until - time.monotonic()) / (1 + more))
+    if seconds <= 0:
+        return b"", f"{LATE} the time that was left"
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(command, stdout=output, stderr=errors)  # noqa: S603 - our own command
         try:
-            why = _watch(child)
+            why = _watch(child, seconds)
         finally:
             child.kill()  # if it has not ended, also when this process is stopped meanwhile
             code = child.wait()
@@ -30,21 +51,21 @@ def run(command: Sequence[str]) -> tuple[bytes, str]:
         return output.read(), why or _ending(code, errors.read())
 
 
-def _watch(child: subprocess.Popen[bytes]) -> str | None:
+def _watch(child: subprocess.Popen[bytes], seconds: float) -> str | None:
     """Wait for a child's end; return the reason to kill it, None if it has ended."""
     began = moved = time.monotonic()
     used = 0.0
     while True:
         with suppress(subprocess.TimeoutExpired):
-            child.wait(1.0)
+            child.wait(max(0.01, min(1.0, began + seconds - time.monotonic())))
             return None
         now, before, used = time.monotonic(), used, _processor_seconds(child.pid)
         if used != before:
             moved = now
         if now - moved >= STILL_SECONDS:
             return f"used no processor time for {STILL_SECONDS:g} s"
-        if now - began >= TIME_LIMIT_SECONDS:
-            return f"took more than {TIME_LIMIT_SECONDS:g} s"
+        if now - began >= seconds:
+            return f"{LATE} {seconds:.3g} s"
 
 
 def _processor_seconds(pid: int) -> float:

@@ -27,7 +27,7 @@ from lightbox.model_runtime.engines.base import Array, Runner
 from lightbox.model_runtime.engines.comparison import OF_FLOAT16, OF_FLOAT32, difference
 from lightbox.model_runtime.engines.engine import Choice, Engine, OpenOptions, named
 from lightbox.model_runtime.engines.hardware import PRECISIONS, Hardware, processor
-from lightbox.model_runtime.engines.own_process import run
+from lightbox.model_runtime.engines.own_process import LATE, run
 from lightbox.model_runtime.engines.samples import batches, sides
 from lightbox.model_runtime.formats import ONNX, model_file
 from lightbox.model_runtime.formats.onnx import operations
@@ -49,6 +49,10 @@ _ROUNDS, _LONGEST_SECONDS = 25, 1.0
 _INTEGERS = {DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_UINT16, DT_UINT32, DT_UINT64}
 """Integer dtypes except uint8, which are pixels."""
 _ONNX_FLOAT16 = 10
+_AGAIN_SECONDS = 600.0
+"""Seconds until an engine that took too long for a file is tried with it again."""
+_late: dict[Path, tuple[float, str]] = {}
+"""By the cache file of a measurement: when to try again, and the refusal."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +66,16 @@ class _Measurement:
     """How the results differ from those of the engine that follows the file's specification."""
 
 
-def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[Engine, Choice]:
+def fastest(
+    folder: str, able: Sequence[Engine], hardware: Hardware, rows: Sequence[int] = (1,)
+) -> tuple[Engine, Choice]:
     """Return the engine that reads a model and takes the least CPU time, and the reason.
 
     If results differ, or for integer inputs, an engine that follows the file's specification is preferred; without
     one, the log names what the winner is known to compute otherwise. Raises INVALID_ARGUMENT with each engine's reason
-    if none reads it.
+    if none reads it. ``rows`` are those of ``OpenOptions``.
     """
-    measured = _measurements(folder, able, hardware)
+    measured = _measurements(folder, able, hardware, rows)
     reading = [engine for engine, measurement in measured.items() if not measurement.refused]
     refusals = [
         f"{engine.name}: {measurement.refused}" for engine, measurement in measured.items() if measurement.refused
@@ -96,16 +102,26 @@ def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[En
     )
 
 
-def _measurements(folder: str, able: Sequence[Engine], hardware: Hardware) -> dict[Engine, _Measurement]:
+def _measurements(
+    folder: str, able: Sequence[Engine], hardware: Hardware, rows: Sequence[int]
+) -> dict[Engine, _Measurement]:
     """Return each engine's measurement. If one is new and no refusal, all are made anew, to compare the results."""
-    places = _cache_files(folder, able, hardware)
+    places = _cache_files(folder, able, hardware, rows)
     cached = {engine: measurement for engine in able if (measurement := _read_measurement(places.get(engine)))}
     if len(cached) == len(able):
         return cached
     with TemporaryDirectory(prefix="race-") as results:
-        fresh = {engine: _measure(engine, folder, hardware, results) for engine in able if engine not in cached}
+
+        def measured(engines: Sequence[Engine]) -> dict[Engine, _Measurement]:
+            remaining = [engine for engine in engines if not (engine in cached and cached[engine].refused)]
+            return {
+                engine: _measure(engine, folder, hardware, rows, results, places.get(engine), len(remaining) - number)
+                for number, engine in enumerate(remaining, 1)
+            }
+
+        fresh = measured([engine for engine in able if engine not in cached])
         if any(not measurement.refused for measurement in fresh.values()):
-            fresh |= {engine: _measure(engine, folder, hardware, results) for engine in cached}
+            fresh |= measured(list(cached))
         by_engine = {engine: _results(Path(results, engine.name)) for engine in fresh}
     expected = next((by_engine[engine] for engine in fresh if engine.follows_files), {})
     tolerance = OF_FLOAT16 if _computes_in_float16(folder) else OF_FLOAT32
@@ -153,11 +169,11 @@ def _computes_in_float16(folder: str) -> bool:
 
 def known(folder: str, able: Sequence[Engine], hardware: Hardware) -> bool:
     """Return whether the times of all engines are cached for a model."""
-    places = _cache_files(folder, able, hardware)
+    places = _cache_files(folder, able, hardware, (1,))
     return all(_read_measurement(places.get(engine)) for engine in able)
 
 
-def _cache_files(folder: str, able: Sequence[Engine], hardware: Hardware) -> Mapping[Engine, Path]:
+def _cache_files(folder: str, able: Sequence[Engine], hardware: Hardware, rows: Sequence[int]) -> Mapping[Engine, Path]:
     """Return the cache file of each engine; empty without a cache."""
     if not hardware.cache_folder:
         return {}
@@ -165,13 +181,15 @@ def _cache_files(folder: str, able: Sequence[Engine], hardware: Hardware) -> Map
         model = disk_cache.digest_of(Path(folder))[:32]
     except OSError:
         return {}
-    kind = f"{processor()}-{hardware.precision}"
+    kind = f"{processor()}-{hardware.precision}" + (f"-{max(rows)}" if max(rows, default=1) > 1 else "")
     releases = "-".join(metadata.version(engine.package) for engine in able)
     folder_of_cache = Path(hardware.cache_folder)
     return {engine: folder_of_cache / f"race-{model}-{engine.name}-{releases}-{kind}.json" for engine in able}
 
 
 def _read_measurement(place: Path | None) -> _Measurement | None:
+    if place in _late and time.monotonic() < _late[place][0]:
+        return _Measurement(refused=_late[place][1])
     content = disk_cache.read(place) if place else None
     with suppress(TypeError):  # another release may have other fields
         measured = _Measurement(**content) if content else None
@@ -183,14 +201,28 @@ def _timing_text(measured: _Measurement) -> str:
     return "not timed" if measured.milliseconds is None else f"{measured.milliseconds:.3g} ms of CPU"
 
 
-def _measure(engine: Engine, folder: str, hardware: Hardware, results: str) -> _Measurement:
-    """Return a child's result, whose outputs it writes to a folder. Times are cached, refusals are not: they may depend
-    on more than the model's files, such as memory and permissions."""
-    asked = json.dumps([engine.name, folder, asdict(hardware), results])
+def _measure(
+    engine: Engine,
+    folder: str,
+    hardware: Hardware,
+    rows: Sequence[int],
+    results: str,
+    place: Path | None,
+    more: int,
+) -> _Measurement:
+    """Return a child's result, whose outputs it writes to a folder; ``more`` engines are measured after it.
+
+    Times are cached, refusals are not: they may depend on more than the model's files, such as memory and permissions.
+    An engine that took too long gets no second try for a while.
+    """
+    asked = json.dumps([engine.name, folder, asdict(hardware), list(rows), results])
     try:
-        output, ended = run([sys.executable, "-P", "-m", "lightbox.model_runtime.engines.race", asked])
+        output, ended = run([sys.executable, "-P", "-m", "lightbox.model_runtime.engines.race", asked], more)
     except OSError as error:
         return _Measurement(refused=f"its process could not be started: {error.strerror}")
+    if place and ended.startswith(LATE):
+        again = time.monotonic() + _AGAIN_SECONDS
+        _late[place] = again, f"its process {ended}; it is tried again after {_AGAIN_SECONDS:g} s"
     lines = [line.decode() for line in output.splitlines() if line.startswith(b'{"milliseconds"')]
     if not lines:
         return _Measurement(refused=f"its process {ended}")
@@ -199,9 +231,9 @@ def _measure(engine: Engine, folder: str, hardware: Hardware, results: str) -> _
 
 def main(asked: str) -> None:
     """Open a model with one engine, in the child; print a line of JSON."""
-    name, folder, hardware, results = json.loads(asked)
+    name, folder, hardware, rows, results = json.loads(asked)
     try:
-        runner = named(name).open(folder, OpenOptions(Hardware(**hardware), ("serve",))).runner
+        runner = named(name).open(folder, OpenOptions(Hardware(**hardware), ("serve",), batches=rows)).runner
         measured = _Measurement(_milliseconds(runner, Path(results, name)))
     except StatusError as error:
         measured = _Measurement(refused=error.message)

@@ -112,7 +112,7 @@ def _open_best(folder: str, options: OpenOptions) -> Opened:
 
 def _open_fastest(folder: str, able: Sequence[Engine], options: OpenOptions) -> Opened:
     """Open a model with the engine that takes the least CPU time, and has the precision that is asked for."""
-    engine, choice = fastest(folder, _precise(able, options.hardware), options.hardware)
+    engine, choice = fastest(folder, _precise(able, options.hardware), options.hardware, options.batches)
     runner = engine.open(folder, options).runner
     mark_rows(runner)
     for name in runner.signatures:

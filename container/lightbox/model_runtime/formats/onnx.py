@@ -27,6 +27,8 @@ _HOLDS = {
     _SPARSE: {1: _TENSOR, 2: _TENSOR},
 }
 """The fields of messages through which tensors are found."""
+_MANY = {_OF_ATTRIBUTE: (7, 8, 9), _TENSOR: (6,)}
+"""The fields that may be there a million times: numbers, and texts such as a vocabulary."""
 _DEEPEST, _LOCATION = 100, b"location"
 _NAME, _TYPE, _TENSOR_TYPE = 1, 2, 1
 _ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SYMBOL = 1, 2, 1, 1, 2
@@ -62,7 +64,7 @@ def _tensors_in(message: memoryview, kind: str, depth: int = 0) -> Iterator[memo
     """Yield the tensors of a message, also those in the attributes of nodes that name other files."""
     if depth > _DEEPEST:
         raise ValueError("its graphs are nested too deep")
-    for number, wire_type, value in read_fields(message):
+    for number, wire_type, value in _fields(message, kind):
         inner = _HOLDS[kind].get(number) if wire_type == LENGTH_DELIMITED else None
         if inner == _TENSOR:
             yield value
@@ -72,6 +74,18 @@ def _tensors_in(message: memoryview, kind: str, depth: int = 0) -> Iterator[memo
                 yield from _tensors_in(node, inner, depth + 1)
         elif inner:
             yield from _tensors_in(value, inner, depth + 1)
+
+
+def _fields(message: memoryview | _Stored, kind: str) -> Iterator[tuple[int, int, memoryview]]:
+    """Yield the fields of a message, but of those that may be many at most one in a row."""
+    rest: object = message
+    while rest is not None:
+        following, rest = cast(memoryview, rest), None
+        for number, wire_type, value in read_fields(following):
+            yield number, wire_type, value
+            if number in _MANY.get(kind, ()) and isinstance(value, _Stored):
+                rest = value.behind(cast(_Stored, following), number << 3 | wire_type)
+                break
 
 
 def _names_a_file(node: memoryview | _Stored) -> bool:
@@ -109,7 +123,9 @@ def _integers(attribute: memoryview) -> tuple[str, list[int]]:
 
 def _outside(tensor: memoryview) -> dict[str, str]:
     """Return the place of a tensor's values outside its file, empty if they are inside."""
-    entries = (value for number, kind, value in read_fields(tensor) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED))
+    entries = (
+        value for number, kind, value in _fields(tensor, _TENSOR) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED)
+    )
     return dict(map(_entry, entries))
 
 
@@ -132,7 +148,7 @@ def _signature(model: memoryview, folder: Path) -> FileSignature:
         elif number == _OUTPUT:
             outputs.update([_tensor(value)])
         elif number == _INITIALIZER:  # older files list them as inputs, too
-            constants.add(_text(_last(value, _INITIALIZER_NAME)))
+            constants.add(_text(_last(value, _INITIALIZER_NAME, _TENSOR)))
     if not outputs:
         raise ValueError("its graph has no output")
     for tensor in _tensors_in(model, _MODEL):
@@ -176,6 +192,10 @@ class _Stored:
         self._looks.count(1)
         return _Stored(self._looks, self._start + at.start, self._start + at.stop)
 
+    def behind(self, message: _Stored, tag: int) -> _Stored:
+        """Return the rest of a message after this value, and after the fields behind it with a tag of one byte."""
+        return _Stored(self._looks, self._looks.behind(self._end, message._end, tag), message._end)
+
     def holds(self, wanted: bytes) -> bool:
         return self._looks.holds(self._start, len(self), wanted)
 
@@ -214,9 +234,9 @@ def _sizes(shape: memoryview) -> Iterator[int | None]:
             yield size if size < _OPEN else None
 
 
-def _last(message: memoryview, wanted: int) -> memoryview | None:
+def _last(message: memoryview, wanted: int, kind: str = "") -> memoryview | None:
     found = None
-    for number, wire_type, value in read_fields(message):
+    for number, wire_type, value in _fields(message, kind):
         if (number, wire_type) == (wanted, LENGTH_DELIMITED):
             found = value
     return found

@@ -130,6 +130,7 @@ OWN_FLAGS = [
     Flag("engine_options", "string", "{}", "JSON object with engine and precision, which override a model's own."),
     Flag("engine_cache_dir", "string", "", "Cache folder for facts about engines and models."),
     Flag("engine_report_dir", "string", "", "Folder for JSON reports on the engines of loaded versions."),
+    Flag("load_seconds", "float", 0.0, "Time limit of a load of an ONNX, OpenVINO or LiteRT file; 0 means none."),
     Flag("local_socket_path", "string", "", "UNIX socket for the transport local: Predict without gRPC."),
     Flag("rest_socket_path", "string", "", "UNIX socket on which HTTP is served too, or only."),
     Flag("reload_over_tcp", "bool", True, "Take HandleReloadConfigRequest over TCP; false: over the socket."),

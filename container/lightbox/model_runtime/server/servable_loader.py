@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from lightbox.model_runtime.deadline import deadline
+from lightbox.model_runtime.engines import own_process
 from lightbox.model_runtime.engines.base import Runner
 from lightbox.model_runtime.engines.engine import Choice, Opened
 from lightbox.model_runtime.formats import holds_model, model_file
@@ -22,6 +25,9 @@ from lightbox.model_runtime.wire.dtypes import OWN_ROWS
 from lightbox.model_runtime.wire.status import Code, StatusError
 
 log = logging.getLogger(__name__)
+
+TRIAL_SHARE = 2 / 3
+"""Part of a load's time for the children that try it: the rest opens the model as they did."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,9 @@ class Loader:
     warm_up: Callable[[Servable, Runner], None] | None = None
     batching: Callable[[str], BatchingOptions | None] | None = None
     scheduler: BatchScheduler | None = None
+    seconds: float = 0.0
+    """Time limit of a load; 0 for none. Engines cannot be interrupted, so each file of theirs is opened by a child
+    first, which can be ended."""
 
     def check(self, servable: Servable) -> None:
         """Raise StatusError for errors that a retry cannot fix."""
@@ -48,15 +57,27 @@ class Loader:
         if not holds_model(Path(servable.path)):
             text = "Specified file path does not appear to contain a SavedModel bundle (should have a file"
             raise StatusError(Code.NOT_FOUND, f"{text} called `saved_model.pb`)\nSpecified file path: {servable.path}")
-        opened, choices = self._open(servable.path)
-        self._report(servable, choices)
-        session = self._batched(servable, opened)
-        try:
-            self._warm(servable, session)
-        except StatusError:
-            session.close()
-            raise
-        return session
+        with self._limited():
+            opened, choices = self._open(servable.path)
+            self._report(servable, choices)
+            session = self._batched(servable, opened)
+            try:
+                self._warm(servable, session)
+            except StatusError:
+                session.close()
+                raise
+            return session
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        end = time.monotonic() + self.seconds
+
+        def check() -> None:
+            if self.seconds and time.monotonic() > end:
+                raise StatusError(Code.DEADLINE_EXCEEDED, f"the load took more than {self.seconds:g} s")
+
+        with deadline(check), own_process.limited(TRIAL_SHARE * self.seconds):
+            yield
 
     def _report(self, servable: Servable, choices: Mapping[str, Choice]) -> None:
         if not self.report_dir or not choices:

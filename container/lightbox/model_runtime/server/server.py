@@ -14,6 +14,7 @@ from functools import partial
 
 import grpc
 
+from lightbox.model_runtime import RECORD_MARK
 from lightbox.model_runtime.server import model_config, warmup
 from lightbox.model_runtime.server import session_configuration as configuration
 from lightbox.model_runtime.server.allocator import keep_freed_memory
@@ -44,7 +45,8 @@ class Server:
 
     def __init__(self, options: Options) -> None:
         """Check everything that can be checked before a model is loaded; raise StatusError for errors."""
-        logging.basicConfig(format="%(asctime)s %(levelname).1s %(message)s", level=logging.INFO)
+        mark = os.environ.get(RECORD_MARK, "")
+        logging.basicConfig(format=f"{mark}%(asctime)s %(levelname).1s %(message)s", level=logging.INFO)
         keep_freed_memory()
         self._options = options
         configuration.check(options)
@@ -71,7 +73,12 @@ class Server:
         warm_up = None
         if options.enable_model_warmup:
             warm_up = partial(warmup.warm_up, iterations=options.num_request_iterations_for_warmup)
-        loader = Loader(configuration.engine(options, tags).open, self._metrics, options.engine_report_dir, warm_up)
+        engine, report_dir, seconds = (
+            configuration.engine(options, tags),
+            options.engine_report_dir,
+            options.load_seconds,
+        )
+        loader = Loader(engine.open, self._metrics, report_dir, warm_up, seconds=seconds)
         batching = configuration.batching(options)
         if batching is None:
             return loader

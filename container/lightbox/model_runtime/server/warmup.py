@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from lightbox.model_runtime.deadline import check_deadline
 from lightbox.model_runtime.engines.base import Runner
 from lightbox.model_runtime.server import classify, predict
 from lightbox.model_runtime.server.multi_inference import multi_inference
@@ -30,6 +31,7 @@ def warm_up(servable: Servable, session: Runner, iterations: int = 1) -> None:
         if count > MAX_RECORDS:
             raise invalid(f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {path}")
         for _ in range(max(1, iterations)):
+            check_deadline()
             _answer(session, _parse(record, path))
     log.info("Finished reading warmup data for model at %s. Number of warmup records read: %d.", path, count)
 

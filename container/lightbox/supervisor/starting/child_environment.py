@@ -19,7 +19,7 @@ WORKER_MEMORY = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
 }
-"""Memory settings of workers, unless the environment has others; docs/benchmarks/hot_path.md has the gain."""
+"""Memory settings of workers, unless the environment has others."""
 
 
 def with_sources(environ: Mapping[str, str]) -> dict[str, str]:

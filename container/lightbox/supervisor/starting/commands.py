@@ -24,6 +24,8 @@ PYTHON = (sys.executable, "-P", "-m")
 """Runs a module; without -P, files in the working directory would shadow modules."""
 LOADS_AT_ONCE = 2
 """Parallel loads of a model server: a load is mostly single-threaded, and each takes memory."""
+LOAD_SHARE = 0.75
+"""Part of a load's time that the model server has, so that loads that wait for it are still answered."""
 GRPC_THREADS_EACH = 4
 """gRPC threads of the model server for each request in progress."""
 
@@ -81,11 +83,13 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
 def engine_flags(settings: Settings, run_dir: Path, cache: Path) -> list[str]:
     """Return the flags of the embedded server only. ``cache`` is the folder of its cached facts of models."""
     chosen = _engine_options(settings)
+    most = 0 if settings.has_fixed_models else LOAD_SHARE * settings.load_seconds
     return [
         f"--engine={settings.engine or default()}",
         *([f"--engine_options={json.dumps(chosen)}"] if chosen else []),
         f"--engine_cache_dir={cache}",
         f"--num_load_threads={LOADS_AT_ONCE}",
+        f"--load_seconds={most:g}",
         f"--engine_report_dir={run_dir / engine_report.FOLDER}",
         "--reload_over_tcp=false",
     ]

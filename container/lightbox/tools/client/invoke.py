@@ -24,8 +24,17 @@ SHOWN, TIMEOUT = 400, 120.0
 @click.option("--region", help="AWS region; by default that of the environment.")
 @click.option("--model", help="Model to call, if the endpoint has several.")
 @click.option("--transport", type=click.Choice(["local", "grpc", "rest"]), help="Transport to the model server.")
+@click.option("--target-model", metavar="ARCHIVE", help="Archive of a multi-model endpoint to call.")
+@click.option("--target-container-hostname", metavar="NAME", help="Container to call, if the endpoint has several.")
+@click.option("--inference-component-name", metavar="NAME", help="Inference component of the endpoint to call.")
 def command(
-    image: Path, url: str, endpoint_name: str | None, region: str | None, model: str | None, transport: str | None
+    image: Path,
+    url: str,
+    endpoint_name: str | None,
+    region: str | None,
+    model: str | None,
+    transport: str | None,
+    **target: str | None,
 ) -> None:
     """Send an image with boto3; print response and stages."""
     from botocore.exceptions import BotoCoreError, ClientError
@@ -42,6 +51,7 @@ def command(
             Body=image.read_bytes(),
             ContentType=content_type(image),
             **({"CustomAttributes": attributes} if attributes else {}),
+            **{name.title().replace("_", ""): value for name, value in target.items() if value},
         )
         body = response["Body"].read(MOST_RESPONSE)
     except ClientError as error:

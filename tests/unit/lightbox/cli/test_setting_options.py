@@ -51,7 +51,7 @@ def test_help_is_no_error_and_has_an_example(words: list[str], capsys: pytest.Ca
         (["dance"], "No such command 'dance'."),
         (["chek"], "No such command 'chek'. Did you mean 'check'?"),
         (["serve", "--prot", "80"], "'--port'"),
-        (["deploy", "puhs"], "No such command 'puhs'. Did you mean 'push'?"),
+        (["deploy", "craete"], "No such command 'craete'. Did you mean 'create'?"),
         (["serve", "models", "more"], "Got unexpected extra argument (more)"),
     ],
 )

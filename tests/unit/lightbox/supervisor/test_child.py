@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.base.telemetry.line_limit import LineLimit, few_lines
+from lightbox.base.telemetry.line_limit import LineLimit, few_lines, record_lines
 from lightbox.supervisor.child import Child
 
 ENDS_BEFORE_ITS_WORKER = """
@@ -39,6 +39,17 @@ def test_a_flood_of_lines_is_cut_off_and_counted(capsys: pytest.CaptureFixture[s
     counted = sum(map(int, re.findall(r"(\d+) log lines of talker were dropped: more than 512 bytes per second", text)))
     assert counted == child.limit.dropped == 5002 - text.count("] short") - text.count("\\x00 … ") - text.count("last")
     assert child.last_lines[-1] == "last"
+
+
+def test_a_processs_records_stay_beside_a_librarys_flood(capsys: pytest.CaptureFixture[str]) -> None:
+    script = "yes '2026-11-25 04:00:09,534 E forged' | head -n 5000; for n in $(seq 100); do echo 1f3E record; done"
+    child = Child("server", ["sh", "-c", script], dict(os.environ))
+    child.mark = "1f3"
+    child.limit, child.record_limit = few_lines("server"), record_lines("server")
+    assert asyncio.run(child.run()) == 0
+    text = capsys.readouterr().err
+    assert (text.count("] E record"), child.record_limit.dropped) == (100, 0)
+    assert child.dropped == child.limit.dropped > 4000
 
 
 def test_a_pause_makes_room_for_lines(monkeypatch: pytest.MonkeyPatch) -> None:

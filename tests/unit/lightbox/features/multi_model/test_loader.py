@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import shutil
 import signal
@@ -14,11 +15,13 @@ from pathlib import Path
 import pytest
 
 from lightbox.base.error_texts import hide
-from lightbox.base.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
+from lightbox.base.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, ModelNotFound, NoRoom, Unavailable
 from lightbox.base.request_context import RequestContext
+from lightbox.features.multi_model import loader as loader_module
 from lightbox.features.multi_model.model_path import Source
 from lightbox.features.multi_model.state import LoadedModels
 from lightbox.model.catalogue import PlannedModel
+from lightbox.model_files.archives import unpacked_bytes
 from support.model_loader import Listener, bare, loader
 from support.models import GOLDEN
 from support.onnx_models import write_classifier
@@ -194,3 +197,32 @@ def test_a_load_that_fails_gives_back_its_lock_and_its_files(run_dir: Path, serv
         models.load("a", Source("half.tar.gz", "TargetModel"), RequestContext(60, waited=61))
     assert list((run_dir / "models").iterdir()) == list(run_dir.glob("*.lock")) == []
     assert models.load("a", Source("half.tar.gz", "TargetModel"), RequestContext(PATIENCE)).url
+
+
+def test_models_go_only_for_an_archive_that_then_fits(
+    run_dir: Path, server: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each model of a TargetModel frees as many bytes as its files have."""
+    models, state, folder = loader(run_dir, server), LoadedModels(run_dir), run_dir.parent / "models"
+    with tarfile.open(folder / "more.tar.gz", "w:gz") as archive:
+        archive.add(folder / "half", ".")
+        pad = tarfile.TarInfo("1/pad")
+        pad.size = 1 << 20
+        archive.addfile(pad, io.BytesIO(bytes(pad.size)))
+    size = unpacked_bytes(folder / "more.tar.gz", "url", RequestContext(PATIENCE))
+    for name in ("a", "b"):
+        models.load(name, Source("half"), RequestContext(PATIENCE), by="target")
+    loaded, free = list(state.all().values()), 1000
+    monkeypatch.setattr(loader_module, "most_unpacked", lambda _: 1 << 40)
+    monkeypatch.setattr(
+        loader_module, "available_bytes", lambda: free + sum(e.size for e in loaded if e.model.name not in state.all())
+    )
+    with pytest.raises(NoRoom, match="url: the archive unpacks to 1 MiB, and 0 MiB of memory are left"):
+        models.load("c", Source("more.tar.gz"), RequestContext(PATIENCE), by="target")
+    free = size - 2 * loaded[0].size
+    with state.using("b"), pytest.raises(NoRoom):
+        models.load("c", Source("more.tar.gz"), RequestContext(PATIENCE), by="target")
+    assert sorted(state.all()) == ["a", "b"]
+    free = size - loaded[0].size
+    models.load("c", Source("more.tar.gz"), RequestContext(PATIENCE), by="target")
+    assert sorted(state.all()) == ["b", "c"]

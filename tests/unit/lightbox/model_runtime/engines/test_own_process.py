@@ -95,7 +95,7 @@ def test_a_child_that_computes_now_and_then_is_waited_for(tmp_path: Path, monkey
 
 
 def test_no_child_is_left_where_waiting_for_it_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(child: subprocess.Popen[bytes]) -> str | None:
+    def interrupted(child: subprocess.Popen[bytes], _: float) -> str | None:
         (tmp_path / "id").write_text(str(child.pid))
         raise KeyboardInterrupt
 

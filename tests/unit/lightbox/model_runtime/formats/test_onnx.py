@@ -59,16 +59,21 @@ def test_weights_in_another_file(tmp_path: Path) -> None:
         read_signature(file)
 
 
-def test_nodes_with_millions_of_numbers(tmp_path: Path) -> None:
-    """Forests of trees have their numbers in the attributes of one node; some exporters all weights, in nodes."""
+def test_nodes_with_millions_of_numbers_and_texts(tmp_path: Path) -> None:
+    """Forests of trees have their numbers in the attributes of one node, vectorizers their words, also "location"; some
+    exporters have all weights in nodes."""
     forest = helper.make_node("TreeEnsembleRegressor", ["x"], ["t"], domain="ai.onnx.ml")
     forest.attribute.add(name="nodes_values", type=onnx.AttributeProto.FLOATS, floats=[0.5] * 1_000_000)
     weights = [
         helper.make_node("Constant", [], [f"w{number}"], value=numpy_helper.from_array(np.zeros(15_000, np.float32)))
         for number in range(400)
     ]
-    nodes = [forest, *weights, helper.make_node("Identity", ["x"], ["y"])]
-    write(tmp_path / "m.onnx", nodes, {"x": ("FLOAT", ["n", 4])}, {"y": ("FLOAT", ["n", 4])})
+    numbers, texts = [1000] * 400_000, ["location", *map(str, range(400_000))]
+    words = helper.make_node("TfIdfVectorizer", ["i"], ["t"], weights=[0.5] * 400_000, ngram_indexes=numbers)
+    words.attribute.add(name="pool_strings", type=onnx.AttributeProto.STRINGS, strings=map(str.encode, texts))
+    nodes = [forest, words, *weights, helper.make_node("Identity", ["x"], ["y"])]
+    constants = {"texts": np.array(texts, object)}
+    write(tmp_path / "m.onnx", nodes, {"x": ("FLOAT", ["n", 4])}, {"y": ("FLOAT", ["n", 4])}, constants)
     assert list(read_signature(tmp_path / "m.onnx").inputs) == ["x"]
     assert weights_outside(tmp_path / "m.onnx") == []
 

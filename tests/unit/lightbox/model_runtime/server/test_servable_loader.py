@@ -1,4 +1,4 @@
-"""Batching of calls by model."""
+"""Batching of calls by model, and the time of a load."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from lightbox.model_runtime.deadline import check_deadline
 from lightbox.model_runtime.engines.base import Runner
 from lightbox.model_runtime.engines.hardware import Hardware
 from lightbox.model_runtime.engines.selection import Opener
@@ -19,6 +20,7 @@ from lightbox.model_runtime.server.batching.session_batching import BatchingSess
 from lightbox.model_runtime.server.monitoring import Metrics
 from lightbox.model_runtime.server.servable import Servable
 from lightbox.model_runtime.server.servable_loader import Loader
+from lightbox.model_runtime.wire.status import StatusError
 from support.onnx_models import write
 from support.patience import PATIENCE
 
@@ -44,3 +46,17 @@ def test_calls_of_a_file_with_a_fixed_first_dimension_are_answered_alone(tmp_pat
 @pytest.mark.parametrize(("rows", "allowed"), [("n", ()), (2, (2,))])
 def test_calls_of_others_are_joined(tmp_path: Path, rows: int | str, allowed: tuple[int, ...]) -> None:
     assert isinstance(loaded(tmp_path, rows, *allowed), BatchingSession)
+
+
+def test_a_warm_up_ends_with_the_time_of_its_load(tmp_path: Path) -> None:
+    shape = ("FLOAT", [1])
+    write(tmp_path / "model.onnx", [helper.make_node("Relu", ["x"], ["y"])], {"x": shape}, {"y": shape})
+    opener = Opener("openvino", ("serve",), b"", Hardware(1, 1))
+    servable = Servable("m", 1, str(tmp_path), Condition())
+
+    def warm_up(*_: object) -> None:
+        while True:
+            check_deadline()
+
+    with pytest.raises(StatusError, match="DEADLINE_EXCEEDED: the load took more than "):
+        Loader(opener.open, Metrics(), warm_up=warm_up, seconds=10.0).load(servable)

@@ -6,19 +6,20 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
+import yaml
 from botocore.loaders import JSONFileLoader
 from moto import mock_aws
 
-from lightbox.tools.deploy.aws_calls import Aws
 from support.deployment import REGION
 
 
 @pytest.fixture(scope="session", autouse=True)
-def services_read_once() -> Iterator[None]:
-    """Read boto3's JSON about each service once. By default, every session reads megabytes of it."""
+def files_read_once() -> Iterator[None]:
+    """Read boto3's JSON about each service once, which is megabytes for every session, and so the templates."""
     read = cache(JSONFileLoader().load_file)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JSONFileLoader, "load_file", lambda self, path: read(path))
+        patch.setattr(yaml, "load", cache(yaml.load))
         yield
 
 
@@ -26,10 +27,6 @@ def services_read_once() -> Iterator[None]:
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     with mock_aws():
         yield
-
-
-@pytest.fixture
-def aws(account: None) -> Aws:
-    return Aws(REGION)

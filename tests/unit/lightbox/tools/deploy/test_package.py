@@ -6,9 +6,10 @@ import tarfile
 from pathlib import Path
 
 import boto3
+import click
 import pytest
 
-from lightbox.tools.deploy.aws_calls import Aws, Refused
+from lightbox.cli import main
 from lightbox.tools.deploy.package import package, upload
 from support.deployment import REGION
 from support.model_files import write_dense_as
@@ -38,7 +39,7 @@ def test_the_same_files_give_the_same_bytes(models: Path, tmp_path: Path) -> Non
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"holds no model"):
+    with pytest.raises(click.ClickException, match=r"holds no model"):
         package(tmp_path, None, tmp_path / "model.tar.gz")
 
 
@@ -47,22 +48,24 @@ def test_models_of_other_formats_are_packed_from_a_folder(tmp_path: Path) -> Non
     write_dense_as(file)
     with tarfile.open(package(tmp_path / "models", None, tmp_path / "model.tar.gz")) as opened:
         assert opened.getnames() == ["net/1/model.onnx"]
-    with pytest.raises(Refused, match=r"model.onnx holds no model"):
+    with pytest.raises(click.ClickException, match=r"model.onnx holds no model"):
         package(file, None, tmp_path / "model.tar.gz")
 
 
-def test_an_archive_is_sent_once(aws: Aws, models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    boto3.client("s3", REGION).create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": REGION})
+def test_an_archive_is_sent_once(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": REGION})
     archive = package(models, None, tmp_path / "model.tar.gz")
-    urls = [upload(aws, archive, "s3://models/lightbox/") for _ in range(2)]
+    urls = [upload(s3, archive, "s3://models/lightbox/") for _ in range(2)]
     assert urls[0] == urls[1]
     bucket, _, key = urls[0].removeprefix("s3://").partition("/")
-    stored = boto3.client("s3", REGION).get_object(Bucket=bucket, Key=key)["Body"].read()
-    assert stored == archive.read_bytes()
+    assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == archive.read_bytes()
     assert "already there" in capsys.readouterr().out
+    with pytest.raises(click.ClickException, match="--to: expected s3://BUCKET/FOLDER, got 'https://b/lightbox'"):
+        upload(s3, archive, "https://b/lightbox")
 
 
-def test_another_address_is_refused(aws: Aws, models: Path, tmp_path: Path) -> None:
-    archive = package(models, None, tmp_path / "model.tar.gz")
-    with pytest.raises(Refused, match="is no s3://"):
-        upload(aws, archive, "https://b/lightbox")
+def test_a_missing_bucket_is_a_sentence(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(models), "--out", str(tmp_path / "model.tar.gz"), "--to", "s3://missing/models"]
+    assert main(["deploy", "package", *words]) == 1
+    assert "The specified bucket does not exist" in capsys.readouterr().err
