@@ -14,7 +14,8 @@ import grpc
 import psutil
 import pytest
 
-from lightbox.model_runtime.server.rest.http_parser import MAX_BODY_BYTES, MAX_HEAD_BYTES
+from lightbox.model_runtime.server.rest.http_messages import MAX_BODY_BYTES
+from lightbox.model_runtime.server.rest.http_server import MAX_HEAD_BYTES
 from lightbox.model_runtime.wire.messages import predict_pb2
 from support.held import Door, export_endless
 from support.model_server import MODELS, ModelServer
@@ -63,9 +64,16 @@ def test_a_connection_serves_many_calls_also_after_an_error(recorded_server: Mod
             assert sock.recv(4096).startswith(b"HTTP/1.1 " + status)
 
 
-def test_two_requests_in_one_piece(recorded_server: ModelServer) -> None:
+def test_a_request_behind_another_in_one_piece_is_not_read(recorded_server: ModelServer) -> None:
     one = f"POST {PREDICT} HTTP/1.1\r\nContent-Length: {len(BODY)}\r\n\r\n".encode() + BODY
-    assert exchange(recorded_server, one + request()).count(ANSWER) == 2
+    answer = exchange(recorded_server, one + one)
+    assert answer.count(ANSWER) == 1
+    assert b"Connection: close" in answer
+
+
+def test_an_upgrade_is_declined(recorded_server: ModelServer) -> None:
+    lines = ("Connection: Upgrade, HTTP2-Settings, close", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
+    assert exchange(recorded_server, request(BODY, *lines)).endswith(ANSWER)
 
 
 def test_http_1_0_is_closed_unless_kept_alive(recorded_server: ModelServer) -> None:
@@ -163,7 +171,9 @@ def test_a_call_may_take_too_long(tmp_path: Path, door: Door) -> None:
         (b"POST /v1/x HTTP/1.1\r\nContent-Length: 1e9\r\n\r\n", 400),
         (b"POST /v1/x HTTP/1.1\r\nContent-Length: 1073741824\r\n\r\n", 413),
         (b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-        (b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffff\r\n", 413),
+        (b"POST /v1/x HTTP/1.1\r\nContent-Length: " + b"0" * 5000 + b"1\r\n\r\n", 413),
+        (b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"y" * (MAX_HEAD_BYTES + 10), 413),
+        (b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + b"y" * (MAX_HEAD_BYTES + 10), 413),
         (b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n", 400),
         (b"GET /v1/x HTTP/1.1\r\nX: " + b"y" * (MAX_HEAD_BYTES + 10), 413),
     ],

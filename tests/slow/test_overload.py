@@ -123,7 +123,7 @@ def open_files(stack: Stack) -> int:
 @pytest.mark.timeout(3600)
 def test_twice_the_load_that_can_be_served(sample_models: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
-    command = [sys.executable, "-m", "soak", "overload", "--seconds=6", "--peak-seconds=3", f"--models={sample_models}"]
+    command = [sys.executable, "-m", "soak", "overload", "--seconds=4", "--peak-seconds=2", f"--models={sample_models}"]
     command += [f"--folder={tmp_path}", f"--deadline={PATIENCE:.0f}"]
     done = subprocess.run(
         command,

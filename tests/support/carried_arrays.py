@@ -1,4 +1,4 @@
-"""Arrays of every dtype that bodies carry, made by Hypothesis."""
+"""Arrays of every dtype that bodies carry, and values of JSON, made by Hypothesis."""
 
 from __future__ import annotations
 
@@ -27,3 +27,8 @@ CARRIED = {
     dtypes.DT_UINT64: npst.arrays(np.uint64, SHAPES),
     dtypes.DT_STRING: npst.arrays(object, SHAPES, elements=st.binary(max_size=6)),
 }
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=12,
+)

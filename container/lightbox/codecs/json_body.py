@@ -8,28 +8,23 @@ only the batch dimension of the model's one input: then it is one instance.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
-from lightbox.base.errors import BadRequest, LightboxError, MalformedBody
+from lightbox.base.errors import BadRequest, InputMismatch, LightboxError, MalformedBody
 from lightbox.base.request_context import RequestContext
 from lightbox.codecs.base import Parsed, Reader
 from lightbox.codecs.json_examples import decode_examples
-from lightbox.codecs.json_numbers import (
-    NumberList,
-    PartlyParsed,
-    RowList,
-    parse_around_lists,
-    parse_values,
-    parsing_bytes,
-)
-from lightbox.codecs.json_tensors import all_images, cast_all, encoded_images, is_named, read, regular
+from lightbox.codecs.json_parsing import parse_around_lists, parse_values
+from lightbox.codecs.json_tensors import all_images, encoded_images, read
 from lightbox.codecs.media_type import ContentType, as_utf8
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Layout, Method, ModelCall, SignatureSpec, TensorSpec, image_input
-from lightbox.model_runtime.wire.rest.predict_body import has_bools
+from lightbox.model_runtime.wire.rest.json_inputs import is_named
+from lightbox.model_runtime.wire.rest.number_lists import NumberList, PartlyParsed, RowList, parsing_bytes
 from lightbox.openapi.schemas import TEXT, Schema, ref
 
 if TYPE_CHECKING:
@@ -67,7 +62,7 @@ class _JsonReader(Reader):
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             with context.stage("decode"):
-                call = _call_from_lists(parsed, signature)
+                call = _call_from_lists(parsed, signature, context)
                 whole = _whole_body(text, method, context) if call is None and parsed.partial else parsed
                 if method is not Method.PREDICT:
                     document = {"examples": _as_examples(whole.payload)} if whole.is_plain else whole.document
@@ -85,7 +80,7 @@ class _JsonReader(Reader):
         if images is not None:
             return replace(self._images.decode(images, signature, options, context), layout=_LAYOUTS[body.form])
         with context.stage("decode"):
-            inputs = read(body.form, payload, signature, has_bools(body.text), context.check)
+            inputs = read(body.form, payload, signature, context.check)
             self._images.check_among(inputs.values(), context, or_texts=True)
             return ModelCall(signature, inputs, layout=_LAYOUTS[body.form])
 
@@ -142,7 +137,7 @@ def _parse_partly(text: bytes, method: Method, context: RequestContext) -> _Body
         parsed = _body_form(partial.values, text, method)
     except LightboxError:
         return None
-    return None if has_bools(text) else replace(parsed, partial=partial)
+    return replace(parsed, partial=partial)
 
 
 def _body_form(values: Any, text: bytes, method: Method) -> _Body:
@@ -154,15 +149,16 @@ def _body_form(values: Any, text: bytes, method: Method) -> _Body:
     return _Body(text, given[0], document[given[0]], False, document)
 
 
-def _call_from_lists(body: _Body, signature: SignatureSpec) -> ModelCall | None:
-    """Return the call if all long lists are regular arrays of numbers."""
-    if body.partial is None:
+def _call_from_lists(body: _Body, signature: SignatureSpec, context: RequestContext) -> ModelCall | None:
+    """Return the call if all inputs are numbers, and all long lists arrays of them."""
+    if body.partial is None or any(spec.is_string for spec in signature.inputs.values()):
         return None
     payload = _as_instances(body.payload, signature) if body.is_plain else body.payload
-    arrays = regular(body.form, payload, signature) if payload else None
-    if arrays is None or not body.partial.all_used:
-        return None
-    return ModelCall(signature, cast_all(arrays, signature), layout=_LAYOUTS[body.form])
+    with suppress(InputMismatch):
+        inputs = read(body.form, payload, signature, context.check)
+        if body.partial.all_used:
+            return ModelCall(signature, inputs, layout=_LAYOUTS[body.form])
+    return None
 
 
 def _check(document: dict[str, Any], given: list[str], method: Method) -> None:

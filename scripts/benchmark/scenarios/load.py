@@ -27,17 +27,19 @@ def scenario(scale: Scale) -> Scenario:
 
 
 def _same_network(clients: int, scale: Scale) -> Experiment:
-    others = [
-        Variant(LIGHTBOX, common.lightbox(), common.post_image(common.MODEL)),
-        *(common.rival(name) for name in (FASTAPI, BENTOML)),
-        *(common.variant(name) for name in common.EQUAL_ANSWERS if name != AUTO),
-        common.variant(common.INT8),
-        Variant(LEAST_STACK, LeastStack(LEAST_STACK), common.post_image(common.MODEL)),
-    ]
+    variants = [common.rival(LITSERVE), common.variant(AUTO)]
+    if scale.name == "full":
+        variants += [
+            Variant(LIGHTBOX, common.lightbox(), common.post_image(common.MODEL)),
+            *(common.rival(name) for name in (FASTAPI, BENTOML)),
+            *(common.variant(name) for name in common.EQUAL_ANSWERS if name != AUTO),
+            common.variant(common.INT8),
+            Variant(LEAST_STACK, LeastStack(LEAST_STACK), common.post_image(common.MODEL)),
+        ]
     return Experiment(
         f"same_network_{clients}",
         f"mobilenet_v2, {clients} client{'s' if clients > 1 else ''}",
-        (common.rival(LITSERVE), common.variant(AUTO), *scale.pick([], others)),
+        tuple(variants),
         Load(scale.pick(20, 40) if clients == 1 else 150, clients, most_seconds=10),
         rounds=scale.pick(1, 4),
         bound=photos.photo(),

@@ -12,11 +12,11 @@ import numpy as np
 
 from lightbox.base.error_texts import echo, shown
 from lightbox.base.errors import InputMismatch, MalformedBody
-from lightbox.codecs.json_numbers import NumberList
 from lightbox.core.request import ByteStrings
 from lightbox.model.casting import cast, numbers, numpy_dtype, read_as
 from lightbox.model.spec import Array, TensorSpec
 from lightbox.model_runtime.wire.dtypes import PLAIN, PROTOCOL_NAMES
+from lightbox.model_runtime.wire.rest.number_lists import NumberList
 
 JSON_LENGTH = "Inference-Header-Content-Length"
 """The header with the length of the JSON, after which the tensors begin."""

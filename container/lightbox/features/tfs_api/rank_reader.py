@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lightbox.model_runtime.wire.rest.base64_value import is_base64
 from lightbox.model_runtime.wire.rest.json_document import load
-from lightbox.model_runtime.wire.rest.predict_body import signature_name
+from lightbox.model_runtime.wire.rest.json_inputs import signature_name
 
 _S = rb"[ \n\r\t]*"
 _NAME = _S + rb'"([^"\\]*)"' + _S

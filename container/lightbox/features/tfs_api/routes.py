@@ -19,7 +19,6 @@ from flask import Response as HttpResponse
 from lightbox.base.error_texts import shorten_foreign, without_folders
 from lightbox.base.errors import DeadlineExceeded, LightboxError, MalformedBody, RouteNotFound, Unavailable
 from lightbox.base.request_context import RequestContext
-from lightbox.codecs.json_numbers import parsing_bytes
 from lightbox.codecs.json_text import from_json
 from lightbox.core.edge import EXCHANGE, Exchange
 from lightbox.core.http import json_body, received_body
@@ -29,6 +28,7 @@ from lightbox.core.request import JSON, Body, Call
 from lightbox.features.tfs_api.forward import RestForward, ServerResponse
 from lightbox.features.tfs_api.rank_reader import Ranks, body_ranks, head_ranks, shortened
 from lightbox.model.spec import image_input
+from lightbox.model_runtime.wire.rest.number_lists import parsing_bytes
 from lightbox.model_runtime.wire.status import StatusError
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import TEXT, Schema

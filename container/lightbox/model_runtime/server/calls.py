@@ -22,7 +22,7 @@ from lightbox.model_runtime.wire.messages import (
     model_pb2,
     predict_pb2,
 )
-from lightbox.model_runtime.wire.rest.predict_body import InputTypesOf, PredictBody
+from lightbox.model_runtime.wire.rest.json_inputs import InputTypesOf, PredictBody
 from lightbox.model_runtime.wire.status import Code, StatusError, invalid
 
 GRPC, REST = "GRPC", "REST"

@@ -28,8 +28,8 @@ from lightbox.model_runtime.server.grpc.health import HealthService
 from lightbox.model_runtime.server.local_server import LocalServer
 from lightbox.model_runtime.server.manager import Manager
 from lightbox.model_runtime.server.monitoring import Metrics
+from lightbox.model_runtime.server.rest.http_server import RestServer
 from lightbox.model_runtime.server.rest.rest_api import RestApi
-from lightbox.model_runtime.server.rest.rest_server import RestServer
 from lightbox.model_runtime.server.servable_loader import Loader
 from lightbox.model_runtime.wire.status import StatusError
 

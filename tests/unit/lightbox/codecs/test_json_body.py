@@ -211,21 +211,9 @@ def test_what_does_not_fit_the_signature_is_a_mismatch(body: str) -> None:
     assert len(raised.value.message) < 500
 
 
-@pytest.mark.parametrize(
-    ("second", "begins", "ends"),
-    [
-        ('{"k": 3}', "Failed to process element: 1 of 'instances' list. ", "; it has k"),
-        ('{"k": 3, "z": 1}', "Failed to process element: 1 key: z of 'instances' list. ", "k (int32 [-1])"),
-    ],
-)
-def test_a_wrong_name_says_what_was_expected(second: str, begins: str, ends: str) -> None:
-    """The message begins with TensorFlow Serving's words."""
-    with pytest.raises(InputMismatch) as raised:
-        decode(f'[{{"a": [1, 2], "k": 1}}, {second}]', inputs=TWO)
-    reply = raised.value.message
-    assert reply.startswith(begins)
-    assert "takes an object with a (float32 [-1,2]), k (int32 [-1])" in reply
-    assert reply.endswith(ends)
+def test_a_wrong_name_says_what_was_expected() -> None:
+    with pytest.raises(InputMismatch, match=r"^instances\[1\]: expected an object with a, k; got k, z$"):
+        decode('[{"a": [1, 2], "k": 1}, {"k": 3, "z": 1}]', inputs=TWO)
 
 
 def test_examples_are_for_another_method() -> None:
@@ -251,7 +239,7 @@ def test_an_unknown_charset_is_unsupported(charset: str) -> None:
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("body", ["1 " * 1_000_001, "1\n" * 1_000_001, "\n" * 1_000_001 + "1 2"])
+@pytest.mark.parametrize("body", ["1 " * 1_000_001, "1\n" * 1_000_001 + "2 3", "\n" * 1_000_001 + "1 2"])
 def test_very_many_values_one_after_another_are_too_large(body: str) -> None:
     with pytest.raises(TooLarge, match="send a list"):
         decode(body)

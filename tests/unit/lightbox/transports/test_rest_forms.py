@@ -16,7 +16,7 @@ from lightbox.base.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_runtime.server.rest.rest_json import write_predict
 from lightbox.model_runtime.wire import dtypes
-from lightbox.model_runtime.wire.rest.predict_body import read_predict
+from lightbox.model_runtime.wire.rest.json_inputs import read_predict
 from lightbox.model_runtime.wire.status import StatusError, invalid
 from lightbox.transports.rest import RestTransport
 from support.http_server import answering_posts

@@ -123,7 +123,7 @@ def test_the_columnar_form_is_answered_by_column(with_code: WithCode) -> None:
     ("body", "attributes", "status", "said"),
     [
         (b"{", None, 400, "the JSON cannot be read"),
-        (b"{}", None, 400, "takes an object with image"),
+        (b"{}", None, 400, "expected an object with image"),
         (json.dumps({"instances": np.full((1, 4, 4, 3), 256).tolist()}).encode(), None, 400, "256"),
         (b'{"instances": [[1]]}', None, 400, "input image: expected shape [-1,4,4,3], got one of rank 2"),
         (b'{"instances": [1], "signature_name": "none"}', None, 400, "has no signature 'none'"),

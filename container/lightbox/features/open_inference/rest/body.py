@@ -10,7 +10,7 @@ from typing import Any
 from lightbox.base.error_texts import echo, shown
 from lightbox.base.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.base.request_context import RequestContext
-from lightbox.codecs.json_numbers import parse_around_lists, parse_values, parsing_bytes
+from lightbox.codecs.json_parsing import parse_around_lists, parse_values
 from lightbox.core.request import ByteStrings, FindSignature
 from lightbox.features.open_inference.classification import read_class_count
 from lightbox.features.open_inference.dataplane import InferRequest, check_count, once
@@ -28,6 +28,7 @@ from lightbox.features.open_inference.tensors import (
 from lightbox.images.decode import is_image
 from lightbox.model.casting import numpy_dtype
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.model_runtime.wire.rest.number_lists import parsing_bytes
 
 _ELEMENT_BYTES = 80
 _KEYS = ("name", "datatype", "shape", "data")

@@ -11,7 +11,7 @@ from flask import Response as HttpResponse
 from lightbox.base.errors import MalformedBody, ModelNotFound, NotAcceptable
 from lightbox.base.request_context import Header, RequestContext
 from lightbox.codecs.base import Response
-from lightbox.codecs.json_numbers import parse_values, parsing_bytes
+from lightbox.codecs.json_parsing import parse_values
 from lightbox.codecs.json_text import to_json
 from lightbox.codecs.media_type import parse_content_type
 from lightbox.core.attributes import CustomAttributes
@@ -29,6 +29,7 @@ from lightbox.features.open_inference.tensors import (
     to_blob,
 )
 from lightbox.model.spec import Array
+from lightbox.model_runtime.wire.rest.number_lists import parsing_bytes
 from lightbox.openapi.schemas import TEXT, Schema, ref, struct
 from lightbox.user_code.aws import AwsHandlers
 

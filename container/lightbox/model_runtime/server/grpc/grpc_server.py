@@ -10,7 +10,7 @@ import grpc
 from lightbox.model_runtime.server.flags import Options
 from lightbox.model_runtime.server.grpc.protos import SSLConfig
 from lightbox.model_runtime.server.model_config import read_text_proto
-from lightbox.model_runtime.server.rest.rest_server import LOOPBACK
+from lightbox.model_runtime.server.rest.http_server import LOOPBACK
 from lightbox.model_runtime.wire.status import StatusError, invalid
 
 log = logging.getLogger(__name__)

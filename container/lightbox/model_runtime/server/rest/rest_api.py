@@ -15,8 +15,7 @@ from google.protobuf import json_format
 from lightbox.model_runtime.server import predict
 from lightbox.model_runtime.server.calls import REST, Calls
 from lightbox.model_runtime.server.classify import CLASSIFY, REGRESS, Kind
-from lightbox.model_runtime.server.rest.http_parser import Request
-from lightbox.model_runtime.server.rest.http_response import Response, html_error
+from lightbox.model_runtime.server.rest.http_messages import Request, Response, html_error
 from lightbox.model_runtime.server.rest.rest_json import (
     error_body,
     write_classifications,
@@ -28,7 +27,7 @@ from lightbox.model_runtime.server.servable import Servable
 from lightbox.model_runtime.wire.messages import model_pb2
 from lightbox.model_runtime.wire.rest.examples import read_examples
 from lightbox.model_runtime.wire.rest.json_document import load
-from lightbox.model_runtime.wire.rest.predict_body import read_predict
+from lightbox.model_runtime.wire.rest.json_inputs import read_predict
 from lightbox.model_runtime.wire.status import Code, StatusError, invalid
 
 JSON = "application/json"

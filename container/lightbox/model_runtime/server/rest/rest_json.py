@@ -15,7 +15,7 @@ import orjson
 
 from lightbox.model_runtime.wire import dtypes
 from lightbox.model_runtime.wire.messages import classification_pb2, regression_pb2
-from lightbox.model_runtime.wire.rest import quick
+from lightbox.model_runtime.wire.rest.number_lists import FLOATS, NUMERIC
 from lightbox.model_runtime.wire.status import invalid
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 BYTES_SUFFIX = "_bytes"
 """Suffix of string outputs that are written as ``{"b64": ...}``."""
 
-_WRITTEN = quick.DTYPES | {dtypes.DT_BOOL}
+_WRITTEN = NUMERIC | {dtypes.DT_BOOL}
 
 
 def write_predict(outputs: Mapping[str, Array], by_row: bool) -> bytes:
@@ -104,7 +104,7 @@ def _values(array: Array, as_base64: bool) -> Any:
     if number not in _WRITTEN:
         raise invalid(f"Failed to write JSON value for tensor type: {dtypes.name_of(number)}")
     whole = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
-    if number in quick.FLOATS:
+    if number in FLOATS:
         whole = _without_denormals(whole)
         if not np.isfinite(whole).all():
             return _nested([_named(value) for value in whole.reshape(-1)], array.shape)

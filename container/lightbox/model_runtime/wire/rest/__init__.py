@@ -1,4 +1,5 @@
-"""TensorFlow Serving's REST requests: JSON -> named ndarrays, with its error texts.
+"""JSON requests to named ndarrays, for TensorFlow Serving's REST API and for Lightbox's content types.
 
-``request.read_predict`` reads the body of predict, ``examples`` those of classify and regress. ``document`` parses.
+``json_document`` parses, ``number_lists`` finds the long lists and has C read them, ``json_inputs`` reads all inputs of
+predict and ``examples`` those of classify and regress.
 """

@@ -9,7 +9,7 @@ from typing import Any
 
 import pybase64
 
-from lightbox.model_runtime.wire.rest.json_document import describe, pairs
+from lightbox.model_runtime.wire.rest.json_document import pairs
 from lightbox.model_runtime.wire.status import invalid
 
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]*")
@@ -24,7 +24,7 @@ def is_base64(value: Any) -> bool:
 def decode_base64(value: dict[str, Any]) -> bytes:
     """Return the bytes of ``{"b64": "..."}``: standard alphabet, white space allowed, padding optional."""
     if not is_base64(value):
-        raise invalid(f"JSON Value: {describe(value)} not formatted correctly for base64 data")
+        raise invalid('expected {"b64": "..."}, got another object')
     if len(value["b64"]) % 4 == 0 and not value["b64"].endswith("==="):
         with suppress(ValueError):  # nearly all clients send exact padding, which is read with SIMD: 40 times as fast
             return pybase64.b64decode(value["b64"], validate=True)
@@ -34,3 +34,8 @@ def decode_base64(value: dict[str, Any]) -> bytes:
     if not _BASE64.fullmatch(digits) or missing == 3 or padding not in (0, missing):
         raise invalid("Unable to base64 decode")
     return a2b_base64(digits + b"=" * missing)
+
+
+def as_bytes(value: str | dict[str, Any]) -> bytes:
+    """Return the bytes of a JSON string or ``{"b64": "..."}``."""
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else decode_base64(value)

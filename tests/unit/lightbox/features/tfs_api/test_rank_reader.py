@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lightbox.features.tfs_api.rank_reader import Ranks, body_ranks, head_ranks, shortened
 from lightbox.model_runtime.wire import dtypes
-from lightbox.model_runtime.wire.rest.predict_body import read_predict
+from lightbox.model_runtime.wire.rest.json_inputs import read_predict
 from lightbox.model_runtime.wire.status import StatusError
 from support.parameters import each
 

@@ -12,7 +12,7 @@ import grpc
 
 from lightbox.model_runtime.server.grpc import grpc_server
 from lightbox.model_runtime.server.grpc.grpc_services import MODEL_SERVICE, PREDICTION_SERVICE, Services
-from lightbox.model_runtime.server.rest.rest_server import LOOPBACK
+from lightbox.model_runtime.server.rest.http_server import LOOPBACK
 from lightbox.model_runtime.wire.messages import model_management_pb2, predict_pb2
 from lightbox.model_runtime.wire.status import invalid
 from lightbox.tools.harness.ports import free_ports

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lightbox.model_runtime.wire import dtypes
 from lightbox.model_runtime.wire.rest.base64_value import decode_base64
-from lightbox.model_runtime.wire.rest.predict_body import read_predict
+from lightbox.model_runtime.wire.rest.json_inputs import read_predict
 from lightbox.model_runtime.wire.status import StatusError
 from support.parameters import each
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
 
 from lightbox.base.errors import LightboxError
 from lightbox.base.request_context import RequestContext
-from lightbox.codecs import json_numbers
-from lightbox.codecs.json_numbers import parse_around_lists
+from lightbox.codecs.json_parsing import parse_around_lists
 from lightbox.features.open_inference.rest.body import parse_body
 from lightbox.model_runtime.native import numbers
 from lightbox.model_runtime.native.numbers import NativeNumbers
+from lightbox.model_runtime.wire import dtypes
+from lightbox.model_runtime.wire.rest import number_lists
+from lightbox.model_runtime.wire.rest.json_inputs import read_predict
+from lightbox.model_runtime.wire.status import StatusError
 from support.decoding import decode
 from support.fakes import Tensor
 from support.parameters import each
@@ -27,10 +32,9 @@ from support.patience import PATIENCE
 LONG = 1 << 30
 
 
-@pytest.fixture(autouse=True, params=[True, False], ids=["compiled", "by Python"])
-def reader(library: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    native = NativeNumbers(library) if request.param else None
-    monkeypatch.setattr(numbers, "load", lambda: native)
+@pytest.fixture(autouse=True)
+def reader(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbers, "load", lambda: NativeNumbers(library))
 
 
 ONE: Mapping[str, Tensor] = {"x": ("float32", None)}
@@ -47,10 +51,10 @@ def said(body: bytes, inputs: Mapping[str, Tensor]) -> Any:
 
 
 def read_as_text(monkeypatch: pytest.MonkeyPatch, yes: bool) -> None:
-    monkeypatch.setattr(json_numbers, "_MIN_BYTES", 0 if yes else LONG)
-    monkeypatch.setattr(json_numbers, "_MIN_NUMBERS", 0)
-    monkeypatch.setattr(json_numbers, "_MIN_LIST", 2)
-    monkeypatch.setattr(json_numbers, "_PIECE", 3)
+    monkeypatch.setattr(number_lists, "_MIN_BYTES", 0 if yes else LONG)
+    monkeypatch.setattr(number_lists, "_MIN_NUMBERS", 0)
+    monkeypatch.setattr(number_lists, "_MIN_LIST", 1)
+    monkeypatch.setattr(number_lists, "_PIECE", 3)
 
 
 BODIES = [
@@ -128,6 +132,10 @@ BODIES = [
     '[{"x":[1,2],"n":5},{"x":[3,4],"n":6}]',
     '{"instances":\x0b[{"x":1},{"x":2}]}',
     '{"instances":[{"x":1},{"x":2}]\x0c}',
+    "[1\n2]",
+    "[[1,2]\n[3,4]]",
+    "[[1],[2]]\n[[3],[4]]",
+    "1,2\n3",
 ]
 
 
@@ -160,6 +168,78 @@ def test_any_nesting_gives_what_lists_give(
     expected = said(body, {"x": (dtype, None)})
     read_as_text(monkeypatch, yes=True)
     assert said(body, {"x": (dtype, None)}) == expected
+
+
+def served(body: bytes, number: int) -> Any:
+    """Return what TensorFlow Serving's REST API reads from a body, or its error."""
+    try:
+        found = read_predict(body, lambda _: {"x": number})
+    except StatusError as error:
+        return error.code, error.message
+    array = found.inputs["x"]
+    return found.signature_name, found.by_row, array.dtype, array.shape, array.tobytes()
+
+
+PLACES = st.tuples(st.integers(0, 60), st.integers(0, 1), st.text('[], -0.e5tnf\n"{}', max_size=3))
+
+
+@pytest.mark.extended
+@given(
+    array=npst.arrays(np.int8, npst.array_shapes(max_dims=5, max_side=4)),
+    faults=st.lists(PLACES, max_size=2),
+    by_row=st.booleans(),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+def test_a_text_with_faults_gives_what_lists_give(
+    array: Any, faults: list[tuple[int, int, str]], by_row: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = json.dumps({"instances" if by_row else "inputs": array.tolist()})
+    for place, removed, added in faults:
+        text = text[:place] + added + text[place + removed :]
+    for number in (dtypes.DT_FLOAT, dtypes.DT_INT32):
+        read_as_text(monkeypatch, yes=False)
+        expected = served(text.encode(), number)
+        read_as_text(monkeypatch, yes=True)
+        assert served(text.encode(), number) == expected
+
+
+TEXTS = [
+    *["[1 [, 2]]", "[[1, 2], 3 [4]]", "[[1, 2] 3, [4, 5]]", "[[1], 2 [3]]", "[[1, 2], [3]]", "[[1, 2], [3, 4]", "[]]"],
+    *["[[true, 1]]", "[[1, false]]", "[[null, 1]]", '[["1", "2"]]', '["["]', "[[], []]", "[]", "[[[]]]", "[{}, {}]"],
+    *["[[1, 2],\n [3, 4]]", "[ [ 1 , 2 ] , [ 3 , 4 ] ]", "[1e39]", "[NaN, Infinity]", "[[01, 1]]", "[1.]", "[-]"],
+    *[
+        "[" * 40 + "1" + "]" * 40,
+        "[" * 70 + "1" + "]" * 70,
+        "[\\1]",
+        "[1]]",
+        "[[1]",
+        "[1e-30]",
+        "[123456789012345678901]",
+    ],
+]
+AROUND = ['{"inputs": %s}', '{"instances": %s}', '{"inputs": {"x": %s}}', '{"inputs": 1, "inputs": %s}', '{"y": %s}']
+
+
+@each("text", TEXTS)
+@each("around", AROUND)
+def test_what_is_not_regular_gives_what_lists_give(text: str, around: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = (around % text).encode()
+    read_as_text(monkeypatch, yes=False)
+    expected = served(body, dtypes.DT_FLOAT)
+    read_as_text(monkeypatch, yes=True)
+    assert served(body, dtypes.DT_FLOAT) == expected
+
+
+def test_the_first_of_two_long_lists_of_a_name_counts() -> None:
+    first, second = ([number] * 5000 for number in (1, 2))
+    body = f'{{"inputs": {first}, "inputs": {second}}}'.encode()
+    assert read_predict(body, lambda _: {"x": dtypes.DT_FLOAT}).inputs["x"].tolist() == first
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, "[" * 200_000 + "]" * 200_000, "[[" + "],[" * 200_000 + "]]"])
+def test_brackets_alone_take_no_time(text: str) -> None:
+    with suppress(StatusError):
+        read_predict(b'{"inputs": ' + text.encode() + b"}", lambda _: {"x": dtypes.DT_FLOAT})
 
 
 DATATYPES = [
@@ -214,4 +294,4 @@ def test_the_memory_of_a_text_goes_by_all_of_its_structure(times: int, between: 
     text = between.join([b',[{"\n'] * times) + between
     weights = {b",": 48, b"[": 88, b"{": 200, b'"': 60, b"\n": 32}
     expected = 4 * len(text) + sum(weight * text.count(character) for character, weight in weights.items())
-    assert json_numbers.parsing_bytes(text) == expected
+    assert number_lists.parsing_bytes(text) == expected
