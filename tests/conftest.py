@@ -60,7 +60,7 @@ def _short_folder() -> Path:
 
 LONGEST = ("test_image.py", "test_ray.py")
 """Modules that take ten minutes of ``make test-all``."""
-SHARED_STACKS = ("stack", "page_stack", "golden_stack", "keyed")
+SHARED_STACKS = ("stack", "page_stack", "golden_stack", "keyed", "tfs_stack")
 """Fixtures of the session whose tests run in one process, as each process would start a stack of its own."""
 
 

@@ -136,7 +136,7 @@ def test_a_hostile_endpoint_costs_rows(tmp_path: Path, protocol: str) -> None:
 
 @each("header", ["9" * 30, "9" * 400, "60", "61"])
 def test_nobody_waits_longer_than_a_minute_and_a_half(header: str) -> None:
-    answer = senders.Answer(503, b"", senders._seconds(header))
+    answer = senders.Response(503, b"", senders._seconds(header))
     assert 60 <= retries._pause(answer, 1) <= 90
 
 
@@ -169,7 +169,7 @@ def test_no_header_ends_invoke(tmp_path: Path) -> None:
 def test_no_answer_ends_stream_with_a_traceback(answer: str) -> None:
     from lightbox.tools.client.stream_command import _read
 
-    with pytest.raises(http.BadAnswer):
+    with pytest.raises(http.BadResponse):
         _read(answer, 2)
 
 
@@ -178,7 +178,7 @@ def test_a_stream_that_sends_too_much_ends(tmp_path: Path, capsys: pytest.Captur
 
     def send(stream: ServerConnection) -> None:
         with suppress(Exception):
-            stream.send(b"1" * (http.MOST_ANSWER + 1))
+            stream.send(b"1" * (http.MOST_RESPONSE + 1))
 
     with serve(send, "127.0.0.1", 0, compression=None) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lightbox.model_runtime.engines.openvino.verdicts import IN_MODEL
-from lightbox.tools.harness.http_client import Answer, Client
+from lightbox.tools.harness.http_client import Client, Response
 from support.error_shape import assert_error
 from support.fakes import png
 from support.held import Door
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.extended
 IMAGE = png(np.full((8, 8, 3), (7, 0, 0)))
 
 
-def ask(port: int, method: str, path: str, body: bytes | None = None) -> Answer | None:
+def ask(port: int, method: str, path: str, body: bytes | None = None) -> Response | None:
     """Return the answer to one request on its own connection, or None if no process listens yet."""
     with Client(port, timeout=PATIENCE) as client:
         try:
@@ -65,7 +65,7 @@ def test_requests_before_readiness_get_retry_after(tmp_path: Path) -> None:
     reply, ready = Event(), Event()
     with Stack(tmp_path / "models", tmp_path / "run", environ) as stack, ThreadPoolExecutor(4) as pool, door:
 
-        def call_until_ready() -> list[Answer | None]:
+        def call_until_ready() -> list[Response | None]:
             answers = []
             for _ in poll(pause=0.02):
                 answers.append(ask(stack.port, "POST", "/invocations", IMAGE))  # a reset raises
@@ -75,7 +75,7 @@ def test_requests_before_readiness_get_retry_after(tmp_path: Path) -> None:
                     break
             return answers
 
-        def call_when_ready() -> Answer:  # as a platform does that holds requests until readiness
+        def call_when_ready() -> Response:  # as a platform does that holds requests until readiness
             assert ready.wait(PATIENCE), stack.log
             answer = ask(stack.port, "POST", "/invocations", IMAGE)
             assert answer is not None

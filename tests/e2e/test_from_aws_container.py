@@ -135,7 +135,7 @@ def ask(aws_stack: Stack, model: str, wire: str, body: bytes, content_type: str)
 
 
 @pytest.mark.parametrize("number", sorted(REQUESTS))
-def test_before_and_after_answer_the_same_over_both_wires(aws_stack: Stack, number: str) -> None:
+def test_before_and_after_answer_the_same_over_both_transports(aws_stack: Stack, number: str) -> None:
     answers = [
         ask(aws_stack, f"{stage}-{number}", wire, *REQUESTS[number]) for stage in STAGES for wire in ("grpc", "rest")
     ]

@@ -83,7 +83,7 @@ def test_held_out_digits_get_their_labels(stack: Stack, trained_digits: Any, wir
     assert (labels == data.held_out_labels).mean() >= 0.97
 
 
-def test_the_wires_agree(stack: Stack, photo: bytes) -> None:
+def test_the_transports_agree(stack: Stack, photo: bytes) -> None:
     local, grpc, rest = [
         np.array(stack.invoke(photo, X_Amzn_SageMaker_Custom_Attributes=attributes(wire)).json()["predictions"])
         for wire in WIRES

@@ -36,7 +36,7 @@
 
     StartError                stops a start; each is defined where it is raised
     ├── SettingsError · ModelLayoutError · ModelOptionsError · ModelFileError · UserCodeError
-    ├── ModelServerMissing · NoLocalWire · NginxMissing · TracingMissing · PortTaken · RunDirError
+    ├── ModelServerMissing · NoLocalTransport · NginxMissing · TracingMissing · PortTaken · RunDirError
     ├── TlsError · KeysUnusable · BrokenArchive
     └── StartRefused · ChildFailed
 

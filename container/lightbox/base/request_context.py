@@ -109,7 +109,7 @@ class RequestContext:
         self.memory = Share()
         self.noted: dict[str, str | float] = {}
         self.timings: list[str] = []
-        self.pictures = ExitStack()
+        self.image_memory = ExitStack()
         """The memory of images while they are decoded and resized."""
         # Both are shared with copies.
         self._open: list[_Stage] = []
@@ -277,7 +277,7 @@ class MemoryBudget:
         try:
             yield share
         finally:
-            share.pictures.close()
+            share.image_memory.close()
             share.hold(0)
             if share.most >= _LARGE:
                 _trim()
@@ -294,8 +294,8 @@ class MemoryBudget:
 class Share:
     """The bytes that one request holds, and ``most``, the largest number that it has held.
 
-    ``weight`` is the size of the request, or of the tensors that it became. ``pictures`` is the memory of images that
-    it keeps until its end.
+    ``weight`` is the size of the request, or of the tensors that it became. ``image_memory`` is that of images
+    which it keeps until its end.
     """
 
     def __init__(self, budget: MemoryBudget | None = None) -> None:
@@ -303,7 +303,7 @@ class Share:
         self._held = 0
         self.most = 0
         self.weight = 0
-        self.pictures = ExitStack()
+        self.image_memory = ExitStack()
 
     def weigh(self, size: int) -> None:
         """Raise the request's weight to at least ``size`` bytes."""

@@ -118,9 +118,9 @@ def _print_plan(settings: Settings) -> int:
     print(op_threads.choose(settings, fixed_models(settings)))
     print(resize_line())
     needs = wants(settings)
-    wires = wires_to_come(settings, needs.why_rest)
-    print(f"wires: {', '.join(wires.names)}")
-    for line in listening(settings, wires, usual_ports(settings), needs.ports):
+    transports = wires_to_come(settings, needs.why_rest)
+    print(f"transports: {', '.join(transports.names)}")
+    for line in listening(settings, transports, usual_ports(settings), needs.ports):
         print(f"listening: {line}")
     print(callers_line(settings, needs.ports, callers(settings)))
     if identity := tls.identify(settings):

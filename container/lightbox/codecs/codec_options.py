@@ -18,7 +18,7 @@ class CodecOptions:
     processes: int = 1
     """Number of processes that decode images on this machine's cores."""
     max_body_mb: int = 100
-    picture_memory: float = math.inf
+    image_memory: float = math.inf
     """Bytes for the images that all processes decode at a time."""
     run_dir: Path | None = None
     """Folder where these processes meet; None for a single one."""

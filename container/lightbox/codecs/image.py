@@ -24,8 +24,8 @@ from lightbox.base.errors import (
 from lightbox.base.request_context import RequestContext, Turns
 from lightbox.codecs.base import Parsed, Reader
 from lightbox.codecs.codec_options import CodecOptions
+from lightbox.codecs.image_memory import COUNTED, ImageMemory, busy
 from lightbox.codecs.media_type import ContentType
-from lightbox.codecs.picture_memory import COUNTED, PictureMemory, busy
 from lightbox.images.decode import (
     OriginalImages,
     decode_for_resize,
@@ -34,8 +34,8 @@ from lightbox.images.decode import (
     sniff_format,
 )
 from lightbox.images.jpeg import jpeg_agrees
+from lightbox.images.lazy_image import Crop, LazyImage, Mode, Opened, Opener, Resized, Room, ToFit, as_png, cut, rows_of
 from lightbox.images.limits import MAX_PIXELS_SETTING
-from lightbox.images.picture import Crop, Mode, Opened, Opener, Picture, Resized, Room, ToFit, as_png, cut, rows_of
 from lightbox.images.preparation import (
     Filter,
     Fit,
@@ -79,9 +79,9 @@ class DecodeSlots:
     A slot ends with the memory of its images.
     """
 
-    def __init__(self, at_once: int, memory: PictureMemory | None = None) -> None:
+    def __init__(self, at_once: int, memory: ImageMemory | None = None) -> None:
         self._turns = Turns(at_once)
-        self.memory = memory or PictureMemory()
+        self.memory = memory or ImageMemory()
 
     @contextmanager
     def take(self, context: RequestContext) -> Iterator[None]:
@@ -98,14 +98,14 @@ class DecodeSlots:
         try:
             yield
         finally:
-            context.pictures.close()
+            context.image_memory.close()
             self._turns.release()
 
-    def hold(self, context: RequestContext, pictures: ExitStack, size: int) -> None:
-        """Hold the memory of an image, instead of what ``pictures`` holds. Raises as PictureMemory."""
-        pictures.close()
+    def hold(self, context: RequestContext, held: ExitStack, size: int) -> None:
+        """Hold the memory of an image, instead of what ``held`` holds. Raises as ImageMemory."""
+        held.close()
         if size > COUNTED:
-            pictures.enter_context(self.memory.hold(size, context))
+            held.enter_context(self.memory.hold(size, context))
 
 
 class ImageCodec:
@@ -118,7 +118,7 @@ class ImageCodec:
         self._alone = alone
         self._limits = options.limits
         cores = available_cores()
-        memory = PictureMemory(options.picture_memory, options.run_dir)
+        memory = ImageMemory(options.image_memory, options.run_dir)
         self._slots = DecodeSlots(decoding_at_once(cores, options.processes), memory)
         native = load_native()
         self._resizer = Resizer(cores, native)
@@ -135,7 +135,7 @@ class ImageCodec:
             self._limits,
             turn=partial(self._slots.take, context),
             one_of_batch=partial(_image_of_batch, context=context),
-            hold=partial(self._slots.hold, context, context.memory.pictures),
+            hold=partial(self._slots.hold, context, context.memory.image_memory),
         )
 
     def decode(
@@ -157,33 +157,33 @@ class ImageCodec:
             call = self._pixels(openers, signature, expected, options, context)
         return replace(call, images=tuple(bodies))
 
-    def decode_picture(
-        self, picture: Picture, signature: SignatureSpec, options: ModelOptions, context: RequestContext
+    def decode_lazy(
+        self, image: LazyImage, signature: SignatureSpec, options: ModelOptions, context: RequestContext
     ) -> ModelCall:
-        """As ``decode``, for one image; a string tensor gets it encoded. Raises as ``decode`` and ``Picture`` do."""
+        """As ``decode``, for one image; a string tensor gets it encoded. Raises as ``decode`` and ``LazyImage`` do."""
         wanted = _wanted(signature)
         if wanted.encoded:
-            return ModelCall(signature, {wanted.name: self._encoded([self.encode(picture, context)], wanted, context)})
-        return self._pixels([partial(picture.open, context)], signature, wanted, options, context)
+            return ModelCall(signature, {wanted.name: self._encoded([self.encode(image, context)], wanted, context)})
+        return self._pixels([partial(image.open, context)], signature, wanted, options, context)
 
-    def encode(self, picture: Picture, context: RequestContext) -> bytes:
+    def encode(self, lazy: LazyImage, context: RequestContext) -> bytes:
         """Return an image as a file, in a decoding slot: the original file if possible, else PNG."""
-        if picture.original is not None:
-            return picture.original
+        if lazy.original is not None:
+            return lazy.original
         with self._slots.take(context):
-            image = picture.open(context).pixels
+            image = lazy.open(context).pixels
             with context.stage("preprocess"):
                 return as_png(image)
 
-    def part(self, body: bytes, crop: Crop | None) -> Picture:
-        """Return the ``Picture`` of an encoded image, cut to ``crop``; it is decoded when it is opened."""
+    def part(self, body: bytes, crop: Crop | None) -> LazyImage:
+        """Return the ``LazyImage`` of an encoded image, cut to ``crop``; it is decoded when it is opened."""
 
         def opened(context: RequestContext, mode: Mode = "RGB", resized: Resized | None = None) -> Opened:
             if crop is None:
                 return self._open(body, context, mode, resized)
             return cut(self._open(body, context, mode).pixels, crop)
 
-        return Picture(opened, body if crop is None else None)
+        return LazyImage(opened, body if crop is None else None)
 
     def keep(
         self,
@@ -202,7 +202,7 @@ class ImageCodec:
             keep(image.size, rows_of(image))
 
     def _open(self, body: bytes, context: RequestContext, mode: Mode = "RGB", resized: Resized | None = None) -> Opened:
-        room = Room(self._slots.memory.size, partial(self._slots.hold, context, context.pictures))
+        room = Room(self._slots.memory.size, partial(self._slots.hold, context, context.image_memory))
         with context.stage("decode"):
             found = self._decode(body, self._limits, mode=mode, resized=resized, room=room)
         context.images.append((sniff_format(body) or "", found.pixels.width * found.pixels.height))
@@ -213,7 +213,7 @@ class ImageCodec:
         with context.stage("decode"):
             context.images.extend(self._headers(bodies, context))
         largest = max((pixels for _, pixels in context.images), default=0)
-        self._slots.hold(context, context.memory.pictures, GRAPH_BYTES_PER_PIXEL * largest)
+        self._slots.hold(context, context.memory.image_memory, GRAPH_BYTES_PER_PIXEL * largest)
         with context.stage("preprocess"):
             batch = string_tensor(bodies)
             return batch if expected.batched or len(bodies) != 1 else batch.reshape(())
@@ -369,7 +369,7 @@ def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
         return _Plan(preparation, None, None, None)
     resized: Resized | None = None
     if preparation.by.averages:
-        resized = lambda picture: fitting.place(picture, size).size  # noqa: E731
+        resized = lambda source: fitting.place(source, size).size  # noqa: E731
         resized = resized if options.fast_decode else ToFit(resized)
     return _Plan(preparation, size, Placement(size) if fitting.fit is Fit.STRETCH else None, resized)
 

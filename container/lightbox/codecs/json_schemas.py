@@ -32,10 +32,8 @@ def _instances(signature: SignatureSpec) -> list[Schema]:
     if len(rows) != 1:
         return [struct(rows)]
     ((name, row),) = rows.items()
-    picture = image_input(signature)
-    forms = (
-        [row] if picture is None or picture.encoded else [row, {"type": "string", "contentEncoding": "base64"}, BASE64]
-    )
+    image = image_input(signature)
+    forms = [row] if image is None or image.encoded else [row, {"type": "string", "contentEncoding": "base64"}, BASE64]
     return [*forms, struct({name: any_of(forms)})]
 
 
@@ -146,8 +144,8 @@ SHARED = _shared()
 
 def example(signature: SignatureSpec) -> Any:
     """Return an example request of predict, None if there is no short one."""
-    picture = image_input(signature)
-    if picture is not None and not picture.encoded:
+    image = image_input(signature)
+    if image is not None and not image.encoded:
         return {"instances": [{"b64": b64encode(GREY_PNG).decode()}]}
     found = zeros(signature)
     if found is None:

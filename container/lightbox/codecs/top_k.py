@@ -110,7 +110,7 @@ def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCa
         if not call.placed:
             yield objects
             continue
-        boxes = call.placed[index].in_picture(objects.boxes)
+        boxes = call.placed[index].in_image(objects.boxes)
         seen = np.flatnonzero((boxes[:, 2:] > boxes[:, :2]).all(axis=1))  # not in the padding or the cut-off part
         yield objects._replace(boxes=boxes).chosen(seen)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from lightbox.base.errors import BadRequest
-from lightbox.images.picture import Crop
+from lightbox.images.lazy_image import Crop
 from lightbox.model.spec import Method
 
 CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"

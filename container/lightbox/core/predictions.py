@@ -21,7 +21,7 @@ from lightbox.core.request import Body, Call, Middleware
 from lightbox.core.services import Services
 from lightbox.model.spec import Method
 
-_AnswerTo = Callable[[Call[Response], Header, RequestContext], Response]
+_RespondTo = Callable[[Call[Response], Header, RequestContext], Response]
 
 
 class Predictions:
@@ -34,9 +34,9 @@ class Predictions:
         own = [around for around in services.around if around.protocol]
         self._protocols = {name: around.protocol for around in own for name in around.media_types}
         """The protocols of middleware that answers by itself and parses the custom attributes, by media type."""
-        self._answer = self._run
+        self._respond = self._run
         for around in reversed(services.around):
-            self._answer = partial(_through_middleware, around, self._answer)
+            self._respond = partial(_through_middleware, around, self._respond)
 
     def answer(
         self, environ: dict[str, Any], model: str | None = None, loads: bool = False, accept: str | None = None
@@ -50,7 +50,7 @@ class Predictions:
         held = self._pipeline.catalogue.target(target, context, loads) if target else nullcontext(model)
         with held as wanted, received_body(environ, self._pipeline.memory, self._max_body_mb) as body:
             check_query(environ)
-            return self._answer(self._call(body, header, wanted, accept), header, context)
+            return self._respond(self._call(body, header, wanted, accept), header, context)
 
     def _call(self, body: bytes, header: Header, model: str | None, accept: str | None) -> Call[Response]:
         """Return the call of a request. Raises BadRequest."""
@@ -111,12 +111,12 @@ def _call_of(content: Body, model: str | None, attributes: CustomAttributes) -> 
 
 
 def _through_middleware(
-    around: Middleware, answer: _AnswerTo, call: Call[Response], header: Header, context: RequestContext
+    around: Middleware, respond: _RespondTo, call: Call[Response], header: Header, context: RequestContext
 ) -> Response:
     content_type = header("Content-Type") or ""
     if not around.media_types or any(_is_of_type(content_type, name) for name in around.media_types):
-        return around(call, header, context, lambda call, context: answer(call, header, context))
-    return answer(call, header, context)
+        return around(call, header, context, lambda call, context: respond(call, header, context))
+    return respond(call, header, context)
 
 
 def _is_of_type(content_type: str, media_type: str) -> bool:

@@ -17,7 +17,7 @@ from lightbox.codecs.base import Parsed, Response
 from lightbox.codecs.base import Writer as BodyCodec
 from lightbox.core.attributes import CROP, CustomAttributes
 from lightbox.images.decode import is_image
-from lightbox.images.picture import Crop, Picture
+from lightbox.images.lazy_image import Crop, LazyImage
 from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, image_input
@@ -106,11 +106,11 @@ class Call(Generic[R]):
         return Call(content, self.model, self.version, self.signature, self.transport, attributes=self.attributes)
 
 
-Answer = Callable[[Call[Response], RequestContext], Response]
+Respond = Callable[[Call[Response], RequestContext], Response]
 
 
 class Middleware(Protocol):
-    """Runs before the pipeline: it answers a call itself, or passes this call or another one to ``answer``.
+    """Runs before the pipeline: it answers a call itself, or passes this call or another one to ``respond``.
 
     The content of ``call`` is a Body.
     """
@@ -125,7 +125,7 @@ class Middleware(Protocol):
         """The protocol of the bodies that it answers by itself, with their custom attributes; "" if it reads none."""
         ...
 
-    def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
+    def __call__(self, call: Call[Response], header: Header, context: RequestContext, respond: Respond) -> Response:
         """Return the response; raise a LightboxError."""
         ...
 
@@ -134,8 +134,8 @@ class Middleware(Protocol):
 class Body(Content[Response]):
     """A body; ``content_type`` and ``accept`` are the raw headers, "" if absent.
 
-    With ``crop`` the body is one image, and the call is for a part of it. A ``picture`` replaces the body, such as the
-    image of a session. User code and models with string inputs get both as an encoded file. With ``plain`` the response
+    With ``crop`` the body is one image, and the call is for a part of it. A ``lazy_image`` replaces the body, as that
+    of a session does. User code and models with string inputs get both as an encoded file. With ``plain`` the response
     holds the model's raw outputs, whatever its options say. ``protocol`` is that of a middleware's own body.
     """
 
@@ -146,7 +146,7 @@ class Body(Content[Response]):
     method: Method = Method.PREDICT
     outputs: tuple[str, ...] = ()
     crop: Crop | None = None
-    picture: Picture | None = None
+    lazy_image: LazyImage | None = None
     plain: bool = False
     protocol: str = ""
 
@@ -166,9 +166,9 @@ class Body(Content[Response]):
             raise BadRequest(f"{CROP}: expected a body that is one image, got {came}")
         return self.showing(self.codecs.images.part(self.body, self.crop))
 
-    def showing(self, picture: Picture) -> Body:
+    def showing(self, image: LazyImage) -> Body:
         """Return the body with an image in its place."""
-        return replace(self, body=b"", content_type="", crop=None, picture=picture)
+        return replace(self, body=b"", content_type="", crop=None, lazy_image=image)
 
     @override
     def size(self, context: RequestContext) -> int:
@@ -176,14 +176,14 @@ class Body(Content[Response]):
 
     @override
     def parse(self, context: RequestContext) -> Parsed:
-        picture = self.picture
-        if picture is None:
+        image = self.lazy_image
+        if image is None:
             return self.codecs.parse(self.body, self.content_type, self.method, context)
         if self.method is not Method.PREDICT:
             raise BadRequest(f"tfs-method={self.method.value}: expected examples as application/json, got an image")
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
-            return self.codecs.images.decode_picture(picture, signature, options, context)
+            return self.codecs.images.decode_lazy(image, signature, options, context)
 
         return Parsed(decode)
 
@@ -221,10 +221,10 @@ class Body(Content[Response]):
         return responses[0]
 
     def _as_file(self, context: RequestContext) -> Body:
-        if self.picture is None:
+        if self.lazy_image is None:
             return self
-        file = self.codecs.images.encode(self.picture, context)
-        return replace(self, body=file, content_type=IMAGE, picture=None)
+        file = self.codecs.images.encode(self.lazy_image, context)
+        return replace(self, body=file, content_type=IMAGE, lazy_image=None)
 
 
 @dataclass(frozen=True)

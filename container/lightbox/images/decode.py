@@ -46,6 +46,7 @@ from lightbox.images.avif import Avif
 from lightbox.images.color import to_grey, to_rgb
 from lightbox.images.exif import UPRIGHT, orientation_of, swaps_sides, turn_upright
 from lightbox.images.jpeg import decode_jpeg, read_head
+from lightbox.images.lazy_image import WITHOUT_LIMIT, Mode, Opened, Resized, Room, ToFit
 from lightbox.images.limits import (
     JPEG_BYTES_PER_PIXEL,
     MAX_PIXELS_SETTING,
@@ -56,7 +57,6 @@ from lightbox.images.limits import (
     decoding_bytes,
     undecodable,
 )
-from lightbox.images.picture import WITHOUT_LIMIT, Mode, Opened, Resized, Room, ToFit
 from lightbox.images.preparation import Size
 from lightbox.images.resize import for_pillow
 

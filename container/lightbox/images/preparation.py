@@ -57,19 +57,19 @@ class Fitting:
     shorter: int | None = None
     crop_pct: float = 1.0
 
-    def place(self, picture: Size, target: Size) -> Placement:
+    def place(self, source: Size, target: Size) -> Placement:
         """Return the placement of an image of one size in an input of another."""
         match self.fit:
             case Fit.STRETCH:
                 return Placement(target)
             case Fit.CROP:
-                covered = _covering(picture, self._least(target))
+                covered = _covering(source, self._least(target))
                 # round() takes the even one of two equally near numbers, as torchvision does.
                 left, top = (-round((whole - part) / 2) for whole, part in zip(covered, target, strict=True))
                 return Placement(covered, left, top)
             case Fit.LETTERBOX:
-                ratio = min(target[0] / picture[0], target[1] / picture[1])
-                size = max(1, round(picture[0] * ratio)), max(1, round(picture[1] * ratio))
+                ratio = min(target[0] / source[0], target[1] / source[1])
+                size = max(1, round(source[0] * ratio)), max(1, round(source[1] * ratio))
                 # For an odd number of padding rows or columns, the extra one comes after the picture.
                 left, top = (round((side - part) / 2 - 0.1) for side, part in zip(target, size, strict=True))
                 return Placement(size, left, top)
@@ -81,13 +81,13 @@ class Fitting:
         return math.floor(target[0] / self.crop_pct), math.floor(target[1] / self.crop_pct)
 
 
-def _covering(picture: Size, least: Size) -> Size:
+def _covering(source: Size, least: Size) -> Size:
     """Return the smallest size of an image that covers ``least``.
 
     The fraction of the longer side is truncated as in torchvision, or, for a ``least`` that is not a square, rounded as
     in timm.
     """
-    width, height = picture
+    width, height = source
     if least[0] == least[1]:
         side = least[0]
         return (side, side * height // width) if height >= width else (side * width // height, side)
@@ -106,7 +106,7 @@ class Placed:
     placement: Placement
     origin: tuple[int, int] = (0, 0)
 
-    def in_picture(self, boxes: Float32) -> Float32:
+    def in_image(self, boxes: Float32) -> Float32:
         """Convert boxes [K, 4] (left, top, right, bottom) of the input to pixels of the image, clipped to it."""
         corners = boxes.astype(np.float64).reshape(-1, 2, 2) - self.placement[1:]
         there = corners * np.divide(self.size, self.placement.size)
@@ -180,31 +180,31 @@ class PixelValues:
                 for channel in range(values.shape[-1]):
                     values[..., channel] /= np.float32(std[channel % len(std)])
 
-    def in_picture_order(self, out: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    def in_image_order(self, out: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
         """Return a view of a tensor [height, width, channels] with channels in the order RGB."""
         return out[:, :, ::-1] if self.bgr else out
 
     def fill(self, out: npt.NDArray[np.generic], color: tuple[int, ...]) -> None:
         """Fill a tensor [height, width, channels] with one color, 0..255 for each channel of the image."""
-        there = self.in_picture_order(out)
+        there = self.in_image_order(out)
         for channel, values in enumerate(table_of(self, out.shape[2], out.dtype)):
             there[:, :, channel] = values[color[channel % len(color)]]
 
     def write(self, pixels: npt.NDArray[Any], out: npt.NDArray[np.generic]) -> None:
         """Write pixels [height, width, channels] in the order RGB, uint8 or fractions, into a tensor of that shape."""
-        there = self.in_picture_order(out)
+        there = self.in_image_order(out)
         if pixels.dtype == np.uint8:
             for channel, values in enumerate(table_of(self, pixels.shape[2], out.dtype)):
                 there[:, :, channel] = values[pixels[:, :, channel]]
         else:
-            np.copyto(out, self.scaled(self.in_picture_order(pixels)), casting="unsafe")
+            np.copyto(out, self.scaled(self.in_image_order(pixels)), casting="unsafe")
 
 
 @lru_cache(maxsize=64)
 def table_of(values: PixelValues, channels: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return [channels, 256], in the order RGB: the result of each value 0..255 in each channel, in ``dtype``."""
     levels = np.repeat(np.arange(256, dtype=np.uint8), channels).reshape(256, 1, channels)
-    scaled = values.in_picture_order(values.scaled(levels))
+    scaled = values.in_image_order(values.scaled(levels))
     table = np.ascontiguousarray(scaled.reshape(256, channels).T, dtype)
     table.flags.writeable = False
     return table

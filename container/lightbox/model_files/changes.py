@@ -24,11 +24,11 @@ def _problem(name: str, was: SignatureSpec, coming: Mapping[str, SignatureSpec])
     new = coming.get(name)
     if new is None:
         return f"expected the {signature} {version}, got {', '.join(sorted(coming))}"
-    picture, new_picture = image_input(was), image_input(new)
-    if picture and not new_picture:
+    image, new_image = image_input(was), image_input(new)
+    if image and not new_image:
         return f"{signature}: expected an image, as {_listed(was.inputs)} {version}, got {_listed(new.inputs)}"
-    if picture and new_picture:
-        same_inputs = (picture.name, picture.encoded) == (new_picture.name, new_picture.encoded)
+    if image and new_image:
+        same_inputs = (image.name, image.encoded) == (new_image.name, new_image.encoded)
     else:
         same_inputs = _fit(was.inputs, new.inputs)
     if not same_inputs:

@@ -25,16 +25,16 @@ async def admission(
     bodies: BodyAccount, authenticator: Authenticator | None, target: str, sent: Mapping[str, str]
 ) -> bytes:
     """Return the whole response to nginx's request for ``target`` with the headers ``sent``, by lower-case name."""
-    answer_headers: Headers = []
+    headers: Headers = []
     if authenticator is not None:
         asked = IncomingRequest(sent.get(METHOD_HEADER, ""), sent.get(PATH_HEADER, ""), sent)
         try:
-            answer_headers = [(CALLER_HEADER, await authenticator(asked))]
+            headers = [(CALLER_HEADER, await authenticator(asked))]
         except LightboxError as error:
-            answer_headers = [(INSTEAD_HEADER, DENIED), (ERROR_HEADER, written(error))]
-            answer_headers.append((CALLER_HEADER, error.caller if isinstance(error, PermissionDenied) else ""))
-            return http_bytes(403, [*answer_headers, _EMPTY], b"")
+            headers = [(INSTEAD_HEADER, DENIED), (ERROR_HEADER, written(error))]
+            headers.append((CALLER_HEADER, error.caller if isinstance(error, PermissionDenied) else ""))
+            return http_bytes(403, [*headers, _EMPTY], b"")
     instead = bodies.instead(target, sent.get(LENGTH_HEADER, ""))
     if instead is None:
-        return http_bytes(204, answer_headers, b"")
-    return http_bytes(403, [*answer_headers, (INSTEAD_HEADER, instead), _EMPTY], b"")
+        return http_bytes(204, headers, b"")
+    return http_bytes(403, [*headers, (INSTEAD_HEADER, instead), _EMPTY], b"")

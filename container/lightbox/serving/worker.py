@@ -162,7 +162,7 @@ def worker_memory(settings: Settings) -> int:
 def codec_options(settings: Settings, run_dir: Path | None = None) -> CodecOptions:
     """Return how bodies are read and written; processes with the same ``run_dir`` share memory for images."""
     memory = settings.request_memory_mb << 20
-    return replace(CodecOptions.of(settings), processes=settings.workers, picture_memory=memory, run_dir=run_dir)
+    return replace(CodecOptions.of(settings), processes=settings.workers, image_memory=memory, run_dir=run_dir)
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:

@@ -58,19 +58,19 @@ class GrpcTransport(PredictTransport):
         request.model_spec.name = model
         if version is not None:
             request.model_spec.version.value = version
-        reply = self._call(self._metadata, request, model, version, context)
+        response = self._call(self._metadata, request, model, version, context)
         signatures = get_model_metadata_pb2.SignatureDefMap()
-        reply.metadata["signature_def"].Unpack(signatures)
+        response.metadata["signature_def"].Unpack(signatures)
         if name not in signatures.signature_def:
-            raise UnknownSignature.of(model, int(reply.model_spec.version.value), name, signatures.signature_def)
-        return signature_spec(model, int(reply.model_spec.version.value), name, signatures.signature_def[name])
+            raise UnknownSignature.of(model, int(response.model_spec.version.value), name, signatures.signature_def)
+        return signature_spec(model, int(response.model_spec.version.value), name, signatures.signature_def[name])
 
     @override
     def send(self, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
         context.transport = GrpcTransport.name
         whole = request[0] if len(request) == 1 else b"".join(request)
-        reply: bytes = self._call(self._predict, whole, spec.model, spec.version, context)
-        return reply
+        response: bytes = self._call(self._predict, whole, spec.model, spec.version, context)
+        return response
 
     def _call(self, method: Any, request: Any, model: str, version: int | None, context: RequestContext) -> Any:
         def attempt() -> Any | None:
@@ -81,9 +81,9 @@ class GrpcTransport(PredictTransport):
                     return None
                 raise from_server(error.code().name, error.details() or "", model, version) from error
 
-        if (reply := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
+        if (response := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
             raise ModelServerUnreachable(f"no model server can be reached for the model {model!r}")
-        return reply
+        return response
 
     def close(self) -> None:
         """Close the channel."""

@@ -75,9 +75,9 @@ class LocalTransport(GrpcTransport):
         if connection is None or not _sent(connection, request, size, spec, context):
             return super().send(request, spec, context)
         context.transport = self.name
-        reply = _receive(connection, spec, context)
+        response = _receive(connection, spec, context)
         self._idle.append(connection)
-        code, message = reply
+        code, message = response
         if code != Code.OK:
             raise _failed(code, spec, bytes(message).decode("utf-8", "replace"))
         return memoryview(message).toreadonly()

@@ -77,12 +77,12 @@ class ModelManagement(ModelStates):
         request = model_management_pb2.ReloadConfigRequest()
         text_format.Parse(config, request.config)
         joins = any(entry.name == model for entry in request.config.model_config_list.config)
-        answers = []
+        waits = []
         for server, call in enumerate(self._reloads):
             end = pending_reload.begin(self._run_dir, server, "load" if joins else "unload", model, context)
             # No deadline: the server would ignore it.
-            answers.append(_answer(call.future(request, wait_for_ready=wait_for_server), end, context))
-        return [_error_message(response) for response in [answer() for answer in answers]]
+            waits.append(_answer(call.future(request, wait_for_ready=wait_for_server), end, context))
+        return [_error_message(response) for response in [wait() for wait in waits]]
 
     def states(self, model: str, context: RequestContext) -> list[ServerState]:
         """Return each server's versions of a model. Raises Unavailable and DeadlineExceeded."""

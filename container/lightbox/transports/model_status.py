@@ -89,8 +89,8 @@ def status_method(channel: Any) -> Any:
         written: bytes = request.SerializeToString()
         return written
 
-    def read(answer: bytes) -> dict[int, VersionStatus]:
-        found = get_model_status_pb2.GetModelStatusResponse.FromString(answer).model_version_status
+    def read(response: bytes) -> dict[int, VersionStatus]:
+        found = get_model_status_pb2.GetModelStatusResponse.FromString(response).model_version_status
         return {item.version: VersionStatus(state_name(item.state), error(item.status)) for item in found}
 
     def error(status: Any) -> str:

@@ -74,10 +74,10 @@ class PredictTransport(Transport):
                 predict_request_pieces(spec.model, spec.name, call.inputs, spec.version, call.outputs)
             )
         with context.stage("predict"):
-            reply = self.send(request, spec, context)
+            response = self.send(request, spec, context)
         with context.stage("decode_response"):
             try:
-                return read_predict_response(reply)
+                return read_predict_response(response)
             except ValueError as error:
                 raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
 

@@ -130,8 +130,8 @@ class RestTransport(Transport):
 
     @override
     def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
-        reply = self._call("GET", _path(model, version) + "/metadata", None, model, version, context)
-        response = from_json(reply)
+        body = self._call("GET", _path(model, version) + "/metadata", None, model, version, context)
+        response = from_json(body)
         signatures = response["metadata"]["signature_def"]["signature_def"]
         version = int(response["model_spec"]["version"])
         if name not in signatures:
@@ -151,17 +151,17 @@ class RestTransport(Transport):
             context.transport = self.name
             path = _path(spec.model, spec.version) + ":predict"
             try:
-                reply = self._call("POST", path, body, spec.model, spec.version, context)
+                response = self._call("POST", path, body, spec.model, spec.version, context)
             except BadRequest as error:
                 if not by_row or not has_no_rows(error.message):
                     raise
-                reply = None
-        if reply is None:  # The model ran, but its outputs have no rows: from now on it is called with columns.
+                response = None
+        if response is None:  # The model ran, but its outputs have no rows: from now on it is called with columns.
             self._without_rows = {*self._without_rows, signature} if len(self._without_rows) < 1000 else {signature}
             return self.predict(call, context)
         with context.stage("decode_response"):
             try:
-                return read_response(reply, call, by_row)
+                return read_response(response, call, by_row)
             except (ValueError, KeyError, TypeError) as error:
                 raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
 
@@ -172,11 +172,11 @@ class RestTransport(Transport):
     def _call(
         self, verb: str, path: str, body: bytes | None, model: str, version: int | None, context: RequestContext
     ) -> bytes:
-        reply = self._send(verb, path, body, model, version, context)
-        if reply.status != 200:
-            code = CODE_OF_STATUS.get(reply.status, "INTERNAL")
-            raise from_server(code, _error_text(reply), model, version)
-        return reply.data
+        response = self._send(verb, path, body, model, version, context)
+        if response.status != 200:
+            code = CODE_OF_STATUS.get(response.status, "INTERNAL")
+            raise from_server(code, _error_text(response), model, version)
+        return response.data
 
     def _send(
         self, verb: str, path: str, body: bytes | None, model: str, version: int | None, context: RequestContext
@@ -192,20 +192,20 @@ class RestTransport(Transport):
                 ended = f"the model server ended while it processed a request for the model {model!r}"
                 raise Unavailable(ended) from error
 
-        if (reply := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
+        if (response := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
             raise ModelServerUnreachable(f"no model server can be reached for the model {model!r}")
-        return reply
+        return response
 
 
 def _path(model: str, version: int | None) -> str:
     return f"/v1/models/{model}" + ("" if version is None else f"/versions/{version}")
 
 
-def _error_text(reply: BaseHTTPResponse) -> str:
+def _error_text(response: BaseHTTPResponse) -> str:
     try:
-        return str(from_json(reply.data)["error"])
+        return str(from_json(response.data)["error"])
     except (ValueError, KeyError, TypeError):
-        return reply.data.decode(errors="replace")
+        return response.data.decode(errors="replace")
 
 
 def _refuse_dtypes_without_json(spec: SignatureSpec) -> None:

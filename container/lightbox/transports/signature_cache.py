@@ -303,8 +303,8 @@ def _predict_with_any(
 
 
 def _has_open_sides(signature: SignatureSpec) -> bool:
-    picture = image_input(signature)
-    return picture is not None and not picture.encoded and None in (picture.height, picture.width)
+    image = image_input(signature)
+    return image is not None and not image.encoded and None in (image.height, image.width)
 
 
 def probe_inputs(signature: SignatureSpec, sides: Sides = OPEN_SIDES[0]) -> dict[str, Array]:
@@ -312,8 +312,8 @@ def probe_inputs(signature: SignatureSpec, sides: Sides = OPEN_SIDES[0]) -> dict
 
     ``sides`` are the height and width of an image if the signature leaves them open.
     """
-    picture = image_input(signature)
-    open_sides = {} if picture is None or picture.encoded else dict(zip(picture.sides, sides, strict=True))
+    image = image_input(signature)
+    open_sides = {} if image is None or image.encoded else dict(zip(image.sides, sides, strict=True))
     return {name: _probe_input(spec, open_sides) for name, spec in signature.inputs.items()}
 
 

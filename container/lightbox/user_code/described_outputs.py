@@ -38,8 +38,8 @@ class HandlerOutputs:
             if image_input(signature) is None:  # its user code handles only encoded images
                 return DescribedOutputs(signature.outputs)
             pair = ("input_handler", "output_handler")
-            answer = {ANSWER: TensorSpec(ANSWER, "string", (None,))}
-            return DescribedOutputs(answer, pair if handlers.handler is None else ("handler",))
+            outputs = {ANSWER: TensorSpec(ANSWER, "string", (None,))}
+            return DescribedOutputs(outputs, pair if handlers.handler is None else ("handler",))
         if handlers.postprocess is None:
             return DescribedOutputs(signature.outputs)
         return DescribedOutputs(self._given.get(signature.model, {}), ("postprocess",))

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from contract.engines.test_signatures import COMPARED, copied, server
 from lightbox.model_runtime.engines.hardware import Hardware
 from lightbox.model_runtime.engines.openvino import canary
 from lightbox.model_runtime.engines.openvino.verdicts import TENSORFLOW
-from support.model_server import MODELS, ModelServer
+from support.model_server import MODELS
 
 pytestmark = pytest.mark.extended
-COMPARED = "comparing OpenVINO with TensorFlow"
-
-
-def server(folder: Path, model: Path, *flags: str, engine: str = "auto", **options: Any) -> ModelServer:
-    """Run a server with one model. ``model`` is its base path."""
-    own = ["--model_name=m", f"--model_base_path={model}", f"--engine={engine}", "--max_num_load_retries=0"]
-    return ModelServer(folder, *own, *flags, **options)
-
-
-def copied(folder: Path, name: str = "half_plus_two/1") -> Path:
-    """Return the base path of a copy of a recorded model, as version 1."""
-    shutil.copytree(MODELS / name, folder / "model" / "1")
-    return folder / "model"
 
 
 def test_servers_that_start_at_the_same_time_share_what_they_find_out(tmp_path: Path) -> None:

@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from lightbox.model_runtime.engines.openvino.verdicts import IN_MODEL, OPENVINO, Key, Verdict, remember
-from support.model_server import MODELS, ModelServer
+from contract.engines.test_signatures import copied, found_faster, has_tensorflow, server
 
 pytestmark = pytest.mark.extended
-
-
-def server(folder: Path, model: Path, *flags: str, engine: str = "auto", **options: Any) -> ModelServer:
-    """Run a server with one model. ``model`` is its base path."""
-    own = ["--model_name=m", f"--model_base_path={model}", f"--engine={engine}", "--max_num_load_retries=0"]
-    return ModelServer(folder, *own, *flags, **options)
-
-
-def has_tensorflow(running: ModelServer) -> bool:
-    """Return whether the process has loaded TensorFlow's runtime."""
-    return "libtensorflow_cc" in Path(f"/proc/{running.process.pid}/maps").read_text()
-
-
-def copied(folder: Path, name: str = "half_plus_two/1") -> Path:
-    """Return the base path of a copy of a recorded model, as version 1."""
-    shutil.copytree(MODELS / name, folder / "model" / "1")
-    return folder / "model"
-
-
-def found_faster(model: Path) -> Path:
-    """Store a verdict for OpenVINO: for a model that takes microseconds, a busy machine may not reach it."""
-    verdict = {"serving_default": Verdict(OPENVINO, "faster", is_equal=True)}
-    remember(model / "1" / IN_MODEL, Key.of(str(model / "1"), "f32"), verdict)
-    return model
 
 
 @pytest.mark.parametrize(

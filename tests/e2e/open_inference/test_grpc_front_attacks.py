@@ -75,7 +75,7 @@ def memory(stack: Stack) -> float:
 
 
 def opened(stack: Stack) -> int:
-    """Return the number of nginx's connections to the gRPC worker."""
+    """Return the number of nginx's connections to the gRPC front."""
     (worker,) = stack.processes("open_inference.grpc.front")
     return sum(
         str(one.laddr).endswith(("grpc_calls.sock", "grpc_streams.sock"))

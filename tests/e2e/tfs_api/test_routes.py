@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -11,9 +10,9 @@ import requests
 
 from contract.golden import replay
 from support.fakes import png
-from support.models import GOLDEN, copy_golden
+from support.models import GOLDEN
 from support.patience import PATIENCE, poll
-from support.stack import Stack, free_port, running
+from support.stack import Stack
 
 CASES = [case for case in replay.load(str(GOLDEN.parent / "rest.jsonl")) if case["request"]["path"].startswith("/v1")]
 DIFFERENT = {
@@ -25,24 +24,7 @@ DIFFERENT = {
     "http.encoding_unknown": "Lightbox unpacks bodies",
     "status.version.zero": "version 0 is the newest to clients of OpenVINO Model Server",
 }
-RPCS = [case for case in replay.load(str(GOLDEN.parent / "grpc.jsonl")) if case["method"] != replay.RELOAD]
-GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
 MODEL = "half_plus_two"
-
-
-@pytest.fixture(scope="module")
-def tfs_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("tfs")
-    for path in GOLDEN.iterdir():
-        copy_golden(path.name, folder / "models" / path.name)
-    environ = {
-        "LIGHTBOX_TFS_API": "true",
-        GRPC_PORT: str(free_port()),
-        "LIGHTBOX_OPENAPI": "true",
-        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": MODEL,
-    }
-    with running(folder / "models", folder / "run", **environ) as found:
-        yield found
 
 
 def test_answers_are_the_real_servers(tfs_stack: Stack) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -13,10 +12,10 @@ import requests
 
 from contract.golden import replay
 from support import commands
-from support.models import GOLDEN, copy_golden
+from support.models import GOLDEN
 from support.openapi import problems
 from support.patience import PATIENCE
-from support.stack import Stack, free_port, running
+from support.stack import Stack
 
 RPCS = [case for case in replay.load(str(GOLDEN.parent / "grpc.jsonl")) if case["method"] != replay.RELOAD]
 DIFFERENT_RPCS = {
@@ -30,21 +29,6 @@ DIFFERENT_RPCS = {
 GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
 CLIENT = Path(__file__).with_name("kserve_v1_client.py")
 MODEL = "half_plus_two"
-
-
-@pytest.fixture(scope="module")
-def tfs_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("tfs")
-    for path in GOLDEN.iterdir():
-        copy_golden(path.name, folder / "models" / path.name)
-    environ = {
-        "LIGHTBOX_TFS_API": "true",
-        GRPC_PORT: str(free_port()),
-        "LIGHTBOX_OPENAPI": "true",
-        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": MODEL,
-    }
-    with running(folder / "models", folder / "run", **environ) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,7 @@ BYTES_IN = Metric("counter", "lightbox_request_bytes", "Size of request bodies i
 BYTES_OUT = Metric("counter", "lightbox_response_bytes", "Size of response bodies in bytes.", ("route",))
 IMAGES = Metric("histogram", "lightbox_image_pixels", "Pixels of decoded images.", ("format",))
 WORKER_STARTS = Metric(
-    "counter", "lightbox_worker_starts", "Starts and restarts of gunicorn workers and of the gRPC worker."
+    "counter", "lightbox_worker_starts", "Starts and restarts of gunicorn workers and of the gRPC front."
 )
 
 # Known to the supervisor.

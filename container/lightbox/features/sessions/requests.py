@@ -17,9 +17,9 @@ from lightbox.base.errors import BadRequest
 from lightbox.base.request_context import CALLER_HEADER, Header, RequestContext
 from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import parse_content_type
-from lightbox.core.request import JSON, Answer, Body, Call
+from lightbox.core.request import JSON, Body, Call, Respond
 from lightbox.features.sessions.store import CLOSE, HEADER, NEW, Session, SessionStore, UnknownSession, owner_of
-from lightbox.images.picture import Crop, Mode, Opened, Picture, Resized, as_rgbx, cut, in_mode
+from lightbox.images.lazy_image import Crop, LazyImage, Mode, Opened, Resized, as_rgbx, cut, in_mode
 from lightbox.images.preparation import Size
 
 SESSION = HEADER
@@ -38,10 +38,10 @@ class SessionRequests:
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
-    def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
-        """Answer with the session in the request's header; without the header, call ``answer``.
+    def __call__(self, call: Call[Response], header: Header, context: RequestContext, respond: Respond) -> Response:
+        """Answer with the session in the request's header; without the header, call ``respond``.
 
-        Raises UnknownSession, BadRequest, and as the store and ``answer`` do.
+        Raises UnknownSession, BadRequest, and as the store and ``respond`` do.
         """
         name, content = header(SESSION), call.content
         assert isinstance(content, Body), "SageMaker's routes take bodies"
@@ -54,25 +54,25 @@ class SessionRequests:
             session = _note_session(self._store.open(_owner(header)), context)
             if kind == NEW or not content.body:
                 return _session_response(NEW_HEADER, session.header, session)
-            return self._answer_first(session, call, content, context, answer)
+            return self._answer_first(session, call, content, context, respond)
         if name is None:
             if kind == CLOSE:
                 raise BadRequest(f"{SESSION}: expected the id of the session to close, the header is missing")
-            return answer(call, context)
+            return respond(call, context)
         session = _note_session(self._store.find(name, _owner(header)), context)
         if kind == NEW:
             raise BadRequest(f"requestType: expected {CLOSE} with a session's id, got {NEW}")
         if kind == CLOSE:
             self._store.close(session)
             return _session_response(CLOSED_HEADER, session.id, session)
-        return answer(replace(call, content=self._content(session, content, context)), context)
+        return respond(replace(call, content=self._content(session, content, context)), context)
 
     def _answer_first(
-        self, session: Session, call: Call[Response], content: Body, context: RequestContext, answer: Answer
+        self, session: Session, call: Call[Response], content: Body, context: RequestContext, respond: Respond
     ) -> Response:
         """Answer a session's first request; if it fails, there is no session."""
         try:
-            response = answer(replace(call, content=self._content(session, content, context)), context)
+            response = respond(replace(call, content=self._content(session, content, context)), context)
         except Exception:
             with suppress(UnknownSession):
                 self._store.close(session)
@@ -87,7 +87,7 @@ class SessionRequests:
             return content
         self._keep(session, content, context)
         original = content.body if content.crop is None else None
-        return content.showing(Picture(self._opener(session, content.crop), original))
+        return content.showing(LazyImage(self._opener(session, content.crop), original))
 
     def _keep_image(self, session: Session, content: Body, context: RequestContext) -> Body:
         with context.stage("session"):
@@ -98,7 +98,7 @@ class SessionRequests:
         context.timings.append(
             f'saved;dur={image.decode_seconds * 1000:.3f};desc="decode and {image.sent_bytes} bytes"'
         )
-        return content.showing(Picture(self._opener(session, content.crop)))
+        return content.showing(LazyImage(self._opener(session, content.crop)))
 
     def _keep(self, session: Session, content: Body, context: RequestContext) -> None:
         before = context.stages.get("decode", 0.0)

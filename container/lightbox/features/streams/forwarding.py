@@ -24,7 +24,7 @@ _TIMING = re.compile(r"([\w-]+);dur=([\d.]+)")
 
 
 @dataclass(frozen=True)
-class Answer:
+class FrameResponse:
     """The response to a frame's request."""
 
     status: int
@@ -55,9 +55,9 @@ class Answer:
         return self.body.decode(errors="replace")
 
 
-def failed(error: LightboxError, request_id: str) -> Answer:
+def failed(error: LightboxError, request_id: str) -> FrameResponse:
     """Return the response with an error."""
-    return Answer(error.status, "application/json", "", error_body(error, request_id))
+    return FrameResponse(error.status, "application/json", "", error_body(error, request_id))
 
 
 class _UnixConnection(urllib3.connection.HTTPConnection):
@@ -96,12 +96,12 @@ class Relay:
             else urllib3.HTTPConnectionPool(host, int(port), **options)
         )
 
-    async def ask(self, frame: bytes, headers: Mapping[str, str], request_id: str) -> Answer:
+    async def ask(self, frame: bytes, headers: Mapping[str, str], request_id: str) -> FrameResponse:
         """Return the response to a frame; raise Unavailable if nginx does not accept it."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._post, frame, {**headers, REQUEST_ID_HEADER: request_id})
 
-    def _post(self, frame: bytes, headers: Mapping[str, str]) -> Answer:
+    def _post(self, frame: bytes, headers: Mapping[str, str]) -> FrameResponse:
         for last in (False, True):
             try:
                 response = self._pool.urlopen("POST", self._route, body=frame, headers=headers)
@@ -112,7 +112,7 @@ class Relay:
             except urllib3.exceptions.HTTPError as error:
                 raise Unavailable(_NOT_TAKEN) from error
         received = response.headers
-        return Answer(
+        return FrameResponse(
             response.status,
             received.get("Content-Type", ""),
             received.get("Server-Timing", ""),

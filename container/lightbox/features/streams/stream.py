@@ -17,7 +17,7 @@ from websockets.server import ServerProtocol
 
 from lightbox.base.errors import BadRequest, Unavailable
 from lightbox.features.streams.counts import StreamCounts
-from lightbox.features.streams.forwarding import Answer, Relay, failed
+from lightbox.features.streams.forwarding import FrameResponse, Relay, failed
 from lightbox.features.streams.frame_options import Choice, from_text
 
 log = logging.getLogger("lightbox")
@@ -171,24 +171,24 @@ class Stream:
         request_id = f"{self._connection.request_id[:100]}-{frame.number}"
         try:
             headers = {**frame.choice.headers(), **self._connection.credentials}
-            answer = await self._relay.ask(frame.data, headers, request_id)
+            response = await self._relay.ask(frame.data, headers, request_id)
         except Unavailable as error:  # most likely a stop
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._connection.ending.wait(), STOP_SECONDS)
             if self._connection.ending.is_set():
                 await self.close()
                 return
-            answer = failed(error, request_id)
-        await self._send(answer, frame)
+            response = failed(error, request_id)
+        await self._send(response, frame)
 
-    async def _send(self, answer: Answer, frame: Frame | None) -> None:
+    async def _send(self, response: FrameResponse, frame: Frame | None) -> None:
         dropped, self._dropped = self._dropped, 0
         self.dropped += dropped
-        self.errors += answer.status >= 400
+        self.errors += response.status >= 400
         shown = dropped if frame and frame.choice.latest else None
         try:
             async with asyncio.timeout(SEND_SECONDS):
-                await self._connection.send(answer.text(frame.number if frame else None, shown))
+                await self._connection.send(response.text(frame.number if frame else None, shown))
         except TimeoutError:
             self._connection.transport.abort()
 

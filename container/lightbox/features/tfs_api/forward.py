@@ -18,7 +18,7 @@ from lightbox.transports.rest_connections import exchange, rest_connections
 
 
 @dataclass(frozen=True)
-class Reply:
+class ServerResponse:
     """A model server's response."""
 
     status: int
@@ -36,32 +36,32 @@ class RestForward:
         self._pools = [rest_connections(server, connections) for server in servers]
         self._turn = itertools.count()
 
-    def send(self, method: str, targets: Sequence[str], body: bytes | None, context: RequestContext) -> Reply:
+    def send(self, method: str, targets: Sequence[str], body: bytes | None, context: RequestContext) -> ServerResponse:
         """Return the first response other than 404 for ``targets``, paths in order of preference; else a 404.
 
         Raises ModelServerUnreachable, Unavailable and DeadlineExceeded.
         """
 
-        def attempt() -> Reply | None:
+        def attempt() -> ServerResponse | None:
             first = next(self._turn)
             missing = None
             servers = self._answering.servers()
             for target, step in itertools.product(targets, range(len(servers))):
                 pool = self._pools[servers[(first + step) % len(servers)]]
-                reply = _send(pool, method, target, body, context)
-                if reply is not None and reply.status != 404:
-                    return reply
-                missing = reply or missing
+                response = _send(pool, method, target, body, context)
+                if response is not None and response.status != 404:
+                    return response
+                missing = response or missing
             return missing
 
-        if (reply := context.poll(attempt, RECONNECT_PAUSE, RECONNECT_SECONDS)) is None:
+        if (response := context.poll(attempt, RECONNECT_PAUSE, RECONNECT_SECONDS)) is None:
             raise ModelServerUnreachable("no model server can be reached")
-        return reply
+        return response
 
 
 def _send(
     pool: HTTPConnectionPool, method: str, target: str, body: bytes | None, context: RequestContext
-) -> Reply | None:
+) -> ServerResponse | None:
     """Return a server's response, None if it cannot be reached."""
     try:
         response = exchange(pool, method, target, body, context)
@@ -71,4 +71,4 @@ def _send(
         raise Unavailable("the model server ended while it processed the request") from error
     if response is None:
         return None
-    return Reply(response.status, response.headers.get("Content-Type", ""), response.data, target)
+    return ServerResponse(response.status, response.headers.get("Content-Type", ""), response.data, target)

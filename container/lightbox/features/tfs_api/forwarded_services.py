@@ -156,9 +156,9 @@ class TfsGrpc:
                 raise missing
             return None
 
-        if (reply := context.poll(attempt, RECONNECT_PAUSE, RECONNECT_SECONDS)) is None:
+        if (response := context.poll(attempt, RECONNECT_PAUSE, RECONNECT_SECONDS)) is None:
             raise ModelServerUnreachable("no model server can be reached")
-        return reply
+        return response
 
 
 def _error_of(error: grpc.RpcError, model: str, sent: bytes) -> LightboxError:

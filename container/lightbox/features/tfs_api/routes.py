@@ -25,7 +25,7 @@ from lightbox.core.http import json_body, received_body
 from lightbox.core.operations import Operation, Served, answers, described, response
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import JSON, Body, Call
-from lightbox.features.tfs_api.forward import Reply, RestForward
+from lightbox.features.tfs_api.forward import RestForward, ServerResponse
 from lightbox.features.tfs_api.rank_reader import Ranks, body_ranks, head_ranks, shortened
 from lightbox.model.spec import image_input
 from lightbox.model_runtime.wire.rest.number_lists import parsing_bytes
@@ -96,17 +96,17 @@ class TfsRest:
                 self._check_ranks(targets, body, context)
             context.transport = "rest"
             with context.stage("predict"):
-                reply = self.forward.send(request.method, targets, body, context)
-                if reply.status == 404:
-                    self.pipeline.check_loading(reply.body.decode(errors="replace"), context)
-        if reply.status < 400:
-            answered = _VERSION.search(reply.target)
+                response = self.forward.send(request.method, targets, body, context)
+                if response.status == 404:
+                    self.pipeline.check_loading(response.body.decode(errors="replace"), context)
+        if response.status < 400:
+            answered = _VERSION.search(response.target)
             context.version = int(answered[1]) if answered else None
-            return HttpResponse(reply.body, reply.status, content_type=reply.content_type)
+            return HttpResponse(response.body, response.status, content_type=response.content_type)
         exchange: Exchange = request.environ[EXCHANGE]
-        exchange.error_code = _error(reply, model).code
-        text = _shortened(reply.body, unquote_to_bytes(reply.target), body or b"")
-        return HttpResponse(text, reply.status, content_type=reply.content_type)
+        exchange.error_code = _error(response, model).code
+        text = _shortened(response.body, unquote_to_bytes(response.target), body or b"")
+        return HttpResponse(text, response.status, content_type=response.content_type)
 
     def _check_ranks(self, targets: Sequence[str], body: bytes, context: RequestContext) -> None:
         """Raise InputMismatch for a predict request that may crash the model server, see RankGuard.
@@ -143,8 +143,8 @@ class TfsRest:
     def _labelled(self, context: RequestContext) -> str:
         """Return the version of the path's label; "" if there is none."""
         path = raw_path().partition("?")[0].rpartition(":")[0]
-        reply = self.forward.send("GET", [f"{path}/metadata"], None, context)
-        return str(from_json(reply.body)["model_spec"]["version"]) if reply.status == 200 else ""
+        response = self.forward.send("GET", [f"{path}/metadata"], None, context)
+        return str(from_json(response.body)["model_spec"]["version"]) if response.status == 200 else ""
 
     def _has_images(self, body: bytes, model: str, version: str, context: RequestContext) -> bool:
         """Return whether base64 in a body can only be encoded images: the model has one input, of pixels."""
@@ -164,8 +164,8 @@ class TfsRest:
 
     def _predict_images(self, body: bytes, model: str, version: str, context: RequestContext) -> HttpResponse:
         content = Body(self.pipeline.codecs, body, JSON, JSON, plain=True)
-        answer = self.pipeline.run(Call(content, model=model, version=int(version) if version else None), context)
-        return HttpResponse(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
+        response = self.pipeline.run(Call(content, model=model, version=int(version) if version else None), context)
+        return HttpResponse(response.body, content_type=response.content_type, headers=dict(response.headers))
 
 
 def _whole_ranks(body: bytes, context: RequestContext) -> Ranks:
@@ -197,10 +197,10 @@ def _shortened(body: bytes, *sent: bytes) -> bytes:
     return body if short == text else json_body({"error": short})
 
 
-def _error(reply: Reply, model: str) -> LightboxError:
+def _error(response: ServerResponse, model: str) -> LightboxError:
     """Return a response's error, for the log and metrics."""
-    code = CODE_OF_STATUS.get(reply.status, "INTERNAL" if reply.status >= 500 else "INVALID_ARGUMENT")
-    return from_server(code, reply.body[:10_000].decode(errors="replace"), model, None)
+    code = CODE_OF_STATUS.get(response.status, "INTERNAL" if response.status >= 500 else "INVALID_ARGUMENT")
+    return from_server(code, response.body[:10_000].decode(errors="replace"), model, None)
 
 
 def tfs_blueprint(api: TfsRest) -> Blueprint:

@@ -51,7 +51,7 @@ class Engine(ABC):
     name: str
     package: str
     """The required package, by its import name."""
-    sets_answers = False
+    sets_results = False
     """Whether its results are the reference for the other engines that open the same model."""
 
     follows_files = False

@@ -128,7 +128,7 @@ def _precise(able: Sequence[Engine], hardware: Hardware) -> list[Engine]:
 def _able(folder: str) -> tuple[Engine | None, list[Engine]]:
     """Return the engine that defines a model's results, if any, and the other installed engines that open it."""
     opening = [engine for engine in engines() if engine.opens(Path(folder))]
-    reference = next((engine for engine in opening if engine.sets_answers), None)
+    reference = next((engine for engine in opening if engine.sets_results), None)
     able = [engine for engine in opening if engine is not reference and engine.is_installed()]
     if reference is None and not able:
         names = " or ".join(engine.package for engine in opening)

@@ -106,8 +106,8 @@ class LocalServer:
                     return
                 is_shared = start + size <= len(memory)
                 request = memory[start : start + size] if is_shared else memoryview(receive(connection, size))
-                code, answer = self._answer(request, seconds)
-                connection.sendall(RESPONSE_HEADER.pack(code, len(answer)) + answer)
+                code, response = self._answer(request, seconds)
+                connection.sendall(RESPONSE_HEADER.pack(code, len(response)) + response)
         except (EOFError, OSError):
             pass  # the client has closed the connection
         except MemoryError:

@@ -25,12 +25,12 @@ def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], why_
     """Return the transports, and the reason for each open TCP port of the model server.
 
     ``code_places`` are the folders of each model's code; ``why_rest`` is a feature's reason for REST, for which the
-    embedded server has a unix socket. Raises ModelServerMissing and NoLocalWire.
+    embedded server has a unix socket. Raises ModelServerMissing and NoLocalTransport.
     """
     named, usual = settings.transports, usual_wires(settings)
     names = named or usual
     if LOCAL in names and LOCAL not in usual:
-        raise NoLocalWire(
+        raise NoLocalTransport(
             f"LIGHTBOX_TRANSPORT: expected {' or '.join(usual)}, got local: the embedded model server alone has it"
         )
     embedded = LOCAL in usual
@@ -71,7 +71,7 @@ def _is_aws(file: Path) -> bool:
         return False
 
 
-class NoLocalWire(StartError):
+class NoLocalTransport(StartError):
     """The settings name the transport ``local`` where it is not available; the message says why."""
 
 

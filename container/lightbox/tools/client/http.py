@@ -18,7 +18,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import ReadTimeoutError
 
-MOST_ANSWER = 25 << 20
+MOST_RESPONSE = 25 << 20
 """Bytes of a response, also of a compressed one: as many as SageMaker allows."""
 _PIECE = 1 << 16
 
@@ -31,7 +31,7 @@ class ResponseTimeout(Exception):
     """No response came in time. The image is not sent again: it would take as long, and the first may still run."""
 
 
-class BadAnswer(Exception):
+class BadResponse(Exception):
     """The response cannot be used; the message says why."""
 
 
@@ -52,14 +52,14 @@ class Http:
         self._local = threading.local()
 
     def request(self, method: str, url: str, body: Any = None, headers: Mapping[str, Any] | None = None) -> Came:
-        """Send a request and return its response. Raises NoResponse, ResponseTimeout and BadAnswer."""
+        """Send a request and return its response. Raises NoResponse, ResponseTimeout and BadResponse."""
         try:
             with self._session().request(
                 method, url, data=body, headers=headers, timeout=self._timeout, allow_redirects=False, stream=True
             ) as came:
                 if came.is_redirect:
                     to = came.headers["Location"]
-                    raise BadAnswer(f"status {came.status_code}: the endpoint leads to another address, {to[:200]!r}")
+                    raise BadResponse(f"status {came.status_code}: the endpoint leads to another address, {to[:200]!r}")
                 return Came(came.status_code, came.headers, _body(came))
         except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
             cause = error.args[0] if error.args else None
@@ -67,7 +67,7 @@ class Http:
                 raise ResponseTimeout(f"no answer came within {self._timeout:g} s (--timeout)") from None
             raise NoResponse(_reason(error)) from error
         except requests.RequestException as error:
-            raise BadAnswer(str(error)) from error
+            raise BadResponse(str(error)) from error
 
     def _session(self) -> requests.Session:
         if not hasattr(self._local, "session"):
@@ -83,8 +83,8 @@ def _body(came: requests.Response) -> bytes:
     for piece in came.iter_content(_PIECE):
         pieces.append(piece)
         size += len(piece)
-        if size > MOST_ANSWER:
-            raise BadAnswer(f"the answer is larger than {MOST_ANSWER >> 20} MiB")
+        if size > MOST_RESPONSE:
+            raise BadResponse(f"the answer is larger than {MOST_RESPONSE >> 20} MiB")
     return b"".join(pieces)
 
 
@@ -126,7 +126,7 @@ class _Until(io.RawIOBase):
         super().close()
 
 
-class _Answer(http.client.HTTPResponse):
+class _Response(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *more: Any, **and_more: Any) -> None:
         super().__init__(sock, *more, **and_more)
         self.fp.close()
@@ -134,11 +134,11 @@ class _Answer(http.client.HTTPResponse):
 
 
 class _Connection(HTTPConnection):
-    response_class = _Answer
+    response_class = _Response
 
 
 class _SecureConnection(HTTPSConnection):
-    response_class = _Answer
+    response_class = _Response
 
 
 class _Pool(HTTPConnectionPool):

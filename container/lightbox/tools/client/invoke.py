@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from lightbox.base.telemetry.logs import escape
-from lightbox.tools.client.http import MOST_ANSWER, BadAnswer, NoResponse, ResponseTimeout
+from lightbox.tools.client.http import MOST_RESPONSE, BadResponse, NoResponse, ResponseTimeout
 
 LOCAL = "http://localhost:8080"
 SHOWN, TIMEOUT = 400, 120.0
@@ -46,21 +46,21 @@ def command(
     client = runtime_client(None if endpoint_name else url, region)
     client = client if endpoint_name else bounded(client, TIMEOUT)
     try:
-        answer = client.invoke_endpoint(
+        response = client.invoke_endpoint(
             EndpointName=endpoint_name or "local",
             Body=image.read_bytes(),
             ContentType=content_type(image),
             **({"CustomAttributes": attributes} if attributes else {}),
             **{name.title().replace("_", ""): value for name, value in target.items() if value},
         )
-        body = answer["Body"].read(MOST_ANSWER)
+        body = response["Body"].read(MOST_RESPONSE)
     except ClientError as error:
         raise click.ClickException(escape(str(error.response.get("OriginalMessage") or error))) from None
-    except (BotoCoreError, NoResponse, ResponseTimeout, BadAnswer) as error:
+    except (BotoCoreError, NoResponse, ResponseTimeout, BadResponse) as error:
         raise click.ClickException(escape(str(error))) from None
     except Exception as error:  # botocore's parser raises whatever an endpoint's answer leads to
         raise click.ClickException(escape(f"the answer cannot be read: {type(error).__name__}: {error}")) from None
-    show(body, answer)
+    show(body, response)
 
 
 def content_type(path: Path) -> str:
@@ -68,11 +68,11 @@ def content_type(path: Path) -> str:
     return mimetypes.guess_type(path.name)[0] or "application/x-image"
 
 
-def show(body: bytes, answer: dict[str, Any]) -> None:
+def show(body: bytes, response: dict[str, Any]) -> None:
     """Print the response, shortened, and the stages."""
     text = body.decode(errors="replace")
     click.echo(text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(body)} bytes)")
-    stages = read_server_timing(answer["ResponseMetadata"]["HTTPHeaders"].get("server-timing", ""))
+    stages = read_server_timing(response["ResponseMetadata"]["HTTPHeaders"].get("server-timing", ""))
     for name, milliseconds in stages.items():
         click.echo(escape(f"  {name:16} {milliseconds:8.2f} ms"))
 

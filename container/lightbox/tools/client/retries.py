@@ -8,11 +8,11 @@ import threading
 from dataclasses import dataclass
 
 from lightbox.tools.client.http import NoResponse, ResponseTimeout
-from lightbox.tools.client.senders import Answer, Misconfigured, Sender
+from lightbox.tools.client.senders import Misconfigured, Response, Sender
 
 BUSY = (429, 503)
 """Statuses that say: try again later."""
-BAD_ANSWER = "bad_answer"
+BAD_RESPONSE = "bad_answer"
 """The code of a response that cannot be used."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
 """Seconds between two attempts where the response does not say how many."""
@@ -22,7 +22,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
 class Outcome:
     """The outcome of one image: a response, or why there is none. ``refusals`` count the responses: try later."""
 
-    answer: Answer | None
+    response: Response | None
     failure: str = ""
     refusals: int = 0
     is_late: bool = False
@@ -43,9 +43,9 @@ class Retrying:
         """Send an image and say what came of it."""
         refusals = 0
         for attempt in range(1, self.attempts + 1):
-            answer, failure = None, ""
+            response, failure = None, ""
             try:
-                answer = self.sender.send(image)
+                response = self.sender.send(image)
             except NoResponse as error:
                 failure = f"no answer: {error}"
             except ResponseTimeout as error:
@@ -54,21 +54,21 @@ class Retrying:
                 raise
             except Exception as error:  # whatever an endpoint sends costs its own image only
                 return Outcome(_bad(error), "", refusals)
-            if answer and answer.status not in BUSY:
-                return Outcome(answer, "", refusals)
-            refusals += answer is not None
-            if attempt < self.attempts and self.stopping.wait(_pause(answer, attempt)):
-                return Outcome(answer, failure, refusals, is_given_up=True)
-        return Outcome(answer, failure, refusals)
+            if response and response.status not in BUSY:
+                return Outcome(response, "", refusals)
+            refusals += response is not None
+            if attempt < self.attempts and self.stopping.wait(_pause(response, attempt)):
+                return Outcome(response, failure, refusals, is_given_up=True)
+        return Outcome(response, failure, refusals)
 
 
-def _bad(error: Exception) -> Answer:
+def _bad(error: Exception) -> Response:
     """Return a response in place of one that cannot be used."""
-    return Answer(502, json.dumps({"code": BAD_ANSWER, "error": str(error) or type(error).__name__}).encode())
+    return Response(502, json.dumps({"code": BAD_RESPONSE, "error": str(error) or type(error).__name__}).encode())
 
 
-def _pause(answer: Answer | None, attempt: int) -> float:
+def _pause(response: Response | None, attempt: int) -> float:
     """Return seconds to wait, at least those of the response; images refused together do not come back together."""
-    asked = answer.retry_after if answer else None
+    asked = response.retry_after if response else None
     least = min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE) if asked is None else asked
     return least * (1 + random.random() / 2)  # noqa: S311 - nothing secret

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lightbox.tools.client.http import MOST_ANSWER, BadAnswer, Came, Http, NoResponse, ResponseTimeout
+from lightbox.tools.client.http import MOST_RESPONSE, BadResponse, Came, Http, NoResponse, ResponseTimeout
 
 IMAGE = "application/x-image"
 MODEL_HEADER = "X-Lightbox-Model"
@@ -24,7 +24,7 @@ class Misconfigured(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """The response for one image. ``body`` is parsed where it is needed: values take many times its memory."""
 
     status: int
@@ -57,8 +57,8 @@ class Sender(Protocol):
         """Check, before any image is sent, that the endpoint can be reached; raise Misconfigured."""
         ...
 
-    def send(self, image: bytes) -> Answer:
-        """Send one image, once; raise NoResponse, ResponseTimeout or BadAnswer."""
+    def send(self, image: bytes) -> Response:
+        """Send one image, once; raise NoResponse, ResponseTimeout or BadResponse."""
         ...
 
 
@@ -78,7 +78,7 @@ class _HttpSender:
             self._request("GET", "/ping")
         except (NoResponse, ResponseTimeout) as error:
             raise Misconfigured(f"--url {self._url}: the endpoint cannot be reached: {error}") from error
-        except BadAnswer as error:
+        except BadResponse as error:
             raise Misconfigured(f"--url {self._url}: {error}") from error
 
 
@@ -91,9 +91,9 @@ class InvocationsSender(_HttpSender):
         if attributes:
             self._headers["X-Amzn-SageMaker-Custom-Attributes"] = attributes
 
-    def send(self, image: bytes) -> Answer:
+    def send(self, image: bytes) -> Response:
         """Post an image to /invocations."""
-        return _answer(self._request("POST", "/invocations", image, self._headers))
+        return _response(self._request("POST", "/invocations", image, self._headers))
 
 
 class OpenInferenceSender(_HttpSender):
@@ -113,10 +113,10 @@ class OpenInferenceSender(_HttpSender):
         try:
             self._model = self._model or self._only_model()
             self._input = self._only_input(self._model)
-        except (NoResponse, ResponseTimeout, BadAnswer) as error:
+        except (NoResponse, ResponseTimeout, BadResponse) as error:
             raise Misconfigured(f"--url {self._url}: {error}") from error
 
-    def send(self, image: bytes) -> Answer:
+    def send(self, image: bytes) -> Response:
         """Post an image as a tensor of bytes."""
         blob = len(image).to_bytes(4, "little") + image
         tensor = {
@@ -127,7 +127,7 @@ class OpenInferenceSender(_HttpSender):
         }
         head = json.dumps({"inputs": [tensor]}).encode()
         headers = {"Inference-Header-Content-Length": str(len(head)), "Content-Type": "application/octet-stream"}
-        return _answer(self._request("POST", f"/v2/models/{self._model}/infer", head + blob, headers))
+        return _response(self._request("POST", f"/v2/models/{self._model}/infer", head + blob, headers))
 
     def _only_model(self) -> str:
         found = self._ask("POST", "/v2/repository/index")
@@ -149,10 +149,10 @@ class OpenInferenceSender(_HttpSender):
         return names[0]
 
     def _ask(self, method: str, path: str) -> Any:
-        answer = _answer(self._request(method, path))
-        if answer.status != 200:
-            raise Misconfigured(f"--url {self._url}: {path} answers {answer.status}: {answer.failure()[0]}")
-        return answer.response
+        response = _response(self._request(method, path))
+        if response.status != 200:
+            raise Misconfigured(f"--url {self._url}: {path} answers {response.status}: {response.failure()[0]}")
+        return response.response
 
 
 class Boto3Sender:
@@ -170,13 +170,13 @@ class Boto3Sender:
         if self._local:
             self._local.check()
 
-    def send(self, image: bytes) -> Answer:
+    def send(self, image: bytes) -> Response:
         """Invoke the endpoint. A ModelError counts as the container's status."""
         from botocore import exceptions as failures
 
         try:
-            answer = self._client.invoke_endpoint(Body=image, **self._given)
-            body = answer["Body"].read(MOST_ANSWER + 1)
+            response = self._client.invoke_endpoint(Body=image, **self._given)
+            body = response["Body"].read(MOST_RESPONSE + 1)
         except failures.ClientError as error:
             return _from_client_error(error.response)
         except failures.ReadTimeoutError as error:
@@ -185,22 +185,22 @@ class Boto3Sender:
             raise NoResponse(str(error)) from error
         except failures.BotoCoreError as error:
             raise Misconfigured(f"boto3: {error}") from error
-        if len(body) > MOST_ANSWER:
-            raise BadAnswer(f"the answer is larger than {MOST_ANSWER >> 20} MiB")
-        return Answer(200, body)
+        if len(body) > MOST_RESPONSE:
+            raise BadResponse(f"the answer is larger than {MOST_RESPONSE >> 20} MiB")
+        return Response(200, body)
 
 
-def _from_client_error(response: Mapping[str, Any]) -> Answer:
+def _from_client_error(response: Mapping[str, Any]) -> Response:
     about = response.get("ResponseMetadata", {})
     status = response.get("OriginalStatusCode") or about.get("HTTPStatusCode", 500)
     message = response.get("OriginalMessage") or response.get("Error", {}).get("Message", "")
     retry_after = _seconds(about.get("HTTPHeaders", {}).get("retry-after"))
-    return Answer(int(status), str(message).encode(errors="replace"), retry_after)
+    return Response(int(status), str(message).encode(errors="replace"), retry_after)
 
 
-def _answer(came: Came) -> Answer:
+def _response(came: Came) -> Response:
     retry_after = _seconds(came.headers.get("Retry-After"))
-    return Answer(came.status, came.body, retry_after, came.headers.get(MODEL_HEADER, "")[:_SHOWN_NAME])
+    return Response(came.status, came.body, retry_after, came.headers.get(MODEL_HEADER, "")[:_SHOWN_NAME])
 
 
 def _seconds(header: str | None) -> float | None:

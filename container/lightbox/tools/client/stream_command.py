@@ -22,12 +22,12 @@ from websockets.sync.client import ClientConnection, connect
 
 from lightbox.base.telemetry import output
 from lightbox.base.telemetry.logs import escape
-from lightbox.tools.client.http import MOST_ANSWER, BadAnswer
+from lightbox.tools.client.http import MOST_RESPONSE, BadResponse
+from lightbox.tools.client.image_files import find_images
 from lightbox.tools.client.invoke import LOCAL
-from lightbox.tools.client.pictures import find_images
 
 ROUTE = "/invocations-bidirectional-stream"
-ANSWER_SECONDS, _SHOWN = 120.0, 500
+RESPONSE_SECONDS, _SHOWN = 120.0, 500
 
 
 @dataclass
@@ -97,7 +97,7 @@ def command(
     address = url.replace("http", "ws", 1).rstrip("/") + ROUTE
     try:
         with (
-            connect(f"{address}?{urlencode(pairs)}", compression=None, max_size=MOST_ANSWER) as stream,
+            connect(f"{address}?{urlencode(pairs)}", compression=None, max_size=MOST_RESPONSE) as stream,
             out_file.open("w") if out_file else nullcontext() as out,
         ):
             report = send_all(stream, listing.images, fps, out)
@@ -123,31 +123,31 @@ def send_all(stream: ClientConnection, images: Sequence[Path], fps: float, out: 
         bar = progress.add_task("frames", total=len(images))
         try:
             while report.answered + report.failed + report.dropped < len(images):
-                reply = _read(stream.recv(ANSWER_SECONDS), len(images))
-                _note(report, reply, sent)
+                response = _read(stream.recv(RESPONSE_SECONDS), len(images))
+                _note(report, response, sent)
                 if out is not None:
-                    print(json.dumps({"image": images[reply["frame"] - 1].name, **reply}), file=out)
-                progress.update(bar, completed=reply["frame"])
+                    print(json.dumps({"image": images[response["frame"] - 1].name, **response}), file=out)
+                progress.update(bar, completed=response["frame"])
         except ConnectionClosed as closed:
             report.ended = f"; the stream ended: {closed}"
-        except BadAnswer as error:
+        except BadResponse as error:
             report.ended = f"; {error}"
         except TimeoutError:
-            report.ended = f"; no answer came within {ANSWER_SECONDS:g} s"
+            report.ended = f"; no answer came within {RESPONSE_SECONDS:g} s"
     report.seconds = time.monotonic() - began
     return report
 
 
 def _read(text: str | bytes, frames: int) -> dict[str, Any]:
-    """Return the document of a response to one of so many frames. Raises BadAnswer."""
+    """Return the document of a response to one of so many frames. Raises BadResponse."""
     try:
-        reply: dict[str, Any] = json.loads(text)
-        numbers = {name: int(reply.get(name, 0)) for name in ("frame", "status", "dropped")}
+        response: dict[str, Any] = json.loads(text)
+        numbers = {name: int(response.get(name, 0)) for name in ("frame", "status", "dropped")}
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError):
         numbers = {"frame": 0}
     if not (1 <= numbers["frame"] <= frames and 0 <= numbers["dropped"] <= frames):
-        raise BadAnswer("an answer cannot be read")
-    return reply | numbers
+        raise BadResponse("an answer cannot be read")
+    return response | numbers
 
 
 def _send(stream: ClientConnection, images: Sequence[Path], fps: float, sent: list[float]) -> None:
@@ -163,10 +163,10 @@ def _send(stream: ClientConnection, images: Sequence[Path], fps: float, sent: li
             return
 
 
-def _note(report: Report, reply: dict[str, Any], sent: list[float]) -> None:
-    if reply["status"] < 400:
+def _note(report: Report, response: dict[str, Any], sent: list[float]) -> None:
+    if response["status"] < 400:
         report.answered += 1
     else:
         report.failed += 1
-    report.dropped += reply.get("dropped", 0)
-    report.milliseconds.append((time.monotonic() - sent[reply["frame"]]) * 1000)
+    report.dropped += response.get("dropped", 0)
+    report.milliseconds.append((time.monotonic() - sent[response["frame"]]) * 1000)

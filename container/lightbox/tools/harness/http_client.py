@@ -9,7 +9,7 @@ from types import TracebackType
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """A whole response; ``headers`` are looked up whatever their case."""
 
     status: int
@@ -34,11 +34,11 @@ class Client:
 
     def send(
         self, method: str, path: str, body: bytes | str | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> Response:
         """Send a request and read its whole response. Raises OSError and http.client.HTTPException."""
         self._connection.request(method, path, body, dict(headers or {}))
-        answer = self._connection.getresponse()
-        return Answer(answer.status, answer.headers, answer.read())
+        response = self._connection.getresponse()
+        return Response(response.status, response.headers, response.read())
 
     def close(self) -> None:
         """Close the connection."""

@@ -65,8 +65,8 @@ def download(url: str, target: Path) -> str | None:
     problem = unreachable(url)
     if problem is None:
         try:
-            with urllib.request.urlopen(url, timeout=STALL_SECONDS) as reply, target.open("wb") as file:  # noqa: S310
-                shutil.copyfileobj(reply, file)
+            with urllib.request.urlopen(url, timeout=STALL_SECONDS) as response, target.open("wb") as file:  # noqa: S310
+                shutil.copyfileobj(response, file)
         except OSError as error:
             problem = str(error)
     return problem

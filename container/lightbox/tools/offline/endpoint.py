@@ -12,7 +12,7 @@ from typing import Any
 from lightbox.base.errors import DeadlineExceeded, LightboxError, Unavailable
 from lightbox.tools.client.concurrency import MOST, Concurrency
 from lightbox.tools.client.retries import Outcome, Retrying
-from lightbox.tools.offline.rows import UNREACHED_AT_MOST, Answer, unwrapped
+from lightbox.tools.offline.rows import UNREACHED_AT_MOST, EndpointResponse, unwrapped
 
 _VERSION = re.compile("[0-9]{1,18}")
 
@@ -31,21 +31,21 @@ class Endpoint:
         self.name = name
         self._retrying, self._concurrency = retrying, concurrency
 
-    def answered(self, pictures: Iterable[tuple[str, bytes | Exception]]) -> Iterator[tuple[str, Any]]:
+    def answered(self, images: Iterable[tuple[str, bytes | Exception]]) -> Iterator[tuple[str, Any]]:
         """Yield path and response of each image, in the order of the responses.
 
         At a stop, images in progress without a response are left out. If the endpoint goes away, waits for those in
         progress, leaves out the images without a response, and raises EndpointGone.
         """
         gone: EndpointGone | None = None
-        remaining = takewhile(lambda _: gone is None, pictures)
-        unreached: list[tuple[str, Answer]] = []
+        remaining = takewhile(lambda _: gone is None, images)
+        unreached: list[tuple[str, EndpointResponse]] = []
         running: dict[Future[Outcome], str] = {}
         with ThreadPoolExecutor(MOST) as threads:
             try:
                 while True:
-                    while len(running) < self._concurrency.limit and (picture := next(remaining, None)) is not None:
-                        path, image = picture
+                    while len(running) < self._concurrency.limit and (named := next(remaining, None)) is not None:
+                        path, image = named
                         if isinstance(image, Exception):
                             yield path, image
                         else:
@@ -57,35 +57,37 @@ class Endpoint:
                         self._concurrency.answered(time.monotonic(), outcome.refusals)
                         if outcome.is_given_up:
                             continue
-                        answer = (path, self._content(outcome))
-                        if outcome.answer is None:
-                            unreached.append(answer)
+                        response = (path, self._content(outcome))
+                        if outcome.response is None:
+                            unreached.append(response)
                             if gone is None and len(unreached) >= UNREACHED_AT_MOST:
                                 gone = _gone(unreached)
                                 self._retrying.stopping.set()
                         else:
                             yield from () if gone else unreached
-                            yield answer
+                            yield response
                             unreached = []
             except BaseException:
                 self._retrying.stopping.set()  # ends pauses between attempts
                 raise
-        if gone or any(isinstance(answer.content, Unavailable) for _, answer in unreached):
+        if gone or any(isinstance(response.content, Unavailable) for _, response in unreached):
             raise gone or _gone(unreached)
         yield from unreached
 
-    def _content(self, outcome: Outcome) -> Answer:
-        answer = outcome.answer
-        if answer is None:
+    def _content(self, outcome: Outcome) -> EndpointResponse:
+        response = outcome.response
+        if response is None:
             failed = (DeadlineExceeded if outcome.is_late else Unavailable)(outcome.failure)
-            return Answer(failed, self.name, None)
-        model, _, version = answer.answered_by.partition("/")
-        content = unwrapped(answer.response) if answer.status == 200 else EndpointError(*answer.failure())
+            return EndpointResponse(failed, self.name, None)
+        model, _, version = response.answered_by.partition("/")
+        content = unwrapped(response.response) if response.status == 200 else EndpointError(*response.failure())
         # A model that has a name keeps it, or the next run would refuse to go on.
-        return Answer(content, self.name or model or None, int(version) if _VERSION.fullmatch(version) else None)
+        return EndpointResponse(
+            content, self.name or model or None, int(version) if _VERSION.fullmatch(version) else None
+        )
 
 
-def _gone(unreached: list[tuple[str, Answer]]) -> EndpointGone:
+def _gone(unreached: list[tuple[str, EndpointResponse]]) -> EndpointGone:
     count, last = len(unreached), unreached[-1][1].content
     return EndpointGone(f"no response for {count} picture{'s'[: count > 1]} in a row; the last error: {last}")
 

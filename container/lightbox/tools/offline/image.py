@@ -25,7 +25,7 @@ from lightbox.tools.offline.storage import Folder, refuse
 from lightbox.user_code.api_detection import Function
 from lightbox.user_code.handlers import Request, finish
 
-Picture: TypeAlias = "bytes | str | PathLike[str] | Image.Image | npt.NDArray[np.uint8]"
+AnyImage: TypeAlias = "bytes | str | PathLike[str] | Image.Image | npt.NDArray[np.uint8]"
 """The bytes of a file, its path, an image of Pillow, or pixels: uint8 [height, width, 3] in RGB or [height, width]."""
 
 
@@ -72,7 +72,7 @@ def _content(response: Response) -> Any:
     return response.body.decode(errors="replace") if kind.startswith("text/") else response.body
 
 
-def read_image(image: Picture, most: int) -> bytes:
+def read_image(image: AnyImage, most: int) -> bytes:
     """Return the bytes of an image's file, at most ``most``: pixels as a PNG, which keeps them."""
     if isinstance(image, bytes | bytearray | memoryview):
         return bytes(image) if len(image) <= most else refuse(most)

@@ -22,7 +22,7 @@ from lightbox.model.catalogue import PlannedModel
 from lightbox.model.plan import PlannedModels, ServingPlan
 from lightbox.model_runtime.cores import available_cores
 from lightbox.tools.offline.engine_transport import EngineTransport
-from lightbox.tools.offline.image import ImageBody, Picture, read_image
+from lightbox.tools.offline.image import AnyImage, ImageBody, read_image
 from lightbox.tools.offline.rows import JsonText, in_order
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.aws_response import rest_response
@@ -59,7 +59,7 @@ class Model:
             alone=lambda: threads is None and self._running <= 1,
         )
 
-    def predict(self, image: Picture) -> Any:
+    def predict(self, image: AnyImage) -> Any:
         """Return what ``/invocations`` answers for an image, as ``predictions[0]`` has it.
 
         Where the model's ``inference.py`` answers otherwise, it is the document, text or bytes that it returns. Raises
@@ -68,20 +68,20 @@ class Model:
         content = self._predict(image)
         return from_json(content.text) if isinstance(content, JsonText) else content
 
-    def predict_many(self, images: Iterable[Picture]) -> Iterator[Any]:
+    def predict_many(self, images: Iterable[AnyImage]) -> Iterator[Any]:
         """Yield for each image, in order, what ``predict`` returns, or the LightboxError or OSError that it raises.
 
         A thread for each core predicts, and as many images are read ahead as there are threads, twice. Images are not
         put together in batches: on CPUs a batch takes as much of the processor for each image as one alone.
         """
         pairs = in_order(partial(_with_path, self.predict), (("", image) for image in images), self._threads)
-        return (answer for _, answer in pairs)
+        return (response for _, response in pairs)
 
-    def answered(self, pictures: Iterable[tuple[str, Picture | Exception]]) -> Iterator[tuple[str, Any]]:
+    def answered(self, images: Iterable[tuple[str, AnyImage | Exception]]) -> Iterator[tuple[str, Any]]:
         """Yield path and answer of each picture, in order, as ``rows`` takes them; an exception is its own answer."""
-        return in_order(partial(_with_path, self._predict), pictures, self._threads)
+        return in_order(partial(_with_path, self._predict), images, self._threads)
 
-    def predict_arrays(self, image: Picture) -> Mapping[str, npt.NDArray[Any]]:
+    def predict_arrays(self, image: AnyImage) -> Mapping[str, npt.NDArray[Any]]:
         """Return the outputs by name, as the model has them. Raises as ``predict``; user code is not called."""
         content = self._content(image)
         context = RequestContext(math.inf)
@@ -93,7 +93,7 @@ class Model:
             self._transport, replace(call, outputs=model.options.outputs or ()), context
         )
 
-    def _predict(self, image: Picture) -> Any:
+    def _predict(self, image: AnyImage) -> Any:
         """Return the prediction as ``JsonText``, or what user code answers."""
         call = Call(self._content(image))
         self._count(1)
@@ -106,12 +106,12 @@ class Model:
         with self._counting:
             self._running += by
 
-    def _content(self, image: Picture) -> ImageBody:
+    def _content(self, image: AnyImage) -> ImageBody:
         return ImageBody(self._pipeline.codecs, read_image(image, self._most), IMAGE, JSON)
 
 
-def _with_path(predict: Callable[[Picture], Any], picture: tuple[str, Picture | Exception]) -> tuple[str, Any]:
-    path, image = picture
+def _with_path(predict: Callable[[AnyImage], Any], named: tuple[str, AnyImage | Exception]) -> tuple[str, Any]:
+    path, image = named
     if isinstance(image, Exception):
         return path, image
     try:

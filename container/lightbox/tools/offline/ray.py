@@ -63,11 +63,11 @@ class Predict:
         ``batch`` has the columns ``path`` and ``bytes`` (files, as ``read_binary_files`` has them) or ``image`` (pixels
         as ``read_images`` has them). Raises ValueError for other columns.
         """
-        pictures = batch.get("bytes", batch.get("image"))
-        if pictures is None or "path" not in batch:
+        images = batch.get("bytes", batch.get("image"))
+        if images is None or "path" not in batch:
             had = ", ".join(batch)
             raise ValueError(f"expected the columns path (include_paths=True) and bytes or image, got {had}")
-        return arrow_table(rows(self._model, zip(batch["path"], pictures, strict=True)))
+        return arrow_table(rows(self._model, zip(batch["path"], images, strict=True)))
 
 
 def ship(model: str | os.PathLike[str]) -> ray.ObjectRef[Any]:
@@ -105,19 +105,19 @@ class Cluster:
                 raise error.cause from None
             raise StartError(f"--ray {address}: expected this release of Lightbox on each node: {error}") from error
 
-    def answered(self, pictures: Iterable[Item]) -> Iterator[tuple[str, Row]]:
+    def answered(self, images: Iterable[Item]) -> Iterator[tuple[str, Row]]:
         """Yield path and row of each item of a source, in the order of the responses.
 
         Raises SourceError where S3 refuses all, and EndpointGone where the cluster gives a batch up.
         """
-        answer = ray.remote(_answer).options(max_retries=MOST_RETRIES)
+        response = ray.remote(_answer).options(max_retries=MOST_RETRIES)
         finished: SimpleQueue[Future[list[Row]]] = SimpleQueue()
-        running, left = 0, iter(pictures)
+        running, left = 0, iter(images)
         while True:
             while running < BATCHES_EACH * ray.cluster_resources().get("CPU", 1):
                 if not (batch := list(islice(left, BATCH))):
                     break
-                answer.remote(self._given, batch).future().add_done_callback(finished.put)
+                response.remote(self._given, batch).future().add_done_callback(finished.put)
                 running += 1
             if not running:
                 return

@@ -52,7 +52,7 @@ class JsonText(NamedTuple):
     text: bytes
 
 
-class Answer(NamedTuple):
+class EndpointResponse(NamedTuple):
     """An endpoint's response for an image, with the model and version that predicted."""
 
     content: Any
@@ -79,17 +79,19 @@ class Answerer(Protocol):
     def reads(self) -> bool:
         """Whether it reads images itself: ``answered`` then gets a source's items instead of their content."""
 
-    def answered(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    def answered(self, images: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         """Yield path and result of images: an exception for a failure, or for an image that came as an exception."""
 
 
-def rows(by: Answerer, pictures: Iterable[tuple[str, Any]]) -> Iterator[Row]:
+def rows(by: Answerer, images: Iterable[tuple[str, Any]]) -> Iterator[Row]:
     """Yield a row for each image. An image is a path and a file's bytes, or the exception of reading it."""
-    for path, answer in by.answered(pictures):
-        if isinstance(answer, Row):
-            yield answer
+    for path, response in by.answered(images):
+        if isinstance(response, Row):
+            yield response
             continue
-        content, model, version = answer if isinstance(answer, Answer) else (answer, by.name, by.version)
+        content, model, version = (
+            response if isinstance(response, EndpointResponse) else (response, by.name, by.version)
+        )
         if isinstance(content, LightboxError):
             yield Row(path, None, content.code, content.message, model, version, by.engine)
         elif isinstance(content, Exception):

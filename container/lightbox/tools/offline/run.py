@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from lightbox.base.telemetry.logs import escape
 from lightbox.base.telemetry.output import drawing
-from lightbox.tools.client.pictures import counted
+from lightbox.tools.client.image_files import counted
 from lightbox.tools.offline.endpoint import EndpointGone
 from lightbox.tools.offline.rows import DENIED, UNREACHED_AT_MOST, Answerer, Row, in_order, rows
 from lightbox.tools.offline.sources import Source, SourceError, read
@@ -53,7 +53,7 @@ class Run:
         """
         stopped = ""
         try:
-            for row in rows(self._by, self._pictures()):
+            for row in rows(self._by, self._images()):
                 self._target.add(row)
                 self._written += 1
                 if row.error is not None:
@@ -82,13 +82,13 @@ class Run:
         for number in SIGNALS:
             signal.signal(number, signal.default_int_handler)
 
-    def _pictures(self) -> Iterator[tuple[str, Any]]:
+    def _images(self) -> Iterator[tuple[str, Any]]:
         done = self._target.done
         items = (item for item in self._until_stopped(self._source.items()) if item[0] not in done)
         return items if self._by.reads else self._until_stopped(self._noted(in_order(read, items, READERS)))
 
-    def _noted(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-        for path, content in pictures:
+    def _noted(self, images: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+        for path, content in images:
             self._has_read |= not isinstance(content, Denied)
             yield path, content
 
@@ -102,8 +102,8 @@ class Run:
         """
         self._denied += last.code == DENIED
         if not self._has_read and self._denied == self._written >= max(UNREACHED_AT_MOST, self._before):
-            pictures = f"the first {self._denied:,} pictures (--again repeats them)"
-            raise SourceError(f"S3 denies {pictures}; the last: {last.path}: {last.error}")
+            images = f"the first {self._denied:,} pictures (--again repeats them)"
+            raise SourceError(f"S3 denies {images}; the last: {last.path}: {last.error}")
 
     def _show_progress(self) -> None:
         now = time.monotonic()
@@ -127,10 +127,10 @@ class Run:
         seconds = time.monotonic() - self._started
         before = f"; {self._before:,} had been answered before" if self._before else ""
         others = f"; {counted(self._source.others)} skipped" if self._source.others else ""
-        pictures = "1 picture" if self._written == 1 else f"{self._written:,} pictures"
+        images = "1 picture" if self._written == 1 else f"{self._written:,} pictures"
         rate = self._written / max(seconds, 1e-9)
         print(
-            f"{pictures} in {duration(seconds)}, {rate:.1f}/s; {self._failed.total():,} with an error{before}{others}. "
+            f"{images} in {duration(seconds)}, {rate:.1f}/s; {self._failed.total():,} with an error{before}{others}. "
             f"Rows: {self._target.to}"
         )
         for error, times in self._failed.most_common(SHOWN):

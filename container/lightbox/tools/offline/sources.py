@@ -32,7 +32,7 @@ from lightbox.model_files.tar_members import (
     Stream,
     read_members,
 )
-from lightbox.tools.client.pictures import IMAGE_ENDINGS, counted
+from lightbox.tools.client.image_files import IMAGE_ENDINGS, counted
 from lightbox.tools.offline.parquet_pages import check_pages
 from lightbox.tools.offline.rows import reason
 from lightbox.tools.offline.storage import S3_SCHEME, AwsError, Files, Outside, at, refuse, split
@@ -117,13 +117,13 @@ class Source:
 
     def _list(self, put: Callable[[bytes | Exception | None], None]) -> None:
         names = iter([self._only]) if self._only else (name for name in self._files.names() if not self._skip(name))
-        batch, pictures, others = list[str](), 0, list[str]()
+        batch, images, others = list[str](), 0, list[str]()
         failure: Exception | None = None
         try:
             try:
                 for name in names:
                     kind = self._kind(name)
-                    pictures += kind in IMAGE_ENDINGS
+                    images += kind in IMAGE_ENDINGS
                     if kind and kind not in IMAGE_ENDINGS:
                         others.append(name)
                     batch.append(name)
@@ -139,7 +139,7 @@ class Source:
         is_to_download = self.place.startswith(S3_SCHEME) and any(_ending(name) not in LISTS for name in others)
         if failure is None and not is_to_download:
             with suppress(Exception):  # ``items`` reports these
-                self.total = pictures + sum(map(self._count_in, others))
+                self.total = images + sum(map(self._count_in, others))
 
     def _open(self, name: str) -> IO[bytes]:
         """Open a shard, a table or a list; the one that is the source may be a link to anywhere."""
@@ -279,7 +279,7 @@ def _shard(file: IO[bytes]) -> Iterator[tuple[Member, Stream]]:
     """
     stream = Inflated(file, _counter(os.fstat(file.fileno()).st_size)) if _is_gzip(file) else Plain(file)
     for member in read_members(stream, joined=True):
-        if _is_picture(member):
+        if _is_image(member):
             yield member, stream
         else:
             stream.skip(member.size)
@@ -371,7 +371,7 @@ def _ending(name: str) -> str:
     return PurePosixPath(name).suffix.lower()
 
 
-def _is_picture(member: Member) -> bool:
+def _is_image(member: Member) -> bool:
     """Return whether a member is an image, or a link to one."""
     is_hidden = PurePosixPath(member.name).name.startswith(".")
     return member.kind in (FILE, HARD_LINK, SYMBOLIC_LINK) and not is_hidden and _ending(member.name) in IMAGE_ENDINGS

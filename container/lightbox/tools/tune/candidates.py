@@ -85,7 +85,7 @@ def _values(parameter: str, settings: Settings, clients: int) -> Iterable[Mappin
     if parameter == "engine":
         return _engines(settings)
     if parameter == "transports":
-        return [{parameter: ",".join(_other_wire_first(settings))}]
+        return [{parameter: ",".join(_other_transport_first(settings))}]
     if parameter == "enable_batching":
         return _batching(settings)
     if parameter == "workers":
@@ -108,7 +108,7 @@ def _other_numbers(field: str, numbers: Iterable[int], present: int) -> list[Map
     return [{field: str(number)} for number in dict.fromkeys(numbers) if number != present and number >= 0]
 
 
-def _other_wire_first(settings: Settings) -> list[TransportName]:
+def _other_transport_first(settings: Settings) -> list[TransportName]:
     """Return REST as the default transport, or in its place the usual one; of several the present one stays on."""
     usual = usual_wires(settings)
     default, *others = settings.transports or usual

@@ -23,7 +23,7 @@ from lightbox.supervisor.starting.commands import model_server_program
 from lightbox.supervisor.starting.models_on_disk import plan_models, unpacked
 from lightbox.tools.tune import report
 from lightbox.tools.tune.candidates import PARAMETERS, single_changes
-from lightbox.tools.tune.load import PictureUnreadable, picture
+from lightbox.tools.tune.load import ImageUnreadable, image_to_send
 from lightbox.tools.tune.search import Announce, Findings, Step, TooLittleTime, search
 from lightbox.tools.tune.trials import Trial
 from lightbox.tools.tune.try_setting import CannotServe, Request, open_measurer
@@ -64,7 +64,7 @@ def command(name: str | None, image: Path | None, seconds: float, as_json: bool)
     except KeyboardInterrupt:
         log("interrupted: all started processes are stopped")
         return INTERRUPTED
-    except (TuneRefused, PictureUnreadable) as error:
+    except (TuneRefused, ImageUnreadable) as error:
         log(str(error))
         return 1
 
@@ -77,7 +77,7 @@ def _run(settings: Settings, name: str | None, file: Path | None, limit: float, 
     find_nginx()
     kind, _ = model_server_program(settings)
     model = _find_model(name, settings)
-    body, image = picture(file)
+    body, image = image_to_send(file)
     clients = min(max(LEAST_CLIENTS, 4 * available_cores()), MOST_CLIENTS)
     baseline = "the present settings" if settings.model_fields_set.intersection(PARAMETERS) else "the defaults"
     about = report.Circumstances(model.name, image, available_cores(), kind, clients, baseline)

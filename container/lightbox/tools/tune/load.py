@@ -43,13 +43,13 @@ class Client:
         """Post the body, read the response and return the seconds that it took; raise LoadFailed."""
         began = time.perf_counter()
         try:
-            answer = self._client.send("POST", "/invocations", self._body, HEADERS)
+            response = self._client.send("POST", "/invocations", self._body, HEADERS)
         except TimeoutError:
             raise LoadFailed(f"a request took more than {self._timeout:.1f} s") from None
         except (OSError, http.client.HTTPException) as error:
             raise LoadFailed(f"a request failed: {error or type(error).__name__}") from None
-        if answer.status != http.HTTPStatus.OK:
-            raise LoadFailed(f"a request was answered with {answer.status}: {_reason(answer.body)}")
+        if response.status != http.HTTPStatus.OK:
+            raise LoadFailed(f"a request was answered with {response.status}: {_reason(response.body)}")
         return time.perf_counter() - began
 
     def close(self) -> None:
@@ -133,19 +133,19 @@ def photo_like(width: int, height: int) -> bytes:
     return encoded.getvalue()
 
 
-class PictureUnreadable(Exception):
+class ImageUnreadable(Exception):
     """The user's image cannot be sent; the message is one sentence that names the file."""
 
 
-def picture(path: Path | None) -> tuple[bytes, str]:
-    """Return the bytes of an image and a short description. Raises PictureUnreadable."""
+def image_to_send(path: Path | None) -> tuple[bytes, str]:
+    """Return the bytes of an image and a short description. Raises ImageUnreadable."""
     if path is None:
         body = photo_like(WIDTH, HEIGHT)
         return body, f"a made-up JPEG of {WIDTH}x{HEIGHT} pixels, {len(body) / 1000:.0f} kB"
     try:
         body = path.read_bytes()
     except OSError as error:
-        raise PictureUnreadable(f"--image: {path} cannot be read: {error.strerror}") from None
+        raise ImageUnreadable(f"--image: {path} cannot be read: {error.strerror}") from None
     if not is_image(body):
-        raise PictureUnreadable(f"--image: {path} is no image of a format that Lightbox reads")
+        raise ImageUnreadable(f"--image: {path} is no image of a format that Lightbox reads")
     return body, f"{path.name}, {len(body) / 1000:.0f} kB"

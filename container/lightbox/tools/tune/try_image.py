@@ -36,7 +36,7 @@ from lightbox.supervisor.starting.scaling_report import PIXELS, scaling_line
 from lightbox.tools.harness import http_client
 from lightbox.tools.harness.server_process import ServerFailed
 from lightbox.tools.harness.tables import padded_table
-from lightbox.tools.tune.load import PictureUnreadable, picture
+from lightbox.tools.tune.load import ImageUnreadable, image_to_send
 from lightbox.tools.tune.measured_stack import STOP_SECONDS, reason, start
 
 TOP = 5
@@ -88,7 +88,7 @@ def command(name: str | None, image: Path) -> int:
     except KeyboardInterrupt:
         log("interrupted: all started processes are stopped")
         return INTERRUPTED
-    except (TryRefused, PictureUnreadable) as error:
+    except (TryRefused, ImageUnreadable) as error:
         log(str(error))
         return 1
 
@@ -112,9 +112,9 @@ def _run(settings: Settings, name: str | None, image: Path) -> int:
     classes, bodies, described = _labelled(image, labels) if image.is_dir() else ([], *_one(image))
     ways = ways_of(options, wanted)
     log(f"starting {model.name}; {described}, {len(ways)} ways")
-    answers = _answers(model, signature, options, ways, bodies)
+    responses = _responses(model, signature, options, ways, bodies)
     print(f"{model.name}, {described}: {_title(bool(classes))}\n")
-    for line in accuracy_table(answers, classes) if classes else side_by_side(answers, labels):
+    for line in accuracy_table(responses, classes) if classes else side_by_side(responses, labels):
         print(escape(line))
     if said := scaling_line(model, folders, settings):
         print(f"\n{said}")
@@ -150,7 +150,7 @@ def ways_of(options: ModelOptions, target: ImageInput) -> dict[Way, ModelOptions
 
 
 def _one(image: Path) -> tuple[list[bytes], str]:
-    body, described = picture(image)
+    body, described = image_to_send(image)
     return [body], described
 
 
@@ -163,7 +163,7 @@ def _labelled(folder: Path, labels: Sequence[str]) -> tuple[list[int], list[byte
         number = labels.index(place.name) if place.name in labels else int(place.name)
         images = _visible(place.iterdir())
         classes += [number] * len(images)
-        bodies += [picture(image)[0] for image in images]
+        bodies += [image_to_send(image)[0] for image in images]
     if not bodies:
         raise TryRefused(f"--image: {folder} holds no images in folders: expected {_LABELLED}")
     return classes, bodies, f"{len(bodies)} images of {len(set(classes))} classes"
@@ -180,7 +180,7 @@ def _title(labelled: bool) -> str:
     return f"the best {TOP} of each fit and scaling, as class, label, score"
 
 
-def _answers(
+def _responses(
     model: ModelOnDisk,
     signature: SignatureSpec,
     options: ModelOptions,
@@ -189,7 +189,7 @@ def _answers(
 ) -> dict[Way, list[Any]]:
     """Return the predictions for the images, JSON, under each way; their pixels are made here, as in a worker."""
     codec = ImageCodec(CodecOptions())
-    answers: dict[Way, list[Any]] = {way: [] for way in ways}
+    responses: dict[Way, list[Any]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory(prefix="lightbox-try-") as folder:
         _copy(model, Path(folder, model.name), options)
         own = {"LIGHTBOX_MODEL_DIR": folder, "SAGEMAKER_GUNICORN_WORKERS": "1", **dict.fromkeys(_OVERRIDES, "")}
@@ -204,13 +204,13 @@ def _answers(
                         announced = time.monotonic()
                         log(f"{number} of {len(bodies)} images")
                     for way, its_options in ways.items():
-                        answers[way].append(_ask(client, _pixels(codec, body, signature, its_options)))
+                        responses[way].append(_ask(client, _pixels(codec, body, signature, its_options)))
         except ServerFailed as error:
             why = reason(error).replace(str(Path(folder, model.name)), str(model.base_path))
             raise TryRefused(f"{model.name} cannot be served: {why}") from None
         finally:
             stack.close(STOP_SECONDS)
-    return answers
+    return responses
 
 
 def _copy(model: ModelOnDisk, folder: Path, options: ModelOptions) -> None:
@@ -233,34 +233,34 @@ def _ask(client: http_client.Client, pixels: Array) -> Any:
     file = BytesIO()
     np.save(file, pixels)
     headers = {"Content-Type": "application/x-npy", "Accept": "application/json"}
-    answer = client.send("POST", "/invocations", file.getvalue(), headers)
-    content = json.loads(answer.body)
-    if answer.status != http.HTTPStatus.OK:
-        raise TryRefused(f"--image: the model answers {answer.status}: {content.get('error', content)}")
+    response = client.send("POST", "/invocations", file.getvalue(), headers)
+    content = json.loads(response.body)
+    if response.status != http.HTTPStatus.OK:
+        raise TryRefused(f"--image: the model answers {response.status}: {content.get('error', content)}")
     return content["predictions"][0] if "predictions" in content else content["outputs"]
 
 
-def side_by_side(answers: Mapping[Way, Sequence[Any]], labels: Sequence[str]) -> list[str]:
+def side_by_side(responses: Mapping[Way, Sequence[Any]], labels: Sequence[str]) -> list[str]:
     """Return a table of one image for each fit, and a sentence where all ways give it the same class."""
     lines = []
-    for fit in dict.fromkeys(way.fit for way in answers):
-        columns = {way.scaling: best(found, labels) for way, (found,) in answers.items() if way.fit == fit}
+    for fit in dict.fromkeys(way.fit for way in responses):
+        columns = {way.scaling: best(found, labels) for way, (found,) in responses.items() if way.fit == fit}
         depth = max(map(len, columns.values()))
         rows = [[column[row] if row < len(column) else "" for column in columns.values()] for row in range(depth)]
         lines += [f"fit {fit}", "", *padded_table(list(columns), rows), ""]
-    firsts = {pairs[0][0] for (prediction,) in answers.values() if (pairs := _ranked(_outputs(prediction)))}
-    alike = len(firsts) == 1 and len(answers) > 1
+    firsts = {pairs[0][0] for (prediction,) in responses.values() if (pairs := _ranked(_outputs(prediction)))}
+    alike = len(firsts) == 1 and len(responses) > 1
     return lines[:-1] + ([f"\nEach way gives the same class: {_HARDER}"] if alike else [])
 
 
-def accuracy_table(answers: Mapping[Way, Sequence[Any]], classes: Sequence[int]) -> list[str]:
+def accuracy_table(responses: Mapping[Way, Sequence[Any]], classes: Sequence[int]) -> list[str]:
     """Return the table of a folder with labels, the best way first, and a sentence where the best are several."""
     right = {
         way: sum(
             (_ranked(_outputs(prediction)) or [(-1, 0.0)])[0][0] == number
             for prediction, number in zip(predictions, classes, strict=True)
         )
-        for way, predictions in answers.items()
+        for way, predictions in responses.items()
     }
     ways = sorted(right, key=lambda way: -right[way])
     rows = [[*way, f"{right[way]} of {len(classes)}", f"{right[way] / len(classes):.1%}"] for way in ways]

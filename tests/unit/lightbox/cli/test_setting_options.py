@@ -266,11 +266,15 @@ def test_check_warns_of_a_misspelled_name_of_aws(
 @pytest.mark.parametrize(
     ("environ", "code", "expected"),
     [
-        ({}, "", ["wires: grpc"]),
-        ({"LIGHTBOX_TRANSPORT": "rest"}, "", ["wires: rest", "port 8501 on all interfaces: REST"]),
-        ({}, PAIR, ["wires: grpc", "port 9000 on all interfaces: gRPC", "half/code/inference.py has AWS's handlers"]),
-        ({"LIGHTBOX_MODEL_SERVER": "embedded"}, "", ["wires: local, grpc, rest"]),
-        ({"LIGHTBOX_MODEL_SERVER": "embedded"}, PAIR, ["wires: local, grpc, rest", "port 9000 on loopback: gRPC"]),
+        ({}, "", ["transports: grpc"]),
+        ({"LIGHTBOX_TRANSPORT": "rest"}, "", ["transports: rest", "port 8501 on all interfaces: REST"]),
+        (
+            {},
+            PAIR,
+            ["transports: grpc", "port 9000 on all interfaces: gRPC", "half/code/inference.py has AWS's handlers"],
+        ),
+        ({"LIGHTBOX_MODEL_SERVER": "embedded"}, "", ["transports: local, grpc, rest"]),
+        ({"LIGHTBOX_MODEL_SERVER": "embedded"}, PAIR, ["transports: local, grpc, rest", "port 9000 on loopback: gRPC"]),
     ],
 )
 def test_check_says_what_would_listen(

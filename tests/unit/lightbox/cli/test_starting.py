@@ -147,13 +147,6 @@ def silent(models: Path) -> Path:
     return models
 
 
-def truncated(models: Path) -> Path:
-    copy_golden("half_plus_two", models / "broken")
-    for data in (models / "broken").glob("*/variables/variables.data*"):
-        data.write_bytes(b"")
-    return models
-
-
 def bad_options(models: Path) -> Path:
     (models / "image_mean" / "code").mkdir()
     (models / "image_mean" / "code" / "lightbox.json").write_text('{"scaling": "loud"}')
@@ -183,7 +176,6 @@ def code_in_a_version(models: Path) -> Path:
         (empty, "empty"),
         (hollow, "alone/broken/1"),
         (silent, "silent/1/saved_model.pb has no usable signature"),
-        (truncated, "broken/"),
         (bad_options, "image_mean/code/lightbox.json"),
     ],
 )

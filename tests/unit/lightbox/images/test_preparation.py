@@ -52,9 +52,9 @@ def test_boxes_come_back(picture: Size, target: Size, fit: Fit) -> None:
     (width, height), left, top = placed.placement
     boxes = np.array([[left, top, left + width, top + height], [-1e9, -1e9, 1e9, 1e9]], np.float32)
     whole = [7, 3, 7 + picture[0], 3 + picture[1]]
-    np.testing.assert_allclose(placed.in_picture(boxes), [whole, whole], rtol=1e-4, atol=0.01)
+    np.testing.assert_allclose(placed.in_image(boxes), [whole, whole], rtol=1e-4, atol=0.01)
 
 
 def test_no_boxes_come_back_as_none() -> None:
     placed = Placed((640, 480), Placement((224, 224)))
-    assert placed.in_picture(np.zeros((0, 4), np.float32)).shape == (0, 4)
+    assert placed.in_image(np.zeros((0, 4), np.float32)).shape == (0, 4)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
 
-from lightbox.base.telemetry.line_limit import LineLimit, few_lines, record_lines
+from lightbox.base.telemetry.line_limit import few_lines, record_lines
 from lightbox.supervisor.child import Child
 
 ENDS_BEFORE_ITS_WORKER = """
@@ -50,18 +49,3 @@ def test_a_processs_records_stay_beside_a_librarys_flood(capsys: pytest.CaptureF
     text = capsys.readouterr().err
     assert (text.count("] E record"), child.record_limit.dropped) == (100, 0)
     assert child.dropped == child.limit.dropped > 4000
-
-
-def test_a_pause_makes_room_for_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    limit = LineLimit("handlers", 10, 100, "A_SETTING")
-    assert [limit.admits(60), limit.admits(60, lines=3), limit.admits(40)] == [True, False, True]
-    assert limit.report() is None
-    now += 6
-    assert [limit.admits(60), limit.admits(61)] == [True, False]
-    assert limit.report() == "4 log lines of handlers were dropped: more than 10 bytes per second (A_SETTING)"
-    assert (limit.report(), limit.dropped) == (None, 4)
-    now += 1000
-    assert [limit.admits(100), limit.admits(1)] == [True, False]
-    assert few_lines("others").after(limit).dropped == 5

@@ -128,10 +128,10 @@ class InferenceServer:
         call = Call(scope["method"], scope["path"], headers)
         incoming = Incoming(self._account, _chunks(receive), call.headers.get("grpc-encoding"), is_stream=False)
         try:
-            answer_headers, data = await self._answer(call, incoming, receive)
+            own_headers, data = await self._answer(call, incoming, receive)
         except ClientDisconnected:
             return
-        start = [_TYPE, ("content-length", str(len(data))), *answer_headers]
+        start = [_TYPE, ("content-length", str(len(data))), *own_headers]
         encoded = [(name.encode(), value.encode("latin-1")) for name, value in start]
         await send({"type": "http.response.start", "status": 200, "headers": encoded})
         await send({"type": "http.response.body", "body": data})
@@ -144,9 +144,9 @@ class InferenceServer:
                 if call.route not in self._threaded and call.route not in self._at_once:
                     raise Unimplemented(f"there is no method {call.route[:200]} that takes one message")
                 data = await incoming.only_message()
-            if (answer := self._at_once.get(call.route)) is not None:
+            if (respond := self._at_once.get(call.route)) is not None:
                 incoming.release()
-                return [(GRPC_STATUS, "0")], framed(await answer(data))
+                return [(GRPC_STATUS, "0")], framed(await respond(data))
         except ClientDisconnected:
             incoming.drop()
             raise
@@ -173,9 +173,9 @@ class InferenceServer:
         try:
             with self._account.open(incoming):
                 call.check()
-                if (answer := self._streams.get(call.route)) is None:
+                if (respond := self._streams.get(call.route)) is None:
                     raise Unimplemented(f"there is no method {call.route[:200]} that takes a stream")
-                await answer(Stream(call, incoming, connection))
+                await respond(Stream(call, incoming, connection))
         except Exception as error:
             ending = self._refused(call, incoming, error)
         finally:
@@ -311,10 +311,10 @@ def _ending(outcome: Outcome, caller: Caller) -> tuple[list[Header], bytes]:
     timing = (SERVER_TIMING.lower(), server_timing(outcome.context))
     if outcome.error is not None:
         return [*grpc_trailers(outcome.error, caller.request_id), timing], b""
-    answer_headers = [(GRPC_STATUS, "0"), (REQUEST_ID_HEADER.lower(), caller.request_id), timing]
+    headers = [(GRPC_STATUS, "0"), (REQUEST_ID_HEADER.lower(), caller.request_id), timing]
     if (model := outcome.context.answered_by) is not None:
-        answer_headers.append((MODEL_HEADER.lower(), model))
-    return answer_headers, framed(outcome.data)
+        headers.append((MODEL_HEADER.lower(), model))
+    return headers, framed(outcome.data)
 
 
 def _written(message: str, **fields: Any) -> bytes:

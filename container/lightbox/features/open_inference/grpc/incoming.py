@@ -147,9 +147,9 @@ class Incoming:
         self._lent = True
         return self.release
 
-    def release(self, answer: int = 0) -> None:
-        """Stop counting the last message; count an ``answer`` of this size until it is read."""
-        self._given, self._lent = answer, False
+    def release(self, response_size: int = 0) -> None:
+        """Stop counting the last message; count a response of ``response_size`` bytes until it is read."""
+        self._given, self._lent = response_size, False
         self._count()
 
     @contextmanager

@@ -17,7 +17,7 @@ from lightbox.codecs.media_type import parse_content_type
 from lightbox.core.attributes import CustomAttributes
 from lightbox.core.http import check_query, http_response, json_body, received_body
 from lightbox.core.operations import ANYWHERE, OF_A_LOAD, OF_A_MODEL, answers, described
-from lightbox.core.request import Answer, Body, Call, TensorResponse
+from lightbox.core.request import Body, Call, Respond, TensorResponse
 from lightbox.features.open_inference.dataplane import DataPlane, InferRequest, read_attributes, version_number
 from lightbox.features.open_inference.rest.body import is_request, read_body
 from lightbox.features.open_inference.schemas import inference
@@ -84,7 +84,7 @@ class TritonBodies:
     def __init__(self, plane: DataPlane) -> None:
         self._plane = plane
 
-    def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
+    def __call__(self, call: Call[Response], header: Header, context: RequestContext, respond: Respond) -> Response:
         """Answer with blobs if the response has some, else in JSON. Raises LightboxError."""
         content = call.content
         assert isinstance(content, Body), "SageMaker's routes take bodies"
@@ -110,12 +110,12 @@ class JsonBodies:
     def __init__(self, plane: DataPlane) -> None:
         self._plane = plane
 
-    def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
-        """Answer in JSON, or call ``answer``. Raises LightboxError."""
+    def __call__(self, call: Call[Response], header: Header, context: RequestContext, respond: Respond) -> Response:
+        """Answer in JSON, or call ``respond``. Raises LightboxError."""
         content = call.content
         assert isinstance(content, Body), "SageMaker's routes take bodies"
         if not is_request(content.body, context) or self._goes_to_user_code(call):
-            return answer(call, context)
+            return respond(call, context)
         return _answered(self._plane, call, content.body, None, read_attributes(header), context)
 
     def _goes_to_user_code(self, call: Call[Response]) -> bool:

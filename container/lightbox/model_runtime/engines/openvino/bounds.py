@@ -183,11 +183,11 @@ def _lengths(node: Node) -> list[Node]:
 def _regions(node: Node) -> list[Node]:
     """PSROIPooling: the image of a region is one of the batch."""
     ops, regions = _ops(), node.input_value(1)
-    picture, corners = ops.variadic_split(regions, _numbers(1), _numbers([1, 4])).outputs()
+    whole, corners = ops.variadic_split(regions, _numbers(1), _numbers([1, 4])).outputs()
     last = ops.convert(ops.subtract(_sizes(node.input_value(0), [0]), _numbers(1)), "f32")
-    inside = ops.minimum(ops.maximum(picture, ops.constant(np.float32(0))), last)
+    inside = ops.minimum(ops.maximum(whole, ops.constant(np.float32(0))), last)
     node.input(1).replace_source_output(ops.concat([inside, corners], 1).output(0))
-    return [_any(ops.not_equal(inside, picture))]
+    return [_any(ops.not_equal(inside, whole))]
 
 
 def _refused(node: Node) -> list[Node]:

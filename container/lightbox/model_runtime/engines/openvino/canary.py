@@ -148,13 +148,13 @@ def _inputs(
     """Yield the inputs to compare: made-up ones that TensorFlow accepts, and those of the warm-up records."""
     for side in samples.sides(signature):
         made = [feeds for count in samples.BATCHES for feeds in samples.batches(signature, count, side)]
-        if any(_answers(reference, feeds, fetches) for feeds in made):
+        if any(_succeeds(reference, feeds, fetches) for feeds in made):
             yield from made
             break
-    yield from (feeds for feeds in _recorded(signature, name, folder) if _answers(reference, feeds, fetches))
+    yield from (feeds for feeds in _recorded(signature, name, folder) if _succeeds(reference, feeds, fetches))
 
 
-def _answers(reference: Runner, feeds: Mapping[str, Array], fetches: Sequence[str]) -> bool:
+def _succeeds(reference: Runner, feeds: Mapping[str, Array], fetches: Sequence[str]) -> bool:
     try:
         reference.run(feeds, fetches)
     except StatusError:

@@ -13,7 +13,7 @@ class TensorFlow(Engine):
     """Runs models as ``tensorflow_model_server`` does."""
 
     name = package = "tensorflow"
-    sets_answers = True
+    sets_results = True
 
     def opens(self, folder: Path) -> bool:
         """Whether it is a SavedModel."""

@@ -81,8 +81,8 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         of_socket = () if reload_over_tcp else (f"{MODEL_SERVICE}/HandleReloadConfigRequest",)
         self._handlers = {f"/{name}": _handler(*method, name in of_socket) for name, method in methods.items()}
         # grpc knows an attribute for a pool of its own: a probe is answered while calls take all threads.
-        answer: Any = self._handlers[f"/{MODEL_SERVICE}/GetModelStatus"].unary_unary
-        answer.experimental_thread_pool = ThreadPoolExecutor(1, "status")
+        handler: Any = self._handlers[f"/{MODEL_SERVICE}/GetModelStatus"].unary_unary
+        handler.experimental_thread_pool = ThreadPoolExecutor(1, "status")
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         """Return the handler of a method, or None for UNIMPLEMENTED."""

@@ -72,7 +72,7 @@ class _Target(NamedTuple):
     verb: str
 
 
-_Answer = Callable[[model_pb2.ModelSpec, Request], bytes]
+_Respond = Callable[[model_pb2.ModelSpec, Request], bytes]
 
 
 class RestApi:
@@ -89,7 +89,7 @@ class RestApi:
         self._options = predict.run_options(timeout_seconds)
         self._cors = _CORS if cors else {}
         self._pages = pages or {}
-        self._routes: dict[str, tuple[re.Pattern[str], dict[str, _Answer]]] = {
+        self._routes: dict[str, tuple[re.Pattern[str], dict[str, _Respond]]] = {
             "GET": (_LOOK, {"metadata": self._metadata, "": self._status}),
             "POST": (
                 _CALL,

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from lightbox.base.errors import Unavailable
 from lightbox.features.streams import sockets as streams_server
 from lightbox.features.streams import stream as one_stream
-from lightbox.features.streams.forwarding import Answer, Relay
+from lightbox.features.streams.forwarding import FrameResponse, Relay
 from lightbox.features.streams.sockets import StreamServer
 from support.patience import PATIENCE
 
@@ -45,14 +45,14 @@ class FakeRelay(Relay):
         self.is_away = False
         self.frames: list[bytes] = []
 
-    async def ask(self, frame: bytes, headers: Mapping[str, str], request_id: str) -> Answer:
+    async def ask(self, frame: bytes, headers: Mapping[str, str], request_id: str) -> FrameResponse:
         """See Relay."""
         self.frames.append(frame)
         await self.go.wait()
         if self.is_away:
             raise Unavailable("try again: the frame was not taken")
         body = f"{len(frame)}{' ' * self.size_of_answer}".encode()
-        return Answer(200, "application/json", "total;dur=1.5", body)
+        return FrameResponse(200, "application/json", "total;dur=1.5", body)
 
 
 @pytest.fixture(autouse=True)

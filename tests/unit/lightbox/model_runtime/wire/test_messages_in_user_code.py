@@ -11,7 +11,7 @@ import pytest
 from support import commands
 from support.other_packages import BOTH, other_packages
 
-CONTAINER = Path(__file__).parents[4] / "container"
+CONTAINER = Path(__file__).parents[5] / "container"
 SCRIPT = """
 import lightbox.serving.worker
 from tensorflow.core.framework import tensor_pb2, types_pb2

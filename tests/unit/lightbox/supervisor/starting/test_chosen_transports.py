@@ -9,7 +9,7 @@ import pytest
 from lightbox.features import wants
 from lightbox.model.plan import Wires
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting.chosen_transports import NoLocalWire, wires_to_come
+from lightbox.supervisor.starting.chosen_transports import NoLocalTransport, wires_to_come
 from support.models import copy_golden
 from support.real_binary import real_binary
 
@@ -73,7 +73,7 @@ def test_ports_and_why_they_are_open(
 
 
 def test_there_is_no_local_wire(root: Path) -> None:
-    with pytest.raises(NoLocalWire) as caught:
+    with pytest.raises(NoLocalTransport) as caught:
         wires(root, LIGHTBOX_TRANSPORT="local,grpc")
     why = "the embedded model server alone has it"
     assert str(caught.value) == f"LIGHTBOX_TRANSPORT: expected grpc, got local: {why}"

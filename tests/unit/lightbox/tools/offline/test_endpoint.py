@@ -110,11 +110,11 @@ def test_a_response_in_progress_is_kept_when_the_endpoint_is_gone() -> None:
     class LateForOne:
         def check(self) -> None: ...
 
-        def send(self, image: bytes) -> senders.Answer:
+        def send(self, image: bytes) -> senders.Response:
             if image != b"late":
                 raise NoResponse("closed")
             assert stopping.wait(PATIENCE)
-            return senders.Answer(200, b'{"predictions": [1]}')
+            return senders.Response(200, b'{"predictions": [1]}')
 
     pictures = [("late", b"late"), *((f"{number}", b"") for number in range(100))]
     answers = offline.Endpoint("cats", Retrying(LateForOne(), 1, stopping), Fixed(2)).answered(pictures)

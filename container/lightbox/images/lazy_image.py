@@ -29,9 +29,9 @@ class ToFit:
 
     resized: Resized
 
-    def __call__(self, picture: Size) -> Size:
+    def __call__(self, source: Size) -> Size:
         """Return the size to which an image will be resized."""
-        return self.resized(picture)
+        return self.resized(source)
 
 
 class Room(NamedTuple):
@@ -71,7 +71,7 @@ class Open(Protocol):
 
 
 @dataclass(frozen=True)
-class Picture:
+class LazyImage:
     """An image by its pixels; ``original`` is its file, if the image is all of it."""
 
     open: Open

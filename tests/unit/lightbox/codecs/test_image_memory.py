@@ -17,7 +17,7 @@ from lightbox.base.errors import DeadlineExceeded, TooLarge, Unavailable
 from lightbox.base.request_context import RequestContext
 from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.image import DecodeSlots, ImageCodec
-from lightbox.codecs.picture_memory import COUNTED, PictureMemory
+from lightbox.codecs.image_memory import COUNTED, ImageMemory
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
 from support.fakes import signature
@@ -28,7 +28,7 @@ SIZE = 10 * COUNTED
 
 
 def test_what_never_fits_is_too_large_and_what_others_hold_is_unavailable(tmp_path: Path) -> None:
-    one, other = PictureMemory(SIZE, tmp_path), PictureMemory(SIZE, tmp_path)
+    one, other = ImageMemory(SIZE, tmp_path), ImageMemory(SIZE, tmp_path)
     with one.hold(6 * COUNTED, RequestContext(PATIENCE)), other.hold(COUNTED, RequestContext(PATIENCE)):
         with (
             pytest.raises(Unavailable, match="which other requests hold"),
@@ -47,10 +47,10 @@ def test_what_never_fits_is_too_large_and_what_others_hold_is_unavailable(tmp_pa
 
 
 def test_a_large_picture_waits_its_turn_and_small_ones_do_not_pass_it(tmp_path: Path) -> None:
-    one, other = PictureMemory(SIZE, tmp_path), PictureMemory(SIZE, tmp_path)
+    one, other = ImageMemory(SIZE, tmp_path), ImageMemory(SIZE, tmp_path)
     order: list[str] = []
 
-    def work(memory: PictureMemory, name: str, size: int) -> None:
+    def work(memory: ImageMemory, name: str, size: int) -> None:
         with memory.hold(size, RequestContext(PATIENCE)):
             order.append(name)
 
@@ -68,19 +68,19 @@ def test_a_large_picture_waits_its_turn_and_small_ones_do_not_pass_it(tmp_path: 
 
 
 def test_the_memory_of_processes_that_ended_is_their_successors(tmp_path: Path) -> None:
-    ended = [PictureMemory(SIZE, tmp_path) for _ in range(2)]
+    ended = [ImageMemory(SIZE, tmp_path) for _ in range(2)]
     with ExitStack() as held:
         for one in ended:
             held.enter_context(one.hold(SIZE // 2, RequestContext(PATIENCE)))
         for one in ended:
             os.close(one._slot)  # as the kernel does
-        with PictureMemory(SIZE, tmp_path).hold(SIZE, RequestContext(PATIENCE)):
+        with ImageMemory(SIZE, tmp_path).hold(SIZE, RequestContext(PATIENCE)):
             pass
         held.pop_all()
 
 
 def test_requests_that_wait_for_a_slot_while_memory_is_short_are_told_to_try_again() -> None:
-    slots = DecodeSlots(1, PictureMemory(SIZE))
+    slots = DecodeSlots(1, ImageMemory(SIZE))
     slots.memory.waiting = 1
     with (
         slots.take(RequestContext(PATIENCE)),
@@ -100,7 +100,7 @@ def saved(size: tuple[int, int], kind: str = "JPEG", orientation: int = 1, **opt
 
 def test_original_images_take_memory_within_their_slot() -> None:
     """Others that hold a slot wait for memory."""
-    codec = ImageCodec(CodecOptions(picture_memory=SIZE))
+    codec = ImageCodec(CodecOptions(image_memory=SIZE))
     bodies = [saved(MEGAPIXEL, "PNG")]
     with ExitStack() as slots:
         while codec._slots._turns.acquire(0):
@@ -123,7 +123,7 @@ MEGAPIXEL = (1600, 1200)
 
 
 def decoded(body: bytes, size: float, wanted: SignatureSpec = PIXELS, options: ModelOptions | None = None) -> Array:
-    codec = ImageCodec(CodecOptions(picture_memory=size))
+    codec = ImageCodec(CodecOptions(image_memory=size))
     call = codec.decode([body], wanted, options or ModelOptions(), RequestContext(PATIENCE))
     return call.inputs["x"]
 

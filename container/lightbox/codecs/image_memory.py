@@ -20,7 +20,7 @@ COUNTED = 4 << 20
 PAUSE_SECONDS = 0.005
 
 
-class PictureMemory:
+class ImageMemory:
     """At most ``size`` bytes for the images that all processes of a run decode.
 
     An image that does not fit at the moment waits until others are done, and lets none pass. The processes meet in
