@@ -12,6 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from lightbox.model_runtime.server.warmup import MAX_RECORDS
 from lightbox.model_runtime.wire.messages import classification_pb2, model_pb2, predict_pb2, prediction_log_pb2
 from lightbox.model_runtime.wire.records import WARM_UP_FILE
 from lightbox.model_runtime.wire.stubs import prediction_service_pb2_grpc as service
@@ -96,12 +97,14 @@ def test_warm_up_requests_are_answered_before_the_model_is_available(tmp_path: P
         assert "Number of warmup records read: 2." in server.stderr
 
 
-@pytest.mark.parametrize("kind", ["damaged", "failing", "no log"])
+@pytest.mark.parametrize("kind", ["damaged", "failing", "no log", "many"])
 def test_warm_up_that_fails_ends_the_load(tmp_path: Path, kind: str) -> None:
     entry = prediction_log_pb2.PredictionLog()
     if kind == "failing":
         entry.predict_log.request.CopyFrom(half_request(1.0, model="m"))
-    folder = warmed(tmp_path, entry)
+    if kind == "many":
+        entry.classify_log.request.CopyFrom(example_request())
+    folder = warmed(tmp_path, *[entry] * (1 + MAX_RECORDS if kind == "many" else 1))
     if kind == "damaged":
         (folder / "1" / WARM_UP_FILE).write_bytes(b"x" * 100)
     flags = ["--model_name=m", f"--model_base_path={folder}", "--max_num_load_retries=0"]
@@ -111,6 +114,7 @@ def test_warm_up_that_fails_ends_the_load(tmp_path: Path, kind: str) -> None:
             "damaged": "DATA_LOSS: corrupted record at 0",
             "failing": "INVALID_ARGUMENT: ",
             "no log": "UNIMPLEMENTED: ",
+            "many": "INVALID_ARGUMENT: Number of warmup records exceeds the maximum (1000)",
         }
         assert f"due to error: {text[kind]}" in server.stdout
     with ModelServer(tmp_path / "again", *flags, "--enable_model_warmup=false") as server:
