@@ -13,11 +13,13 @@ from pathlib import Path
 from lightbox.base.errors import TooLarge, Unavailable
 from lightbox.base.machine.shared_files import hold, release, shared_numbers
 from lightbox.base.request_context import SETTING, RequestContext, Turns
-from lightbox.base.telemetry.metrics import ROWS, claim_slot
+from lightbox.base.telemetry.metrics import claim_slot
 
 COUNTED = 4 << 20
 """Smaller images need not count: the decoding slots bound them."""
 PAUSE_SECONDS = 0.005
+_ROWS = 256
+"""More than processes: at most 64 workers and the gRPC front, twice during a replacement."""
 
 
 class ImageMemory:
@@ -39,13 +41,13 @@ class ImageMemory:
         if run_dir is not None:
             folder = run_dir / "pictures"
             self._row, self._slot = claim_slot(folder)
-            self._held = shared_numbers(folder / "held", ROWS, "q")
+            self._held = shared_numbers(folder / "held", _ROWS)
             self._held[self._row] = 0  # of the process before
             self._clear_rows_of_ended(folder)
             self._turn = os.open(folder / "turn.lock", os.O_RDWR | os.O_CREAT, 0o600)
 
     def _clear_rows_of_ended(self, folder: Path) -> None:
-        for row in range(ROWS):
+        for row in range(_ROWS):
             if self._held[row] and (slot := hold(folder / f"{row}.lock")) is not None:
                 self._held[row] = 0
                 release(slot)

@@ -17,7 +17,7 @@ from lightbox.base.error_texts import hide
 from lightbox.base.settings import Settings
 from lightbox.base.settings_types import TransportName
 from lightbox.base.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
-from lightbox.base.telemetry.metrics import METRICS_FOLDER, RequestTable, VersionCounts, WorkerMetrics
+from lightbox.base.telemetry.metrics import METRICS_FOLDER, VersionCounts, WorkerMetrics, count_requests
 from lightbox.codecs import codec_classes
 from lightbox.codecs.codec_options import CodecOptions
 from lightbox.core.app import create_app
@@ -75,7 +75,7 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     catalogue = find_catalogue(settings, plan, run_dir, user_code)
     has_code = not catalogue.is_fixed or not user_code.is_empty()
     answered_after = settings.nginx_read_timeout if catalogue.is_fixed else settings.nginx_load_read_timeout
-    requests = Requests(answered_after, RequestTable(run_dir).claim())
+    requests = Requests(answered_after, count_requests(run_dir))
     transports = connect(plan, settings)
     code = user_code if has_code else None
     pipeline = make_pipeline(settings, plan, transports, code, catalogue, requests.is_alone, run_dir)

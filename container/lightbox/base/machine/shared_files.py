@@ -9,9 +9,9 @@ import fcntl
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -67,8 +67,8 @@ class Document(Generic[T]):
         replace_file(self._path, self._kind.dump_json(value))
 
 
-def shared_numbers(path: Path, count: int, kind: Literal["q", "d"]) -> memoryview[Any]:
-    """Return ``count`` numbers in a file, zeros at first: signed 64-bit integers (q) or doubles (d).
+def shared_numbers(path: Path, count: int) -> memoryview[Any]:
+    """Return ``count`` signed 64-bit integers in a file, zeros at first.
 
     All processes that map the file share the numbers. The file's space is allocated at once: on a full disk, a write to
     a mapped file would crash the process. Raises OSError.
@@ -76,7 +76,28 @@ def shared_numbers(path: Path, count: int, kind: Literal["q", "d"]) -> memoryvie
     size = 8 * count
     with path.open("ab+") as file:
         os.posix_fallocate(file.fileno(), 0, size)
-        return memoryview(mmap.mmap(file.fileno(), size)).cast(kind)
+        return memoryview(mmap.mmap(file.fileno(), size)).cast("q")
+
+
+class SharedCounters:
+    """Whole numbers of several processes in a file: each has a row with these ``columns``."""
+
+    def __init__(self, path: Path, *columns: str) -> None:
+        self._path = path
+        self._columns = columns
+
+    def row(self, slot: int = 0) -> memoryview[Any]:
+        """Return a row, whose numbers can be set. Raises OSError."""
+        width = len(self._columns)
+        return shared_numbers(self._path, width * (slot + 1))[-width:]
+
+    def read(self) -> dict[str, list[int]]:
+        """Return the numbers of each column, by row; no rows before the first process has one."""
+        content = b""
+        with suppress(FileNotFoundError):
+            content = self._path.read_bytes()
+        numbers = memoryview(content).cast("q")
+        return {name: numbers[at :: len(self._columns)].tolist() for at, name in enumerate(self._columns)}
 
 
 def mapped(path: Path) -> memoryview:

@@ -25,7 +25,7 @@ from typing_extensions import override
 from lightbox.base.error_texts import shorten
 from lightbox.base.errors import HandlerFailed
 from lightbox.base.machine.environment import variable
-from lightbox.base.machine.shared_files import shared_numbers
+from lightbox.base.machine.shared_files import SharedCounters
 from lightbox.base.request_context import MakeContext, RequestContext
 
 DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
@@ -343,14 +343,14 @@ class LastResponse(Observer):
     """Observes the time of the last successful prediction, on the monotonic clock that all processes share."""
 
     def __init__(self, run_dir: Path) -> None:
-        self._seconds = shared_numbers(run_dir / FILE, 1, "d")
+        self._row = SharedCounters(run_dir / FILE, "nanoseconds").row()
 
     @property
     def at(self) -> float:
         """Time of the last 200 of a model in any worker; 0 before the first one."""
-        return float(self._seconds[0])
+        return float(self._row[0] / 1e9)
 
     @override
     def responded(self, request: FinishedRequest) -> None:
         if request.status == 200 and request.context.model is not None:
-            self._seconds[0] = time.monotonic()
+            self._row[0] = time.monotonic_ns()

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from typing_extensions import override
 
-from lightbox.base.machine.shared_files import hold, shared_numbers
+from lightbox.base.machine.shared_files import SharedCounters, hold
 from lightbox.base.request_context import QUEUE, TOTAL
 from lightbox.base.telemetry.logs import FinishedRequest, Observer
 
@@ -243,7 +243,7 @@ class VersionCounts(Observer):
     def _map(self, model: str, version: int) -> memoryview[Any]:
         path = _counts_file(self._run_dir, model, version)
         path.parent.mkdir(parents=True, exist_ok=True)
-        return shared_numbers(path, len(_COLUMNS) * (self._slot + 1), "q")[-len(_COLUMNS) :]
+        return SharedCounters(path, *_COLUMNS).row(self._slot)
 
 
 def read_counts(run_dir: Path, model: str, version: int) -> dict[str, int]:
@@ -252,11 +252,7 @@ def read_counts(run_dir: Path, model: str, version: int) -> dict[str, int]:
     For each of OUTCOMES the count and the nanoseconds, as ``success_count`` and ``success_ns``; for each of PARTS the
     nanoseconds of successes; and ``last_ms``, the end of the last prediction in milliseconds since 1970, 0 for none.
     """
-    content = b""
-    with suppress(FileNotFoundError):
-        content = _counts_file(run_dir, model, version).read_bytes()
-    numbers = memoryview(content).cast("q")
-    columns = {name: numbers[column :: len(_COLUMNS)].tolist() for column, name in enumerate(_COLUMNS)}
+    columns = SharedCounters(_counts_file(run_dir, model, version), *_COLUMNS).read()
     return {name: sum(column) for name, column in columns.items()} | {"last_ms": max(columns["last_ms"], default=0)}
 
 
@@ -264,38 +260,27 @@ def _counts_file(run_dir: Path, model: str, version: int) -> Path:
     return run_dir / _COUNTS_FOLDER / "models" / model / str(version)
 
 
-_FOLDER, _TABLE = "requests_here", "table"
-ROWS = 256
-"""More rows than processes: at most 64 workers and the gRPC front, twice during a replacement."""
+_FOLDER = "requests_here"
+_HERE = ("process", "here", "in_progress")
 
 
-class RequestTable:
-    """The number of requests of each process, and of those in progress: a table that all processes map."""
+def count_requests(run_dir: Path) -> Callable[[int, int], None]:
+    """Return the function that writes the number of this process's requests, and of those in progress."""
+    slot, _ = claim_slot(run_dir / _FOLDER)
+    row = SharedCounters(run_dir / _FOLDER / "table", *_HERE).row(slot)
 
-    def __init__(self, run_dir: Path) -> None:
-        self._folder = run_dir / _FOLDER
-        self._folder.mkdir(exist_ok=True)
-        self._numbers = shared_numbers(self._folder / _TABLE, 3 * ROWS, "q")
+    def write(here: int, in_progress: int) -> None:
+        row[1], row[2] = here, in_progress
 
-    def claim(self) -> Callable[[int, int], None]:
-        """Return the function that writes this process's row."""
-        slot, self._held = claim_slot(self._folder)
-        at, numbers = 3 * slot, self._numbers
+    write(0, 0)  # clears the row of the previous process
+    row[0] = os.getpid()
+    return write
 
-        def write(here: int, in_progress: int) -> None:
-            numbers[at + 1], numbers[at + 2] = here, in_progress
 
-        write(0, 0)  # clears the row of the previous process
-        numbers[at] = os.getpid()
-        return write
-
-    def sums(self) -> tuple[int, int]:
-        """Sum the rows. They fill from the first on; the requests of a killed process are dropped."""
-        here = in_progress = 0
-        for at in range(0, 3 * ROWS, 3):
-            if not self._numbers[at]:
-                break
-            if self._numbers[at + 1] > 0 and Path(f"/proc/{self._numbers[at]}").exists():
-                here += self._numbers[at + 1]
-                in_progress += self._numbers[at + 2]
-        return here, in_progress
+def requests_of_all(run_dir: Path) -> tuple[int, int]:
+    """Return the requests of all processes, and those in progress; a killed process has none."""
+    rows = zip(*SharedCounters(run_dir / _FOLDER / "table", *_HERE).read().values(), strict=True)
+    living = [
+        (here, in_progress) for process, here, in_progress in rows if here > 0 and Path(f"/proc/{process}").exists()
+    ]
+    return sum(here for here, _ in living), sum(in_progress for _, in_progress in living)

@@ -7,7 +7,7 @@ import math
 import time
 from pathlib import Path
 
-from lightbox.base.telemetry.metrics import RequestTable
+from lightbox.base.telemetry.metrics import requests_of_all
 
 SAMPLE_SECONDS = 0.1
 SMOOTHING_SECONDS = 5.0
@@ -23,7 +23,7 @@ class Saturation:
     """
 
     def __init__(self, run_dir: Path, slots: int) -> None:
-        self._table = RequestTable(run_dir)
+        self._run_dir = run_dir
         self._slots = slots
         self._mean = 0.0
         self._sampled = time.monotonic()
@@ -36,7 +36,7 @@ class Saturation:
     @property
     def in_progress(self) -> int:
         """The number of requests in progress in all processes."""
-        return self._table.sums()[1]
+        return requests_of_all(self._run_dir)[1]
 
     async def follow(self) -> None:
         """Sample forever."""
@@ -48,4 +48,4 @@ class Saturation:
         """Add a sample at ``now``, in seconds of the monotonic clock, to the mean."""
         weight = -math.expm1((self._sampled - now) / SMOOTHING_SECONDS)
         self._sampled = now
-        self._mean += weight * (min(1.0, self._table.sums()[0] / self._slots) - self._mean)
+        self._mean += weight * (min(1.0, requests_of_all(self._run_dir)[0] / self._slots) - self._mean)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 from typing_extensions import override
 
+from lightbox.base.machine.shared_files import SharedCounters
 from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, setting
 from lightbox.base.telemetry.metrics import Metric
@@ -24,6 +25,11 @@ RENEW_SIGNAL = signal.SIGWINCH
 """Makes the streams process end the open streams. The process ignores it until its handler is set."""
 OPEN = Metric("gauge", "lightbox_streams", "Open streams of frames.")
 DROPPED = Metric("counter", "lightbox_stream_frames_dropped", "Frames dropped by streams with latest=true.")
+
+
+def counters(run_dir: Path) -> SharedCounters:
+    """Return the counters of the streams process. Its restart forgets open streams, and keeps the dropped frames."""
+    return SharedCounters(run_dir / "streams.counts", "open", "dropped")
 
 
 class StreamSettings(BaseModel):
@@ -51,10 +57,8 @@ class Streams(Feature):
 
     @override
     def children(self, start: Start) -> Iterable[ChildSpec]:
-        from lightbox.features.streams.counts import FILE
-
         address = start.address("streams")
-        arguments = [address, start.address("frames"), str(start.room), str(start.run_dir.path / FILE)]
+        arguments = [address, start.address("frames"), str(start.room), str(start.run_dir.path)]
         yield ChildSpec("streams", "the process for streams", f"{__name__}.process", arguments, address, RENEW_SIGNAL)
 
     @override
@@ -68,6 +72,5 @@ class Streams(Feature):
 
     @override
     def measure(self, run_dir: Path) -> Mapping[Metric, float]:
-        from lightbox.features.streams.counts import FILE, read
-
-        return dict(zip((OPEN, DROPPED), read(run_dir / FILE), strict=True))
+        columns = counters(run_dir).read().values()
+        return dict(zip((OPEN, DROPPED), map(sum, columns), strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, MutableSequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,10 +20,9 @@ from lightbox.base.errors import BadRequest, LightboxError, Unavailable
 from lightbox.base.machine.local_sockets import QUEUE, listen
 from lightbox.base.request_context import CREDENTIALS
 from lightbox.core.edge import choose_request_id
-from lightbox.features.streams.counts import StreamCounts
 from lightbox.features.streams.forwarding import Relay
 from lightbox.features.streams.frame_options import from_query
-from lightbox.features.streams.stream import FrameConnection, FrameProtocol, Held, Stream
+from lightbox.features.streams.stream import OPEN, FrameConnection, FrameProtocol, Held, Stream
 
 log = logging.getLogger("lightbox")
 
@@ -35,13 +34,17 @@ OPEN_SECONDS, CLOSE_SECONDS = 10.0, 1.0
 
 
 class StreamServer:
-    """Serves streams until ``stop``; at most ``most`` at a time, which hold ``most_bytes`` together."""
+    """Serves streams until ``stop``; at most ``most`` at a time, which hold ``most_bytes`` together.
+
+    ``counts`` are the numbers of open streams and of dropped frames.
+    """
 
     def __init__(
-        self, relay: Relay, most: int, max_frame: int, most_bytes: int, counts: StreamCounts | None = None
+        self, relay: Relay, most: int, max_frame: int, most_bytes: int, counts: MutableSequence[int] | None = None
     ) -> None:
         self._relay = relay
-        self._counts = counts or StreamCounts()
+        self._counts = [0, 0] if counts is None else counts
+        self._counts[OPEN] = 0
         self._most = most
         self._max_frame = max_frame
         self._held = Held(most_bytes)
@@ -129,7 +132,7 @@ class StreamServer:
         stream = self._streams[connection] = Stream(connection, self._relay, self._counts)
         self._opening.discard(connection)
         opened = time.monotonic()
-        self._counts.opened()
+        self._counts[OPEN] += 1
         try:
             if connection.ending.is_set():
                 await stream.close()
@@ -139,7 +142,7 @@ class StreamServer:
             raise
         finally:
             del self._streams[connection]
-            self._counts.closed()
+            self._counts[OPEN] -= 1
             log.info(
                 "stream %s: closed with %s after %.1f s; frames=%d errors=%d dropped=%d",
                 connection.request_id,

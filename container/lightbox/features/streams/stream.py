@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableSequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -16,12 +16,13 @@ from websockets.frames import Frame as WireFrame
 from websockets.server import ServerProtocol
 
 from lightbox.base.errors import BadRequest, Unavailable
-from lightbox.features.streams.counts import StreamCounts
 from lightbox.features.streams.forwarding import FrameResponse, Relay, failed
 from lightbox.features.streams.frame_options import Choice, from_text
 
 log = logging.getLogger("lightbox")
 
+OPEN, DROPPED = range(2)
+"""Places of the counts of open streams and dropped frames."""
 SEND_SECONDS = 30.0
 """Seconds that a caller has to read a response, as with nginx's send_timeout."""
 STOP_SECONDS = 1.0
@@ -109,7 +110,7 @@ class Stream:
     reading goes on, and only the newest waiting frame is answered.
     """
 
-    def __init__(self, connection: FrameConnection, relay: Relay, counts: StreamCounts) -> None:
+    def __init__(self, connection: FrameConnection, relay: Relay, counts: MutableSequence[int]) -> None:
         self._connection = connection
         self._counts = counts
         self._relay = relay
@@ -148,7 +149,7 @@ class Stream:
     def _take(self, data: bytes) -> None:
         if self._waiting is not None:
             self._dropped += 1
-            self._counts.dropped()
+            self._counts[DROPPED] += 1
             self._connection.release(len(self._waiting.data))
         self.received += 1
         self._waiting = Frame(self.received, data, self._choice)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from lightbox.base.machine.shared_files import Document, shared_numbers
+from lightbox.base.machine.shared_files import Document, SharedCounters, shared_numbers
 from support import commands
 from support.parameters import each
 
@@ -33,7 +33,7 @@ def write():
     if kind == "document":
         document.write(new)
     elif kind == "numbers":
-        shared_files.shared_numbers(path, 600, "q")[599] = 1 << 62
+        shared_files.shared_numbers(path, 600)[599] = 1 << 62
     elif kind == "lock":
         os.close(shared_files.hold(path))
     else:
@@ -45,7 +45,7 @@ def is_written():
         assert found in (old, new)
         return found == new
     if kind == "numbers":
-        found = shared_files.shared_numbers(path, 600, "q")
+        found = shared_files.shared_numbers(path, 600)
         assert found.tolist()[:599] == [0] * 599 and found[599] in (0, 1 << 62)
         return found[599] != 0
     left = shared_files.hold(path)
@@ -98,10 +98,16 @@ def test_who_is_killed_leaves_the_old_or_the_new_and_no_lock(tmp_path: Path, kin
 
 
 def test_numbers_are_seen_by_all_who_map_them(tmp_path: Path) -> None:
-    ours, others = (shared_numbers(tmp_path / "numbers", 3, "q") for _ in range(2))
+    ours, others = (shared_numbers(tmp_path / "numbers", 3) for _ in range(2))
     assert others.tolist() == [0, 0, 0]
     ours[1] = -(1 << 62)
     assert others.tolist() == [0, -(1 << 62), 0]
-    seconds = shared_numbers(tmp_path / "seconds", 1, "d")
-    seconds[0] = 0.5
-    assert shared_numbers(tmp_path / "seconds", 1, "d").tolist() == [0.5]
+
+
+def test_each_process_counts_in_a_row_of_its_own(tmp_path: Path) -> None:
+    ours, others = (SharedCounters(tmp_path / "counters", "open", "dropped") for _ in range(2))
+    assert others.read() == {"open": [], "dropped": []}
+    first, third = ours.row(), others.row(2)
+    first[0], first[1], third[0] = 1, 2, 3
+    assert ours.read() == {"open": [1, 0, 3], "dropped": [2, 0, 0]}
+    assert others.row().tolist() == [1, 2]

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from lightbox.base.telemetry import saturation
-from lightbox.base.telemetry.metrics import RequestTable
+from lightbox.base.telemetry.metrics import count_requests
 from lightbox.base.telemetry.saturation import SMOOTHING_SECONDS, Saturation
 from lightbox.core.edge import RECEIVED_HEADER, Edge, Requests
 from support.patience import PATIENCE, poll
@@ -27,8 +27,8 @@ CONTAINER = Path(saturation.__file__).parents[3]
 HOLD = """
 import sys
 from pathlib import Path
-from lightbox.base.telemetry.metrics import RequestTable
-RequestTable(Path(sys.argv[1])).claim()(int(sys.argv[2]), 1)
+from lightbox.base.telemetry.metrics import count_requests
+count_requests(Path(sys.argv[1]))(int(sys.argv[2]), 1)
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -58,7 +58,7 @@ def settled(watch: Saturation, at: float) -> float:
 def test_it_is_the_share_of_the_slots_that_all_processes_have_taken(tmp_path: Path) -> None:
     watch, now = Saturation(tmp_path, slots=16), time.monotonic()
     assert settled(watch, now + LONG) == 0
-    tell = RequestTable(tmp_path).claim()
+    tell = count_requests(tmp_path)
     tell(1, 1)
     tell(2, 1)
     with worker(tmp_path, 3) as other:
@@ -88,7 +88,7 @@ def test_what_a_killed_process_had_is_over_and_its_successor_begins_at_none(tmp_
 def test_it_is_smoothed_and_does_not_remember_how_far_beyond_full_it_was(tmp_path: Path) -> None:
     watch, now = Saturation(tmp_path, slots=4), time.monotonic()
     watch.sample(now)
-    tell = RequestTable(tmp_path).claim()
+    tell = count_requests(tmp_path)
     tell(400, 0)
     assert settled(watch, now + SMOOTHING_SECONDS) == pytest.approx(1 - 1 / math.e, abs=0.01)
     assert settled(watch, now + LONG) == 1
@@ -98,7 +98,7 @@ def test_it_is_smoothed_and_does_not_remember_how_far_beyond_full_it_was(tmp_pat
 
 def test_short_requests_count_by_the_time_they_take(tmp_path: Path) -> None:
     watch, now = Saturation(tmp_path, slots=1), time.monotonic()
-    tell = RequestTable(tmp_path).claim()
+    tell = count_requests(tmp_path)
     for tick in range(600):  # busy in one tick of three
         tell(int(tick % 3 == 0), 0)
         watch.sample(now + tick * saturation.SAMPLE_SECONDS)
@@ -116,7 +116,7 @@ def test_the_edge_counts_those_who_wait_as_those_who_work(tmp_path: Path) -> Non
     def ask(**environ: str) -> None:
         edge({"REQUEST_METHOD": "GET", "PATH_INFO": "/"} | environ, lambda *response: None)
 
-    requests = Requests(on_change=RequestTable(tmp_path).claim())
+    requests = Requests(on_change=count_requests(tmp_path))
     edge = Edge(app, in_progress=1, deadline_seconds=PATIENCE, requests=requests)
     with ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(ask) for _ in range(3)]

@@ -254,3 +254,9 @@ async def test_a_frame_that_nobody_takes_is_an_error_unless_all_stops(
         relay.go.set()
         assert await code_of_close(stream) == 1012
         await stop
+
+
+def test_a_restart_forgets_open_streams_and_keeps_dropped_frames() -> None:
+    counts = [5, 7]
+    StreamServer(FakeRelay(), 10, MAX_FRAME, ROOM, counts)
+    assert counts == [0, 7]
