@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, MutableSequence
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -22,7 +22,7 @@ from lightbox.base.request_context import CREDENTIALS
 from lightbox.core.edge import choose_request_id
 from lightbox.features.streams.forwarding import Relay
 from lightbox.features.streams.frame_options import from_query
-from lightbox.features.streams.stream import OPEN, FrameConnection, FrameProtocol, Held, Stream
+from lightbox.features.streams.stream import OPEN, Counts, FrameConnection, FrameProtocol, Held, Stream
 
 log = logging.getLogger("lightbox")
 
@@ -39,11 +39,9 @@ class StreamServer:
     ``counts`` are the numbers of open streams and of dropped frames.
     """
 
-    def __init__(
-        self, relay: Relay, most: int, max_frame: int, most_bytes: int, counts: MutableSequence[int] | None = None
-    ) -> None:
+    def __init__(self, relay: Relay, most: int, max_frame: int, most_bytes: int, counts: Counts | None = None) -> None:
         self._relay = relay
-        self._counts = [0, 0] if counts is None else counts
+        self._counts: Counts = [0, 0] if counts is None else counts
         self._counts[OPEN] = 0
         self._most = most
         self._max_frame = max_frame

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from typing_extensions import override
 from websockets.asyncio.server import ServerConnection
@@ -23,6 +24,7 @@ log = logging.getLogger("lightbox")
 
 OPEN, DROPPED = range(2)
 """Places of the counts of open streams and dropped frames."""
+Counts: TypeAlias = "memoryview[Any] | list[int]"
 SEND_SECONDS = 30.0
 """Seconds that a caller has to read a response, as with nginx's send_timeout."""
 STOP_SECONDS = 1.0
@@ -110,7 +112,7 @@ class Stream:
     reading goes on, and only the newest waiting frame is answered.
     """
 
-    def __init__(self, connection: FrameConnection, relay: Relay, counts: MutableSequence[int]) -> None:
+    def __init__(self, connection: FrameConnection, relay: Relay, counts: Counts) -> None:
         self._connection = connection
         self._counts = counts
         self._relay = relay
