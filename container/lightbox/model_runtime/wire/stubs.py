@@ -1,4 +1,4 @@
-"""TensorFlow Serving's official gRPC stubs; see tfs_wire.messages for how they work without TensorFlow."""
+"""TensorFlow Serving's official gRPC stubs; see ``messages`` for how they work without TensorFlow."""
 
 from __future__ import annotations
 
