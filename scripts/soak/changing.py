@@ -32,7 +32,7 @@ _NUMBERS = count()
 _USES = 6
 """Most invocations between a load and an unload."""
 ARCHIVE, FOLDER, TORN = "packed.tar.gz", "half", "torn"
-DAMAGED = f"{TORN}/1/variables/variables.index is damaged".encode()
+DAMAGED = f"{TORN}/1/variables: ".encode()
 _ROW, _ANSWERS = b"1\n", {1: [2.5], 2: [3.5]}
 """An input, and the answer of each version of the model."""
 Prepare = Callable[[Path, str], Request]

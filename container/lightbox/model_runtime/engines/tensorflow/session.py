@@ -21,6 +21,8 @@ class TensorFlowSession:
     def __init__(self, path: str, tags: Sequence[str], config: bytes = b"", is_guarded: bool = True) -> None:
         """Load the SavedModel in ``path``; raise StatusError with the runtime's own code and text.
 
+        The runtime names no file of ``variables`` that it cannot read: there the text begins with their folder.
+
         Without ``is_guarded``, inputs may crash the process, as with tensorflow_model_server.
         """
         self._graph = tf.TF_NewGraph()
@@ -29,8 +31,10 @@ class TensorFlowSession:
             self._session = self._load(path, tags, config, meta_graph)
             held = Buffer.from_address(meta_graph)
             self._read_meta_graph(ctypes.string_at(held.data, held.length), is_guarded)
-        except StatusError:
+        except StatusError as error:
             tf.TF_DeleteGraph(self._graph)
+            if "{{node RestoreV2" in error.message:
+                raise StatusError(error.code, f"{path}/variables: {error.message.splitlines()[0]}") from None
             raise
         finally:
             tf.TF_DeleteBuffer(meta_graph)
