@@ -123,17 +123,17 @@ class LoadableModels(Catalogue):
         place, name = locate(source, self._root), name_of(source, self._root)
         context = context.longer(self._load_seconds)
         with self.loader.turn(), context.stage("load"), self.state.loading(str(place), context, source.shown):
-            found = self.state.at(place)
+            result = self.state.at(place)
             named = self.state.all().get(name or "")
-            if by == "path" and found is not None and found.by == "name":
-                found = named if named and named.path == place else None  # callers of the protocol know their own name
-            if found is None:
+            if by == "path" and result is not None and result.by == "name":
+                result = named if named and named.path == place else None  # callers of the protocol know their own name
+            if result is None:
                 return self._load_as(name, place, source, context, by)
-            if by == "path" and name not in (None, found.model.name):
-                raise AlreadyLoaded(f"Model {name} is already loaded, as {found.model.name!r}")
-            if by == "path" and found.by == "target":
-                self.loader.keep(found, context)
-            return found
+            if by == "path" and name not in (None, result.model.name):
+                raise AlreadyLoaded(f"Model {name} is already loaded, as {result.model.name!r}")
+            if by == "path" and result.by == "target":
+                self.loader.keep(result, context)
+            return result
 
     def _load_as(self, name: str | None, place: Path, source: Source, context: RequestContext, by: By) -> LoadedModel:
         """Load a model under its path's name. Where another has that, a TargetModel gets one that no one can choose."""

@@ -268,15 +268,15 @@ class ModelLoader:
         if folder.is_file():
             unpack(folder, own / UNPACKED, source.field, context)
             folder = own / UNPACKED
-        found = find_model(folder, folder, source, context, allowed)
-        own_code = [found.base_path / CODE, folder / CODE]
+        models = find_model(folder, folder, source, context, allowed)
+        own_code = [models.base_path / CODE, folder / CODE]
         code_dirs: Sequence[Path] = list(dict.fromkeys([*own_code, *self._shared_code_dirs]))
-        named = replace(found, name=name)
+        named = replace(models, name=name)
         if problems := self._problems_of(named, code_dirs):
             raise _refusal(source, "; ".join(problems), folder)
         options = fitting_options(named, code_dirs, self._settings)
         base_path = own / "versions"
-        show_versions(found, base_path, code_dirs)
+        show_versions(models, base_path, code_dirs)
         model = PlannedModel(
             name=name, base_path=base_path, options=options, code_dirs=importable(code_dirs, self._settings)
         )
@@ -284,7 +284,7 @@ class ModelLoader:
             self._check_code(model)
         except UserCodeError as error:
             raise _refusal(source, str(error), folder) from error
-        return model, measure(found.base_path, folder, source.field, context, allowed)
+        return model, measure(models.base_path, folder, source.field, context, allowed)
 
     def _problems_of(self, found: ModelOnDisk, code_dirs: Sequence[Path]) -> list[str]:
         """Return a sentence for each problem that would refuse a start with this model."""

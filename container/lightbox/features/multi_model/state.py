@@ -229,14 +229,14 @@ class LoadedModels:
 
     def unused(self) -> list[LoadedModel]:
         """Return those of ``evictable`` that no request uses at this moment."""
-        found = []
+        result = []
         for entry in self.evictable():
             if not self._use_file(entry).exists():  # a lock would create it, with the time of a use
-                found.append(entry)
+                result.append(entry)
             elif (lock := try_lock(self._use_file(entry))) is not None:
                 release(lock)
-                found.append(entry)
-        return found
+                result.append(entry)
+        return result
 
     def _last_use(self, entry: LoadedModel) -> int:
         try:

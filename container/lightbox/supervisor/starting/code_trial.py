@@ -34,16 +34,16 @@ def check_result(result: Path, code: int, late_after: float | None, replaced: st
     ``code`` is its exit code. ``late_after`` are the seconds after which it was killed, None if it ended by itself.
     ``replaced`` names requirements that may have replaced Lightbox's own.
     """
-    found = json.loads(result.read_text()) if result.exists() else {}
-    if code == 0 and found.get("done"):
+    content = json.loads(result.read_text()) if result.exists() else {}
+    if code == 0 and content.get("done"):
         return
-    file = found.get("file", FILE_NAME)
-    if found.get("problem"):
-        raise UserCodeError(str(found["problem"]))
+    file = content.get("file", FILE_NAME)
+    if content.get("problem"):
+        raise UserCodeError(str(content["problem"]))
     if late_after is not None:
         raise UserCodeError(f"{file}: importing it did not end within {late_after:g} s")
     ended = f"ended the process with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
-    if "file" not in found:
+    if "file" not in content:
         raise UserCodeError(f"the sidecar cannot start: it {ended}{replaced}")
     raise UserCodeError(f"{file}: importing it {ended}")
 

@@ -47,14 +47,14 @@ def _model_at(path: Path, name: str) -> ModelOnDisk:
     if not is_model_name(name):
         raise ModelLayoutError(f"LIGHTBOX_MODELS: {name!r} cannot be a model's name: expected {NAME_EXPECTED}")
     try:
-        found = models_below(path)
+        result = models_below(path)
     except ModelLayoutError as error:
         text = str(error).removeprefix("LIGHTBOX_MODEL_DIR: ")
         raise ModelLayoutError(f"LIGHTBOX_MODELS: {name}: {text}") from None
-    if len(found) > 1:
-        names = ", ".join(model.name for model in found)
+    if len(result) > 1:
+        names = ", ".join(model.name for model in result)
         raise ModelLayoutError(f"LIGHTBOX_MODELS: {name}: expected one model in {path}, got {names}")
-    return replace(found[0], name=name)
+    return replace(result[0], name=name)
 
 
 def plan_models(settings: Settings) -> tuple[dict[str, ModelOnDisk], str]:

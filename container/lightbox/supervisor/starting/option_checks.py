@@ -68,14 +68,14 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
     refuse_misplaced_options(code_dirs, has_labels)
     yield from misfits(model.name, newest_signatures(model), options, code_dirs, settings)
     file, engine = model_file(newest_folder(model)), options.engine or settings.engine or default()
-    found = list[tuple[str, str]]()
+    problems = list[tuple[str, str]]()
     if file and engine == DEFAULT and (options.engine or settings.engine):
-        found.append(("engine", f"{DEFAULT!r} does not open {file.path}; set {AUTO!r}"))
+        problems.append(("engine", f"{DEFAULT!r} does not open {file.path}; set {AUTO!r}"))
     if options.precision != "f32" and (engine not in (_OPENVINO, AUTO, *([DEFAULT] if file else []))):
-        found.append(("precision", f"{options.precision!r} is OpenVINO's, but the engine is {engine}; set {AUTO!r}"))
+        problems.append(("precision", f"{options.precision!r} is OpenVINO's, but the engine is {engine}; set {AUTO!r}"))
     elif file and options.precision == INT8:
-        found.append(("precision", f"{INT8!r} is for SavedModels that make quantize has quantized, got {file.path}"))
-    for key, problem in found:
+        problems.append(("precision", f"{INT8!r} is for SavedModels that make quantize has quantized, got {file.path}"))
+    for key, problem in problems:
         by = "LIGHTBOX_ENGINE" if key == "engine" and options.engine is None else None
         yield _misfit(key, f"{problem}; the model is {model.name!r}", by, code_dirs, settings, is_idle=True)
 
@@ -110,13 +110,13 @@ def misfits(
     if signature is None:
         return
     signature, end = signature.with_layout(options.layout), f"; the model is {model!r}"
-    wanted = image_input(signature)
-    wrong = dict(image_problems(options, wanted)) if wanted else {}
+    expected = image_input(signature)
+    wrong = dict(image_problems(options, expected)) if expected else {}
     for key, why in wrong.items():
         yield _misfit(key, why + end, None, code_dirs, settings)
     inputs = [image_input(one.with_layout(options.layout)) for one in signatures.values()]
     pixels = [one for one in inputs if one and not one.encoded]
-    for key, why in () if wrong else _idle(options, signature, wanted, pixels):
+    for key, why in () if wrong else _idle(options, signature, expected, pixels):
         yield _misfit(key, why + end, None, code_dirs, settings, is_idle=True)
     given = [key for key in _RANKING if getattr(options, key) is not None]
     while given and not problem and (ranking := ranking_problem(options, signature)):
@@ -137,13 +137,13 @@ def _misfit(
 
 
 def _idle(
-    options: ModelOptions, signature: SignatureSpec, wanted: ImageInput | None, pixels: Sequence[ImageInput]
+    options: ModelOptions, signature: SignatureSpec, expected: ImageInput | None, pixels: Sequence[ImageInput]
 ) -> Iterator[tuple[str, str]]:
     """Yield options about images that change nothing for any signature; ``pixels`` are those that take decoded ones."""
     if not pixels:
         unset, takes = ModelOptions(), ", ".join(map(str, signature.inputs.values()))
         given = [key for key in _OF_IMAGES if getattr(options, key) != getattr(unset, key)]
-        what = "files, which the model decodes itself" if wanted else "no image, or needs the option layout"
+        what = "files, which the model decodes itself" if expected else "no image, or needs the option layout"
         for key in given[:1] if options.preset else given:
             yield key, f"works only with an input of pixels; the model takes {takes}: {what}"
     elif options.image_size and options.image_size not in [fixed_size(one, options) for one in pixels]:

@@ -80,15 +80,15 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settin
     wanted = scaled_input(model, options.layout)
     if wanted is None:
         return None
-    given = "scaling" in options.model_fields_set
-    expects, found = _look(newest_folder(model), wanted.name)
-    place = _place(options, code_dirs, settings) if given else "the default"
+    setting = "scaling" in options.model_fields_set
+    expects, result = _look(newest_folder(model), wanted.name)
+    place = _place(options, code_dirs, settings) if setting else "the default"
     assumed = f"scaling of {model.name}: {options.scaling}, {_pixels(options)} ({place})"
     if code is not None:
-        return ScalingLine(f"{assumed}, unless {code} scales by itself; {found}", False)
-    advice = _advice(expects, options.scaling, given)
+        return ScalingLine(f"{assumed}, unless {code} scales by itself; {result}", False)
+    advice = _advice(expects, options.scaling, setting)
     try_it = f"; compare: lightbox try {model.name} --image photo.jpg"
-    return ScalingLine(f"{assumed}; {found}{f': {advice}{try_it}' if advice else ''}", bool(advice))
+    return ScalingLine(f"{assumed}; {result}{f': {advice}{try_it}' if advice else ''}", bool(advice))
 
 
 def _place(options: ModelOptions, code_dirs: Sequence[Path], settings: Settings) -> str:
@@ -148,22 +148,22 @@ def _look(folder: Path, name: str) -> tuple[_PixelRange, str]:
     return expects, f"{clause}{said}"
 
 
-def _read(found: Rescaling) -> tuple[_PixelRange, str]:
-    if found.unknown and found.changes_nothing:
-        why = f"its first operation is {found.unknown}, with values that are not in it or more than one path"
+def _read(result: Rescaling) -> tuple[_PixelRange, str]:
+    if result.unknown and result.changes_nothing:
+        why = f"its first operation is {result.unknown}, with values that are not in it or more than one path"
         return _PixelRange.UNKNOWN, f"cannot tell whether {FILE} rescales, as {why}"
-    if found.changes_nothing:
-        followed = f", the image goes to {found.followed_by}" if found.followed_by else ""
+    if result.changes_nothing:
+        followed = f", the image goes to {result.followed_by}" if result.followed_by else ""
         return _PixelRange.NOT_FOUND, f"no rescaling layer was found in {FILE}{followed}"
-    low, high = found.limits(0, 255)
-    after = f", and {found.unknown} may change that" if found.unknown else ""
+    low, high = result.limits(0, 255)
+    after = f", and {result.unknown} may change that" if result.unknown else ""
     clause = f"{FILE} itself makes {low:.4g}..{high:.4g} of 0..255{after}"
-    factors = [abs(factor) for factor in found.scale]
+    factors = [abs(factor) for factor in result.scale]
     if max(factors) * 255 <= _NORMALIZED or (
-        all(abs(factor - 1) < 1e-3 for factor in factors) and max(map(abs, found.offset)) > 5
+        all(abs(factor - 1) < 1e-3 for factor in factors) and max(map(abs, result.offset)) > 5
     ):
         return _PixelRange.WHOLE, clause
-    if min(factors) >= 0.5 and max(factors) < 10 and max(map(abs, found.offset)) < 5:
+    if min(factors) >= 0.5 and max(factors) < 10 and max(map(abs, result.offset)) < 5:
         return _PixelRange.SMALL, clause
     return _PixelRange.UNKNOWN, f"{clause}, which does not show the range of pixels"
 

@@ -36,12 +36,12 @@ class ModelServerLog:
 
 def unloadable(said: str, models: Mapping[str, PlannedModel]) -> str | None:
     """Return a sentence about the model that a model server reports as unloadable, None if it names none."""
-    found = _UNLOADABLE.search(said)
-    if found is None or found["name"] not in models:
+    result = _UNLOADABLE.search(said)
+    if result is None or result["name"] not in models:
         return None
-    model = models[found["name"]]
+    model = models[result["name"]]
     folder = str(model.versions_dir or model.base_path)
     return (
-        f"LIGHTBOX_MODEL_DIR: version {found['version']} of the model {found['name']!r} in {folder} "
-        f"cannot be loaded: {found['reason'].rstrip('}, ').replace(str(model.base_path), folder)}"
+        f"LIGHTBOX_MODEL_DIR: version {result['version']} of the model {result['name']!r} in {folder} "
+        f"cannot be loaded: {result['reason'].rstrip('}, ').replace(str(model.base_path), folder)}"
     )

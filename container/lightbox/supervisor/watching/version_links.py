@@ -109,16 +109,16 @@ class VersionLinks:
         Each folder stays open until the next call: the file system does not reuse an open inode, so a folder that was
         removed and created again is always a different one.
         """
-        found = {}
+        result = {}
         with ExitStack() as held:
             for number, folder in self._folders().items():
                 with suppress(FileNotFoundError):  # removed a moment ago
                     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
                     held.callback(os.close, descriptor)
-                    found[number] = _files(folder, os.fstat(descriptor))
+                    result[number] = _files(folder, os.fstat(descriptor))
             previous, self._held = self._held, held.pop_all()
         previous.close()
-        return found
+        return result
 
     async def problem(self, version: int) -> str | None:
         """Return why a version's files cannot be served, None if they are complete."""

@@ -90,10 +90,10 @@ class Stack:
 
     def _last_operation(self, stack: str) -> list[dict[str, Any]]:
         """Return the events since the last creation, update or deletion began, the oldest first."""
-        found: list[dict[str, Any]] = []
+        events: list[dict[str, Any]] = []
         for page in self._client.get_paginator("describe_stack_events").paginate(StackName=stack):
             for event in page["StackEvents"]:
-                found.insert(0, event)
+                events.insert(0, event)
                 if event["PhysicalResourceId"] == event["StackId"] and event["ResourceStatus"] in STARTS:
-                    return found
-        return found
+                    return events
+        return events

@@ -36,19 +36,19 @@ def kind_and_environment(template: str) -> tuple[str, dict[str, str]]:
     return "component" if "::InferenceComponent" in template else "endpoint", yaml.safe_load(found[1])
 
 
-def checked(template: str, given: dict[str, str], previous: dict[str, str]) -> dict[str, str]:
+def checked(template: str, options: dict[str, str], previous: dict[str, str]) -> dict[str, str]:
     """Return the values of all parameters: the given ones, else the previous ones, else the defaults.
 
     Raises click.ClickException for an unknown name, a missing value, and one that its parameter does not take.
     CloudFormation checks the template's rules, for values that do not fit together.
     """
     declared: dict[str, dict[str, Any]] = yaml.load(template, _Parameters)["Parameters"]  # noqa: S506 - a SafeLoader
-    for name in given.keys() - declared.keys():
+    for name in options.keys() - declared.keys():
         near = difflib.get_close_matches(name, declared, 1) or declared
         raise click.ClickException(f"{name}: expected a parameter such as {', '.join(near)}, got an unknown one")
     values = {}
     for name, parameter in declared.items():
-        value = given.get(name, previous.get(name, parameter.get("Default")))
+        value = options.get(name, previous.get(name, parameter.get("Default")))
         if value is None:
             raise click.ClickException(f"{name}: expected {parameter['Description']}, got nothing")
         values[name] = str(value)

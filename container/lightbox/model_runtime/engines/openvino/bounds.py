@@ -86,14 +86,14 @@ def _ops() -> Any:
 
 def _fix_size(node: Node) -> None:
     """Fix the inner size of a MatMul's first input to that of the second one: a Reshape to another size fails."""
-    left, right = (node.input_value(at).get_partial_shape() for at in (0, 1))
-    if left.rank.is_dynamic or right.rank.is_dynamic or min(len(left), len(right)) < 2:
+    remaining, right = (node.input_value(at).get_partial_shape() for at in (0, 1))
+    if remaining.rank.is_dynamic or right.rank.is_dynamic or min(len(remaining), len(right)) < 2:
         return
     given = node.get_attributes()
     inner, wanted = (-2 if given["transpose_a"] else -1), right[-1 if given["transpose_b"] else -2]
-    if left[inner].is_static or wanted.is_dynamic:
+    if remaining[inner].is_static or wanted.is_dynamic:
         return
-    sizes = [0] * len(left)
+    sizes = [0] * len(remaining)
     sizes[inner] = wanted.get_length()
     node.input(0).replace_source_output(_ops().reshape(node.input_value(0), _numbers(sizes), True).output(0))
 

@@ -38,13 +38,13 @@ def read_examples(document: Any, step: Step = lambda: None) -> ExamplesBody:
     examples = document.get("examples")
     if not (isinstance(examples, list) and examples):
         raise invalid("examples: expected a list of at least one")
-    found = input_pb2.Input()
+    result = input_pb2.Input()
     if "context" in document:
-        _fill(document["context"], found.example_list_with_context.context, step)
-    target = found.example_list_with_context if "context" in document else found.example_list
+        _fill(document["context"], result.example_list_with_context.context, step)
+    target = result.example_list_with_context if "context" in document else result.example_list
     for item in examples:
         _fill(item, target.examples.add(), step)
-    return ExamplesBody(name, found)
+    return ExamplesBody(name, result)
 
 
 def _fill(value: Any, example: example_pb2.Example, step: Step) -> None:

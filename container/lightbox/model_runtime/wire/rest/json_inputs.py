@@ -124,17 +124,17 @@ def read_inputs(values: Any, by_row: bool, types: InputTypes, step: Step = lambd
 
 
 def _from_pieces(rows: RowList, types: InputTypes, step: Step) -> dict[str, Array]:
-    found: list[dict[str, Array]] = []
+    result: list[dict[str, Array]] = []
     for piece in rows.pieces():
         step()
         try:
-            found.append(read_inputs(orjson.loads(piece), True, types, step))
+            result.append(read_inputs(orjson.loads(piece), True, types, step))
         except orjson.JSONDecodeError:
             raise invalid("instances: expected a list of objects") from None
     for name in types:
-        if len({arrays[name].shape[1:] for arrays in found}) != 1:
+        if len({arrays[name].shape[1:] for arrays in result}) != 1:
             raise invalid(f"input {name}: expected values of one shape")
-    return {name: np.concatenate([arrays[name] for arrays in found]) for name in types}
+    return {name: np.concatenate([arrays[name] for arrays in result]) for name in types}
 
 
 def is_named(value: Any) -> bool:
@@ -162,10 +162,10 @@ def _array(name: str, nested: Any, number: int, step: Step) -> Array:
     if isinstance(nested, list) and nested and all(isinstance(row, NumberList) for row in nested):
         nested = NumberList(b"[%b]" % b",".join([row.take() for row in nested]), step)
     if isinstance(nested, NumberList):
-        found = nested.array(number)
-        if found is None:
+        array = nested.array(number)
+        if array is None:
             raise invalid(f"input {name}: expected numbers in lists as long as each other")
-        return found
+        return array
     shape, values = _flattened(name, nested)
     step()
     if number not in _KINDS and values:
@@ -176,12 +176,12 @@ def _array(name: str, nested: Any, number: int, step: Step) -> Array:
         _check(name, shape, values, number)
     if number in NUMERIC and values:
         return _packed(name, values, number).reshape(shape)
-    found = np.empty(len(values), dtypes.numpy_dtype(number))
+    array = np.empty(len(values), dtypes.numpy_dtype(number))
     for start in range(0, len(values), AT_ONCE):
         step()
         part = values[start : start + AT_ONCE]
-        found[start : start + AT_ONCE] = list(map(as_bytes, part)) if number == dtypes.DT_STRING else part
-    return found.reshape(shape)
+        array[start : start + AT_ONCE] = list(map(as_bytes, part)) if number == dtypes.DT_STRING else part
+    return array.reshape(shape)
 
 
 def _check(name: str, shape: tuple[int, ...], values: list[Any], number: int) -> None:
