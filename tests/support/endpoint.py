@@ -91,3 +91,13 @@ def results(folder: Path, out: str = "out.jsonl") -> dict[str, dict[str, Any]]:
     found = {line["path"]: line for line in lines}
     assert len(found) == len(lines), "an image has two rows"
     return found
+
+
+def write_photos(folder: Path) -> Path:
+    """Write files with names of images, and two that are none."""
+    (folder / "more").mkdir(parents=True)
+    for name in ("a.jpg", "b.PNG", "more/c.webp"):
+        (folder / name).write_bytes(name.encode())
+    (folder / "notes.txt").write_text("notes")
+    (folder / ".hidden.jpg").write_bytes(b"hidden")
+    return folder

@@ -36,3 +36,11 @@ def numbers(value: Any) -> Any:
     if isinstance(value, list):
         return [numbers(item) for item in value]
     return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
+
+
+DTYPES = ["bool", *(f"{k}int{b}" for k in ("", "u") for b in (8, 16, 32, 64)), "float16", "float32", "float64"]
+
+
+def datatype(dtype: str) -> str:
+    """Return the protocol's name of a dtype of numpy's."""
+    return "BYTES" if dtype == "string" else dtype.upper().replace("FLOAT", "FP")

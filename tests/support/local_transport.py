@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from lightbox.base.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_runtime.server.local_server import LocalServer, Predict
 from lightbox.model_runtime.wire import tensor_proto
 from lightbox.model_runtime.wire.messages import predict_pb2
+from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from support.patience import PATIENCE
 
@@ -49,3 +51,17 @@ def asked(
     found = transport.predict(call(size), context)["y"]
     assert not (found.size and found.flags.writeable)
     return context.transport, found.tolist()
+
+
+@contextmanager
+def falling_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalTransport]:
+    """A local transport whose gRPC fallback returns 7."""
+
+    def send(_: GrpcTransport, __: bytes, ___: SignatureSpec, context: RequestContext) -> bytes:
+        context.transport = "grpc"
+        return tensor_proto.serialize({"y": OVER_GRPC}, b"")
+
+    monkeypatch.setattr(GrpcTransport, "send", send)
+    made = LocalTransport(path, "127.0.0.1:1")
+    yield made
+    made.close()

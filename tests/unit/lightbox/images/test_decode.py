@@ -5,8 +5,6 @@ from __future__ import annotations
 import struct
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,22 +16,8 @@ from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb, o
 from lightbox.images.limits import TimeLimitedBytes, undecodable
 from lightbox.images.preparation import Size
 from lightbox.images.resize import for_pillow
+from support.corpus_images import JPEG, PICTURE, oriented, saved
 from support.parameters import each
-
-VALID = Path(__file__).parents[3] / "corpus" / "valid"
-JPEG = (VALID / "jpeg-444.jpg").read_bytes()
-PICTURE = Image.open(BytesIO(JPEG)).copy()
-"""Six blocks of different colours."""
-
-
-def saved(image: Image.Image, format_name: str, **options: object) -> bytes:
-    file = BytesIO()
-    image.save(file, format_name, **options)
-    return file.getvalue()
-
-
-def oriented(orientation: int) -> bytes:
-    return (VALID / f"jpeg-exif-{orientation}.jpg").read_bytes()
 
 
 def test_open_image_reads_the_header_only() -> None:

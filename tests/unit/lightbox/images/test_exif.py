@@ -3,29 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from io import BytesIO
-from pathlib import Path
-
-from PIL import Image
 
 from corpus.writers import exif, jpeg_segment, png, with_segments
 from lightbox.images.decode import decode_rgb
+from support.corpus_images import JPEG, PICTURE, oriented, saved
 from support.parameters import each
-
-VALID = Path(__file__).parents[3] / "corpus" / "valid"
-JPEG = (VALID / "jpeg-444.jpg").read_bytes()
-PICTURE = Image.open(BytesIO(JPEG)).copy()
-"""Six blocks of different colours."""
-
-
-def saved(image: Image.Image, format_name: str, **options: object) -> bytes:
-    file = BytesIO()
-    image.save(file, format_name, **options)
-    return file.getvalue()
-
-
-def oriented(orientation: int) -> bytes:
-    return (VALID / f"jpeg-exif-{orientation}.jpg").read_bytes()
 
 
 @each("orientation", range(1, 9))

@@ -19,14 +19,13 @@ from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import Answering, ModelServerAddress
 from lightbox.model.spec import SignatureSpec
 from lightbox.model_runtime.server.local_server import Predict
-from lightbox.model_runtime.wire import tensor_proto
 from lightbox.model_runtime.wire.local_frames import GREETING, REQUEST_HEADER, share
 from lightbox.model_runtime.wire.status import Code, StatusError
 from lightbox.transports import local
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
-from support.local_transport import OVER_GRPC, asked, call, doubled, serving
+from support.local_transport import asked, call, doubled, falling_back, serving
 from support.patience import PATIENCE, poll
 
 
@@ -37,16 +36,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def transport(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalTransport]:
-    """A local transport whose gRPC fallback returns 7."""
-
-    def send(_: GrpcTransport, __: bytes, ___: SignatureSpec, context: RequestContext) -> bytes:
-        context.transport = "grpc"
-        return tensor_proto.serialize({"y": OVER_GRPC}, b"")
-
-    monkeypatch.setattr(GrpcTransport, "send", send)
-    made = LocalTransport(path, "127.0.0.1:1")
-    yield made
-    made.close()
+    with falling_back(path, monkeypatch) as transport:
+        yield transport
 
 
 class Brief(RequestContext):

@@ -11,15 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightbox.base.request_context import RequestContext
-from lightbox.model.spec import SignatureSpec
-from lightbox.model_runtime.wire import tensor_proto
 from lightbox.model_runtime.wire.local_frames import GREETING, receive
 from lightbox.model_runtime.wire.predict_request import read_predict_request
 from lightbox.transports import local
-from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
-from support.local_transport import OVER_GRPC, asked, doubled, serving
+from support.local_transport import asked, doubled, falling_back, serving
 from support.patience import poll
 
 
@@ -30,16 +26,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def transport(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalTransport]:
-    """A local transport whose gRPC fallback returns 7."""
-
-    def send(_: GrpcTransport, __: bytes, ___: SignatureSpec, context: RequestContext) -> bytes:
-        context.transport = "grpc"
-        return tensor_proto.serialize({"y": OVER_GRPC}, b"")
-
-    monkeypatch.setattr(GrpcTransport, "send", send)
-    made = LocalTransport(path, "127.0.0.1:1")
-    yield made
-    made.close()
+    with falling_back(path, monkeypatch) as transport:
+        yield transport
 
 
 AT_MOST_SHARED = local.MOST_SHARED // 4

@@ -6,20 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from support.endpoint import endpoint, good, refuse, results, run
+from support.endpoint import endpoint, good, refuse, results, run, write_photos
 
 pytestmark = pytest.mark.extended
 
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    folder = tmp_path / "photos"
-    (folder / "more").mkdir(parents=True)
-    for name in ("a.jpg", "b.PNG", "more/c.webp"):
-        (folder / name).write_bytes(name.encode())
-    (folder / "notes.txt").write_text("notes")
-    (folder / ".hidden.jpg").write_bytes(b"hidden")
-    return folder
+    return write_photos(tmp_path / "photos")
 
 
 def test_who_hangs_up_is_asked_again(photos: Path) -> None:

@@ -15,7 +15,7 @@ from lightbox.tools.client.concurrency import Fixed
 from lightbox.tools.client.http import NoResponse
 from lightbox.tools.client.retries import Retrying
 from lightbox.tools.offline import endpoint as offline
-from support.endpoint import endpoint, good, refuse, results, run
+from support.endpoint import endpoint, good, refuse, results, run, write_photos
 from support.patience import PATIENCE
 
 pytestmark = pytest.mark.extended
@@ -23,13 +23,7 @@ pytestmark = pytest.mark.extended
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    folder = tmp_path / "photos"
-    (folder / "more").mkdir(parents=True)
-    for name in ("a.jpg", "b.PNG", "more/c.webp"):
-        (folder / name).write_bytes(name.encode())
-    (folder / "notes.txt").write_text("notes")
-    (folder / ".hidden.jpg").write_bytes(b"hidden")
-    return folder
+    return write_photos(tmp_path / "photos")
 
 
 def test_every_image_has_a_row(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-import lightbox
-from lightbox.tools.offline import rows
-from support.onnx_models import write_classifier
+from support.offline_colors import PIXELS, colors, load, texts
 
-PIXELS = np.zeros((8, 8, 3), np.uint8)
 PAIR = """
 import json
 import numpy as np
@@ -28,19 +23,7 @@ def output_handler(response, context):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_classifier(tmp_path / "colors" / "1" / "model.onnx")
-    return tmp_path / "colors"
-
-
-def load(folder: Path, code: str = "") -> Any:
-    if code:
-        (folder / "code").mkdir()
-        (folder / "code" / "inference.py").write_text(code)
-    return lightbox.load(folder, engine="openvino")
-
-
-def texts(model: Any) -> list[str | None]:
-    return [row.response for row in rows(model, [("a.png", PIXELS)])]
+    return colors(tmp_path)
 
 
 def test_a_pair_gets_the_document_and_its_own_is_one_line_of_the_only_prediction(folder: Path) -> None:

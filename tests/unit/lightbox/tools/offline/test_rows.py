@@ -5,33 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-import lightbox
 from lightbox.tools.offline import rows
-from support.onnx_models import write_classifier
-
-PIXELS = np.zeros((8, 8, 3), np.uint8)
+from support.offline_colors import PIXELS, colors, load, texts
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_classifier(tmp_path / "colors" / "1" / "model.onnx")
-    return tmp_path / "colors"
-
-
-def load(folder: Path, code: str = "") -> Any:
-    if code:
-        (folder / "code").mkdir()
-        (folder / "code" / "inference.py").write_text(code)
-    return lightbox.load(folder, engine="openvino")
-
-
-def texts(model: Any) -> list[str | None]:
-    return [row.response for row in rows(model, [("a.png", PIXELS)])]
+    return colors(tmp_path)
 
 
 def test_a_prediction_is_written_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,36 +10,13 @@ import pytest
 from flask.testing import FlaskClient
 
 from lightbox.features.open_inference.dataplane import MAX_NAMED
-from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
-from support.fakes import fake_app, mean_server, png, signature
-from support.infer_requests import LENGTH, images, infer
+from support.fakes import png
+from support.infer_requests import DTYPES, LENGTH, images, infer
 from support.parameters import each
 
 RED = png(np.full((4, 4, 3), (200, 0, 0)))
 MEANS = [200, 0, 0, 0, 0, 100]
-DTYPES = ["bool", *(f"{k}int{b}" for k in ("", "u") for b in (8, 16, 32, 64)), "float16", "float32", "float64"]
-
-
-@pytest.fixture
-def transport() -> FakeTransport:
-    fake = mean_server()
-    for dtype in (*DTYPES, "string"):
-        fake.serve(
-            signature(dtype, {"x": (dtype, (None, 2))}, {"y": (dtype, (None, 2)), "z": (dtype, (None, 2))}),
-            lambda inputs: {"y": inputs["x"], "z": inputs["x"]},
-        )
-    return fake
-
-
-@pytest.fixture
-def client(transport: FakeTransport) -> FlaskClient:
-    models = {name: ModelOptions() for name in ("mean", "string", *DTYPES)}
-    return fake_app(transport, models, {"LIGHTBOX_MAX_BODY_MB": "1"}).test_client()
-
-
-def datatype(dtype: str) -> str:
-    return "BYTES" if dtype == "string" else dtype.upper().replace("FLOAT", "FP")
 
 
 @pytest.mark.parametrize(
