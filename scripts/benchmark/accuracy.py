@@ -1,4 +1,4 @@
-"""Measures the classification accuracy of each engine and wire: ``python -m benchmark.accuracy``.
+"""Measures the classification accuracy of each engine and transport: ``python -m benchmark.accuracy``.
 
 Prints a table of top-1, top-5 and the largest difference in probability from TensorFlow over gRPC. The pictures
 come from Python packages, labelled with the ImageNet classes that they show.
@@ -27,8 +27,8 @@ from lightbox.tools.harness.http_client import Client
 
 MODEL = "efficientnet_lite0"
 SETTINGS = EQUAL_ANSWERS | OTHER_ANSWERS
-WIRES = {"Lightbox, engine tensorflow": ("grpc", "rest", "local")}
-"""Of the others gRPC: a wire carries the tensors of all engines."""
+TRANSPORTS = {"Lightbox, engine tensorflow": ("grpc", "rest", "local")}
+"""Of the others gRPC: a transport carries the tensors of all engines."""
 HOUSE_CATS = (281, 282, 285)
 """Tabby, tiger cat and Egyptian cat, which no single picture distinguishes."""
 SIDE = 1024
@@ -63,10 +63,10 @@ def pictures() -> list[Picture]:
 
 @dataclass(frozen=True)
 class Row:
-    """The predictions of one engine over one wire: ``probabilities`` [pictures, 1000]."""
+    """The predictions of one engine over one transport: ``probabilities`` [pictures, 1000]."""
 
     name: str
-    wire: str
+    transport: str
     shown: Sequence[Picture]
     probabilities: npt.NDArray[np.float32]
 
@@ -81,28 +81,28 @@ class Row:
 
 
 def measure() -> Iterator[Row]:
-    """Yield a row for each engine and wire, TensorFlow over gRPC first. Makes the models; raises as ``quantized``."""
+    """Yield a row for each engine and transport, TensorFlow over gRPC first. Makes models; raises as ``quantized``."""
     shown = pictures()
     bodies = [picture.jpeg() for picture in shown]
     for name, settings in SETTINGS.items():
         folder = models.quantized(MODEL) if name == INT8 else models.alone(MODEL)
         server = Stack(name, folder, tuple(settings.items()))
         with tempfile.TemporaryDirectory() as place, closing(server.start(Path(place) / "run")) as stack:
-            for wire in wires(name):
-                yield Row(name, wire, shown, np.concatenate([ask(stack, wire, body) for body in bodies]))
+            for transport in transports(name):
+                yield Row(name, transport, shown, np.concatenate([ask(stack, transport, body) for body in bodies]))
 
 
-def wires(name: str) -> Sequence[str]:
-    """Return the wires of a row of ``SETTINGS``."""
-    return WIRES.get(name, ("grpc",))
+def transports(name: str) -> Sequence[str]:
+    """Return the transports of a row of ``SETTINGS``."""
+    return TRANSPORTS.get(name, ("grpc",))
 
 
-def ask(stack: Running, wire: str, body: bytes) -> npt.NDArray[np.float32]:
+def ask(stack: Running, transport: str, body: bytes) -> npt.NDArray[np.float32]:
     """Return the probabilities of an image's classes, [1, 1000]."""
     headers = {
         "Content-Type": common.IMAGE,
         "Accept": "application/x-npy",
-        common.ATTRIBUTES: common.attributes(MODEL, wire),
+        common.ATTRIBUTES: common.attributes(MODEL, transport),
     }
     with Client(stack.address.port) as client:
         answer = client.send("POST", "/invocations", body, headers)
@@ -112,7 +112,7 @@ def ask(stack: Running, wire: str, body: bytes) -> npt.NDArray[np.float32]:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Return a table with a line for each engine, with the worst of its wires."""
+    """Return a table with a line for each engine, with the worst of its transports."""
     first, count, cells = rows[0], len(rows[0].shown), []
     for name in dict.fromkeys(row.name for row in rows):
         of_engine = [row for row in rows if row.name == name]

@@ -25,8 +25,8 @@ HARDENED = (
     "--pids-limit=200",
 )
 """How the image is meant to be run: no privilege, one writable folder, bounded."""
-WIRES = ("grpc", "rest")
-BOTH_WIRES = "--env=LIGHTBOX_TRANSPORT=grpc,rest"
+TRANSPORTS = ("grpc", "rest")
+BOTH_TRANSPORTS = "--env=LIGHTBOX_TRANSPORT=grpc,rest"
 """The option of a container that receives requests over both transports."""
 PATIENCE = 300
 """So many seconds what must come is waited for: a machine may be slow, or busy."""

@@ -34,7 +34,7 @@ NO_RETRIES = "--max_num_load_retries=0"
 BODY = b'{"instances": [2.0, 4.0]}'
 ANSWERS = {1: {"predictions": [3.0, 4.0]}, 2: {"predictions": [4.0, 5.0]}}
 """Responses of the versions of half_plus_two."""
-WIRES = ("grpc", "rest")
+TRANSPORTS = ("grpc", "rest")
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 SECONDS = 300.0
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
@@ -125,16 +125,19 @@ def timelines(program: Path, folder: Path) -> Iterator[str]:
 
 
 def one_photo(program: Path, folder: Path) -> Iterator[str]:
-    """A photograph gives the same result over both wires, equal to numpy's result for its pixels."""
+    """A photograph gives the same result over both transports, equal to numpy's result for its pixels."""
     for name in ("image_mean", "image_bytes"):
         shutil.copytree(MODELS / name, folder / "models" / name)
     body = photo()
     with lightbox(program, folder / "models", folder / "run", LIGHTBOX_TRANSPORT="grpc,rest") as served:
         for name in ("image_mean", "image_bytes"):
-            answers = {wire: _invoke(served, body, f"tfs-model-name={name},tfs-transport={wire}") for wire in WIRES}
+            answers = {
+                transport: _invoke(served, body, f"tfs-model-name={name},tfs-transport={transport}")
+                for transport in TRANSPORTS
+            }
             print(f"   {name}: {str(answers['grpc'])[:100]}", flush=True)
             if answers["grpc"] != answers["rest"] or answers["grpc"][0] != 200:
-                yield f"{name}: over the two wires: {answers}"
+                yield f"{name}: over the two transports: {answers}"
         status, answer = _invoke(served, _png(7), "tfs-model-name=image_mean")
         if (status, answer) != (200, {"predictions": [[7.0, 7.0, 7.0]]}):
             yield f"image_mean of a grey picture: {status} {answer}"
@@ -143,7 +146,7 @@ def one_photo(program: Path, folder: Path) -> Iterator[str]:
             yield f"open ports without LIGHTBOX_TRANSPORT: {sorted(more)}"
         status, answer = _invoke(served, body, "tfs-model-name=image_mean,tfs-transport=rest")
         if status != 400 or "LIGHTBOX_TRANSPORT" not in str(answer):
-            yield f"a request for a wire that is off: {status} {answer}"
+            yield f"a request for a transport that is off: {status} {answer}"
 
 
 def many_models(program: Path, folder: Path) -> Iterator[str]:

@@ -36,16 +36,16 @@ def requests(transports: Sequence[str]) -> list[Request]:
     pixels = np.asarray(Image.open(io.BytesIO(seven)).convert("RGB"), np.float32)[None] / np.float32(255)
     instances, npy = json.dumps({"instances": pixels.tolist()}).encode(), io.BytesIO()
     np.save(npy, pixels)
-    for wire in transports:
+    for transport in transports:
         found += [
-            invocation(f"mobilenet image, {wire}", "mobilenet_v2", picture, "image/jpeg", wire),
-            invocation(f"digit JSON, {wire}", "digits", instances, JSON, wire),
-            invocation(f"digit npy, {wire}", "digits", npy.getvalue(), "application/x-npy", wire),
-            invocation(f"rows CSV, {wire}", "rows", b"1,2,3,4\n5,6,7,8.5\n", "text/csv", wire),
-            invocation(f"digit image, {wire}", "digits", seven, IMAGE, wire),
+            invocation(f"mobilenet image, {transport}", "mobilenet_v2", picture, "image/jpeg", transport),
+            invocation(f"digit JSON, {transport}", "digits", instances, JSON, transport),
+            invocation(f"digit npy, {transport}", "digits", npy.getvalue(), "application/x-npy", transport),
+            invocation(f"rows CSV, {transport}", "rows", b"1,2,3,4\n5,6,7,8.5\n", "text/csv", transport),
+            invocation(f"digit image, {transport}", "digits", seven, IMAGE, transport),
         ]
     form, form_type = encode_multipart_formdata([("image", ("a.png", seven, "image/png"))] * 3)
-    packed = invocation("rows JSON, gzip", "rows", gzip.compress(b'{"inputs": [[1,2,3,4]]}'), wire="rest")
+    packed = invocation("rows JSON, gzip", "rows", gzip.compress(b'{"inputs": [[1,2,3,4]]}'), transport="rest")
     document = {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}
     binary = InferClient("rows", "FP32", (2, 4), np.arange(8, dtype="<f4").tobytes(), "x").over_rest()
     return [
@@ -114,7 +114,7 @@ def _content(body: bytes, request: Request) -> tuple[str, list[float]]:
     return _NUMBER.sub("", text), [float(number) for number in _NUMBER.findall(text)]
 
 
-def invocation(name: str, model: str, body: bytes, content_type: str = JSON, wire: str = "grpc") -> Request:
+def invocation(name: str, model: str, body: bytes, content_type: str = JSON, transport: str = "grpc") -> Request:
     """Return an invocation of a model."""
-    headers = {ATTRIBUTES: f"tfs-model-name={model},tfs-transport={wire}"}
+    headers = {ATTRIBUTES: f"tfs-model-name={model},tfs-transport={transport}"}
     return Request(name, "/invocations", headers | ({"Content-Type": content_type} if content_type else {}), body)

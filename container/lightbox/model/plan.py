@@ -62,7 +62,7 @@ class Answering:
             raise ModelServerUnreachable("a model server does not answer; try again")
 
 
-class Wires(BaseModel):
+class Transports(BaseModel):
     """The transports to the model servers, the default one first, and the reasons for open TCP ports."""
 
     model_config = ConfigDict(frozen=True)
@@ -85,7 +85,7 @@ class ServingPlan(BaseModel):
     default_model: str | None
     """None in multi-model mode, where each request names its model."""
     model_servers: tuple[ModelServerAddress, ...]
-    wires: Wires = Wires()
+    transports: Transports = Transports()
     shared_code_dirs: tuple[Path, ...] = ()
     """Folders of code for all models without code of their own; it also handles requests for unknown models."""
 

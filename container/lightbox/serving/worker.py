@@ -177,6 +177,6 @@ def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
             return GrpcTransport(server.grpc_target, **patience)
         return RestTransport(rest_connections(server, settings.threads), **patience)
 
-    several = {name.value: [to(server, name) for server in plan.model_servers] for name in plan.wires.names}
+    several = {name.value: [to(server, name) for server in plan.model_servers] for name in plan.transports.names}
     answering = Answering(plan.model_servers)
     return {name: BalancedTransport(all_, answering) for name, all_ in several.items()}

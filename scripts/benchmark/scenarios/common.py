@@ -50,7 +50,7 @@ def lightbox(**settings: str) -> Stack:
 
 
 def attributes(model: str, transport: str | None = None) -> str:
-    """Return custom attributes that choose model and wire, by default the server's default wire."""
+    """Return custom attributes that choose model and transport, by default the server's default transport."""
     return f"tfs-model-name={model}" + (f",tfs-transport={transport}" if transport else "")
 
 

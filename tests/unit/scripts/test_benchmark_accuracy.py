@@ -16,6 +16,6 @@ def row(*best: tuple[int, float]) -> Row:
     return Row("Lightbox, engine", "grpc", shown, probabilities)
 
 
-def test_the_table_shows_the_worst_of_the_wires() -> None:
+def test_the_table_shows_the_worst_of_the_transports() -> None:
     lines = table([row((281, 0.8), (7, 0.5)), row((281, 0.8), (1, 0.9))])
     assert "| engine | 1 of 2 | 2 of 2 | 0.85 |" in lines
