@@ -76,15 +76,15 @@ class Endpoint:
     def invoke(self, body: bytes, model: str, transport: str) -> Call:
         """Send an image to a model over a transport; raise botocore's ClientError."""
         began = time.perf_counter()
-        answer = self._client.invoke_endpoint(
+        response = self._client.invoke_endpoint(
             EndpointName=self.name or "local",
             Body=body,
             ContentType=common.IMAGE,
             CustomAttributes=common.attributes(model, transport),
         )
-        found = answer["Body"].read()
+        found = response["Body"].read()
         seconds = time.perf_counter() - began
-        headers = answer["ResponseMetadata"]["HTTPHeaders"]
+        headers = response["ResponseMetadata"]["HTTPHeaders"]
         return Call(found, 1000 * seconds, read_server_timing(headers.get("server-timing", "")))
 
     def offer(self, body: bytes, model: str) -> Offer:

@@ -21,12 +21,12 @@ from PIL import Image
 from benchmark import models, photos, results
 from benchmark.pages import measured_with, tables
 from benchmark.scenarios import common
-from benchmark.scenarios.common import EQUAL_ANSWERS, INT8, OTHER_ANSWERS
+from benchmark.scenarios.common import EQUAL_RESPONSES, INT8, OTHER_RESPONSES
 from benchmark.servers import Running, Stack
 from lightbox.tools.harness.http_client import Client
 
 MODEL = "efficientnet_lite0"
-SETTINGS = EQUAL_ANSWERS | OTHER_ANSWERS
+SETTINGS = EQUAL_RESPONSES | OTHER_RESPONSES
 TRANSPORTS = {"Lightbox, engine tensorflow": ("grpc", "rest", "local")}
 """Of the others gRPC: a transport carries the tensors of all engines."""
 HOUSE_CATS = (281, 282, 285)
@@ -105,9 +105,9 @@ def ask(stack: Running, transport: str, body: bytes) -> npt.NDArray[np.float32]:
         common.ATTRIBUTES: common.attributes(MODEL, transport),
     }
     with Client(stack.address.port) as client:
-        answer = client.send("POST", "/invocations", body, headers)
-    assert answer.status == 200, answer.body
-    found: npt.NDArray[np.float32] = np.load(io.BytesIO(answer.body))
+        response = client.send("POST", "/invocations", body, headers)
+    assert response.status == 200, response.body
+    found: npt.NDArray[np.float32] = np.load(io.BytesIO(response.body))
     return found
 
 

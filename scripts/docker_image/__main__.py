@@ -60,8 +60,8 @@ def check(engine: Engine, tag: str, stage: str, models: Path) -> str:
         found.append(f"{size / 1e6:.0f} MB without the model server, more than {largest / 1e6:.0f}")
     with Container(engine, tag, models, options=(*HARDENED, BOTH_TRANSPORTS)) as container:
         for transport in TRANSPORTS:
-            (answer,) = container.invoke(f"tfs-model-name=digits, tfs-transport={transport}")["predictions"]
-            found += [f"over {transport} a seven is read as {answer}"] if max(answer) != answer[7] else []
+            (prediction,) = container.invoke(f"tfs-model-name=digits, tfs-transport={transport}")["predictions"]
+            found += [f"over {transport} a seven is read as {prediction}"] if max(prediction) != prediction[7] else []
         container.wait_until(lambda: container.inspect("{{.State.Health.Status}}") != "starting", PATIENCE)
         health, code = container.inspect("{{.State.Health.Status}}"), container.stop()
         found += [f"HEALTHCHECK says {health}"] if health != "healthy" else []

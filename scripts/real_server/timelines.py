@@ -157,10 +157,10 @@ class Replay:
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = self._timeline["watched"] + self._suffix
         try:
-            answer = self._models.GetModelStatus(request, timeout=SECONDS)
+            response = self._models.GetModelStatus(request, timeout=SECONDS)
         except grpc.RpcError as error:
             return self._as_recorded(f"{error.code().name} {error.details()}")
-        return " ".join(map(_shown, answer.model_version_status))
+        return " ".join(map(_shown, response.model_version_status))
 
     def _wait_until(self, condition: Callable[[], bool]) -> None:
         with self._news:

@@ -79,7 +79,7 @@ def _call(name: str, model: str, tensor: str, datatype: str, shape: list[int], *
 
 
 def learn(address: Address, transports: Sequence[str]) -> list[Request]:
-    """Send each good request to an idle server; return all, each with a check against the recorded answer.
+    """Send each good request to an idle server; return all, each with a check against the recorded response.
 
     Raises RuntimeError if a request does not return 200.
     """
@@ -102,12 +102,12 @@ def _is_same(recorded: tuple[str, list[float]], request: Request, body: bytes) -
 def _content(body: bytes, request: Request) -> tuple[str, list[float]]:
     """Return the constant parts of a request's answers: the text without numbers, and the numbers, which vary slightly.
 
-    Raises ValueError for an invalid answer.
+    Raises ValueError for an invalid response.
     """
     if request.path == INFER:
-        answer = ModelInferResponse.FromString(body)
-        raw = b"".join(answer.raw_output_contents)
-        return " ".join(output.name for output in answer.outputs), np.frombuffer(raw, "<f4").tolist()
+        response = ModelInferResponse.FromString(body)
+        raw = b"".join(response.raw_output_contents)
+        return " ".join(output.name for output in response.outputs), np.frombuffer(raw, "<f4").tolist()
     if "Inference-Header-Content-Length" in request.headers:
         return "", np.frombuffer(body.rpartition(b"}")[2], "<f4").tolist()
     text = _ID.sub("", "".join(body.decode().split()))

@@ -19,8 +19,8 @@ from benchmark.models import link, save_function
 from benchmark.resources import family
 from real_server.program import NAME, program
 
-LARGE_ANSWER = 1 << 18
-"""Numbers in a row of the model ``large``: an answer of about 3 MB."""
+LARGE_OUTPUT = 1 << 18
+"""Numbers in a row of the model ``large``: a response of about 3 MB."""
 VARIABLE = "LIGHTBOX_MODEL_SERVER"
 Settings = tuple[tuple[str, str], ...]
 
@@ -77,7 +77,7 @@ def make_models(samples: Path, folder: Path) -> Path:
     for name in ("mobilenet_v2", "digits"):
         link(root / name, (samples / name).absolute())
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
-        for name, numbers in (("rows", 1), ("large", LARGE_ANSWER)):
+        for name, numbers in (("rows", 1), ("large", LARGE_OUTPUT)):
             apart.submit(save_function, root / name, partial(_sum, numbers), "x", "float32", (4,)).result()
     return root
 

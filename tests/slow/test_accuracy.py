@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from benchmark.accuracy import SETTINGS, Row, measure, transports
-from benchmark.scenarios.common import EQUAL_ANSWERS, INT8
+from benchmark.scenarios.common import EQUAL_RESPONSES, INT8
 from support.environments import environment
 from support.isolation import own_environ
 
@@ -35,7 +35,7 @@ def test_the_classes_are_right(reference: Row) -> None:
     assert reference.top(5) == 23
 
 
-@pytest.mark.parametrize(("name", "transport"), [row for row in ROWS if row[0] in EQUAL_ANSWERS])
+@pytest.mark.parametrize(("name", "transport"), [row for row in ROWS if row[0] in EQUAL_RESPONSES])
 def test_engines_and_transports_give_the_same_probabilities(
     rows: dict[tuple[str, str], Row], reference: Row, name: str, transport: str
 ) -> None:
@@ -43,7 +43,7 @@ def test_engines_and_transports_give_the_same_probabilities(
     assert rows[name, transport].top(1) == reference.top(1)
 
 
-@pytest.mark.parametrize(("name", "transport"), [row for row in ROWS if row[0] not in EQUAL_ANSWERS])
+@pytest.mark.parametrize(("name", "transport"), [row for row in ROWS if row[0] not in EQUAL_RESPONSES])
 def test_other_answers_name_as_many_pictures(
     rows: dict[tuple[str, str], Row], reference: Row, name: str, transport: str
 ) -> None:

@@ -130,7 +130,7 @@ def described(
     return decorate
 
 
-def answers(
+def json_operation(
     schema: Schema | str,
     codes: Iterable[str | int] = ANYWHERE,
     body: Schema | str | None = None,

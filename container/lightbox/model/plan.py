@@ -43,7 +43,7 @@ class ModelServerAddress(BaseModel):
         return Path(f"{self.grpc_socket}.silent")
 
 
-class Answering:
+class AnsweringServers:
     """Knows which of the model servers may be called: all but those that the supervisor marks as not answering."""
 
     def __init__(self, servers: Sequence[ModelServerAddress] = ()) -> None:
@@ -118,9 +118,9 @@ class PlannedModels(Catalogue):
 
     is_fixed = True
 
-    def __init__(self, plan: ServingPlan, answering: Document[dict[str, tuple[int, ...]]] | None = None) -> None:
+    def __init__(self, plan: ServingPlan, versions: Document[dict[str, tuple[int, ...]]] | None = None) -> None:
         self._plan = plan
-        self._answering = answering
+        self._versions = versions
 
     @override
     def find(self, name: str | None) -> PlannedModel:
@@ -142,7 +142,7 @@ class PlannedModels(Catalogue):
 
     @override
     def versions(self, name: str) -> Sequence[int]:
-        return self._answering.read().get(name, ()) if self._answering else ()
+        return self._versions.read().get(name, ()) if self._versions else ()
 
     @override
     def on_change(self, listener: Callable[[str], None]) -> None:

@@ -80,10 +80,10 @@ def render(
     places = {name: place for part in parts for name, place in part.places.items()}
     values |= {name: _quotable(place) for name, place in {**places, **addresses}.items()}
     values |= _overload_bodies(room)
-    answered = ("/ping", *probes)
-    values["PROBES"] = "|".join(map(re.escape, answered))
+    paths = ("/ping", *probes)
+    values["PROBES"] = "|".join(map(re.escape, paths))
     text = _PROBE_LINE.sub(
-        lambda line: "".join(line[0].replace("@PROBE@", path) for path in answered), TEMPLATE.read_text()
+        lambda line: "".join(line[0].replace("@PROBE@", path) for path in paths), TEMPLATE.read_text()
     )
     for name in ("http", "server"):
         text = text.replace(f"@FEATURES_{name.upper()}@", "\n".join(getattr(part, name) for part in parts))

@@ -27,7 +27,7 @@ from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
 from lightbox.core.services import Services
 from lightbox.features import FEATURES, enabled
 from lightbox.model.catalogue import Catalogue
-from lightbox.model.plan import Answering, ModelServerAddress, PlannedModels, ServingPlan, answering_versions
+from lightbox.model.plan import AnsweringServers, ModelServerAddress, PlannedModels, ServingPlan, answering_versions
 from lightbox.serving.settings_loading import load_settings
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
@@ -141,7 +141,7 @@ def make_pipeline(
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
     contexts = AwsContexts(plan.model_servers, channels, settings.call_seconds, rest_response)
     own_channels = [open_channel(server.grpc_target) for server in plan.model_servers]
-    is_loading = ModelStates(own_channels, Answering(plan.model_servers)).is_loading
+    is_loading = ModelStates(own_channels, AnsweringServers(plan.model_servers)).is_loading
     call = settings.call_seconds if settings.wait_seconds else math.inf
     options = PipelineOptions(
         codec_options(settings, run_dir),
@@ -178,5 +178,5 @@ def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
         return RestTransport(rest_connections(server, settings.threads), **patience)
 
     several = {name.value: [to(server, name) for server in plan.model_servers] for name in plan.transports.names}
-    answering = Answering(plan.model_servers)
+    answering = AnsweringServers(plan.model_servers)
     return {name: BalancedTransport(all_, answering) for name, all_ in several.items()}

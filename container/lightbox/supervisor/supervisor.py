@@ -134,12 +134,12 @@ class Supervisor:
         if (watch := self._watches.get(child.name)) is not None:
             mark = self._plan.model_servers[list(self._watches).index(child.name)].silent_mark
             note = partial(self._note_silence, child.name, watch.note_silence, mark)
-            return Watched(child, lambda _: watch.answered_at, self._settings.load_seconds, on_silence=note)
+            return Watched(child, lambda _: watch.responded_at, self._settings.load_seconds, on_silence=note)
         if (front := self._health.fronts.get(child.name)) is not None:
             seconds = self._settings.load_seconds  # it imports the users' code
             mark = self._start.run_dir.path / f"{child.name}.silent"  # for nginx
             note = partial(self._note_silence, child.name, front.note_silence, mark)
-            return Watched(child, lambda _: front.answered_at, seconds, on_silence=note)
+            return Watched(child, lambda _: front.responded_at, seconds, on_silence=note)
         workers = runs if child.name == "nginx" else partial(last_beat, str(self._start.run_dir.path))
         return Watched(child, runs, workers=workers)
 

@@ -25,11 +25,11 @@ from lightbox.core.operations import (
     Described,
     Operation,
     Served,
-    answers,
     custom_attributes,
     described,
     errors,
     header,
+    json_operation,
     path_parameter,
     response,
 )
@@ -57,7 +57,7 @@ def openapi_blueprint(services: Services) -> Blueprint:
     blueprint = Blueprint(_TAG, __name__)
 
     @blueprint.get("/openapi.json")
-    @described(answers({"type": "object", "required": ["openapi"]}))
+    @described(json_operation({"type": "object", "required": ["openapi"]}))
     def openapi() -> Response:
         """This document."""
         exchange: Exchange = request.environ[EXCHANGE]

@@ -18,7 +18,7 @@ from lightbox.base.errors import LightboxError, MalformedBody, ModelServerUnreac
 from lightbox.base.request_context import RequestContext
 from lightbox.core.edge import Work
 from lightbox.core.pipeline import Pipeline
-from lightbox.model.plan import Answering
+from lightbox.model.plan import AnsweringServers
 from lightbox.model_runtime.deadline import deadline
 from lightbox.model_runtime.wire.messages import (
     classification_pb2,
@@ -77,7 +77,7 @@ class TfsGrpc:
     """Sends calls to model servers in turn, each over one of ``channels``, with ``deadline_seconds``."""
 
     def __init__(
-        self, pipeline: Pipeline, channels: Sequence[grpc.Channel], answering: Answering, deadline_seconds: float
+        self, pipeline: Pipeline, channels: Sequence[grpc.Channel], answering: AnsweringServers, deadline_seconds: float
     ) -> None:
         self._pipeline = pipeline
         self._answering = answering
