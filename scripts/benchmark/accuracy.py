@@ -1,6 +1,6 @@
 """Measures the classification accuracy of each engine and transport: ``python -m benchmark.accuracy``.
 
-Prints a table of top-1, top-5 and the largest difference in probability from TensorFlow over gRPC. The pictures
+Prints a table of top-1, top-5 and the largest difference in probability from TensorFlow over gRPC. The images
 come from Python packages, labelled with the ImageNet classes that they show.
 """
 
@@ -30,13 +30,13 @@ SETTINGS = EQUAL_RESPONSES | OTHER_RESPONSES
 TRANSPORTS = {"Lightbox, engine tensorflow": ("grpc", "rest", "local")}
 """Of the others gRPC: a transport carries the tensors of all engines."""
 HOUSE_CATS = (281, 282, 285)
-"""Tabby, tiger cat and Egyptian cat, which no single picture distinguishes."""
+"""Tabby, tiger cat and Egyptian cat, which no single image distinguishes."""
 SIDE = 1024
-"""Pixels of a picture's shorter side when it is sent: four times what the model takes, as fast decoding wants it."""
+"""Pixels of an image's shorter side when it is sent: four times what the model takes, as fast decoding wants it."""
 
 
 @dataclass(frozen=True)
-class Picture:
+class LabelledImage:
     """A file of an installed package, and its classes: any of them counts as correct."""
 
     package: str
@@ -44,36 +44,36 @@ class Picture:
     classes: tuple[int, ...]
 
     def jpeg(self) -> bytes:
-        """Return the picture as sent to the server."""
+        """Return the image as sent to the server."""
         with Image.open(str(distribution(self.package).locate_file(self.file))) as image:
             size = [side * SIDE // min(image.size) for side in image.size]
             return photos.encode(image.convert("RGB").resize((size[0], size[1]), Image.Resampling.LANCZOS), 90)
 
 
-def pictures() -> list[Picture]:
-    """Return twenty pictures of ImageNet and three others with an unambiguous class."""
+def labelled_images() -> list[LabelledImage]:
+    """Return twenty images of ImageNet and three others with an unambiguous class."""
     labelled = sorted(str(file) for file in distribution("foolbox").files or () if file.match("data/imagenet_*.jpg"))
     return [
-        *(Picture("foolbox", file, (int(Path(file).stem.rpartition("_")[2]),)) for file in labelled),
-        Picture("matplotlib", "matplotlib/mpl-data/sample_data/grace_hopper.jpg", (652,)),
-        Picture("scikit-image", "skimage/data/coffee.png", (967,)),
-        Picture("scikit-image", "skimage/data/chelsea.png", HOUSE_CATS),
+        *(LabelledImage("foolbox", file, (int(Path(file).stem.rpartition("_")[2]),)) for file in labelled),
+        LabelledImage("matplotlib", "matplotlib/mpl-data/sample_data/grace_hopper.jpg", (652,)),
+        LabelledImage("scikit-image", "skimage/data/coffee.png", (967,)),
+        LabelledImage("scikit-image", "skimage/data/chelsea.png", HOUSE_CATS),
     ]
 
 
 @dataclass(frozen=True)
 class Row:
-    """The predictions of one engine over one transport: ``probabilities`` [pictures, 1000]."""
+    """The predictions of one engine over one transport: ``probabilities`` [images, 1000]."""
 
     name: str
     transport: str
-    shown: Sequence[Picture]
+    shown: Sequence[LabelledImage]
     probabilities: npt.NDArray[np.float32]
 
     def top(self, count: int) -> int:
-        """Return how many pictures have a correct class among the top ``count``."""
+        """Return how many images have a correct class among the top ``count``."""
         pairs = zip(self.shown, np.argsort(-self.probabilities, axis=1)[:, :count], strict=True)
-        return sum(not set(picture.classes).isdisjoint(best.tolist()) for picture, best in pairs)
+        return sum(not set(image.classes).isdisjoint(best.tolist()) for image, best in pairs)
 
     def difference(self, other: Row) -> float:
         """Return the largest difference of a probability between two rows."""
@@ -82,8 +82,8 @@ class Row:
 
 def measure() -> Iterator[Row]:
     """Yield a row for each engine and transport, TensorFlow over gRPC first. Makes models; raises as ``quantized``."""
-    shown = pictures()
-    bodies = [picture.jpeg() for picture in shown]
+    shown = labelled_images()
+    bodies = [image.jpeg() for image in shown]
     for name, settings in SETTINGS.items():
         folder = models.quantized(MODEL) if name == INT8 else models.alone(MODEL)
         server = Stack(name, folder, tuple(settings.items()))

@@ -32,13 +32,13 @@ _ID, _NUMBER = re.compile(r'"id":"[^"]*"'), re.compile(r"-?\d+(?:\.\d+)?(?:[eE][
 
 def requests(transports: Sequence[str]) -> list[Request]:
     """Return the good requests over all transports of a stack, with few that load the model server heavily."""
-    seven, picture, found = (REPOSITORY / "docs" / "samples" / "digit-7.png").read_bytes(), photo(320, 240), []
+    seven, image, found = (REPOSITORY / "docs" / "samples" / "digit-7.png").read_bytes(), photo(320, 240), []
     pixels = np.asarray(Image.open(io.BytesIO(seven)).convert("RGB"), np.float32)[None] / np.float32(255)
     instances, npy = json.dumps({"instances": pixels.tolist()}).encode(), io.BytesIO()
     np.save(npy, pixels)
     for transport in transports:
         found += [
-            invocation(f"mobilenet image, {transport}", "mobilenet_v2", picture, "image/jpeg", transport),
+            invocation(f"mobilenet image, {transport}", "mobilenet_v2", image, "image/jpeg", transport),
             invocation(f"digit JSON, {transport}", "digits", instances, JSON, transport),
             invocation(f"digit npy, {transport}", "digits", npy.getvalue(), "application/x-npy", transport),
             invocation(f"rows CSV, {transport}", "rows", b"1,2,3,4\n5,6,7,8.5\n", "text/csv", transport),
@@ -58,10 +58,10 @@ def requests(transports: Sequence[str]) -> list[Request]:
         Request("KServe JSON", "/v2/models/rows/infer", {"Content-Type": JSON}, json.dumps(document).encode()),
         Request("KServe binary", binary.path, {"Content-Type": binary.content_type, **binary.headers}, binary.body),
         image_call("KServe gRPC digit", "digits", seven),
-        image_call("KServe gRPC photo", "mobilenet_v2", picture),
+        image_call("KServe gRPC photo", "mobilenet_v2", image),
         _call("KServe gRPC rows", "rows", "x", "FP32", [2, 4], fp32_contents=range(8)),
         Request("digit as a frame", f"{STREAM}?tfs-model-name=digits", body=seven),
-        Request("photo as a frame, REST", f"{STREAM}?tfs-transport=rest", body=picture),
+        Request("photo as a frame, REST", f"{STREAM}?tfs-transport=rest", body=image),
         Request("ping", "/ping", method="GET"),
         Request("metrics", "/metrics", method="GET"),
     ]
