@@ -10,10 +10,10 @@ from pathlib import Path
 
 from lightbox.base.error_bodies import error_body, model_error_body
 from lightbox.base.errors import Unavailable
+from lightbox.base.request_context import REQUEST_ID_PATTERN
 from lightbox.base.settings import Settings
 from lightbox.codecs import COMPRESSIBLE_TYPES
 from lightbox.core.additions import NginxParts
-from lightbox.core.edge import REQUEST_ID_PATTERN
 from lightbox.model_runtime.cores import available_cores
 from lightbox.nginx.body_memory import SMALL_BYTES
 from lightbox.nginx.log import ANSWERED, FINISHED, level_to_log

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from flask import Flask
 
 from lightbox.base.error_texts import hide
+from lightbox.base.request_context import Requests
 from lightbox.base.settings import Settings
 from lightbox.base.settings_types import TransportName
 from lightbox.base.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
@@ -21,7 +22,6 @@ from lightbox.base.telemetry.metrics import METRICS_FOLDER, VersionCounts, Worke
 from lightbox.codecs import codec_classes
 from lightbox.codecs.codec_options import CodecOptions
 from lightbox.core.app import create_app
-from lightbox.core.edge import Requests
 from lightbox.core.feature import Feature
 from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
 from lightbox.core.services import Services

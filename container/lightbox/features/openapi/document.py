@@ -11,11 +11,10 @@ from typing import Any
 
 from flask import Blueprint, Flask, Response, current_app, g, request
 
-from lightbox.base.error_bodies import REQUEST_ID_HEADER
 from lightbox.base.errors import STATUS_OF_CODE, LightboxError, UnknownSignature
-from lightbox.base.request_context import RequestContext
+from lightbox.base.request_context import REQUEST_ID_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN, RequestContext
 from lightbox.core.attributes import CUSTOM_ATTRIBUTES
-from lightbox.core.edge import EXCHANGE, MODEL_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN, Exchange
+from lightbox.core.edge import EXCHANGE, MODEL_HEADER, Exchange
 from lightbox.core.http import json_body
 from lightbox.core.operations import (
     JSON,

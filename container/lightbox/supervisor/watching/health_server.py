@@ -13,9 +13,9 @@ from lightbox.base.error_bodies import Headers, error_response, http_bytes
 from lightbox.base.errors import LightboxError, MethodNotAllowed, Unavailable
 from lightbox.base.machine.local_sockets import QUEUE, listen
 from lightbox.base.plain_http import headers_of
+from lightbox.base.request_context import choose_request_id
 from lightbox.base.telemetry.saturation import SATURATION_HEADER, Saturation
 from lightbox.core.additions import Probe
-from lightbox.core.edge import choose_request_id
 from lightbox.nginx import body_memory, refusals
 from lightbox.supervisor.watching.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.supervisor.watching.readiness import Health
