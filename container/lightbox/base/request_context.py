@@ -170,6 +170,13 @@ class RequestContext:
         """Seconds until the deadline; zero or less when it has passed."""
         return self.allowed_seconds - self.waited - self.elapsed()
 
+    def time_left(self) -> float:
+        """Return the seconds that remain for a call; raise DeadlineExceeded if there are none."""
+        remaining = self.remaining()
+        if remaining <= 0:
+            raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s passed before it was sent")
+        return remaining
+
     def limit(self, seconds: float) -> None:
         """Lower the time limit to ``seconds`` in all."""
         self.allowed_seconds = min(self.allowed_seconds, seconds)

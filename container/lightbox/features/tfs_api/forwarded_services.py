@@ -33,7 +33,6 @@ from lightbox.model_runtime.wire.predict_request import read_predict_head
 from lightbox.model_runtime.wire.protobuf import LENGTH_DELIMITED, check_count, read_fields
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, from_server
 from lightbox.transports.grpc import is_unsent, outgoing_metadata
-from lightbox.transports.predict_messages import time_left
 
 CALLS = ("Predict", "Classify", "Regress")
 METHODS = {
@@ -141,7 +140,7 @@ class TfsGrpc:
             for message, step in itertools.product(messages, range(len(servers))):
                 method = methods[servers[(first + step) % len(servers)]]
                 try:
-                    response: bytes = method(message, timeout=time_left(context), metadata=outgoing_metadata(context))
+                    response: bytes = method(message, timeout=context.time_left(), metadata=outgoing_metadata(context))
                 except grpc.RpcError as error:
                     if is_unsent(error):
                         continue
