@@ -57,14 +57,14 @@ def _jpeg(data: bytes) -> None:
     else:
         refusal = ""
     try:
-        found = decode_for_resize(data, limits).pixels
+        pixels = decode_for_resize(data, limits).pixels
     except LightboxError as error:
         if error.message != refusal:
             raise Fault(f"{error.message!r}, and Pillow says {refusal!r}") from error
         return
     if refusal:
         raise Fault(f"a JPEG is decoded, and Pillow says {refusal!r}")
-    if for_pillow(found).tobytes() != expected.tobytes():
+    if for_pillow(pixels).tobytes() != expected.tobytes():
         raise Fault("a JPEG has other pixels than Pillow's")
 
 

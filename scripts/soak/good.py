@@ -32,12 +32,12 @@ _ID, _NUMBER = re.compile(r'"id":"[^"]*"'), re.compile(r"-?\d+(?:\.\d+)?(?:[eE][
 
 def requests(transports: Sequence[str]) -> list[Request]:
     """Return the good requests over all transports of a stack, with few that load the model server heavily."""
-    seven, image, found = (REPOSITORY / "docs" / "samples" / "digit-7.png").read_bytes(), photo(320, 240), []
+    seven, image, invocations = (REPOSITORY / "docs" / "samples" / "digit-7.png").read_bytes(), photo(320, 240), []
     pixels = np.asarray(Image.open(io.BytesIO(seven)).convert("RGB"), np.float32)[None] / np.float32(255)
     instances, npy = json.dumps({"instances": pixels.tolist()}).encode(), io.BytesIO()
     np.save(npy, pixels)
     for transport in transports:
-        found += [
+        invocations += [
             invocation(f"mobilenet image, {transport}", "mobilenet_v2", image, "image/jpeg", transport),
             invocation(f"digit JSON, {transport}", "digits", instances, JSON, transport),
             invocation(f"digit npy, {transport}", "digits", npy.getvalue(), "application/x-npy", transport),
@@ -49,8 +49,8 @@ def requests(transports: Sequence[str]) -> list[Request]:
     document = {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}
     binary = InferClient("rows", "FP32", (2, 4), np.arange(8, dtype="<f4").tobytes(), "x").over_rest()
     return [
-        *found,
-        Request("digit on boto3's route", "/endpoints/any/invocations", found[-1].headers, seven),
+        *invocations,
+        Request("digit on boto3's route", "/endpoints/any/invocations", invocations[-1].headers, seven),
         invocation("digit without Content-Type", "digits", seven, ""),
         invocation("digits as a form", "digits", form, form_type),
         invocation("rows JSON lines", "rows", b"[1,2,3,4]\n[5,6,7,8]\n", "application/jsonlines"),

@@ -54,7 +54,7 @@ def by_kind(supervisor: int) -> dict[str, list[psutil.Process]]:
 
     Others come and go, such as an nginx worker that is shutting down.
     """
-    found: dict[str, list[psutil.Process]] = {kind: [] for kind in KINDS}
+    processes: dict[str, list[psutil.Process]] = {kind: [] for kind in KINDS}
     for role, process in family(supervisor):
         with suppress(psutil.NoSuchProcess):
             kind = role if process.ppid() == supervisor else "other"
@@ -62,9 +62,9 @@ def by_kind(supervisor: int) -> dict[str, list[psutil.Process]]:
                 kind = re.sub("nginx: (master|worker) process(?! is ).*", r"nginx \1", " ".join(process.cmdline()))
             elif role == "gunicorn":
                 kind = "gunicorn master" if kind == role else "gunicorn worker"
-            if kind in found and process.status() != psutil.STATUS_ZOMBIE:
-                found[kind].append(process)
-    return found
+            if kind in processes and process.status() != psutil.STATUS_ZOMBIE:
+                processes[kind].append(process)
+    return processes
 
 
 def make_models(samples: Path, folder: Path) -> Path:
