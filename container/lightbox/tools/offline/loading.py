@@ -21,7 +21,7 @@ from lightbox.model_runtime.engines import AUTO, disk_cache
 from lightbox.model_runtime.wire.status import StatusError
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.models_on_disk import found_models, planned_model, shared_code_dirs, unpacked
-from lightbox.supervisor.starting.op_threads import choose
+from lightbox.supervisor.starting.op_threads import with_op_threads
 from lightbox.supervisor.starting.option_checks import strict_options
 from lightbox.tools.offline.engine_transport import EngineTransport
 from lightbox.tools.offline.model import Model
@@ -72,7 +72,7 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | 
             "none: serve the model, or define input_handler and output_handler"
         )
     version = max(version_numbers(planned.base_path))
-    op_threads = 1 if threads else choose(settings, [model]).for_server
+    op_threads = 1 if threads else with_op_threads(settings, [model]).intra_op_parallelism
     try:
         transport = EngineTransport(planned, version, threads, op_threads, disk_cache.cache_folder(run_dir)[0])
     except StatusError as error:
