@@ -40,8 +40,7 @@ class MalformedTensor(ValueError):
 
 def _shape(proto: tensor_pb2.TensorProto) -> tuple[int, ...]:
     shape = tuple(dim.size for dim in proto.tensor_shape.dim)
-    is_valid = len(shape) <= MAX_DIMENSIONS and all(size >= 0 for size in shape) and math.prod(shape) < 1 << 63
-    if proto.tensor_shape.unknown_rank or not is_valid:
+    if len(shape) > MAX_DIMENSIONS or any(size < 0 for size in shape) or math.prod(shape) >= 1 << 63:
         raise MalformedTensor(f"shape {shape}")
     return shape
 
