@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import click
+from pydantic.fields import FieldInfo
 
 from lightbox.base.errors import STATUS_OF_CODE
 from lightbox.base.settings import Settings, variable_names
 from lightbox.base.settings_types import default_of, setting_metadata
 from lightbox.base.telemetry import metrics
 from lightbox.cli import COMMANDS, lightbox
-from lightbox.cli.settings_docs import description, option_name, values_of
+from lightbox.cli.settings_docs import choices_of, description, kind_of, limits_of, option_name
 from lightbox.features import FEATURES
 from lightbox.model.options import ModelOptions
 from lightbox.model_runtime.server.flags import OWN_FLAGS
@@ -30,6 +31,7 @@ METRICS = [
     *(value for value in vars(metrics).values() if isinstance(value, metrics.Metric)),
     *(metric for feature in FEATURES for metric in feature.metrics),
 ]
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", Path: "path"}
 _SECTION = re.compile(r"(<!-- make reference: (\w+) -->).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -46,17 +48,29 @@ def _settings() -> Iterator[str]:
             theme = setting_metadata(field, "theme")
             is_known = part is Settings or theme in themes
             names = f"`{variable_names(name, part)[0]}` `--{option_name(name, part)}`"
-            row = (names, values_of(field), default_of(field), " ".join(description(name, part)))
+            row = (names, _values(field), default_of(field), " ".join(description(name, part)))
             themes.setdefault(theme if is_known else "Features", []).append(row)
     for theme, rows in themes.items():
         yield from ("", f"## {theme}", "", *table(("setting, option", "values", "default", "meaning"), rows))
+
+
+def _values(field: FieldInfo, shown: Callable[[object], str] = str) -> str:
+    """Return the values of an enumerated field, else examples, else its type with unit and bounds."""
+    if values := setting_metadata(field, "values"):
+        return values
+    if choices := choices_of(field):
+        return ", ".join(f"`{shown(value)}`" for value in choices)
+    if field.examples:
+        return f"such as {' or '.join(f'`{shown(value)}`' for value in field.examples)}"
+    unit = setting_metadata(field, "unit")
+    return f"{_TYPES[kind_of(field)]} {limits_of(field)}".strip() + (f", {unit}" if unit else "")
 
 
 def _options() -> list[str]:
     rows = []
     for name, field in ModelOptions.model_fields.items():
         default = f'`"{field.default}"`' if isinstance(field.default, str) else default_of(field)
-        rows.append((f"`{name}`", values_of(field, json.dumps), default, " ".join(description(name, ModelOptions))))
+        rows.append((f"`{name}`", _values(field, json.dumps), default, " ".join(description(name, ModelOptions))))
     return table(("option", "values", "default", "meaning"), rows)
 
 

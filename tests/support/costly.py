@@ -16,7 +16,7 @@ from lightbox.codecs.base import Reader
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.model_runtime.wire.protobuf import varint
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import fake_app, signature
 from support.infer_requests import LENGTH
 

@@ -14,7 +14,7 @@ from lightbox.features.multi_model import MultiModel
 from lightbox.features.multi_model.routes import multi_model_blueprint
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, signature
 from support.openapi import validator
 

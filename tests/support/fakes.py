@@ -23,8 +23,8 @@ from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.serving.settings_loading import load_settings
 from lightbox.serving.worker import make_pipeline, operations, refused_headers
 from lightbox.transports.base import Transport
-from lightbox.transports.fake import FakeTransport
 from lightbox.user_code.registry import UserCode
+from support.fake_transport import FakeTransport
 from support.patience import PATIENCE
 
 Tensor = tuple[str, tuple[int | None, ...] | None]

@@ -36,8 +36,8 @@ from lightbox.nginx.configuration import render
 from lightbox.nginx.installation import find_nginx
 from lightbox.serving import worker
 from lightbox.serving.settings_loading import load_settings
-from lightbox.transports.fake import FakeTransport
 from lightbox.user_code.registry import UserCode
+from support.fake_transport import FakeTransport
 from support.fakes import png
 from support.patience import PATIENCE, poll
 from support.stack import free_port

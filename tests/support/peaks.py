@@ -20,8 +20,8 @@ from lightbox.features.open_inference.dataplane import DataPlane
 from lightbox.features.open_inference.grpc import messages as grpc_messages
 from lightbox.features.open_inference.grpc.servicer import InferenceService
 from lightbox.tools.harness.memory_use import PeakGrowth
-from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, MODELS, Sent, costly_app, post
+from support.fake_transport import FakeTransport
 from support.fakes import signature
 from support.grpc_front import make_pipeline
 from support.patience import PATIENCE

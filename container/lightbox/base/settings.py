@@ -136,8 +136,8 @@ class Settings(BaseModel):
     """Number of operations that the model server runs in parallel. With 0 TensorFlow decides."""
 
     intra_op_parallelism: int = setting("Model servers", "SAGEMAKER_TFS_INTRA_OP_PARALLELISM", default=0, ge=0)
-    """Number of threads for one operation. If unset, one for models with short calls, else one per core. With 0
-    TensorFlow decides."""
+    """Number of threads for one operation. If unset, one on two cores for models below 32 MiB, else one per core.
+    With 0 TensorFlow decides."""
 
     gpu_memory_margin: float = setting(
         "Model servers", "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", default=0.2, ge=0, lt=1

@@ -36,12 +36,12 @@ from lightbox.model_runtime.formats import model_file
 from lightbox.nginx import tls
 from lightbox.nginx.installation import find_nginx
 from lightbox.serving.settings_loading import load_settings, parts, spelling_hints
-from lightbox.supervisor.starting import op_threads
 from lightbox.supervisor.starting.addresses import callers_line, listening, usual_ports
 from lightbox.supervisor.starting.child_environment import child_environ
 from lightbox.supervisor.starting.chosen_transports import transports_to_come
 from lightbox.supervisor.starting.commands import model_server_program
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
+from lightbox.supervisor.starting.op_threads import threads_line, with_op_threads
 from lightbox.supervisor.starting.scaling_report import scaling_lines
 from lightbox.supervisor.starting.start_checks import find_warnings
 from lightbox.user_code.paths import find_code
@@ -84,8 +84,8 @@ def command(show_all: bool, settings_alone: bool) -> int:
 
 def _try_start(settings: Settings, with_servers: bool) -> None:
     """Prepare a start; then start all but what callers reach, until the default model answers. Raises StartError."""
-    threads = op_threads.choose(settings, fixed_models(settings))
-    with interruptible(), prepared_supervisor(threads.applied(settings), nullcontext()) as supervisor:
+    settings = with_op_threads(settings, fixed_models(settings))
+    with interruptible(), prepared_supervisor(settings, nullcontext()) as supervisor:
         if with_servers:
             asyncio.run(supervisor.try_start())
 
@@ -115,7 +115,7 @@ def _print_plan(settings: Settings) -> int:
     """Return how many warnings are among it."""
     kind, program = model_server_program(settings)
     print(f"\nmodel server: {kind} ({program[0]})\nnginx: {find_nginx() if settings.nginx else 'none'}")
-    print(op_threads.choose(settings, fixed_models(settings)))
+    print(threads_line(with_op_threads(settings, fixed_models(settings))))
     print(resize_line())
     needs = wants(settings)
     transports = transports_to_come(settings, needs.why_rest)

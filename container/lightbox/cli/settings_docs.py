@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
@@ -15,9 +14,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from lightbox.base.settings import variable_names
-from lightbox.base.settings_types import option_of, setting_metadata
+from lightbox.base.settings_types import option_of
 
-TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", Path: "path"}
 _BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
 
 
@@ -61,18 +59,6 @@ def choices_of(field: FieldInfo) -> tuple[str, ...]:
     """Return the values of a setting that has a few, else nothing."""
     kind = kind_of(field)
     return get_args(kind) if get_origin(kind) is Literal else ()
-
-
-def values_of(field: FieldInfo, shown: Callable[[object], str] = str) -> str:
-    """Return the values of an enumerated field, else examples, else its type with unit and bounds."""
-    if values := setting_metadata(field, "values"):
-        return values
-    if choices := choices_of(field):
-        return ", ".join(f"`{shown(value)}`" for value in choices)
-    if field.examples:
-        return f"such as {' or '.join(f'`{shown(value)}`' for value in field.examples)}"
-    unit = setting_metadata(field, "unit")
-    return f"{TYPES[kind_of(field)]} {limits_of(field)}".strip() + (f", {unit}" if unit else "")
 
 
 def limits_of(field: FieldInfo) -> str:

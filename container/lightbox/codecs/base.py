@@ -104,8 +104,6 @@ class Writer(Codec):
 
     single: ClassVar[bool] = False
     """Whether the media type holds a single output."""
-    compressible: ClassVar[bool] = True
-    """Whether nginx may compress large responses."""
     headers: ClassVar[tuple[str, ...]] = ()
     """Headers of its responses."""
 

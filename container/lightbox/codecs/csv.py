@@ -19,7 +19,7 @@ import numpy as np
 from typing_extensions import override
 
 from lightbox.base.errors import InputMismatch, MalformedBody
-from lightbox.base.request_context import RequestContext
+from lightbox.base.request_context import STRING_BYTES, RequestContext
 from lightbox.codecs.base import Images, Parsed, Reader, Response, Writer
 from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.json_text import whole_text
@@ -32,8 +32,6 @@ from lightbox.openapi.schemas import TEXT, Schema
 _FIELDS_AT_ONCE = 1 << 14
 _FIELD_BYTES = 8
 """Bytes of memory for the place of a field in its row, which may be the whole body."""
-_STRING_BYTES = 64
-"""Bytes of memory of a short text as a tensor element."""
 _CONTROLS = re.compile(r"[^\t-\r -~]")
 """Longest field in an error; Python's repr would be four times as long."""
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
@@ -63,7 +61,7 @@ class CsvCodec(Reader, Writer):
             with context.stage("decode"):
                 commas = body.count(b",")
                 most = commas + body.count(b"\n") + body.count(b"\r") + 1
-                itemsize = _STRING_BYTES if spec.is_string else numpy_dtype(spec).itemsize
+                itemsize = STRING_BYTES if spec.is_string else numpy_dtype(spec).itemsize
                 context.memory.hold(3 * len(body) + commas * _FIELD_BYTES + most * itemsize, "the CSV")
                 rows = _rows(as_utf8(body, content_type))
                 if content_type.parameters.get("header", "").lower() == "present":
@@ -137,7 +135,7 @@ def _elements(fields: list[str], before: int, columns: int, spec: TensorSpec) ->
     try:
         return _numbers(fields, spec)
     except ValueError:
-        index = _first_wrong(fields, spec)
+        index = next(index for index, field in enumerate(fields) if not _is_number(field, spec))
         row, column = divmod(before + index, columns)
         raise MalformedBody(
             f"row {row + 1}, field {column + 1}: expected {spec.dtype} for the input {spec.name}, "
@@ -145,22 +143,10 @@ def _elements(fields: list[str], before: int, columns: int, spec: TensorSpec) ->
         ) from None
 
 
-def _first_wrong(fields: list[str], spec: TensorSpec) -> int:
-    """Return the index of the first field that is not a number, by bisection."""
-    low, high = 0, len(fields)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _are_numbers(fields[low:middle], spec):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _are_numbers(fields: list[str], spec: TensorSpec) -> bool:
+def _is_number(field: str, spec: TensorSpec) -> bool:
     with suppress(InputMismatch):
         try:
-            _numbers(fields, spec)
+            _numbers([field], spec)
         except ValueError:
             return False
     return True

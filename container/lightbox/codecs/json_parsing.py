@@ -33,5 +33,5 @@ def parse_around_lists(text: bytes, context: RequestContext, body_bytes: int | N
     """
     body = 2 * (len(text) if body_bytes is None else body_bytes)
     return number_lists.parse_around_lists(
-        text, load_all, context.check, lambda size: context.memory.hold(body + size, "the JSON")
+        text, load_all, context.check, lambda size: context.memory.hold(body + size, "the JSON"), lines=True
     )

@@ -103,6 +103,11 @@ def newest_folder(model: ModelOnDisk) -> Path:
     return max(versions_of(model), default=(0, model.base_path))[1]
 
 
+def bytes_of_files(folder: Path) -> int:
+    """Return the bytes of all files below a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if is_file(file))
+
+
 def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
     """Return the signatures of a model's newest version by name; none if unreadable."""
     try:

@@ -6,7 +6,6 @@ code replaces, and differ by micro version (ADR 065).
 
 from __future__ import annotations
 
-import os
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -71,26 +70,6 @@ class Stream(ABC):
             size -= len(piece := self.read(min(size, _CHUNK)))
             if not piece:
                 raise BadArchive("ends within a member")
-
-
-class Plain(Stream):
-    """The content of a file that is not compressed."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-
-    @override
-    def read(self, size: int) -> bytes:
-        return self._file.read(size)
-
-    @override
-    def skip(self, size: int) -> None:
-        if size:
-            try:
-                self._file.seek(size - 1, os.SEEK_CUR)
-            except (OSError, OverflowError):  # a place where no file can be that long
-                raise BadArchive("ends within a member") from None
-            super().skip(1)  # a file may end before
 
 
 class Inflated(Stream):

@@ -18,9 +18,6 @@ FAILURE = "/refusal/507"
 LENGTH_HEADER = "x-lightbox-length"
 """Header of a reservation with the length of the caller's body; empty if undeclared."""
 
-COUNTED_BYTES = 1_000_000
-"""Smaller bodies are not counted: nginx limits their number."""
-
 SMALL_BYTES = 2 << 20
 """Reserved for a body of unknown length if the largest one does not fit; nginx keeps such a body in its buffer."""
 

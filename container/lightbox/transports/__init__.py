@@ -1,1 +1,1 @@
-"""Clients of the model server: one interface, implementations for REST, gRPC and a local socket, and a fake."""
+"""Clients of the model server: one interface, implementations for REST, gRPC and a local socket."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from google.protobuf import json_format
 from typing_extensions import override
 from urllib3 import BaseHTTPResponse, HTTPConnectionPool
 from urllib3.exceptions import HTTPError
@@ -24,9 +25,9 @@ from lightbox.base.request_context import RequestContext
 from lightbox.codecs.json_text import array_text, from_json, to_json
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_runtime.native import numbers
-from lightbox.model_runtime.wire.dtypes import OWN_ROWS, numpy_name
-from lightbox.model_runtime.wire.messages import types_pb2
+from lightbox.model_runtime.wire.messages import meta_graph_pb2
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, Transport, from_server
+from lightbox.transports.described import signature_spec
 from lightbox.transports.rest_connections import exchange
 
 _NO_ROWS = ("has inconsistent batch size", "has invalid batch size", "has no shape information")
@@ -136,7 +137,8 @@ class RestTransport(Transport):
         version = int(response["model_spec"]["version"])
         if name not in signatures:
             raise UnknownSignature.of(model, version, name, signatures)
-        return _signature_spec(model, version, name, signatures[name])
+        definition = json_format.ParseDict(signatures[name], meta_graph_pb2.SignatureDef(), ignore_unknown_fields=True)
+        return signature_spec(model, version, name, definition)
 
     @override
     def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
@@ -216,24 +218,3 @@ def _refuse_dtypes_without_json(spec: SignatureSpec) -> None:
                 f"the model {spec.model!r} has the tensor {tensor}, and TensorFlow Serving's REST API cannot "
                 f"carry {tensor.dtype}: use tfs-transport=grpc or LIGHTBOX_TRANSPORT=grpc"
             )
-
-
-def _signature_spec(model: str, version: int, name: str, signature: dict[str, Any]) -> SignatureSpec:
-    return SignatureSpec(
-        model=model,
-        version=version,
-        name=name,
-        inputs={key: _tensor_spec(key, info) for key, info in sorted(signature["inputs"].items())},
-        outputs={key: _tensor_spec(key, info) for key, info in sorted(signature["outputs"].items())},
-    )
-
-
-def _tensor_spec(name: str, info: dict[str, Any]) -> TensorSpec:
-    """Parse one tensor of the metadata: sizes are strings, -1 if unknown; an old graph may have no shape."""
-    dtype = numpy_name(types_pb2.DataType.Value(info["dtype"]))
-    shape = info.get("tensor_shape") or {"unknown_rank": False, "dim": ()}
-    if shape["unknown_rank"]:
-        return TensorSpec(name, dtype, None)
-    sizes = (int(dim["size"]) for dim in shape["dim"])
-    has_own_rows = any(dim.get("name") == OWN_ROWS for dim in shape["dim"])
-    return TensorSpec(name, dtype, tuple(None if size < 0 else size for size in sizes), has_own_rows)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lightbox.supervisor.supervisor import Supervisor
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import mean_server
 from support.isolation import own_environ
 

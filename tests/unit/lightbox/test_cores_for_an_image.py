@@ -13,7 +13,7 @@ from lightbox.base.errors import LightboxError
 from lightbox.images.resize import Resizer
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.transports.fake import FakeTransport, Function
+from support.fake_transport import FakeTransport, Function
 from support.fakes import channel_means, fake_app, mean_model, png
 from support.infer_requests import images, infer, prefixed
 from support.patience import PATIENCE

@@ -19,8 +19,8 @@ from lightbox.base.request_context import RequestContext
 from lightbox.features.open_inference.dataplane import DataPlane, once
 from lightbox.features.open_inference.grpc import messages as grpc_messages
 from lightbox.features.open_inference.grpc.servicer import InferenceService
-from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, HEADERS, MEDIA_TYPES, MODELS, costly_app, post
+from support.fake_transport import FakeTransport
 from support.fakes import signature
 from support.grpc_front import make_pipeline
 from support.patience import PATIENCE

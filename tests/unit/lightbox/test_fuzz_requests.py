@@ -21,7 +21,7 @@ from lightbox.base.request_context import RequestContext
 from lightbox.base.telemetry.logs import FinishedRequest, request_line
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, signature
 from support.log_lines import without_times
 from support.patience import PATIENCE

@@ -26,7 +26,7 @@ from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.model.plan import PlannedModels, ServingPlan
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 
 transport = FakeTransport()
 inputs = {"image": TensorSpec("image", "uint8", (None, 8, 8, 3))}
@@ -59,7 +59,7 @@ def test_the_supervisor_is_small() -> None:
 
 def python(code: str, *arguments: str) -> str:
     """Return the output of a fresh interpreter."""
-    environ = {**clean_environ(), "PYTHONPATH": str(REPOSITORY / "container")}
+    environ = {**clean_environ(), "PYTHONPATH": f"{REPOSITORY / 'container'}:{REPOSITORY / 'tests'}"}
     command = [sys.executable, "-c", code, *arguments]
     printed = commands.output(command, env=environ)
     return printed.strip()

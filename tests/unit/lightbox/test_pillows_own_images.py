@@ -9,7 +9,7 @@ import pytest
 
 from lightbox.model.options import ModelOptions
 from lightbox.tools.harness.memory_use import PeakGrowth
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
 from support.pillow_images import pillow_images
 

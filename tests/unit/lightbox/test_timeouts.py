@@ -17,7 +17,7 @@ from lightbox.model.plan import ModelServerAddress
 from lightbox.nginx.configuration import render
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.commands import gunicorn_command, model_server_flags
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
 from support.parameters import each
 

@@ -18,10 +18,10 @@ from websockets.server import ServerProtocol
 from lightbox.base.error_bodies import error_body
 from lightbox.base.errors import BadRequest, LightboxError, Unavailable
 from lightbox.base.machine.local_sockets import QUEUE, listen
-from lightbox.base.request_context import CREDENTIALS, choose_request_id
+from lightbox.base.request_context import CREDENTIALS, MemoryBudget, choose_request_id
 from lightbox.features.streams.forwarding import Relay
 from lightbox.features.streams.frame_options import from_query
-from lightbox.features.streams.stream import OPEN, Counts, FrameConnection, FrameProtocol, Held, Stream
+from lightbox.features.streams.stream import OPEN, Counts, FrameConnection, FrameProtocol, Stream
 
 log = logging.getLogger("lightbox")
 
@@ -44,7 +44,7 @@ class StreamServer:
         self._counts[OPEN] = 0
         self._most = most
         self._max_frame = max_frame
-        self._held = Held(most_bytes)
+        self._budget = MemoryBudget(most_bytes)
         self._stopping = False
         self._ending = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -103,7 +103,7 @@ class StreamServer:
     def _connection(self, _: ServerProtocol, server: Server, **options: Any) -> FrameConnection:
         # websockets lets callers choose the connection class, but not the protocol class.
         connection = FrameConnection(FrameProtocol(max_size=self._max_frame), server, **options)
-        connection.held, connection.ending = self._held, self._ending
+        connection.budget, connection.ending = self._budget, self._ending
         return connection
 
     def _open(self, connection: ServerConnection, request: Request) -> Response | None:

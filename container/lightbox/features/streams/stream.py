@@ -17,6 +17,7 @@ from websockets.frames import Frame as ProtocolFrame
 from websockets.server import ServerProtocol
 
 from lightbox.base.errors import BadRequest, Unavailable
+from lightbox.base.request_context import MemoryBudget
 from lightbox.features.streams.forwarding import FrameResponse, Relay, failed
 from lightbox.features.streams.frame_options import Choice, from_text
 
@@ -41,14 +42,6 @@ class Frame:
     choice: Choice
 
 
-class Held:
-    """Counts the bytes of all streams that arrive, wait or are in progress; ``most`` limits them."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.bytes = 0
-
-
 class FrameProtocol(ServerProtocol):
     """The WebSocket protocol, with a close between the fragments of a message as in RFC 6455, 5.4."""
 
@@ -66,7 +59,8 @@ class FrameConnection(ServerConnection):
     After ``ending`` is set, it closes when the accepted frames are answered.
     """
 
-    held: Held
+    budget: MemoryBudget
+    """For the bytes of all streams that arrive, wait or are in progress."""
     ending: asyncio.Event
     bytes_held = 0
     silent = 0.0
@@ -80,9 +74,8 @@ class FrameConnection(ServerConnection):
     def data_received(self, data: bytes) -> None:
         """Receive bytes; close the stream with 1013 when all streams hold too many."""
         self.silent = 0.0
-        self._hold(self.bytes_held + len(data))
-        if self.held.bytes > self.held.most:
-            self.protocol.fail(CloseCode.TRY_AGAIN_LATER, f"all streams may hold {self.held.most >> 20} MiB together")
+        if not self._hold(self.bytes_held + len(data)):
+            self.protocol.fail(CloseCode.TRY_AGAIN_LATER, f"all streams may hold {self.budget.size >> 20} MiB together")
             self.send_data()
             self.transport.close()
             return
@@ -100,9 +93,12 @@ class FrameConnection(ServerConnection):
         arrived = len(self.protocol.reader.buffer)
         self._hold(max(self.bytes_held - size, 0) if len(self.recv_messages.frames) else arrived)
 
-    def _hold(self, size: int) -> None:
-        self.held.bytes += size - self.bytes_held
+    def _hold(self, size: int) -> bool:
+        """Count this many bytes from now on; return False, and change nothing, if the others leave too few."""
+        if not self.budget.change(size - self.bytes_held):
+            return False
         self.bytes_held = size
+        return True
 
 
 class Stream:

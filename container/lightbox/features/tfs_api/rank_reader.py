@@ -6,12 +6,13 @@ TensorFlow Serving takes the rank of a list from its first elements, and refuses
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from lightbox.model_runtime.wire.rest.base64_value import is_base64
 from lightbox.model_runtime.wire.rest.json_document import load
 from lightbox.model_runtime.wire.rest.json_inputs import signature_name
+from lightbox.model_runtime.wire.rest.number_lists import NumberList, parse_around_lists, parsing_bytes
 
 _S = rb"[ \n\r\t]*"
 _NAME = _S + rb'"([^"\\]*)"' + _S
@@ -19,10 +20,6 @@ _HEAD = re.compile(
     rb"%b\{(?:%b\"signature_name\"%b:%b,)?%b\"(instances|inputs)\"%b:%b((?:\[%b)*)(?:\{%b:%b((?:\[%b)*)(\"?))?"
     % (_S, _S, _S, _NAME, _S, _S, _S, _S, _NAME, _S, _S)
 )
-
-_OPENING = re.compile(rb"(?:\[%b)*" % _S)
-_LONGEST = 1 << 12
-_NO_BRACKETS = bytes(octet for octet in range(256) if octet not in b"[]")
 
 
 class Ranks(NamedTuple):
@@ -71,37 +68,21 @@ def head_ranks(body: bytes) -> Ranks | None:
     return Ranks((signature or b"").decode("utf-8", "surrogateescape"), {key: rank})
 
 
-def shortened(body: bytes, longest: int = _LONGEST) -> bytes:
-    """Return a body of the same ranks, with one number in place of lists of more than ``longest`` bytes.
+def body_ranks(body: bytes, hold: Callable[[int], None] = lambda size: None) -> Ranks:
+    """Return the facts of a whole body; ``hold`` is called with the most memory that reading takes, and may raise.
 
-    Lists with names or strings stay unchanged.
+    Raises StatusError if the model server refuses its form.
     """
-    return b'"'.join(_shortened(part) if len(part) > longest else part for part in body.split(b'"'))
-
-
-def _shortened(part: bytes) -> bytes:
-    """Shorten the text between two quotes: the same opening brackets, and closing ones to balance them."""
-    start = max(part.find(b"["), 0)
-    stop = part.find(b"}", start)
-    end = part.rfind(b"]", start, stop if stop >= 0 else len(part)) + 1
-    lists = part[start:end]
-    opening = _OPENING.match(lists)
-    assert opening is not None, "it may be empty"
-    depth = opening[0].count(b"[")
-    brackets = lists.translate(None, _NO_BRACKETS)
-    closing = depth - brackets.count(b"[") + brackets.count(b"]")
-    if not depth or closing < 1 or b"{" in lists:
-        return part
-    return part[:start] + b"[" * depth + b"0" + b"]" * closing + part[end:]
-
-
-def body_ranks(body: bytes) -> Ranks:
-    """Return the facts of a whole body. Raises StatusError if the model server refuses its form."""
-    document = load(body)
+    parsed = parse_around_lists(body, load, hold=hold)
+    if parsed is None:
+        hold(3 * len(body) + parsing_bytes(body))
+    document = load(body) if parsed is None else parsed.values
     name = signature_name(document)
     if "instances" not in document:
         return Ranks(name, _ranks(document["inputs"], 0) if "inputs" in document else {})
     instances = document["instances"]
+    if isinstance(instances, NumberList):
+        return Ranks(name, {None: instances.depth})
     return Ranks(name, _ranks(instances[0], 1) if isinstance(instances, list) and instances else {})
 
 
@@ -117,4 +98,4 @@ def _depth(value: Any) -> int:
     while isinstance(value, list):
         depth += 1
         value = value[0] if value else None
-    return depth
+    return depth + (value.depth if isinstance(value, NumberList) else 0)

@@ -26,9 +26,8 @@ from lightbox.core.operations import Operation, Served, described, json_operatio
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import JSON, Body, Call
 from lightbox.features.tfs_api.forward import RestForward, ServerResponse
-from lightbox.features.tfs_api.rank_reader import Ranks, body_ranks, head_ranks, shortened
+from lightbox.features.tfs_api.rank_reader import Ranks, body_ranks, head_ranks
 from lightbox.model.spec import image_input
-from lightbox.model_runtime.wire.rest.number_lists import parsing_bytes
 from lightbox.model_runtime.wire.status import StatusError
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import TEXT, Schema
@@ -169,10 +168,8 @@ class TfsRest:
 
 
 def _whole_ranks(body: bytes, context: RequestContext) -> Ranks:
-    text = shortened(body)
-    context.memory.hold(3 * len(body) + parsing_bytes(text), "the JSON")
     try:
-        return body_ranks(text)
+        return body_ranks(body, partial(context.memory.hold, what="the JSON"))
     except StatusError as error:
         raise MalformedBody(error.message) from error
 

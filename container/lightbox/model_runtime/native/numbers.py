@@ -41,17 +41,17 @@ class NativeNumbers:
         """
         octets = np.frombuffer(text, np.uint8)
         values = np.empty(np.count_nonzero(octets == _COMMA) + 1, code)
-        shape = np.empty(most_dimensions, np.uintp)
+        shape = (ctypes.c_size_t * most_dimensions)()
         depth = self._read(
             octets.ctypes.data,
             len(octets),
             ord(code),
-            values.ctypes.data,
+            ctypes.byref(ctypes.c_char.from_buffer(values.data)),  # in half of the time of ``values.ctypes``
             len(values),
-            shape.ctypes.data,
+            shape,
             most_dimensions,
         )
-        return values.reshape(shape[:depth].astype(np.intp)) if depth else None
+        return values.reshape(shape[:depth]) if depth else None
 
     def distinct(
         self, values: npt.NDArray[np.float32]

@@ -29,8 +29,6 @@ class DTypeInfo(NamedTuple):
 
 FLOAT_VAL, DOUBLE_VAL, INT_VAL, STRING_VAL, SCOMPLEX_VAL, INT64_VAL = 5, 6, 7, 8, 9, 10
 BOOL_VAL, DCOMPLEX_VAL, HALF_VAL, UINT32_VAL, UINT64_VAL, FLOAT8_VAL = 11, 12, 13, 16, 17, 18
-FIXED_WIDTH = {FLOAT_VAL: "<f4", DOUBLE_VAL: "<f8", SCOMPLEX_VAL: "<c8", DCOMPLEX_VAL: "<c16"}
-"""numpy's dtype of the fields whose numbers are as long as in memory."""
 VARINTS = {INT_VAL, INT64_VAL, BOOL_VAL, HALF_VAL, UINT32_VAL, UINT64_VAL}
 """The fields of protobuf's numbers of varying length."""
 

@@ -6,7 +6,7 @@ numpy encodes many integers at a time; it is imported on use, as parsing does no
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lightbox.model_runtime.deadline import check_deadline
@@ -106,6 +106,7 @@ Fragments = list[bytes | memoryview]
 """Parts of a message, joined once at the end, so that large arrays are copied once."""
 
 
+@lru_cache(maxsize=1 << 10)
 def head(field: int, length: int) -> bytes:
     """Return the bytes before ``length`` bytes of content of a length-delimited field."""
     return varint(field << 3 | 2) + varint(length)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,15 @@ import numpy as np
 from lightbox.model_runtime.wire import dtypes
 from lightbox.model_runtime.wire.dtypes import MAX_DIMENSIONS
 from lightbox.model_runtime.wire.messages import tensor_pb2
-from lightbox.model_runtime.wire.protobuf import Fragments, delimited, read_varint, varint, varints, wrapped
+from lightbox.model_runtime.wire.protobuf import (
+    Fragments,
+    delimited,
+    read_fields,
+    read_varint,
+    varint,
+    varints,
+    wrapped,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -19,6 +28,10 @@ MAX_BROADCAST_BYTES = 1 << 28
 """A proto may declare a large shape and fill it with one value; larger ones are refused."""
 
 _DTYPE, _SHAPE, _CONTENT = 1, 2, 4
+_MOST_PARTS = 16 << 10
+_Part = bytes | memoryview | Array
+_Fields = dict[int, list[_Part]]
+"""Parts of a message by the numbers of their fields; varints may be decoded."""
 
 
 class MalformedTensor(ValueError):
@@ -39,27 +52,79 @@ def decode(proto: tensor_pb2.TensorProto, content: memoryview | None = None) -> 
     (the array is then read-only). With fewer typed values than elements the last one fills the rest; none means zeros.
     Raises MalformedTensor where TensorFlow reports "tensor parsing error".
     """
-    if dtypes.info(proto.dtype) is None:
+    if (row := dtypes.info(proto.dtype)) is None:
         raise MalformedTensor(f"dtype {proto.dtype}")
+    fields: _Fields
+    if found := content or proto.tensor_content:  # every access makes a copy
+        fields = {_CONTENT: [found]}
+    elif proto.dtype == dtypes.DT_STRING:
+        fields = {dtypes.STRING_VAL: list(proto.string_val)}
+    elif row.field in dtypes.VARINTS:
+        values = getattr(proto, proto.DESCRIPTOR.fields_by_number[row.field].name)
+        fields = {row.field: [np.array(values, np.uint64 if row.field == dtypes.UINT64_VAL else np.int64)]}
+    else:
+        _, fields = _split(memoryview(proto.SerializeToString()))
+    array = _array(proto, fields, dtypes.numpy_dtype(proto.dtype))
+    return array if array.flags.aligned else array.copy()  # only the last input of a message is always aligned
+
+
+def read(data: memoryview) -> Array:
+    """Return the array of a serialized TensorProto, as ``decode``; floats and ``tensor_content`` are views of ``data``.
+
+    bfloat16 is widened to float32. Raises ValueError.
+    """
+    head, fields = _split(data)
+    if head.dtype == dtypes.DT_STRING:
+        return decode(tensor_pb2.TensorProto.FromString(bytes(data)))
+    if head.dtype == dtypes.DT_BFLOAT16:
+        return (_array(head, fields, np.dtype(np.uint16)).astype(np.uint32) << np.uint32(16)).view(np.float32)
+    try:
+        return _array(head, fields, dtypes.numpy_dtype(head.dtype))
+    except (KeyError, ImportError):
+        raise MalformedTensor(f"dtype {dtypes.name_of(head.dtype)} has no counterpart in numpy") from None
+
+
+def _split(data: memoryview) -> tuple[tensor_pb2.TensorProto, _Fields]:
+    """Return a message with dtype and shape, and the other fields; of strings, which are many, only the dtype."""
+    head, fields = tensor_pb2.TensorProto(), _Fields()
+    for count, (field, _, value) in enumerate(read_fields(data)):
+        if count == _MOST_PARTS:
+            raise MalformedTensor(f"more than {_MOST_PARTS} parts")
+        if field == _DTYPE:
+            head.dtype = read_varint(value, 0)[0]
+            if head.dtype == dtypes.DT_STRING:
+                break
+        elif field == _SHAPE:
+            head.tensor_shape.MergeFromString(bytes(value))
+        else:
+            fields.setdefault(field, []).append(value)
+    return head, fields
+
+
+def _array(proto: tensor_pb2.TensorProto, fields: _Fields, dtype: np.dtype[Any]) -> Array:
     shape = _shape(proto)
-    dtype = dtypes.numpy_dtype(proto.dtype)
-    count = math.prod(shape)
-    if count == 0:
+    if (count := math.prod(shape)) == 0:
         return np.empty(shape, dtype)
-    found = content or proto.tensor_content  # every access makes a copy
-    if found:
-        return _from_content(found, proto.dtype, count).reshape(shape)
-    return _from_fields(proto, dtype, count).reshape(shape)
+    if content := fields.get(_CONTENT, [b""])[-1]:
+        return _from_content(content, dtype, count).reshape(shape)
+    given = fields.get(dtypes.info(proto.dtype).field, ())  # type: ignore[union-attr]
+    if count * dtype.itemsize > MAX_BROADCAST_BYTES + sum(map(len, given)) * dtype.itemsize:
+        raise MalformedTensor(f"{count} values declared, far more than given")
+    numbers = _given_values(given, proto.dtype, dtype)[:count]
+    if len(numbers) < count:
+        values = np.empty(count, dtype)
+        values[: len(numbers)] = numbers
+        values[len(numbers) :] = numbers[-1] if len(numbers) else _nothing(dtype)
+        numbers = values
+    return numbers.reshape(shape)
 
 
-def _from_content(content: bytes | memoryview, number: int, count: int) -> Array:
-    if number == dtypes.DT_STRING:
+def _from_content(content: _Part, dtype: np.dtype[Any], count: int) -> Array:
+    if dtype.hasobject:
         return _strings_from_content(bytes(content), count)
-    dtype = dtypes.numpy_dtype(number)
     if len(content) != count * dtype.itemsize:
         raise MalformedTensor(f"{len(content)} bytes for {count} values of {dtype.itemsize}")
-    found = np.frombuffer(content, dtype)
-    return found if found.flags.aligned else found.copy()  # only the last input of a message is always aligned
+    return np.frombuffer(content, dtype)
 
 
 def _strings_from_content(content: bytes, count: int) -> Array:
@@ -82,63 +147,45 @@ def _strings_from_content(content: bytes, count: int) -> Array:
     return strings
 
 
-def _from_fields(proto: tensor_pb2.TensorProto, dtype: np.dtype[Any], count: int) -> Array:
-    if count * dtype.itemsize > MAX_BROADCAST_BYTES + proto.ByteSize() * dtype.itemsize:
-        raise MalformedTensor(f"{count} values declared, far more than given")
-    numbers = _given_values(proto, dtype)[:count]
-    if len(numbers) == count:
-        return numbers
-    values = np.empty(count, dtype)
-    values[: len(numbers)] = numbers
-    values[len(numbers) :] = numbers[-1] if len(numbers) else _nothing(dtype)
-    return values
-
-
 def _nothing(dtype: np.dtype[Any]) -> Any:
     return b"" if dtype.kind == "O" else np.zeros((), dtype)
 
 
-def _given_values(proto: tensor_pb2.TensorProto, dtype: np.dtype[Any]) -> Array:
-    """Return the values in the dtype's typed field."""
-    field = dtypes.info(proto.dtype).field  # type: ignore[union-attr]
-    values = getattr(proto, proto.DESCRIPTOR.fields_by_number[field].name)
-    read: Callable[[Any, np.dtype[Any]], Array] = _READERS.get(field, np.array)
-    return read(values, dtype)
+def _given_values(given: Sequence[_Part], number: int, dtype: np.dtype[Any]) -> Array:
+    """Return the values in the parts of the dtype's typed field."""
+    field = dtypes.info(number).field  # type: ignore[union-attr]
+    if field == dtypes.STRING_VAL:
+        strings = np.empty(len(given), dtype=object)
+        strings[:] = given
+        return strings
+    packed = given[0] if len(given) == 1 else b"".join(given)  # type: ignore[arg-type]
+    if field not in dtypes.VARINTS:
+        return np.frombuffer(packed[: len(packed) // dtype.itemsize * dtype.itemsize], dtype)
+    decoded = packed if isinstance(packed, np.ndarray) else _decode_varints(packed)
+    numbers = decoded.view(np.int64)  # of wider fields; as in C++, keep the low bits of each
+    if field == dtypes.HALF_VAL:
+        return numbers.astype(np.uint16).view(dtype)
+    return numbers.astype(dtype[0]).view(dtype) if dtype.names else numbers.astype(dtype)
 
 
-def _wrapped(values: Iterable[int], dtype: np.dtype[Any]) -> Array:
-    """Convert integers from wider fields; as in C++, keep the low bits of each."""
-    wide = np.array(values, np.int64)
-    if dtype.names:
-        return wide.astype(dtype[0]).view(dtype)
-    return wide.astype(dtype)
-
-
-def _halves(values: Iterable[int], dtype: np.dtype[Any]) -> Array:
-    return np.array(values, np.int64).astype(np.uint16).view(dtype)
-
-
-def _strings(values: Iterable[bytes], _: np.dtype[Any]) -> Array:
-    items = list(values)
-    strings = np.empty(len(items), dtype=object)
-    strings[:] = items
-    return strings
-
-
-def _pairs(values: Iterable[float], dtype: np.dtype[Any]) -> Array:
-    numbers = np.array(values, f"f{dtype.itemsize // 2}")
-    return numbers[: len(numbers) // 2 * 2].view(dtype)
-
-
-_READERS: dict[int, Callable[[Any, np.dtype[Any]], Array]] = {
-    dtypes.INT_VAL: _wrapped,
-    dtypes.STRING_VAL: _strings,
-    dtypes.SCOMPLEX_VAL: _pairs,
-    dtypes.DCOMPLEX_VAL: _pairs,
-    dtypes.HALF_VAL: _halves,
-    dtypes.FLOAT8_VAL: np.frombuffer,
-}
-"""Of the fields whose numbers are not simply those of the array."""
+def _decode_varints(data: bytes | memoryview) -> Array:
+    """Decode a packed repeated field of varints; negative numbers are their 64-bit two's complement."""
+    octets = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(octets < 0x80)
+    if len(ends) == len(octets):
+        return octets.astype(np.uint64)
+    if octets[-1] >= 0x80:
+        raise MalformedTensor("protobuf message ends inside a number")
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    lengths = ends - starts + 1
+    if lengths.max() > 10:
+        raise MalformedTensor("protobuf number is longer than 10 bytes")
+    out = np.zeros(len(ends), np.uint64)
+    for position in range(int(lengths.max())):
+        has = lengths > position
+        octet = (octets[starts[has] + position] & 0x7F).astype(np.uint64)
+        out[has] |= octet << np.uint64(7 * position)
+    return out
 
 
 # ------------------------------------------------------------------ writing
@@ -152,7 +199,7 @@ def encode(array: Array, as_content: bool = False) -> Fragments:
     large tensor, with the same result.
     """
     number = dtypes.number_of(array.dtype)
-    head = varint(_DTYPE << 3) + varint(number) + delimited(_SHAPE, _shape_message(array.shape))
+    head = _head(number, array.shape)
     if array.size == 0:
         return [head]
     if as_content:
@@ -160,12 +207,15 @@ def encode(array: Array, as_content: bool = False) -> Fragments:
     return [head, *_field(array, number)]
 
 
-def _shape_message(shape: tuple[int, ...]) -> bytes:
-    return b"".join(delimited(2, b"\x08" + varint(size) if size else b"") for size in shape)
+@lru_cache(maxsize=256)
+def _head(number: int, shape: tuple[int, ...]) -> bytes:
+    sizes = b"".join(delimited(2, b"\x08" + varint(size) if size else b"") for size in shape)
+    return varint(_DTYPE << 3) + varint(number) + delimited(_SHAPE, sizes)
 
 
 def _memory(array: Array) -> memoryview:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return np.ascontiguousarray(native).reshape(-1).view(np.uint8).data
 
 
 def _content(array: Array, number: int) -> bytes | memoryview:
@@ -204,14 +254,15 @@ _OUTPUTS, _MODEL_SPEC = 1, 2
 _KEY, _VALUE = 1, 2
 
 
-def serialize(outputs: Mapping[str, np.ndarray[Any, Any]], model_spec: bytes, as_content: bool = False) -> bytes:
-    """Return the serialized response; ``model_spec`` is a serialized ModelSpec.
-
-    Values are in the typed fields of each TensorProto, or in ``tensor_content`` with ``as_content``.
-    """
+def entries(field: int, tensors: Mapping[str, Fragments]) -> Fragments:
+    """Return the entries of a message's map from names to tensors."""
     parts: Fragments = []
-    for name, array in outputs.items():
-        tensor = wrapped(_VALUE, encode(array, as_content))
-        parts += wrapped(_OUTPUTS, [delimited(_KEY, name.encode()), *tensor])
-    parts.append(delimited(_MODEL_SPEC, model_spec))
-    return b"".join(parts)
+    for name, tensor in tensors.items():
+        parts += wrapped(field, [delimited(_KEY, name.encode()), *wrapped(_VALUE, tensor)])
+    return parts
+
+
+def serialize(outputs: Mapping[str, Array], model_spec: bytes, as_content: bool = False) -> bytes:
+    """Return the serialized response; ``model_spec`` is a serialized ModelSpec."""
+    tensors = {name: encode(array, as_content) for name, array in outputs.items()}
+    return b"".join([*entries(_OUTPUTS, tensors), delimited(_MODEL_SPEC, model_spec)])

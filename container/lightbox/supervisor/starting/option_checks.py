@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lightbox.base.errors import StartError
 from lightbox.base.settings import Settings
-from lightbox.base.telemetry.logs import escape
 from lightbox.model.image_options import fixed_size, image_problems
 from lightbox.model.options import OPTIONS_FILE, ModelOptions, OptionSettings, load_options, options_file
 from lightbox.model.ranking import ranking_problem
@@ -46,13 +44,6 @@ def fitting_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
     """Return a model's options without those for all models that it cannot follow; raise as ``option_problems``."""
     unfit = {misfit.key for misfit in option_problems(model, code_dirs, settings) if not misfit.is_own}
     return load_options(code_dirs, settings).model_copy(update=dict.fromkeys(unfit.intersection(_RANKING)))
-
-
-def strict_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
-    """Return a model's options; raise StartError with each that it cannot follow, and as ``option_problems``."""
-    if problems := [misfit.sentence for misfit in option_problems(model, code_dirs, settings)]:
-        raise StartError("\n".join(map(escape, problems)))
-    return load_options(code_dirs, settings)
 
 
 def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[Misfit]:

@@ -12,7 +12,7 @@ from lightbox.base.settings import Settings, variable_names
 from lightbox.base.telemetry.logs import escape
 from lightbox.core.additions import NO_NEEDS, StartNeeds
 from lightbox.model.options import load_options, options_file
-from lightbox.model_files.checks import newest_folder, unusable_versions
+from lightbox.model_files.checks import bytes_of_files, newest_folder, unusable_versions
 from lightbox.model_files.foreign_files import MLFLOW, describe_foreign_folder
 from lightbox.model_files.layout import ModelOnDisk, folders_without_model, is_version, weights_note
 from lightbox.model_runtime.access import access_problem, is_file
@@ -102,7 +102,7 @@ def memory_warning(settings: Settings) -> str | None:
     models = plan_models(settings)[0].values() if settings.has_fixed_models else ()
     folders = [newest_folder(model) for model in models]
     is_light = bool(folders) and all(model_file(folder) for folder in folders)  # no model needs TensorFlow
-    of_models = sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if is_file(file))
+    of_models = sum(map(bytes_of_files, folders))
     of_server = (LIGHT_SERVER_MB if is_light else SERVER_MB) * settings.instance_count
     needed = of_server + WORKER_MB * (settings.workers + 1) + LEAST_MB + (of_models >> 20)
     if needed <= (limit := container_bytes() >> 20):

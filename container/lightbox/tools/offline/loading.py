@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from collections.abc import Sequence
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
@@ -14,15 +15,15 @@ from lightbox.base.errors import StartError
 from lightbox.base.machine.environment import variable
 from lightbox.base.settings import Settings
 from lightbox.base.telemetry.logs import escape
-from lightbox.model.options import OptionSettings
+from lightbox.model.options import ModelOptions, OptionSettings, load_options
 from lightbox.model_files.checks import newest_folder, version_problem
 from lightbox.model_files.layout import ModelOnDisk, version_numbers
 from lightbox.model_runtime.engines import AUTO, disk_cache
 from lightbox.model_runtime.wire.status import StatusError
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.models_on_disk import found_models, planned_model, shared_code_dirs, unpacked
-from lightbox.supervisor.starting.op_threads import choose
-from lightbox.supervisor.starting.option_checks import strict_options
+from lightbox.supervisor.starting.op_threads import with_op_threads
+from lightbox.supervisor.starting.option_checks import option_problems
 from lightbox.tools.offline.engine_transport import EngineTransport
 from lightbox.tools.offline.model import Model
 from lightbox.tools.offline.storage import MAX_BODY
@@ -62,7 +63,7 @@ def load(path: str | PathLike[str], *, threads: int | None = None, **options: An
 def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | None) -> Model:
     if problem := version_problem(newest_folder(model), model.name, 0, settings.linked_folders):
         raise StartError(escape(problem))
-    planned = planned_model(model, run_dir, settings, shared_code_dirs(settings), strict_options)
+    planned = planned_model(model, run_dir, settings, shared_code_dirs(settings), _strict_options)
     user_code = UserCode()
     user_code.load([planned])
     handlers = user_code.of(planned)
@@ -72,12 +73,19 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | 
             "none: serve the model, or define input_handler and output_handler"
         )
     version = max(version_numbers(planned.base_path))
-    op_threads = 1 if threads else choose(settings, [model]).for_server
+    op_threads = 1 if threads else with_op_threads(settings, [model]).intra_op_parallelism
     try:
         transport = EngineTransport(planned, version, threads, op_threads, disk_cache.cache_folder(run_dir)[0])
     except StatusError as error:
         raise StartError(f"{model.base_path}: version {version} cannot be loaded: {error.message}") from error
     return Model(planned, transport, user_code, settings, threads)
+
+
+def _strict_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
+    """Return a model's options; raise StartError with each that it cannot follow, and as ``option_problems``."""
+    if problems := [misfit.sentence for misfit in option_problems(model, code_dirs, settings)]:
+        raise StartError("\n".join(map(escape, problems)))
+    return load_options(code_dirs, settings)
 
 
 def most_bytes() -> int:

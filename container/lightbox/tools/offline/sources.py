@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 import orjson
+from typing_extensions import override
 
 from lightbox.base.errors import LightboxError
 from lightbox.model_files.archives import FREE_BYTES, MAX_RATIO
@@ -28,7 +29,6 @@ from lightbox.model_files.tar_members import (
     BadArchive,
     Inflated,
     Member,
-    Plain,
     Stream,
     read_members,
 )
@@ -272,12 +272,32 @@ class Source:
                     yield place, partial(files.read, inside, self._most)
 
 
+class _Plain(Stream):
+    """The content of a file that is not compressed."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    @override
+    def read(self, size: int) -> bytes:
+        return self._file.read(size)
+
+    @override
+    def skip(self, size: int) -> None:
+        if size:
+            try:
+                self._file.seek(size - 1, os.SEEK_CUR)
+            except (OSError, OverflowError):  # a place where no file can be that long
+                raise BadArchive("ends within a member") from None
+            super().skip(1)  # a file may end before
+
+
 def _shard(file: IO[bytes]) -> Iterator[tuple[Member, Stream]]:
     """Yield the images of a shard, with the stream from which their content has to be read.
 
     A shard may be several, joined: what follows after the end of one is read too.
     """
-    stream = Inflated(file, _counter(os.fstat(file.fileno()).st_size)) if _is_gzip(file) else Plain(file)
+    stream = Inflated(file, _counter(os.fstat(file.fileno()).st_size)) if _is_gzip(file) else _Plain(file)
     for member in read_members(stream, joined=True):
         if _is_image(member):
             yield member, stream

@@ -18,9 +18,9 @@ from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.cores import available_cores
 from lightbox.nginx.installation import find_nginx
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting import op_threads
 from lightbox.supervisor.starting.commands import model_server_program
 from lightbox.supervisor.starting.models_on_disk import plan_models, unpacked
+from lightbox.supervisor.starting.op_threads import with_op_threads
 from lightbox.tools.tune import report
 from lightbox.tools.tune.candidates import PARAMETERS, single_changes
 from lightbox.tools.tune.load import ImageUnreadable, image_to_send
@@ -101,14 +101,9 @@ def _measure(model: ModelOnDisk, settings: Settings, request: Request, seconds: 
     """Search with stacks that serve the one model; raise TuneRefused and TooLittleTime."""
     try:
         with open_measurer(environ_of_one_model(model, settings), request, seconds) as measurer:
-            return search(measurer, single_changes(_with_threads(settings, model), request.clients), announce)
+            return search(measurer, single_changes(with_op_threads(settings, [model]), request.clients), announce)
     except CannotServe as error:
         raise TuneRefused(f"{model.name} cannot be served: {error}") from None
-
-
-def _with_threads(settings: Settings, model: ModelOnDisk) -> Settings:
-    """Return the settings with the intra-op threads that a start chooses, so that other numbers are tried."""
-    return settings.model_copy(update={"intra_op_parallelism": op_threads.choose(settings, [model]).count})
 
 
 def _progress(line: str) -> None:

@@ -18,7 +18,7 @@ from lightbox.base import request_context
 from lightbox.base.errors import DeadlineExceeded, InputMismatch, ModelFailed, Unavailable
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 from support.parameters import each
 from support.patience import PATIENCE

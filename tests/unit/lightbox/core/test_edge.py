@@ -22,8 +22,8 @@ from lightbox.base.telemetry.logs import FinishedRequest
 from lightbox.core.edge import RECEIVED_HEADER, Edge, WsgiApp, as_lightbox_error
 from lightbox.core.predictions import Predictions
 from lightbox.model.options import ModelOptions
-from lightbox.transports.fake import FakeTransport
 from support.error_shape import assert_error
+from support.fake_transport import FakeTransport
 from support.fakes import fake_app, mean_server
 from support.parameters import each
 from support.patience import PATIENCE, poll

@@ -14,7 +14,7 @@ from lightbox.base.errors import TooLarge
 from lightbox.base.request_context import SMALL, MemoryBudget, Share
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import fake_app, signature
 from support.patience import PATIENCE
 

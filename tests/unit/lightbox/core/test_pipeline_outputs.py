@@ -14,7 +14,7 @@ from werkzeug.test import TestResponse
 from lightbox.features.streams.frame_options import from_query
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import fake_app, signature
 from support.parameters import each
 

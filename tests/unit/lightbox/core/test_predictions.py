@@ -11,7 +11,7 @@ import pytest
 
 from lightbox.core import app
 from lightbox.model.options import ModelOptions
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import fake_app, png
 
 IMAGE = png(np.full((4, 4, 3), (10, 20, 30)))

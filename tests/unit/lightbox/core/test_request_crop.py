@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from lightbox.core.attributes import parse_custom_attributes
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 from support.parameters import each
 

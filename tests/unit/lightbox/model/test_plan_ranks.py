@@ -16,8 +16,8 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.model.spec import Array, ModelCall
 from lightbox.model_files.saved_model import WORST, Traits
-from lightbox.transports.fake import FakeTransport
 from lightbox.transports.signature_cache import RankGuard, Signatures, traits_by
+from support.fake_transport import FakeTransport
 from support.fakes import signature
 
 NET = signature("net", {"x": ("float32", (None, 2))}, {"y": ("float32", (None, 2))})

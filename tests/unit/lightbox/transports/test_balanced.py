@@ -12,7 +12,7 @@ from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import AnsweringServers, ModelServerAddress
 from lightbox.model.spec import Array, ModelCall
 from lightbox.transports.balanced import BalancedTransport
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.patience import PATIENCE
 

@@ -22,9 +22,9 @@ from lightbox.model.plan import answering_versions
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.model_files.saved_model import Traits
 from lightbox.transports.base import from_server
-from lightbox.transports.fake import FakeTransport
 from lightbox.transports.model_status import ServerState, VersionStatus, will_answer
 from lightbox.transports.signature_cache import OPEN_SIDES, Signatures, probe, probe_version
+from support.fake_transport import FakeTransport
 from support.fakes import signature
 from support.parameters import each
 from support.patience import PATIENCE

@@ -10,7 +10,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from lightbox.model.options import ModelOptions
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import fake_app
 
 WriteCode = Callable[[str], Path]

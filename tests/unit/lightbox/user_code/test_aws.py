@@ -12,7 +12,7 @@ from werkzeug.test import TestResponse
 from lightbox.base.errors import DeadlineExceeded, ModelFailed, Unavailable
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
 
 from .conftest import WithCode, WriteCode

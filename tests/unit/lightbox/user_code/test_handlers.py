@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from lightbox.model.options import ModelOptions
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import fake_app, png, signature
 
 from .conftest import WithCode, WriteCode

@@ -97,7 +97,7 @@ class Compiled:
             for info in self.signature.inputs.values()
         }
         # OpenVINO calls the tensors of a SavedModel as its signature does, and those of a file by their own names.
-        self._is_file = is_file = Path(place).is_file()
+        is_file = Path(place).is_file()
         aliases = {info.name if is_file else alias: info.name for alias, info in self.signature.inputs.items()}
         self._has_open_sizes = any(min(sizes[1:], default=0) < 0 for _, sizes in self._declared.values())
         self._row = {name: (1, *sizes[1:]) for name, (_, sizes) in self._declared.items()}

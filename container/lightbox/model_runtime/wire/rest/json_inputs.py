@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -79,10 +78,12 @@ def read_predict(body: bytes | bytearray, input_types: InputTypesOf) -> PredictB
     """
     partial = parse_around_lists(body, load)
     if partial is not None:
-        with suppress(StatusError):
+        try:
             found = _predict(partial.values, input_types)
             if partial.all_used:
                 return found
+        except StatusError:  # the general reader reports it
+            pass
     return _predict(load(body), input_types)
 
 

@@ -133,21 +133,23 @@ def parse_around_lists(
     parse: Callable[[bytes], Any],
     step: Step = lambda: None,
     hold: Callable[[int], None] | None = None,
+    *,
+    lines: bool = False,
 ) -> PartlyParsed | None:
     """Return the values that ``parse`` makes of a text without its long lists; None if it has none, or is invalid.
 
-    With ``hold`` lists of objects count too, and lines of lists or objects are one list, instead of the values.
-    ``hold`` is called with the most memory that reading takes beside the text, so far: it may raise.
+    ``hold`` is called with the most memory that reading takes beside the text, so far: it may raise. With ``lines``
+    lists of objects count too, and lines of lists or objects are one list, instead of the values.
     """
     if len(text) < _MIN_BYTES or (b"\\" in text and b"\\u0000" in text):
         return None
-    held, joined = 0, None
+    held = 0
     if hold is not None:
         if all(_count_to(_MIN_NUMBERS, text, octet) < _MIN_NUMBERS for octet in (b",", b"\n")):
             return None
         held = len(text) + max(2 * len(text), 8 * text.count(b","))
         hold(held)
-        joined = _joined_lines(text)
+    joined = _joined_lines(text) if lines else None
     text = joined or text
     view, at = memoryview(text), 0
     pieces: list[bytes | memoryview] = []
@@ -156,7 +158,7 @@ def parse_around_lists(
         pieces += [view[at:start], b'"\\u0000%d"' % len(lists)]
         lists.append(NumberList(view[start:end], step))
         at = end
-    if not lists and hold is not None and (rows := _rows(text)) is not None:
+    if not lists and lines and (rows := _rows(text)) is not None:
         start, at = rows
         pieces = [view[:start], b'"\\u00000"']
         lists = [RowList(bytes(view[start:at]))]

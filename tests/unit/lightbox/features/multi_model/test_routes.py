@@ -12,8 +12,8 @@ from lightbox.features.multi_model.routes import MAX_LOAD_BYTES, PAGE_SIZE, mult
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
-from lightbox.transports.fake import FakeTransport
 from lightbox.transports.model_status import ServerState, VersionStatus
+from support.fake_transport import FakeTransport
 from support.fakes import fake_app
 from support.patience import PATIENCE
 

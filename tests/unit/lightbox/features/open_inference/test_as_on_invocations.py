@@ -14,7 +14,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from lightbox.model.options import ModelOptions
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import fake_app, mean_server, png, signature
 from support.infer_requests import LENGTH, images, infer, prefixed
 from support.parameters import each

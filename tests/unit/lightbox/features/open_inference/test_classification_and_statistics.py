@@ -22,7 +22,7 @@ from lightbox.features.open_inference.dataplane import InferRequest
 from lightbox.features.open_inference.rest.routes import encode_response
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import fake_app, signature
 from support.grpc_front import Caller, make_pipeline, serving
 from support.infer_requests import infer, numbers

@@ -10,7 +10,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from lightbox.model.options import ModelOptions
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png
 from support.grpc_front import make_pipeline, serving
 

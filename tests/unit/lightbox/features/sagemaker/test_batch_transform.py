@@ -3,7 +3,7 @@ from __future__ import annotations
 from lightbox.features.sagemaker.execution_parameters import execution_parameters
 from lightbox.model.options import ModelOptions
 from lightbox.serving.settings_loading import load_settings
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import fake_app
 from support.parameters import each
 

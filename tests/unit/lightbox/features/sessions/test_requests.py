@@ -17,7 +17,7 @@ from lightbox.features.sessions.requests import SessionRequests
 from lightbox.features.sessions.store import SessionStore
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 
 PIXELS = np.random.default_rng(5).integers(0, 256, (6, 8, 3), np.uint8)

@@ -147,7 +147,7 @@ async def test_a_close_between_fragments_gets_its_own_code_back(tmp_path: Path, 
         assert await asyncio.wait_for(reader.read(), PATIENCE) == bytes([0x88, len(close)]) + close
         writer.close()
         await server.stop()  # waits until the server has closed the stream
-        assert (relay.frames, server._held.bytes) == ([], 0)
+        assert (relay.frames, server._budget.held) == ([], 0)
 
 
 @in_loop

@@ -14,7 +14,7 @@ from lightbox.features.vertex_ai import VertexAi
 from lightbox.model.options import ModelOptions
 from lightbox.nginx.configuration import render
 from lightbox.serving.settings_loading import SettingsError, load_settings
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import fake_app, mean_server
 from support.parameters import each
 

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
 from lightbox.model_runtime import wire as tfs_wire
+from lightbox.model_runtime.wire import dtypes, tensor_proto
 from lightbox.model_runtime.wire.messages import predict_pb2
 from lightbox.model_runtime.wire.predict_messages import (
     Array,
-    decode_varints,
     predict_request_pieces,
     read_predict_response,
-    read_tensor,
 )
+from lightbox.model_runtime.wire.protobuf import delimited
 
 pytestmark = pytest.mark.extended
 
@@ -55,7 +55,7 @@ def test_numbers_from_tensorflow_are_read_unchanged(array: Array, typed: bool) -
     proto = tf.make_tensor_proto(array)
     if typed:
         proto = as_typed_field(array, proto)
-    assert same(read_tensor(memoryview(proto.SerializeToString())), array)
+    assert same(tensor_proto.read(memoryview(proto.SerializeToString())), array)
 
 
 def as_typed_field(array: Array, proto: Any) -> Any:
@@ -94,14 +94,14 @@ def test_strings_both_ways(values: list[bytes]) -> None:
     request = predict_pb2.PredictRequest.FromString(b"".join(predict_request_pieces("m", "", {"x": array})))
     assert tf.make_ndarray(request.inputs["x"]).tolist() == values
     assert not request.model_spec.HasField("version")
-    assert read_tensor(memoryview(request.inputs["x"].SerializeToString())).tolist() == values
+    assert tensor_proto.read(memoryview(request.inputs["x"].SerializeToString())).tolist() == values
 
 
 def test_bfloat16_is_widened() -> None:
     import tensorflow as tf
 
     proto = tf.make_tensor_proto(tf.constant([1.5, -2.0, 1e30], tf.bfloat16))
-    read = read_tensor(memoryview(proto.SerializeToString()))
+    read = tensor_proto.read(memoryview(proto.SerializeToString()))
     assert read.dtype == np.float32
     assert read.tolist() == tf.cast(tf.constant([1.5, -2.0, 1e30], tf.bfloat16), tf.float32).numpy().tolist()
 
@@ -114,7 +114,7 @@ def test_the_last_value_fills_the_shape() -> None:
     proto.ClearField("float_val")
     proto.float_val.extend([3.0, 4.0])
     proto.tensor_shape.dim[0].size = 4
-    assert read_tensor(memoryview(proto.SerializeToString())).tolist() == [3, 4, 4, 4]
+    assert tensor_proto.read(memoryview(proto.SerializeToString())).tolist() == [3, 4, 4, 4]
 
 
 @given(st.binary(max_size=200))
@@ -127,9 +127,11 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         assert type(error).__name__ == "DecodeError", error
 
 
-def test_a_cut_answer_is_refused() -> None:
-    with pytest.raises(ValueError, match="ends inside"):
-        decode_varints(memoryview(b"\x01\x80"))
+@pytest.mark.parametrize(("numbers", "problem"), [(b"\x80", "ends inside"), (b"\x80" * 10 + b"\0", "longer than 10")])
+def test_a_cut_answer_is_refused(numbers: bytes, problem: str) -> None:
+    data = b"\x08\x03\x12\0" + delimited(dtypes.INT_VAL, b"\x01" + numbers)
+    with pytest.raises(ValueError, match=problem):
+        tensor_proto.read(memoryview(data))
 
 
 def test_other_layouts_and_byte_orders_arrive_row_major() -> None:

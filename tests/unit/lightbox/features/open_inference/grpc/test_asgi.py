@@ -15,7 +15,7 @@ import pytest
 from lightbox.base.telemetry.logs import UNMATCHED
 from lightbox.core.pipeline import Pipeline
 from lightbox.features.open_inference.grpc import messages as grpc_messages
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import MAX_BYTES, RED, Caller, Watcher, floats, images, make_pipeline, serving
 from support.patience import PATIENCE, poll

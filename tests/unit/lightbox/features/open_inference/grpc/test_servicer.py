@@ -17,7 +17,7 @@ from lightbox.features.open_inference.grpc import messages as grpc_messages
 from lightbox.features.open_inference.tensors import split_prefixed
 from lightbox.images.limits import ImageLimits
 from lightbox.model_runtime.wire.protobuf import varint
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import mean_model, mean_server, signature
 from support.grpc_front import BLUE, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
 from support.infer_requests import prefixed

@@ -10,7 +10,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from lightbox.features.open_inference.dataplane import MAX_NAMED
-from lightbox.transports.fake import FakeTransport
+from support.fake_transport import FakeTransport
 from support.fakes import png
 from support.infer_requests import DTYPES, LENGTH, images, infer
 from support.parameters import each

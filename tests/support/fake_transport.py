@@ -1,4 +1,4 @@
-"""A transport without a model server, for tests: models are Python functions."""
+"""A transport without a model server: models are Python functions."""
 
 from __future__ import annotations
 
