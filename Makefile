@@ -141,10 +141,9 @@ quantize: $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photo
 	@PYTHONPATH=scripts:container $(VENV)-quantize/bin/python scripts/quantize_model.py "$(MODEL)" --images "$(IMAGES)"
 
 BENCH ?= --full
-BENCH_PAGES = $(if $(filter-out --full,$(BENCH)),build,docs)/benchmarks
 BENCH_VENVS = $(if $(AGAINST),,$(VENV)-bench/.ready $(if $(findstring --full,$(BENCH)),$(VENV)-quantize/.ready))
-bench: $(READY_DEV) $(BENCH_VENVS) nginx native  ## Measure all in fifteen minutes and write docs/benchmarks; BENCH=--quick two minutes, BENCH="--full load" one scenario, into build/benchmarks; AGAINST=FOLDER compares with another checkout
-	@PYTHONPATH=scripts:container $(PY) -m $(if $(AGAINST),benchmark.against "$(AGAINST)",benchmark $(BENCH) --out $(BENCH_PAGES))
+bench: $(READY_DEV) $(BENCH_VENVS) nginx native  ## Measure all in fifteen minutes and print the tables of docs/benchmarks; BENCH=--quick two minutes, BENCH="--full load" one scenario; AGAINST=FOLDER compares with another checkout
+	@PYTHONPATH=scripts:container $(PY) -m $(if $(AGAINST),benchmark.against "$(AGAINST)",benchmark $(BENCH))
 
 loadgen: $(VENV)-bench/.ready  ## Install MLPerf's LoadGen, which scripts/loadgen.py runs against an endpoint
 

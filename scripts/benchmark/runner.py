@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from benchmark import bound, figures, resources
 from benchmark.clients import Load, Sample, client_process
 from benchmark.declarations import BOUND, Experiment, Scenario, Variant
-from benchmark.servers import REPOSITORY, Running, Server
+from benchmark.servers import Running, Server
 from lightbox.base.telemetry import say
-
-T = TypeVar("T")
 
 
 class Runner:
@@ -27,18 +24,18 @@ class Runner:
         self._numbers = itertools.count()
         self._servers: dict[Server, Running] = {}
 
-    def run(self, scenarios: Sequence[Scenario]) -> list[dict[str, Any]]:
-        """Return a result for each scenario. Raises ServerFailed."""
+    def run(self, scenarios: Sequence[Scenario]) -> Iterator[dict[str, Any]]:
+        """Yield a result for each scenario. Raises ServerFailed."""
         last_use = last_uses([experiment for scenario in scenarios for experiment in scenario.experiments])
         try:
-            return [self._scenario(scenario, last_use) for scenario in scenarios]
+            for scenario in scenarios:
+                yield self._scenario(scenario, last_use)
         finally:
             while self._servers:
                 self._servers.popitem()[1].close()
 
     def _scenario(self, scenario: Scenario, last_use: Mapping[Server, Experiment]) -> dict[str, Any]:
         say.progress(scenario.key)
-        began = time.perf_counter()
         experiments, described = [], []
         last_here = last_uses(scenario.experiments)
         for experiment in scenario.experiments:
@@ -55,7 +52,6 @@ class Runner:
             "axes": dict(scenario.axes),
             "experiments": experiments,
             "servers": described,
-            "seconds": figures.rounded(time.perf_counter() - began),
         }
 
     def experiment(self, experiment: Experiment) -> dict[str, Any]:
@@ -85,7 +81,11 @@ class Runner:
                         used[role] = used.get(role, 0.0) + seconds - before.get(role, 0.0)
                 if experiment.bound:
                     bounds.append(bound.milliseconds(experiment.bound, cores))
-        found = [self._figures(variant, rounds[variant.name], cpu[variant.name]) for variant in experiment.variants]
+        found = [
+            {"name": variant.name, "server": variant.server.name}
+            | figures.summarise(rounds[variant.name], cpu[variant.name])
+            for variant in experiment.variants
+        ]
         if bounds:
             found.append(_of_the_bound(bounds, cores))
         say.progress("\n".join([f"{experiment.title}:", *map(_line, found)]))
@@ -94,9 +94,6 @@ class Runner:
             "rounds": experiment.rounds,
             "variants": found,
         }
-
-    def _figures(self, variant: Variant, rounds: Sequence[Sample], cpu: dict[str, float]) -> dict[str, Any]:
-        return {"name": variant.name, "server": variant.server.name, **figures.summarise(rounds, cpu)}
 
     def _run(self, client: Callable[[Load], Sample], variant: Variant, load: Load) -> Sample:
         try:
@@ -108,14 +105,20 @@ class Runner:
 
     def _describe(self, server: Server) -> dict[str, Any]:
         running = self._servers[server]
-        return {
-            "name": server.name,
-            "command": running.command,
-            # The path of the repository does not belong in the results.
-            "settings": {name: value.replace(f"{REPOSITORY}/", "") for name, value in running.settings.items()},
-            "started": {"ready": figures.rounded(running.ready)},
-            "pss": resources.memory(running.pid),
-        }
+        return {"name": server.name, "ready": running.ready, "pss": resources.memory(running.pid)}
+
+
+def all_answered(results: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether every variant of every experiment got responses without errors.
+
+    An open loop can exceed the capacity of a slow machine: there a 503 response is correct.
+    """
+    return all(
+        variant["answers"] and variant["errors"] == (variant["refused"] if experiment["load"]["rate"] else 0)
+        for found in results
+        for experiment in found["experiments"]
+        for variant in experiment["variants"]
+    )
 
 
 def _line(found: Mapping[str, Any]) -> str:
