@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,6 @@ from lightbox.tools.harness.stack import clean_environ
 REPOSITORY = Path(__file__).resolve().parents[2]
 VENV = REPOSITORY / ".venv-bench"
 """The virtual environment of the other servers."""
-PYTHONPATH = ("scripts", "container")
 REAL = "tensorflow_model_server"
 RIVALS = Path(__file__).with_name("rivals")
 
@@ -97,21 +94,6 @@ class Rival:
         environ = clean_environ() | {"PYTHONPATH": str(REPOSITORY / "scripts"), "PYTHONUNBUFFERED": "1"}
         server = ServerProcess(command, environ, folder)
         return Running(server, Address(port)).when_ready(self.health)
-
-
-@dataclass(frozen=True)
-class LeastStack:
-    """The processes of a stack without anything of Lightbox: ``least_stack.py``. It serves mobilenet_v2."""
-
-    name: str
-
-    def start(self, folder: Path) -> Running:
-        """Start the three processes."""
-        port = free_ports()
-        command = [sys.executable, "-m", "benchmark.least_stack", str(port)]
-        environ = clean_environ() | {"PYTHONPATH": os.pathsep.join(str(REPOSITORY / path) for path in PYTHONPATH)}
-        server = ServerProcess(command, environ, folder)
-        return Running(server, Address(port)).when_ready("/")
 
 
 @dataclass(frozen=True)

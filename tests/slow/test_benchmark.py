@@ -7,16 +7,12 @@ import re
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
-import requests
 
-from benchmark import against, bound, offline, photos, resources
+from benchmark import against, bound, offline, photos
 from benchmark.clients import Load
-from benchmark.servers import LeastStack
 from support.environments import environment
 from support.isolation import own_environ
 from support.stack import REPOSITORY
@@ -43,14 +39,6 @@ def test_a_quick_scenario_prints_a_table_of_each_experiment() -> None:
 
 def test_the_bound_answers() -> None:
     assert bound.milliseconds(photos.photo(), 1) > 0
-
-
-def test_the_least_stack_answers_as_the_bound(tmp_path: Path) -> None:
-    with closing(LeastStack("least").start(tmp_path)) as stack:
-        answers = [requests.post(f"{stack.address.url}/invocations", photos.photo(), timeout=60) for _ in range(2)]
-        assert {"nginx", "gunicorn", "model server"} <= resources.cpu_seconds(stack.pid).keys()
-    for answer in answers:
-        np.testing.assert_allclose(answer.json()["predictions"], bound.mobilenet_v2()(photos.photo()), rtol=1e-5)
 
 
 def test_a_checkout_compares_with_itself(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
