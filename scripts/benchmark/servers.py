@@ -84,13 +84,12 @@ class Rival:
 
     name: str
     script: str
-    arguments: tuple[str, ...] = ()
-    health: str = "/"
+    health: str
 
     def start(self, folder: Path) -> Running:
         """Start the server in the virtual environment of the others."""
         port = free_ports(2)
-        command = [str(VENV / "bin" / "python"), str(RIVALS / self.script), str(port), *self.arguments]
+        command = [str(VENV / "bin" / "python"), str(RIVALS / self.script), str(port)]
         environ = clean_environ() | {"PYTHONPATH": str(REPOSITORY / "scripts"), "PYTHONUNBUFFERED": "1"}
         server = ServerProcess(command, environ, folder)
         return Running(server, Address(port)).when_ready(self.health)

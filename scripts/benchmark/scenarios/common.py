@@ -8,6 +8,7 @@ from benchmark import models, photos
 from benchmark.clients import Client
 from benchmark.clients.http import HttpClient
 from benchmark.declarations import Variant
+from benchmark.rivals import WORKERS
 from benchmark.servers import Rival, Stack
 
 IMAGE = "application/x-image"
@@ -15,7 +16,6 @@ ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 DEFAULT_MODEL = ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2")
 
 MODEL = "mobilenet_v2"
-WORKERS = "2"
 AUTO = "Lightbox, engine auto"
 EQUAL_ANSWERS = {
     "Lightbox, engine tensorflow": {"LIGHTBOX_ENGINE": "tensorflow"},
@@ -61,7 +61,7 @@ def post_image(model: str, transport: str | None = None, body: bytes | None = No
 
 def stack(name: str, settings: Mapping[str, str]) -> Stack:
     """Return a stack that serves ``MODEL`` alone with two workers, so that its memory can be quoted."""
-    cache = {"SAGEMAKER_GUNICORN_WORKERS": WORKERS, "XDG_CACHE_HOME": str(models.MODELS / "cache")}
+    cache = {"SAGEMAKER_GUNICORN_WORKERS": str(WORKERS), "XDG_CACHE_HOME": str(models.MODELS / "cache")}
     folder = models.quantized(MODEL) if name == INT8 else models.alone(MODEL)
     return Stack(name, folder, (DEFAULT_MODEL, *(cache | dict(settings)).items()))
 
@@ -79,7 +79,7 @@ def rival(name: str) -> Variant:
         LITSERVE: post_form(photos.photo()),
         BENTOML: HttpClient(photos.photo(), "image/jpeg", "/predict"),
     }
-    return Variant(name, Rival(name, script, (MODEL, WORKERS), health), clients[name])
+    return Variant(name, Rival(name, script, health), clients[name])
 
 
 def post_form(image: bytes) -> HttpClient:
