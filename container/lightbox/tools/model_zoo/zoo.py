@@ -32,11 +32,6 @@ def build_mobilenet_v2(weights: Weights, _: Path | None) -> ImageModel:
     return mobilenet_v2.image_model("imagenet" if weights == "imagenet" else "none")
 
 
-def build_mobilenet_v2_folded(weights: Weights, _: Path | None) -> ImageModel:
-    """Build MobileNetV2 without batch normalizations, which its convolutions do."""
-    return mobilenet_v2.image_model("imagenet" if weights == "imagenet" else "none", folded=True)
-
-
 def build_digits(_: Weights, __: Path | None) -> ImageModel:
     """Train the digits net."""
     return digits.image_model(digits.trained_model())
@@ -55,13 +50,6 @@ CATALOGUE = {
     "efficientnet_lite0": Entry(build_efficientnet_lite0, efficientnet_lite0.SCALING, "uint8", ("imagenet",)),
     "mobilenet_v2": Entry(
         build_mobilenet_v2,
-        mobilenet_v2.SCALING,
-        "float32",
-        ("imagenet", "none"),
-        "Export it with --weights imagenet where the internet can be reached.",
-    ),
-    "mobilenet_v2_folded": Entry(
-        build_mobilenet_v2_folded,
         mobilenet_v2.SCALING,
         "float32",
         ("imagenet", "none"),
