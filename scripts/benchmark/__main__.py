@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from benchmark import machine, prepare, tables, targets
 from benchmark.declarations import Scale
-from benchmark.runner import Runner, all_answered
+from benchmark.runner import all_answered, run
 from benchmark.scenarios import SCENARIOS
 
 
@@ -24,9 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{machine.measured_with()}\n", flush=True)
     results = []
     with TemporaryDirectory(prefix="lb-bench-") as folder:
-        for result in Runner(Path(folder)).run([SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]):
-            print("\n".join(tables.scenario(result)), flush=True)
-            results.append(result)
+        for scenario in [SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]:
+            results.append(run(scenario, Path(folder)))
+            print("\n".join(tables.scenario(results[-1])), flush=True)
     print("\n".join(["# targets", "", *targets.table([each for result in results for each in result["experiments"]])]))
     return 0 if all_answered(results) else 1
 

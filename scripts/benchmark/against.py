@@ -19,7 +19,7 @@ from typing import Any
 from benchmark import machine, prepare, tables
 from benchmark.clients import Load
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
-from benchmark.runner import Runner, all_answered
+from benchmark.runner import all_answered, run
 from benchmark.scenarios import common
 from benchmark.servers import REPOSITORY
 
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with TemporaryDirectory(prefix="lb-bench-") as name:
         folder = Path(name)
         for number in range(BLOCKS):
-            blocks += Runner(folder).run([block(number, checkouts, folder / "caches")])
+            blocks.append(run(block(number, checkouts, folder / "caches"), folder))
             if not all_answered(blocks):
                 return 1
     print("\n".join(table(blocks)), flush=True)
