@@ -183,10 +183,6 @@ manifests: $(READY_DEV)  ## Write deploy/kubernetes/lightbox.yaml: the Helm char
 reference: $(READY_DEV)  ## Write the reference tables of docs: settings, options, metrics, errors, commands
 	$(PY) scripts/write_reference.py
 
-pictures: $(READY_DEV) nginx native browser  ## Draw the pages' pictures (docs/images)
-	$(PY) -m pytest -q tests/slow/page/test_page_looks.py
-	PYTHONPATH=container $(PY) scripts/draw_pictures.py
-
 protos: $(READY)  ## Write the descriptors of protos/*.proto and of the installed tensorflow-serving-api
 	scripts/make_venv.sh $(PYTHON) $(VENV)-protos && $(VENV)-protos/bin/pip install --quiet grpcio-tools==1.81.1
 	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/model_files/saved_model.binpb \
@@ -204,4 +200,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer docs quantize soak overload fuzz image release pin-images manifests reference pictures protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer docs quantize soak overload fuzz image release pin-images manifests reference protos lock clean
