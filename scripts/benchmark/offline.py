@@ -1,4 +1,4 @@
-"""Measures the time per picture of each offline method: ``python -m benchmark.offline [PICTURES [WORD]]``
+"""Measures the time per picture of each offline method: ``python -m benchmark.offline [PICTURES]``
 
 EfficientNet-Lite0 (`make models`) classifies copies of a 1024x768 JPEG by each method in turn, in rounds. The CPU time
 is of the whole machine, which must be idle. A run with a fifth of the pictures gives the startup time to subtract.
@@ -98,16 +98,15 @@ def measured(way: list[str], folder: Path) -> tuple[float, float]:
     return time.perf_counter() - began, busy() - cpu
 
 
-def main(pictures: int, model: Path, named: str = "") -> None:
-    """Print the table: of all methods, or of the bound and those whose names contain a word."""
+def main(pictures: int, model: Path) -> None:
+    """Print the table of all methods."""
     with tempfile.TemporaryDirectory() as name, around(Path(name), model) as addresses:
         folders = {count: Path(name, str(count)) for count in (pictures // 5, pictures)}
         for count, folder in folders.items():
             folder.mkdir()
             for number in range(count):
                 (folder / f"{number:06}.jpg").write_bytes(photos.photo())
-        found = ways(model, *addresses)
-        commands = {way: command for way, command in found.items() if named in way or way in (ONE_CORE, ALL_CORES)}
+        commands = ways(model, *addresses)
         rows: dict[str, list[tuple[float, float]]] = {way: [] for way in commands}
         for number in range(ROUNDS):
             for way, command in commands.items():
@@ -124,4 +123,4 @@ def main(pictures: int, model: Path, named: str = "") -> None:
 
 
 if __name__ == "__main__":
-    main(int((sys.argv[1:] or ["1000"])[0]), MODEL, *sys.argv[2:3])
+    main(int((sys.argv[1:] or ["1000"])[0]), MODEL)
