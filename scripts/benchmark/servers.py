@@ -80,7 +80,7 @@ class Server(Protocol):
 
 @dataclass(frozen=True)
 class Rival:
-    """A script of rivals/ that serves HTTP on the given port; ``health`` answers 200."""
+    """A script of rivals/ that serves HTTP on the given port; ``health`` answers 200 when it is ready."""
 
     name: str
     script: str
