@@ -141,10 +141,9 @@ quantize: $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photo
 	@PYTHONPATH=scripts:container $(VENV)-quantize/bin/python scripts/quantize_model.py "$(MODEL)" --images "$(IMAGES)"
 
 BENCH ?= --full
-BENCH_PAGES = $(if $(filter-out --full,$(BENCH)),build,docs)/benchmarks
 BENCH_VENVS = $(if $(AGAINST),,$(VENV)-bench/.ready $(if $(findstring --full,$(BENCH)),$(VENV)-quantize/.ready))
-bench: $(READY_DEV) $(BENCH_VENVS) nginx native  ## Measure all in fifteen minutes and write docs/benchmarks; BENCH=--quick two minutes, BENCH="--full load" one scenario, into build/benchmarks; AGAINST=FOLDER compares with another checkout
-	@PYTHONPATH=scripts:container $(PY) -m $(if $(AGAINST),benchmark.against "$(AGAINST)",benchmark $(BENCH) --out $(BENCH_PAGES))
+bench: $(READY_DEV) $(BENCH_VENVS) nginx native  ## Measure all in fifteen minutes and print the tables of docs/benchmarks; BENCH=--quick two minutes, BENCH="--full load" one scenario; AGAINST=FOLDER compares with another checkout
+	@PYTHONPATH=scripts:container $(PY) -m $(if $(AGAINST),benchmark.against "$(AGAINST)",benchmark $(BENCH))
 
 loadgen: $(VENV)-bench/.ready  ## Install MLPerf's LoadGen, which scripts/loadgen.py runs against an endpoint
 
@@ -184,10 +183,6 @@ manifests: $(READY_DEV)  ## Write deploy/kubernetes/lightbox.yaml: the Helm char
 reference: $(READY_DEV)  ## Write the reference tables of docs: settings, options, metrics, errors, commands
 	$(PY) scripts/write_reference.py
 
-pictures: $(READY_DEV) nginx native browser  ## Draw the pages' pictures (docs/images)
-	$(PY) -m pytest -q tests/slow/page/test_page_looks.py
-	PYTHONPATH=container $(PY) scripts/draw_images.py
-
 protos: $(READY)  ## Write the descriptors of protos/*.proto and of the installed tensorflow-serving-api
 	scripts/make_venv.sh $(PYTHON) $(VENV)-protos && $(VENV)-protos/bin/pip install --quiet grpcio-tools==1.81.1
 	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/model_files/saved_model.binpb \
@@ -205,4 +200,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer docs quantize soak overload fuzz image release pin-images manifests reference pictures protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer docs quantize soak overload fuzz image release pin-images manifests reference protos lock clean

@@ -1,7 +1,7 @@
-"""Checks the locked dependencies for known vulnerabilities: ``python scripts/audit.py [--strict]``.
+"""Checks the locked dependencies for known vulnerabilities: ``python scripts/audit.py``.
 
 The exit code is 1 for a known vulnerability. Without a reachable vulnerability service, it prints a warning and exits
-with 0, or with 1 under ``--strict`` (or AUDIT=strict). See docs/adr/034-tests-without-a-network.md.
+with 0, or with 1 under AUDIT=strict. See docs/adr/034-tests-without-a-network.md.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ def audit(file: Path, service: Sequence[str]) -> Known:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Audit every lock file and return the exit code."""
     parser = argparse.ArgumentParser(description="Look the locked dependencies up among known vulnerabilities.")
-    parser.add_argument("--strict", action="store_true", help="fail if no service is reachable")
     parser.add_argument("--osv-url", help="ask this one alone")
     parser.add_argument("files", nargs="*", type=Path, default=sorted(REQUIREMENTS.glob("*.lock")))
     chosen = parser.parse_args(arguments)
@@ -68,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         *(reason[:300] for reason in reasons),
         "Run 'make lint' where one can be reached, with AUDIT=strict to insist on it.",
     )
-    return 1 if chosen.strict or os.environ.get("AUDIT") == "strict" else 0
+    return 1 if os.environ.get("AUDIT") == "strict" else 0
 
 
 def _report(known: Known) -> int:

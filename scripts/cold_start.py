@@ -6,15 +6,13 @@ and compiled Python modules. The steps come from the JSON log; the CPU time is r
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -86,8 +84,8 @@ def start_once(engine: str, folder: Path, cache: Path, bytecode: Path) -> tuple[
         return {**steps_of(stack.log, began), PING: ready}, {**cpu, TOGETHER: sum(cpu.values())}
 
 
-def measure(engines: Iterable[str], starts: int, folder: Path) -> list[Case]:
-    """Run ``starts`` first starts and as many later starts of each engine. Raises ServerFailed."""
+def measure(folder: Path) -> list[Case]:
+    """Run STARTS first starts and as many later starts of each engine. Raises ServerFailed."""
     cache = folder / "cache"
 
     def start(engine: str, forget: bool) -> tuple[Figures, Figures]:
@@ -96,11 +94,11 @@ def measure(engines: Iterable[str], starts: int, folder: Path) -> list[Case]:
         return start_once(engine, folder / "tmp", cache, folder / "bytecode")
 
     cases = []
-    for engine in engines:
+    for engine in ENGINES:
         start(engine, forget=True)  # now modules are compiled and files are in the page cache
         if engine != "tensorflow":  # tensorflow needs no comparison
-            cases.append(Case(f"{engine}, first start", [start(engine, forget=True) for _ in range(starts)]))
-        cases.append(Case(f"{engine}, later start", [start(engine, forget=False) for _ in range(starts)]))
+            cases.append(Case(f"{engine}, first start", [start(engine, forget=True) for _ in range(STARTS)]))
+        cases.append(Case(f"{engine}, later start", [start(engine, forget=False) for _ in range(STARTS)]))
     return cases
 
 
@@ -124,18 +122,13 @@ def _seconds(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", action="append", choices=ENGINES, help="one of the engines; both without it")
-    parser.add_argument("--starts", type=int, default=STARTS, help="in each case")
-    options = parser.parse_args(arguments)
+def main() -> None:
+    """Measure and print."""
     with tempfile.TemporaryDirectory(prefix="cold-") as folder:
-        cases = measure(options.engine or ENGINES, options.starts, Path(folder))
+        cases = measure(Path(folder))
     load = os.getloadavg()[0]
-    print(f"{report(cases)}\n\n{os.cpu_count()} cores, load {load:.1f}; {options.starts} starts each")
-    return 0
+    print(f"{report(cases)}\n\n{os.cpu_count()} cores, load {load:.1f}; {STARTS} starts each")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

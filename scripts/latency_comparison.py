@@ -19,10 +19,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 from matplotlib.figure import Figure
 
-from benchmark import models
-from benchmark.pages import tables
+from benchmark import models, tables
 from benchmark.scenarios import common
-from benchmark.servers import Stack, model_server_kind
+from benchmark.servers import Stack
 from lightbox.tools.client.boto import runtime_client
 from lightbox.tools.client.invoke import read_server_timing
 from lightbox.tools.harness.percentiles import percentile
@@ -101,11 +100,6 @@ class Endpoint:
     def predictions(self, body: bytes, model: str, transport: str) -> Any:
         """Return the predictions for one image."""
         return json.loads(self.invoke(body, model, transport).body)["predictions"]
-
-
-def model_server() -> str:
-    """Return a description of the model server behind ``local_endpoint``."""
-    return model_server_kind().replace("embedded", "the embedded model server")
 
 
 @contextmanager

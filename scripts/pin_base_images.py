@@ -1,19 +1,18 @@
-"""Writes the digest of each image beside its tag: REGISTRY=HOST python scripts/pin_base_images.py [--check]
+"""Writes the digest of each image beside its tag: REGISTRY=HOST python scripts/pin_base_images.py
 
 Resolves each tag to its current manifest with skopeo, and writes `NAME:TAG@sha256:…` into the Dockerfile
 and the manifests: the tag is for readers, the digest decides the build. An image name without a host is
-resolved at REGISTRY. With --check it only reports images without a digest.
+resolved at REGISTRY.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -31,17 +30,8 @@ class Unresolved(Exception):
     """The digest of an image cannot be resolved; the message names the image and the reason."""
 
 
-def main(
-    arguments: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ, root: Path = REPOSITORY
-) -> int:
-    """Pin all images, or check that they are pinned; return the exit code."""
-    parser = argparse.ArgumentParser(prog="pin_base_images", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="list images without a digest, without requests")
-    options = parser.parse_args(arguments)
-    if options.check:
-        loose = without_digest(root)
-        print("\n".join(f"{entry} has no digest" for entry in loose) or "every image has a digest")
-        return 1 if loose else 0
+def main(environ: Mapping[str, str] = os.environ, root: Path = REPOSITORY) -> int:
+    """Pin all images; return the exit code."""
     files = [root / name for name in FILES]
     found = [image for file in files for image in public_images(file)]
     try:

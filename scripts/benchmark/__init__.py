@@ -5,5 +5,5 @@ servers.py   the measured servers: a Lightbox stack, and other servers, whose sc
 clients/     the measuring clients: one process per variant (HTTP, gRPC, boto3)
 bound.py     the same work in one process: the baseline of each variant's CPU time
 runner.py    interleaves the rounds of the variants and reads CPU time and memory of the processes
-pages/       the results as Markdown and pictures
+tables.py    the results as Markdown
 """

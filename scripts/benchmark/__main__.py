@@ -1,4 +1,4 @@
-"""Runs the benchmark and writes the results: python -m benchmark [--quick | --full] [SCENARIO ...] [--out FOLDER]"""
+"""Runs the benchmark and prints the tables of docs/benchmarks: python -m benchmark [--quick | --full] [SCENARIO ...]"""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 import signal
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from benchmark import pages, prepare, results
+from benchmark import machine, prepare, tables, targets
 from benchmark.declarations import Scale
-from benchmark.runner import Runner
+from benchmark.runner import all_answered, run
 from benchmark.scenarios import SCENARIOS
-from benchmark.servers import REPOSITORY
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,16 +21,14 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     scale = Scale("full" if options.full else "quick")
     prepare.prepare(scale, options.scenarios or SCENARIOS)
-    chosen = [SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]
-    folder = results.fresh_folder(options.out)
-    document = results.new_document(scale.name, sys.argv[1:] if arguments is None else arguments)
-    document["scenarios"] = Runner(folder).run(chosen)
-    answered = results.all_answered(document)
-    options.out.mkdir(parents=True, exist_ok=True)
-    results.write(document, options.out / "results.json")
-    pages.write(document, options.out)
-    print(f"== written: {options.out}/README.md and the pages and results.json beside it", file=sys.stderr)
-    return 0 if answered else 1
+    print(f"{machine.measured_with()}\n", flush=True)
+    results = []
+    with TemporaryDirectory(prefix="lb-bench-") as folder:
+        for scenario in [SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]:
+            results.append(run(scenario, Path(folder)))
+            print("\n".join(tables.scenario(results[-1])), flush=True)
+    print("\n".join(["# targets", "", *targets.table([each for result in results for each in result["experiments"]])]))
+    return 0 if all_answered(results) else 1
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -40,7 +38,6 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     scale.add_argument("--quick", action="store_true", help="two minutes: shows that it works (default)")
     scale.add_argument("--full", action="store_true", help="fifteen minutes: figures worth quoting")
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "benchmarks", metavar="FOLDER")
     options = parser.parse_args(arguments)
     for name in options.scenarios:
         if name not in SCENARIOS:

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from benchmark import models, photos, results
-from benchmark.pages import measured_with, tables
+from benchmark import machine, models, photos, tables
 from benchmark.scenarios import common
 from benchmark.scenarios.common import EQUAL_RESPONSES, INT8, OTHER_RESPONSES
 from benchmark.servers import Running, Stack
@@ -123,4 +122,4 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join([*table(list(measure())), measured_with(results.new_document("full", []))]))
+    print("\n".join([*table(list(measure())), machine.measured_with()]))

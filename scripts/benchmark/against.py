@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmark import machine, pages, prepare, results
+from benchmark import machine, prepare, tables
 from benchmark.clients import Load
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
-from benchmark.pages import tables
-from benchmark.runner import Runner
+from benchmark.runner import all_answered, run
 from benchmark.scenarios import common
 from benchmark.servers import REPOSITORY
 
@@ -55,7 +55,7 @@ def figures(result: Block) -> dict[str, dict[str, float]]:
         },
         "memory of gunicorn, MB": {name: server["pss"]["gunicorn"] / 1e6 for name, server in servers.items()},
         "memory of all processes, MB": {name: sum(server["pss"].values()) / 1e6 for name, server in servers.items()},
-        "start, s": {name: server["started"]["ready"] for name, server in servers.items()},
+        "start, s": {name: server["ready"] for name, server in servers.items()},
     }
 
 
@@ -77,17 +77,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not (checkout / "serve.sh").is_file():
         parser.error(f"expected a checkout of Lightbox, but {checkout} has no serve.sh")
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the servers are stopped
-    document = results.new_document("full", [str(checkout)])
+    print(f"{machine.measured_with()}\n\nother: commit {machine.commit(checkout)}\n", flush=True)
     prepare.prepare(Scale("quick"), ["wire"])
-    folder = results.fresh_folder(REPOSITORY / "build" / "benchmarks")
-    checkouts = {THIS: REPOSITORY, OTHER: checkout}
-    declared = [block(number, checkouts, folder / "caches") for number in range(BLOCKS)]
-    runner, blocks = Runner(folder), []
-    for scenario in declared:
-        blocks += runner.run([scenario])
-        if not results.all_answered({"scenarios": blocks}):
-            return 1
-    print(f"{pages.measured_with(document)}\n\nother: commit {machine.commit(checkout)}\n")
+    checkouts, blocks = {THIS: REPOSITORY, OTHER: checkout}, list[Block]()
+    with TemporaryDirectory(prefix="lb-bench-") as name:
+        folder = Path(name)
+        for number in range(BLOCKS):
+            blocks.append(run(block(number, checkouts, folder / "caches"), folder))
+            if not all_answered(blocks):
+                return 1
     print("\n".join(table(blocks)), flush=True)
     return 0
 

@@ -23,18 +23,13 @@ def summarise(rounds: Sequence[Sample], cpu: Mapping[str, float]) -> dict[str, A
         "errors": sum(sample.errors for sample in rounds),
         "refused": sum(len(sample.refused) for sample in rounds),
         "first_error": next((sample.first_error for sample in rounds if sample.first_error), ""),
-        "cpu_ms": {role: rounded(seconds * 1000 / responses) for role, seconds in cpu.items()} if responses else {},
+        "cpu_ms": {role: seconds * 1000 / responses for role, seconds in cpu.items()} if responses else {},
     }
     if not latencies:
         return found
     return found | {
-        "p50": rounded(median(median(sample.latencies) * 1000 for sample in rounds if sample.latencies)),
-        "p99": rounded(percentile(latencies, 99)),
-        "throughput": rounded(median(sample.rate for sample in rounds)),
+        "p50": median(median(sample.latencies) * 1000 for sample in rounds if sample.latencies),
+        "p99": percentile(latencies, 99),
+        "throughput": median(sample.rate for sample in rounds),
         "bytes_sent": round(sum(sample.bytes_sent for sample in rounds) / responses),
     }
-
-
-def rounded(value: float) -> float:
-    """Round to four significant digits: more would be noise."""
-    return float(f"{value:.4g}")

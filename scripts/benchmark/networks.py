@@ -6,31 +6,30 @@ It has the same weights as the network that Lightbox serves; the graph scales pi
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmark import models
 
-OPSET = 18
+NAME, OPSET = "mobilenet_v2", 18
 
 
-def convert(name: str) -> Path:
-    """Write the network unless it exists, check its output against TensorFlow's, and return the file.
+def convert() -> None:
+    """Write the network unless it exists, after a check of its output against TensorFlow's.
 
     Raises AssertionError if the outputs differ or the conversion left transposes between the operations.
     """
-    path = models.MODELS / "networks" / f"{name}.onnx"
+    path = models.MODELS / "networks" / f"{NAME}.onnx"
     if path.exists():
-        return path
+        return
     import onnxruntime
     import tensorflow as tf
     import tf2onnx
 
     from lightbox.tools.model_zoo import input_forms
 
-    model = models.image_model(name)
+    model = models.image_model(NAME)
     spec = tf.TensorSpec([None, model.height, model.width, 3], tf.uint8, name="pixels")
 
     def predict(pixels: Any) -> dict[str, Any]:
@@ -45,4 +44,4 @@ def convert(name: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_bytes(network.SerializeToString())
-    return partial.rename(path)
+    partial.rename(path)

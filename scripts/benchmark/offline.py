@@ -1,7 +1,7 @@
-"""Measures the time per image of each offline method: ``python -m benchmark.offline [IMAGES [WORD]]``
+"""Measures the time per picture of each offline method: ``python -m benchmark.offline [PICTURES]``
 
 EfficientNet-Lite0 (`make models`) classifies copies of a 1024x768 JPEG by each method in turn, in rounds. The CPU time
-is of the whole machine, which must be idle. A run with a fifth of the images gives the startup time to subtract.
+is of the whole machine, which must be idle. A run with a fifth of the pictures gives the startup time to subtract.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ONE_CORE, ALL_CORES = "the bound, one core", "the bound, all cores"
 
 
 def ways(model: Path, cluster: str, url: str) -> dict[str, list[str]]:
-    """Return the command of each method; FOLDER stands for the images."""
+    """Return the command of each method; FOLDER stands for the pictures."""
     here, by_model, cores = sys.executable, ["--model", str(model)], str(os.cpu_count())
     return {
         ONE_CORE: [here, "-c", BOUND, "FOLDER", str(model), "1"],
@@ -98,23 +98,22 @@ def measured(way: list[str], folder: Path) -> tuple[float, float]:
     return time.perf_counter() - began, busy() - cpu
 
 
-def main(images: int, model: Path, named: str = "") -> None:
-    """Print the table: of all methods, or of the bound and those whose names contain a word."""
+def main(pictures: int, model: Path) -> None:
+    """Print the table of all methods."""
     with tempfile.TemporaryDirectory() as name, around(Path(name), model) as addresses:
-        folders = {count: Path(name, str(count)) for count in (images // 5, images)}
+        folders = {count: Path(name, str(count)) for count in (pictures // 5, pictures)}
         for count, folder in folders.items():
             folder.mkdir()
             for number in range(count):
                 (folder / f"{number:06}.jpg").write_bytes(photos.photo())
-        found = ways(model, *addresses)
-        commands = {way: command for way, command in found.items() if named in way or way in (ONE_CORE, ALL_CORES)}
+        commands = ways(model, *addresses)
         rows: dict[str, list[tuple[float, float]]] = {way: [] for way in commands}
         for number in range(ROUNDS):
             for way, command in commands.items():
                 (less, less_cpu), (more, cpu) = (measured(command, folder) for folder in folders.values())
                 rows[way].append((more - less, cpu - less_cpu))
                 say.progress(f"round {number + 1} of {ROUNDS}: {way}")
-    each = images - images // 5
+    each = pictures - pictures // 5
     medians = {way: [statistics.median(figures) for figures in zip(*found, strict=True)] for way, found in rows.items()}
     heads = ("way", "images/s", "CPU ms", "÷ bound, one core", "÷ bound, all cores")
     print(f"| {' | '.join(heads)} |\n|---|---:|---:|---:|---:|")
@@ -124,4 +123,4 @@ def main(images: int, model: Path, named: str = "") -> None:
 
 
 if __name__ == "__main__":
-    main(int((sys.argv[1:] or ["1000"])[0]), MODEL, *sys.argv[2:3])
+    main(int((sys.argv[1:] or ["1000"])[0]), MODEL)

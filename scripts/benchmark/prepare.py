@@ -30,4 +30,4 @@ def _make(scale: Scale, scenarios: Collection[str]) -> None:
         for name in scenarios:
             SCENARIOS[name](scale)
         if "load" in scenarios:
-            convert("mobilenet_v2")
+            convert()

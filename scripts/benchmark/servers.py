@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +17,7 @@ from lightbox.tools.harness.stack import clean_environ
 REPOSITORY = Path(__file__).resolve().parents[2]
 VENV = REPOSITORY / ".venv-bench"
 """The virtual environment of the other servers."""
-PYTHONPATH = ("scripts", "container")
+REAL = "tensorflow_model_server"
 RIVALS = Path(__file__).with_name("rivals")
 
 
@@ -40,12 +37,10 @@ class Address:
 
 @dataclass
 class Running:
-    """A server started by a command with variables; ``ready`` are the seconds until its first response."""
+    """A server; ``ready`` are the seconds until its first response."""
 
     server: ServerProcess
     address: Address
-    command: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict)
     temporary: Path | None = None
     ready: float = 0.0
 
@@ -85,36 +80,19 @@ class Server(Protocol):
 
 @dataclass(frozen=True)
 class Rival:
-    """A script of rivals/ that serves HTTP on the given port; ``health`` answers 200."""
+    """A script of rivals/ that serves HTTP on the given port; ``health`` answers 200 when it is ready."""
 
     name: str
     script: str
-    arguments: tuple[str, ...] = ()
-    health: str = "/"
+    health: str
 
     def start(self, folder: Path) -> Running:
         """Start the server in the virtual environment of the others."""
         port = free_ports(2)
-        shown = ["python", f"scripts/benchmark/rivals/{self.script}", *self.arguments]
-        command = [str(VENV / "bin" / "python"), str(RIVALS / self.script), str(port), *self.arguments]
+        command = [str(VENV / "bin" / "python"), str(RIVALS / self.script), str(port)]
         environ = clean_environ() | {"PYTHONPATH": str(REPOSITORY / "scripts"), "PYTHONUNBUFFERED": "1"}
         server = ServerProcess(command, environ, folder)
-        return Running(server, Address(port), " ".join(shown)).when_ready(self.health)
-
-
-@dataclass(frozen=True)
-class LeastStack:
-    """The processes of a stack without anything of Lightbox: ``least_stack.py``. It serves mobilenet_v2."""
-
-    name: str
-
-    def start(self, folder: Path) -> Running:
-        """Start the three processes."""
-        port = free_ports()
-        command = [sys.executable, "-m", "benchmark.least_stack", str(port)]
-        environ = clean_environ() | {"PYTHONPATH": os.pathsep.join(str(REPOSITORY / path) for path in PYTHONPATH)}
-        server = ServerProcess(command, environ, folder)
-        return Running(server, Address(port), "python -m benchmark.least_stack").when_ready("/")
+        return Running(server, Address(port)).when_ready(self.health)
 
 
 @dataclass(frozen=True)
@@ -137,7 +115,7 @@ class Stack:
         front = free_ports() if self.front else None
         # Requests that measure a transport name it. The embedded server has all transports, the binary only gRPC.
         given = dict(self.settings)
-        is_binary = "LIGHTBOX_ENGINE" not in given and model_server_kind() != "embedded"
+        is_binary = "LIGHTBOX_ENGINE" not in given and model_server() == REAL
         settings = {
             "LIGHTBOX_MODEL_DIR": str(self.models),
             "LIGHTBOX_LINKED_FOLDERS": str(REPOSITORY / "build"),
@@ -148,10 +126,9 @@ class Stack:
         environ = clean_environ() | {"TMPDIR": str(tmp), "TF_CPP_MIN_LOG_LEVEL": "2"}
         stack = harness_stack.Stack(settings, environ, folder, command=(self.checkout / "serve.sh",))
         address = Address(stack.port, f"127.0.0.1:{front}" if front else "")
-        return Running(stack, address, "./serve.sh serve", stack.settings, tmp).when_ready("/ping")
+        return Running(stack, address, tmp).when_ready("/ping")
 
 
-def model_server_kind() -> str:
-    """Return ``tensorflow_model_server`` when serve.sh finds the real binary, else ``embedded``."""
-    name = "tensorflow_model_server"
-    return name if shutil.which(name) else "embedded"
+def model_server() -> str:
+    """Return the model server that serve.sh starts: the real binary, if it is on PATH."""
+    return REAL if shutil.which(REAL) else "embedded model server"

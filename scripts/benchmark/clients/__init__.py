@@ -138,7 +138,7 @@ async def _open_loop(call: Call, load: Load, rate: float, sample: Sample) -> Non
             tasks.create_task(one_request(due))
 
 
-async def _timed(call: Call, sample: Sample, started: float, latency: bool = True) -> None:
+async def _timed(call: Call, sample: Sample, started: float) -> None:
     try:
         await call(sample)
     except Exception as error:  # any exception of a client library is one failed request
@@ -147,5 +147,4 @@ async def _timed(call: Call, sample: Sample, started: float, latency: bool = Tru
         sample.fail(str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}")
         return
     sample.responses += 1
-    if latency:
-        sample.latencies.append(time.perf_counter() - started)
+    sample.latencies.append(time.perf_counter() - started)

@@ -1,4 +1,4 @@
-"""BentoML with ONNX Runtime: bento_onnx.py PORT NETWORK WORKERS
+"""BentoML with ONNX Runtime: bento_onnx.py PORT
 
 The image is the raw body, the cheapest input of BentoML; logging and metrics are off. Pillow decodes and
 resizes in worker processes that share the cores, as in LitServe.
@@ -13,18 +13,17 @@ import bentoml
 import numpy as np
 from PIL import Image
 
-from benchmark.rivals import network
+from benchmark.rivals import WORKERS, network
 
-NETWORK, WORKERS = "LIGHTBOX_BENCH_NETWORK", "LIGHTBOX_BENCH_WORKERS"
 QUIET = {"logging": {"access": {"enabled": False}}, "metrics": {"enabled": False}}
 
 
-@bentoml.service(workers=int(os.environ.get(WORKERS, "1")), traffic={"timeout": 60}, **QUIET)
+@bentoml.service(workers=WORKERS, traffic={"timeout": 60}, **QUIET)
 class Classifier:
     """One image in, its probabilities out."""
 
     def __init__(self) -> None:
-        self._session = network.session(os.environ[NETWORK], network.threads_of(int(os.environ[WORKERS])))
+        self._session = network.session(network.SHARE)
 
     @bentoml.api(route="/predict")
     def predict(self, image: Image.Image, /) -> np.ndarray:
@@ -33,6 +32,6 @@ class Classifier:
 
 
 if __name__ == "__main__":
-    os.environ |= {NETWORK: sys.argv[2], WORKERS: sys.argv[3], "BENTOML_DO_NOT_TRACK": "true"}
+    os.environ["BENTOML_DO_NOT_TRACK"] = "true"
     command = [sys.executable, "-m", "bentoml", "serve", "benchmark.rivals.bento_onnx:Classifier"]
     os.execv(sys.executable, [*command, "--host", "127.0.0.1", "--port", sys.argv[1]])  # noqa: S606 - our own module

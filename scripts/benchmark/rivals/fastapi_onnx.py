@@ -1,25 +1,22 @@
-"""FastAPI with ONNX Runtime: fastapi_onnx.py PORT NETWORK WORKERS
+"""FastAPI with ONNX Runtime: fastapi_onnx.py PORT
 
 Each uvicorn worker has one session with one thread; the handler is a coroutine that decodes and resizes with Pillow.
 """
 
 import io
-import os
 import sys
 
 import uvicorn
 from fastapi import FastAPI, Request
 from PIL import Image
 
-from benchmark.rivals import network
-
-NETWORK = "LIGHTBOX_BENCH_NETWORK"
+from benchmark.rivals import WORKERS, network
 
 
 def application() -> FastAPI:
     """Return the app of a worker."""
     app = FastAPI()
-    session = network.session(os.environ[NETWORK], threads=1)
+    session = network.session(threads=1)
 
     @app.get("/")
     async def health() -> dict[str, str]:
@@ -34,12 +31,11 @@ def application() -> FastAPI:
 
 
 if __name__ == "__main__":
-    os.environ[NETWORK] = sys.argv[2]
     uvicorn.run(
         "benchmark.rivals.fastapi_onnx:application",
         factory=True,
         host="127.0.0.1",
         port=int(sys.argv[1]),
-        workers=int(sys.argv[3]),
+        workers=WORKERS,
         log_level="warning",
     )

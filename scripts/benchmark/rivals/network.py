@@ -1,4 +1,4 @@
-"""Shared code of the other servers: an ONNX Runtime session for a network, and its preprocessing."""
+"""Shared code of the other servers: an ONNX Runtime session for the network, and its preprocessing."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ import numpy as np
 import onnxruntime
 from PIL import Image
 
-NETWORKS = Path(__file__).resolve().parents[3] / "build" / "benchmark_models" / "networks"
+from benchmark.rivals import WORKERS
+
+NETWORK = Path(__file__).resolve().parents[3] / "build" / "benchmark_models" / "networks" / "mobilenet_v2.onnx"
 SIDE = 224
+SHARE = max(1, len(os.sched_getaffinity(0)) // WORKERS)
+"""Threads of each worker where the workers share the cores."""
 
 
-def session(name: str, threads: int) -> onnxruntime.InferenceSession:
-    """Return a session for a network of benchmark/networks.py, with this many intra-op threads."""
+def session(threads: int) -> onnxruntime.InferenceSession:
+    """Return a session for the network of benchmark/networks.py, with this many intra-op threads."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(NETWORKS / f"{name}.onnx", options, providers=["CPUExecutionProvider"])
-
-
-def threads_of(workers: int) -> int:
-    """Return the number of threads for each of this many workers, which share the cores."""
-    return max(1, len(os.sched_getaffinity(0)) // workers)
+    return onnxruntime.InferenceSession(NETWORK, options, providers=["CPUExecutionProvider"])
 
 
 def probabilities(network: onnxruntime.InferenceSession, image: Image.Image) -> np.ndarray:

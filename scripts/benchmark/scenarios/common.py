@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from urllib3 import encode_multipart_formdata
+
 from benchmark import models, photos
-from benchmark.clients import Client
 from benchmark.clients.http import HttpClient
 from benchmark.declarations import Variant
+from benchmark.rivals import WORKERS
 from benchmark.servers import Rival, Stack
 
 IMAGE = "application/x-image"
@@ -15,7 +17,6 @@ ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 DEFAULT_MODEL = ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2")
 
 MODEL = "mobilenet_v2"
-WORKERS = "2"
 AUTO = "Lightbox, engine auto"
 EQUAL_RESPONSES = {
     "Lightbox, engine tensorflow": {"LIGHTBOX_ENGINE": "tensorflow"},
@@ -35,13 +36,6 @@ OTHER_RESPONSES = {
 """Rows that answer faster with other numbers: they stand beside the comparison, not in it."""
 
 FASTAPI, LITSERVE, BENTOML = "FastAPI + ONNX Runtime", "LitServe + ONNX Runtime", "BentoML + ONNX Runtime"
-RIVALS = {
-    FASTAPI: ("fastapi_onnx.py", "/"),
-    LITSERVE: ("litserve_onnx.py", "/health"),
-    BENTOML: ("bento_onnx.py", "/readyz"),
-}
-"""The other servers' scripts, and a path that answers 200 when they are ready."""
-BOUNDARY = "lightbox-benchmark"
 
 
 def lightbox(**settings: str) -> Stack:
@@ -61,7 +55,7 @@ def post_image(model: str, transport: str | None = None, body: bytes | None = No
 
 def stack(name: str, settings: Mapping[str, str]) -> Stack:
     """Return a stack that serves ``MODEL`` alone with two workers, so that its memory can be quoted."""
-    cache = {"SAGEMAKER_GUNICORN_WORKERS": WORKERS, "XDG_CACHE_HOME": str(models.MODELS / "cache")}
+    cache = {"SAGEMAKER_GUNICORN_WORKERS": str(WORKERS), "XDG_CACHE_HOME": str(models.MODELS / "cache")}
     folder = models.quantized(MODEL) if name == INT8 else models.alone(MODEL)
     return Stack(name, folder, (DEFAULT_MODEL, *(cache | dict(settings)).items()))
 
@@ -72,18 +66,12 @@ def variant(name: str) -> Variant:
 
 
 def rival(name: str) -> Variant:
-    """Return one of ``RIVALS``; the client uses that server's fastest input format."""
-    script, health = RIVALS[name]
-    clients: dict[str, Client] = {
-        FASTAPI: HttpClient(photos.photo(), "application/octet-stream", "/binary/"),
-        LITSERVE: post_form(photos.photo()),
-        BENTOML: HttpClient(photos.photo(), "image/jpeg", "/predict"),
+    """Return a row of another server; the client uses that server's fastest input format."""
+    photo = photos.photo()
+    form, form_type = encode_multipart_formdata({"image": ("photo.jpg", photo, "image/jpeg")})
+    rivals = {
+        FASTAPI: (Rival(name, "fastapi_onnx.py", "/"), HttpClient(photo, "application/octet-stream", "/binary/")),
+        LITSERVE: (Rival(name, "litserve_onnx.py", "/health"), HttpClient(form, form_type, "/predict")),
+        BENTOML: (Rival(name, "bento_onnx.py", "/readyz"), HttpClient(photo, "image/jpeg", "/predict")),
     }
-    return Variant(name, Rival(name, script, (MODEL, WORKERS), health), clients[name])
-
-
-def post_form(image: bytes) -> HttpClient:
-    """Return a client that posts an image as a form file, as LitServe requires."""
-    head = 'Content-Disposition: form-data; name="image"; filename="photo.jpg"\r\nContent-Type: image/jpeg'
-    body = f"--{BOUNDARY}\r\n{head}\r\n\r\n".encode() + image + f"\r\n--{BOUNDARY}--\r\n".encode()
-    return HttpClient(body, f"multipart/form-data; boundary={BOUNDARY}", "/predict")
+    return Variant(name, *rivals[name])

@@ -7,11 +7,8 @@ from benchmark.clients import Load
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
 from benchmark.scenarios import common
 from benchmark.scenarios.common import AUTO, BENTOML, FASTAPI, LITSERVE
-from benchmark.servers import LeastStack
 
 LIGHTBOX = "Lightbox"
-LEAST_STACK = "the least stack"
-"""nginx, gunicorn and a model server with the bound's work and nothing else."""
 
 
 def scenario(scale: Scale) -> Scenario:
@@ -34,7 +31,6 @@ def _same_network(clients: int, scale: Scale) -> Experiment:
             *(common.rival(name) for name in (FASTAPI, BENTOML)),
             *(common.variant(name) for name in common.EQUAL_RESPONSES if name != AUTO),
             common.variant(common.INT8),
-            Variant(LEAST_STACK, LeastStack(LEAST_STACK), common.post_image(common.MODEL)),
         ]
     return Experiment(
         f"same_network_{clients}",

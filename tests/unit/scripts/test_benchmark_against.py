@@ -40,7 +40,7 @@ def block(cpu: float, start: float) -> dict[str, Any]:
     pss = {against.OTHER: {"gunicorn": 100e6, "nginx": 0}, against.THIS: {"gunicorn": 90e6, "nginx": 20e6}}
     return {
         "experiments": [{"title": "1 client", "variants": [{"name": name, "cpu_ms": cpu_ms[name]} for name in cpu_ms]}],
-        "servers": [{"name": name, "started": {"ready": ready[name]}, "pss": pss[name]} for name in pss],
+        "servers": [{"name": name, "ready": ready[name], "pss": pss[name]} for name in pss],
     }
 
 

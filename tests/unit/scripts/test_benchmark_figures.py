@@ -1,4 +1,4 @@
-"""Figures from latencies, and verdicts and pages from figures."""
+"""Figures from latencies, and tables and verdicts from figures."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmark import figures, pages, results, targets
+from benchmark import figures, tables, targets
 from benchmark.clients import Sample
 from benchmark.declarations import BOUND, Scale, Scenario
 from benchmark.scenarios import SCENARIOS, common
-from support import commands
-from support.isolation import clean_environ
-from support.stack import REPOSITORY
 
 pytestmark = pytest.mark.extended
 
@@ -46,8 +43,8 @@ def experiment(
     return {"key": key, "title": key, "x": x, "load": shape, "rounds": 1, "variants": variants}
 
 
-def document() -> results.Document:
-    """A run with round numbers: Lightbox loses to FastAPI in throughput and wins otherwise."""
+def load() -> dict[str, Any]:
+    """The scenario with round numbers: Lightbox loses to FastAPI in throughput and wins otherwise."""
     servers = [{"name": name, "pss": {"server": 2 * size}} for name, size in SIZES.items()]
     same = [
         variant(common.AUTO, 10, cpu=11, throughput=90),
@@ -56,39 +53,24 @@ def document() -> results.Document:
         variant(common.BENTOML, 40, cpu=44, throughput=50),
         variant(common.LITSERVE, 20, cpu=22, throughput=60, first_error="HTTP 500"),
     ]
-    load = [
+    experiments = [
         experiment("same_network_8", same),
         *(experiment("open", [variant(common.AUTO, 10)], x, rate=x) for x in (20, 40)),
     ]
-    described = {
-        "measured": "2026-01-01T00:00:00+00:00",
-        "scale": "full",
-        "command": "python -m benchmark --full",
-        "machine": {"processor": "a processor", "instructions": "AVX2", "cores": 2, "memory_gb": 8, "kernel": "6"}
-        | {"load_before": [0.1, 0, 0]},
-        "versions": {"python": "3.11", "lightbox": "abc123", "model server": "embedded"},
-    }
     axes = {"open": "requests started each second"}
-    scenario = {"key": "load", "servers": servers, "experiments": load, "axes": axes}
-    return {**described, "scenarios": [scenario]}
+    return {"key": "load", "servers": servers, "experiments": experiments, "axes": axes}
 
 
-def test_pages_say_what_was_measured(tmp_path: Path) -> None:
-    (tmp_path / "model_server.md").write_text("# Another page\n")
-    results.write(document(), tmp_path / "results.json")
-    pages.write(results.read(tmp_path / "results.json"), tmp_path)
-    index = (tmp_path / "README.md").read_text()
-    assert "a processor (AVX2), 2 cores, embedded model server" in index
-    assert "commit abc123" in index
-    assert "[model server](model_server.md)" in index
-    assert f"8 clients, ms of CPU: {common.AUTO} ÷ {BOUND} | ≤ 1.10 | 1.10 | met |" in index
+def test_tables_have_the_figures_of_rows_and_of_targets() -> None:
+    lines = tables.scenario(load())
+    assert f"| {common.AUTO} | 10.0 | 10.0 | 1.10 | 11.0 | 5.50 | 5.50 | 200 MB |" in lines
+    assert f"| 40 | {common.AUTO} | 10.0 | 10.0 | 100 |" in lines
+    assert f"same_network_8, {common.LITSERVE}: 0 failed: `HTTP 500`" in lines
+    verdicts = "\n".join(targets.table(load()["experiments"]))
+    assert f"ms of CPU: {common.AUTO} ÷ {BOUND} | ≤ 1.10 | 1.10 | met |" in verdicts
     both = f"{common.FASTAPI} or {common.BENTOML}"
-    assert f"8 clients, requests/s: {common.AUTO} ÷ {both} | ≥ 1.10 | 0.90 | **missed** |" in index
-    assert f"8 clients, requests/s: {common.AUTO} ÷ {common.LITSERVE} | ≥ 1.35 | 1.50 | met |" in index
-    page = (tmp_path / "load.md").read_text()
-    assert f"| {common.AUTO} | 10.0 | 10.0 | 1.10 | 11.0 | 5.50 | 5.50 | 200 MB |" in page
-    assert f"| 40 | {common.AUTO} | 10.0 | 10.0 | 100 |" in page
-    assert f"- {common.LITSERVE}: 0 failed, the first with `HTTP 500`" in page
+    assert f"requests/s: {common.AUTO} ÷ {both} | ≥ 1.10 | 0.90 | **missed** |" in verdicts
+    assert f"requests/s: {common.AUTO} ÷ {common.LITSERVE} | ≥ 1.35 | 1.50 | met |" in verdicts
 
 
 @pytest.fixture
@@ -101,22 +83,12 @@ def declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
     return [declare(Scale(scale)) for declare in SCENARIOS.values() for scale in ("quick", "full")]
 
 
-def test_every_ratio_reads_rows_that_a_full_run_has(declared: list[Scenario]) -> None:
+def test_every_target_is_of_rows_that_a_full_run_has(declared: list[Scenario]) -> None:
     rows = {
-        (scenario.key, experiment.key, row)
+        (experiment.key, row)
         for scenario in declared
         for experiment in scenario.experiments
         for row in [*(variant.name for variant in experiment.variants), *([BOUND] if experiment.bound else [])]
     }
-    for ratio in targets.RATIOS:
-        assert {(ratio.scenario, ratio.key, name) for name in (ratio.ours, *ratio.theirs)} <= rows
-
-
-@pytest.mark.parametrize(
-    ("arguments", "folder"),
-    [("--full", "docs/benchmarks"), ("--full load", "build/benchmarks"), ("--quick", "build/benchmarks")],
-)
-def test_only_whole_runs_write_the_published_figures(arguments: str, folder: str) -> None:
-    command = ["make", "--dry-run", "bench", f"BENCH={arguments}"]
-    printed = commands.output(command, env=clean_environ(), cwd=REPOSITORY)
-    assert f"--out {folder}\n" in printed
+    for target in targets.TARGETS:
+        assert {(target.key, name) for name in (target.ours, *target.theirs)} <= rows

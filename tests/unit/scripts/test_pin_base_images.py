@@ -1,4 +1,4 @@
-"""Digests from a small registry with the distribution API of public ones: first the token, then the manifest."""
+"""Digests from a small registry with the distribution API of public ones, without the tokens that skopeo gets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -30,8 +29,6 @@ class Registry(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.only: list[str] | None = None
-        self.challenge = f'Bearer realm="http://{self.host}/token",service="registry"'
-        self.tokens: list[str] = []
 
     @property
     def host(self) -> str:
@@ -42,29 +39,18 @@ class Handler(QuietHandler):
     server: Registry
 
     def do_GET(self) -> None:
-        url = urlsplit(self.path)
-        if url.path == "/token":
-            (scope,) = parse_qs(url.query)["scope"]
-            self.server.tokens.append(scope)
-            self._answer(200, {"token": f"for {scope}", "expires_in": 300})
+        if self.path == "/v2/":
+            self._answer(200, {})
             return
-        if url.path == "/v2/":
-            self._answer(401, {}, {"WWW-Authenticate": self.server.challenge})
-            return
-        _, version, *name, kind, tag = url.path.split("/")
-        scope = f"repository:{'/'.join(name)}:pull"
-        if self.headers.get("Authorization") != f"Bearer for {scope}":
-            challenge = f'{self.server.challenge},scope="{scope}"'
-            self._answer(401, {"errors": [{"code": "UNAUTHORIZED"}]}, {"WWW-Authenticate": challenge})
-        elif (version, kind) != ("v2", "manifests") or (
+        _, version, *name, kind, tag = self.path.split("/")
+        if (version, kind) != ("v2", "manifests") or (
             self.server.only is not None and "/".join(name) not in self.server.only
         ):
             self._answer(404, {"errors": [{"code": "MANIFEST_UNKNOWN"}]})
         elif INDEX not in " ".join(self.headers.get_all("Accept", [])):  # an old manifest of one architecture
             self._answer(200, {"schemaVersion": 1})
         else:
-            body = manifest("/".join(name), tag)
-            self._answer(200, body, {"Content-Type": INDEX})
+            self._answer(200, manifest("/".join(name), tag), {"Content-Type": INDEX})
 
     def _answer(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
         body = json.dumps(value, indent=3).encode()
@@ -112,26 +98,22 @@ def images(root: Path) -> dict[str, str | None]:
 def test_every_image_with_a_tag_is_pinned_and_keeps_its_tag(registry: Registry, root: Path) -> None:
     before = images(root)
     assert {name.partition(":")[0] for name in before} >= {"python", "tensorflow/serving", "busybox", "grafana/grafana"}
-    assert main([], {"REGISTRY": registry.host}, root) == 0
+    assert main({"REGISTRY": registry.host}, root) == 0
     after = images(root)
     assert after.keys() == before.keys()
     for image, digest in after.items():
         name, _, tag = image.partition(":")
         assert digest == "@" + digest_of(name if "/" in name else f"library/{name}", tag)
-    assert "repository:library/python:pull" in registry.tokens
-    assert main(["--check"], {}, root) == 0
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("fault", ["has it not", "asks for a password", "is not named"])
+@pytest.mark.parametrize("fault", ["has it not", "is not named"])
 def test_without_a_digest_that_can_be_believed_nothing_is_written(
     registry: Registry, root: Path, capsys: pytest.CaptureFixture[str], fault: str
 ) -> None:
     registry.only = [] if fault == "has it not" else None
-    if fault == "asks for a password":
-        registry.challenge = 'Basic realm="registry"'
     before = {name: (root / name).read_text() for name in FILES}
-    assert main([], {} if fault == "is not named" else {"REGISTRY": registry.host}, root) == 1
+    assert main({} if fault == "is not named" else {"REGISTRY": registry.host}, root) == 1
     assert {name: (root / name).read_text() for name in FILES} == before
     reply = capsys.readouterr().err
     assert reply.startswith("pin_base_images: ") and "tensorflow/serving" in reply

@@ -19,11 +19,6 @@ class Folder:
     images: tuple[Path, ...]
     others: int
 
-    @property
-    def other_files(self) -> str:
-        """The other files in words."""
-        return counted(self.others)
-
 
 def find_images(folder: Path) -> Folder:
     """Find the images by the endings of their names. Hidden files and folders count as nothing."""

@@ -23,7 +23,7 @@ from websockets.sync.client import ClientConnection, connect
 from lightbox.base.telemetry import output
 from lightbox.base.telemetry.logs import escape
 from lightbox.tools.client.http import MOST_RESPONSE, BadResponse
-from lightbox.tools.client.image_files import find_images
+from lightbox.tools.client.image_files import counted, find_images
 from lightbox.tools.client.invoke import LOCAL
 
 ROUTE = "/invocations-bidirectional-stream"
@@ -92,7 +92,7 @@ def command(
     """
     listing = find_images(folder)
     if not listing.images:
-        raise NothingSent(f"{folder}: holds no images; {listing.other_files}")
+        raise NothingSent(f"{folder}: holds no images; {counted(listing.others)}")
     pairs = [*chosen, *([("latest", "true")] if latest else [])]
     address = url.replace("http", "ws", 1).rstrip("/") + ROUTE
     try:
@@ -106,7 +106,7 @@ def command(
         raise NothingSent(escape(f"{address}: {refused} {body[:_SHOWN].decode(errors='replace')}")) from None
     except (OSError, ConnectionClosed) as problem:
         raise NothingSent(f"{address}: {problem}") from None
-    others = f"; {listing.other_files} skipped" if listing.others else ""
+    others = f"; {counted(listing.others)} skipped" if listing.others else ""
     click.echo(escape(f"{report.line()}{others}"))
     return 1 if report.failed or report.ended else 0
 

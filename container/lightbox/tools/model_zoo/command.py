@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Export a sample model as a SavedModel.
 
-    MODEL is efficientnet_lite0, mobilenet_v2, mobilenet_v2_folded, efficientdet_d1 or digits. The model is written to
+    MODEL is efficientnet_lite0, mobilenet_v2, efficientdet_d1 or digits. The model is written to
     OUT/VERSION, the scaling that it needs to OUT/code/lightbox.json.
     """
     entry = CATALOGUE[model]

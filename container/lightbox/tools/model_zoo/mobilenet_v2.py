@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lightbox.base.telemetry import say
-from lightbox.tools.model_zoo.folding import fold_batch_norms
 from lightbox.tools.model_zoo.image_model import ImageModel, Scaling
 from lightbox.tools.model_zoo.weights import STALL_SECONDS, fill_seeded, unreachable
 
@@ -20,14 +19,9 @@ WEIGHTS_URL = f"https://storage.googleapis.com/tensorflow/keras-applications/mob
 BODY_GAIN, HEAD_GAIN = 1.2, 2.0
 
 
-def image_model(weights: Literal["imagenet", "none"] = "imagenet", folded: bool = False) -> ImageModel:
-    """Return MobileNetV2 with ImageNet's weights, or with seeded ones when those cannot be downloaded.
-
-    ``folded`` has its batch normalizations folded into the convolutions.
-    """
+def image_model(weights: Literal["imagenet", "none"] = "imagenet") -> ImageModel:
+    """Return MobileNetV2 with ImageNet's weights, or with seeded ones when those cannot be downloaded."""
     network, trained = keras_model(weights)
-    if folded:
-        network = fold_batch_norms(network)
     return ImageModel(
         predict=lambda pixels: {"probabilities": network(pixels, training=False)},
         keep=[variable.value for variable in network.variables],

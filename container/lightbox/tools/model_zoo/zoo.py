@@ -22,26 +22,6 @@ class Entry:
     remedy: str = ""
 
 
-def build_efficientnet_lite0(_: Weights, __: Path | None) -> ImageModel:
-    """Build EfficientNet-Lite0 with ImageNet's weights, which are installed."""
-    return efficientnet_lite0.image_model()
-
-
-def build_mobilenet_v2(weights: Weights, _: Path | None) -> ImageModel:
-    """Build MobileNetV2 with ImageNet's weights or seeded ones."""
-    return mobilenet_v2.image_model("imagenet" if weights == "imagenet" else "none")
-
-
-def build_mobilenet_v2_folded(weights: Weights, _: Path | None) -> ImageModel:
-    """Build MobileNetV2 without batch normalizations, which its convolutions do."""
-    return mobilenet_v2.image_model("imagenet" if weights == "imagenet" else "none", folded=True)
-
-
-def build_digits(_: Weights, __: Path | None) -> ImageModel:
-    """Train the digits net."""
-    return digits.image_model(digits.trained_model())
-
-
 def build_efficientdet_d1(weights: Weights, archive: Path | None) -> ImageModel:
     """Build the seeded detector, or take the published one."""
     if archive is None and weights == "none":
@@ -52,16 +32,11 @@ def build_efficientdet_d1(weights: Weights, archive: Path | None) -> ImageModel:
 
 
 CATALOGUE = {
-    "efficientnet_lite0": Entry(build_efficientnet_lite0, efficientnet_lite0.SCALING, "uint8", ("imagenet",)),
-    "mobilenet_v2": Entry(
-        build_mobilenet_v2,
-        mobilenet_v2.SCALING,
-        "float32",
-        ("imagenet", "none"),
-        "Export it with --weights imagenet where the internet can be reached.",
+    "efficientnet_lite0": Entry(
+        lambda *_: efficientnet_lite0.image_model(), efficientnet_lite0.SCALING, "uint8", ("imagenet",)
     ),
-    "mobilenet_v2_folded": Entry(
-        build_mobilenet_v2_folded,
+    "mobilenet_v2": Entry(
+        lambda weights, _: mobilenet_v2.image_model("imagenet" if weights == "imagenet" else "none"),
         mobilenet_v2.SCALING,
         "float32",
         ("imagenet", "none"),
@@ -74,5 +49,5 @@ CATALOGUE = {
         ("none", "coco"),
         "Export it with --weights coco where the internet can be reached, or with --archive FILE.",
     ),
-    "digits": Entry(build_digits, digits.SCALING, "float32", ("none",)),
+    "digits": Entry(lambda *_: digits.image_model(digits.trained_model()), digits.SCALING, "float32", ("none",)),
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
+from itertools import repeat
 from pathlib import Path
 from statistics import median
 
@@ -74,17 +75,10 @@ class Load:
 
     def throughput(self, seconds: float) -> float:
         """Run all clients for ``seconds``; return responses per second up to the last one. Raises LoadFailed."""
-        ends: list[float] = []
-        failures: list[LoadFailed] = []
         began = time.perf_counter()
-        arguments = (began + seconds, ends, failures)
-        threads = [threading.Thread(target=_keep_asking, args=(c, *arguments), daemon=True) for c in self._clients]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise failures[0]
+        with ThreadPoolExecutor(len(self._clients)) as pool:
+            found = pool.map(_keep_asking, self._clients, repeat(began + seconds))
+            ends = [end for of_client in found for end in of_client]
         return len(ends) / (max(ends) - began)
 
     def close(self) -> None:
@@ -93,16 +87,13 @@ class Load:
             client.close()
 
 
-def _keep_asking(client: Client, end: float, ends: list[float], failures: list[LoadFailed]) -> None:
-    """Ask until ``end``, at least once, and note when each response came."""
-    now = 0.0
-    try:
-        while now < end:
-            client.call()
-            now = time.perf_counter()
-            ends.append(now)
-    except LoadFailed as error:
-        failures.append(error)
+def _keep_asking(client: Client, end: float) -> list[float]:
+    """Ask until ``end``, at least once; return when each response came. Raises LoadFailed."""
+    ends: list[float] = []
+    while not ends or ends[-1] < end:
+        client.call()
+        ends.append(time.perf_counter())
+    return ends
 
 
 def _reason(content: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The table of figures: a row for each variant; columns without figures are left out."""
+"""The tables of figures: a row for each variant; columns without figures are left out."""
 
 from __future__ import annotations
 
@@ -45,6 +45,22 @@ def size(count: float | None) -> str:
 def cpu_ms(variant: Described) -> float | None:
     """Return the CPU time of a request in all processes of the server."""
     return sum(variant["cpu_ms"].values()) or None
+
+
+def scenario(result: Described) -> list[str]:
+    """Return the tables of a scenario: of each experiment, and of each sweep, with the failed requests."""
+    lines = [f"# {result['key']}", ""]
+    for experiment in result["experiments"]:
+        if experiment["key"] not in result["axes"]:
+            load = f"{experiment['rounds']} x {experiment['load']['requests']} requests."
+            lines += [f"## {experiment['title']}", "", load, "", *variants([experiment], result["servers"])]
+        for row in experiment["variants"]:
+            if row["first_error"]:
+                lines += [f"{experiment['title']}, {row['name']}: {row['errors']} failed: `{row['first_error']}`", ""]
+    for key, axis in result["axes"].items():
+        points = [experiment for experiment in result["experiments"] if experiment["key"] == key]
+        lines += [f"## {axis}", "", *variants(points, result["servers"], axis)]
+    return lines
 
 
 def variants(experiments: Sequence[Described], servers: Sequence[Described], axis: str = "") -> list[str]:
