@@ -151,7 +151,8 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
     folders = code_dirs(model, shared_code_dirs(settings))
     _say(f"  its code: {find_code(folders) or 'built-in handling'}")
     options = model_options(model, folders, settings)
-    set_apart = options.model_dump_json(exclude_defaults=True, exclude={"labels", "of_recipe", "recipe_source", "recipe_said"})
+    hidden = {"labels", "of_recipe", "recipe_source", "recipe_said"}
+    set_apart = options.model_dump_json(exclude_defaults=True, exclude=hidden)
     _say(f"  its options: {'the defaults' if set_apart == '{}' else set_apart}")
     if options.labels:
         _say(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")

@@ -28,10 +28,12 @@ class ModelFiles(NamedTuple):
     """The model's own folder, which links may not lead out of: ``folder``, or the one above its version."""
 
     def json(self, name: str) -> tuple[Path, dict[str, Any]] | None:
-        """Return a JSON object beside the model, or in the folder above, as exporters lay them out; None without one.
+        """Return a JSON object beside a model's file, or in the folder above, as exporters lay them out, or None.
 
         Raises RecipeError for a file that is no object, or too large.
         """
+        if self.path == self.folder:  # a SavedModel, beside which Keras writes files of these names
+            return None
         above = self.folder.parent if self.folder.name == "onnx" else self.home
         for place in dict.fromkeys((self.folder / name, above / name)):
             if not is_file(place) or followed(place, place.parent) is None:
