@@ -14,7 +14,7 @@ from google.protobuf import text_format
 
 from lightbox.features.multi_model.state import LoadedModels
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from lightbox.model_runtime.wire.messages import model_management_pb2
 from lightbox.model_runtime.wire.stubs import model_service_pb2_grpc
 from lightbox.supervisor.starting.model_server_config import model_config
@@ -109,7 +109,7 @@ def block(stack: Stack, missing: Path) -> None:
     (run_dir,) = stack.tmp.glob("lightbox-*")
     request = model_management_pb2.ReloadConfigRequest()
     loaded = [entry.model for entry in LoadedModels(run_dir).all().values()]
-    lost = PlannedModel(name="lost", base_path=missing, options=ResolvedOptions())
+    lost = PlannedModel(name="lost", base_path=missing, options=ModelOptions())
     text_format.Parse(model_config([*loaded, lost]), request.config)
     with grpc.insecure_channel(f"unix:{run_dir}/model_server_0.sock") as channel:
         reload = model_service_pb2_grpc.ModelServiceStub(channel).HandleReloadConfigRequest.future(request)

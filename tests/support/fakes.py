@@ -17,7 +17,7 @@ from lightbox.core.request import Middleware
 from lightbox.core.services import Services
 from lightbox.features import enabled
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.serving.settings_loading import load_settings
@@ -60,7 +60,7 @@ def mean_server() -> FakeTransport:
 
 def fake_app(
     transport: Transport,
-    models: Mapping[str, ResolvedOptions],
+    models: Mapping[str, ModelOptions],
     environ: Mapping[str, str] | None = None,
     code: Path | None = None,
     around: Sequence[Middleware] = (),

@@ -30,7 +30,7 @@ from lightbox.features.open_inference.grpc.health_service import Readiness
 from lightbox.features.open_inference.grpc.incoming import Account, Bounds
 from lightbox.features.open_inference.grpc.servicer import InferenceService
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
 from lightbox.nginx.configuration import render
 from lightbox.nginx.installation import find_nginx
@@ -109,7 +109,7 @@ def make_pipeline(
     folders = (code,) if code else ()
     plan = ServingPlan(
         models={
-            name: PlannedModel(name=name, base_path=Path("/m"), options=ResolvedOptions(), code_dirs=folders)
+            name: PlannedModel(name=name, base_path=Path("/m"), options=ModelOptions(), code_dirs=folders)
             for name in names
         },
         default_model=names[0],

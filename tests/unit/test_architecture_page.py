@@ -16,7 +16,7 @@ from lightbox.base.settings_types import TransportName
 from lightbox.images.jpeg import jpeg_agrees
 from lightbox.images.resize import load_native
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
 from lightbox.model_runtime.server.local_server import LocalServer
 from lightbox.model_runtime.wire import tensor_proto
@@ -95,7 +95,7 @@ def calls(
     """Return file and function of each call in the sidecar for a JPEG, in a worker with default settings."""
     folder = tmp_path_factory.mktemp("calls")
     plan = ServingPlan(
-        models={"mean": PlannedModel(name="mean", base_path=folder, options=ResolvedOptions())},
+        models={"mean": PlannedModel(name="mean", base_path=folder, options=ModelOptions())},
         default_model="mean",
         model_servers=(server,),
         wires=Wires(names=(TransportName(request.param),)),

@@ -21,7 +21,7 @@ from lightbox.codecs.top_k import ranked_rows
 from lightbox.core.attributes import CustomAttributes
 from lightbox.core.request import Body, Call, TensorResponse
 from lightbox.model.catalogue import Catalogue, PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Layout, ModelCall, Prediction, SignatureSpec
 from lightbox.model_files.layout import is_model_name
 from lightbox.transports.base import Transport
@@ -98,7 +98,7 @@ class Pipeline:
         self._user_code = user_code
         self._contexts = contexts or AwsContexts((), (), 0, lambda answered, address: answered)
         self._any_model = PlannedModel(
-            name="", base_path=Path(), options=ResolvedOptions(), code_dirs=options.shared_code_dirs
+            name="", base_path=Path(), options=ModelOptions(), code_dirs=options.shared_code_dirs
         )
         traits = traits_by(self.catalogue)
         self._signatures = Signatures(self.catalogue.versions, traits, layout_by(self.catalogue), is_loading)
@@ -248,6 +248,7 @@ class Pipeline:
                 as_document = model.options.jsonlines == "document"
                 prediction = replace(request.predicted(ordered), lines_as_document=as_document)
                 is_ranked = handlers.preprocess is None and not call.outputs
+                is_ranked = is_ranked and bool(request.images or not model.names_images_only)
                 named = _named(prediction, request, model.options) if is_ranked else prediction
                 return writer.write(named, signature)
             shown = content.shown(call, request, model.options, context)
@@ -354,11 +355,9 @@ def _check_names(attributes: CustomAttributes) -> None:
         attributes.check_names()
 
 
-def _named(prediction: Prediction, request: ModelCall, options: ResolvedOptions) -> Prediction:
+def _named(prediction: Prediction, request: ModelCall, options: ModelOptions) -> Prediction:
     """Replace raw outputs by classes or objects by name, if the model's options say so; for the JSON codecs."""
     asks = (options.labels, options.top_k, options.detections)
-    if options.for_images_only and not request.images:
-        return prediction
     if asks == (None, None, None) or prediction.layout is Layout.RESULTS:
         return prediction
     return replace(prediction, ranked=partial(ranked_rows, prediction.outputs, options, request))

@@ -211,7 +211,10 @@ def table_of(values: PixelValues, channels: int, dtype: np.dtype[Any]) -> npt.ND
 
 
 class Filter(StrEnum):
-    """How an image is resized: Pillow's filters, or ``tf.image.resize``, which does not antialias."""
+    """How an image is resized: Pillow's filters, or ``tf.image.resize``, which does not antialias.
+
+    OpenCV's bilinear filter takes the same pixels as TensorFlow's, and rounds.
+    """
 
     BICUBIC = "bicubic"
     BILINEAR = "bilinear"
@@ -220,11 +223,12 @@ class Filter(StrEnum):
     BOX = "box"
     TF_BILINEAR = "tf_bilinear"
     TF_NEAREST = "tf_nearest"
+    OPENCV_BILINEAR = "opencv_bilinear"
 
     @property
     def averages(self) -> bool:
         """Whether each pixel averages the source pixels that it covers, so that a source of half the size is enough."""
-        return self not in (Filter.NEAREST, Filter.TF_BILINEAR, Filter.TF_NEAREST)
+        return self not in (Filter.NEAREST, Filter.TF_BILINEAR, Filter.TF_NEAREST, Filter.OPENCV_BILINEAR)
 
 
 @dataclass(frozen=True)

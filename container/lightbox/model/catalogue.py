@@ -10,7 +10,7 @@ from typing import Protocol
 from pydantic import BaseModel, ConfigDict
 
 from lightbox.base.request_context import RequestContext
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 
 
 class PlannedModel(BaseModel):
@@ -23,7 +23,9 @@ class PlannedModel(BaseModel):
     """Folder of its versions for the model servers."""
     versions_dir: Path | None = None
     """Folder in which new versions appear while it is served; None if none can appear."""
-    options: ResolvedOptions
+    options: ModelOptions
+    names_images_only: bool = False
+    """Whether only images get classes or objects by name, see ``ResolvedOptions.for_images_only``."""
     code_dirs: tuple[Path, ...] = ()
     """Folders that may hold its ``inference.py``, in this order."""
 

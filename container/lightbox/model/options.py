@@ -89,7 +89,9 @@ class ModelOptions(BaseModel):
     )
     """With `letterbox`: value of the padding, 0..255 or `[r, g, b]`; by default 114."""
 
-    resize: Literal["bicubic", "bilinear", "nearest", "lanczos", "box", "tf_bilinear", "tf_nearest"] = "bicubic"
+    resize: Literal[
+        "bicubic", "bilinear", "nearest", "lanczos", "box", "tf_bilinear", "tf_nearest", "opencv_bilinear"
+    ] = "bicubic"
     """[Filter](#resize) for resizing."""
 
     scaling: ScalingName = "none"

@@ -15,7 +15,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "keras-resnet": {"fit": "stretch", "resize": "nearest", "scaling": "caffe"},
     "torchvision": {"resize": "bilinear", **_MIDDLE, **_IMAGENET},
     "timm": {"resize": "bicubic", **_MIDDLE, **_IMAGENET},
-    "ultralytics": {"fit": "letterbox", "pad": 114, "resize": "tf_bilinear", "scaling": "unit"},
+    "ultralytics": {"fit": "letterbox", "pad": 114, "resize": "opencv_bilinear", "scaling": "unit"},
     "tf-object-detection": {"fit": "stretch", "resize": "tf_bilinear", "scaling": "none"},
 }
 """The options of ``code/lightbox.json`` for each preset."""

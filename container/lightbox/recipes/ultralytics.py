@@ -20,7 +20,7 @@ _TASKS = {
 }
 """Tasks whose answers stay tensors."""
 _CLASSIFY = {"fit": "crop", "crop_pct": 1.0, "resize": "bilinear", "scaling": "unit"}
-_STRETCHED = {"fit": "stretch", "resize": "tf_bilinear", "scaling": "unit"}
+_STRETCHED = {"fit": "stretch", "resize": "opencv_bilinear", "scaling": "unit"}
 
 
 def read(files: ModelFiles) -> Recipe | None:
@@ -38,7 +38,7 @@ def read(files: ModelFiles) -> Recipe | None:
         return Recipe(options | _CLASSIFY | {"activation": "none", "top_k": 5}, source, "task classify")
     is_rtdetr = "RTDETR" in notes.get("head", "")
     if task == "detect" and not is_rtdetr:
-        return Recipe(options | PRESETS["ultralytics"] | {"detections": "ultralytics"}, source, "task detect")
+        return Recipe({**options, **PRESETS["ultralytics"], "detections": "ultralytics"}, source, "task detect")
     if task not in _TASKS and not is_rtdetr:
         raise RecipeError(f"{source}: task: expected detect, classify, {', '.join(_TASKS)}, got {task[:40]!r}")
     del options["labels"]  # for what is returned as tensors

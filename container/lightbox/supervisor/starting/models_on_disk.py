@@ -135,5 +135,6 @@ def planned_model(
         base_path=base_path,
         versions_dir=None if model.unversioned else model.base_path,
         options=options,
+        names_images_only=options.for_images_only,
         code_dirs=importable(folders, settings),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lightbox.features import FEATURES
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
 from support import commands
 from support.isolation import clean_environ
@@ -28,7 +28,7 @@ ON_BY_DEFAULT = ("open_inference", "sagemaker")
 
 def test_a_worker_imports_of_features_that_are_off_their_settings_alone(tmp_path: Path) -> None:
     plan = ServingPlan(
-        models={"mean": PlannedModel(name="mean", base_path=tmp_path, options=ResolvedOptions())},
+        models={"mean": PlannedModel(name="mean", base_path=tmp_path, options=ModelOptions())},
         default_model="mean",
         model_servers=(ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=1, rest_port=2),),
     )

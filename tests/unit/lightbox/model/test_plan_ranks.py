@@ -12,7 +12,7 @@ import pytest
 from lightbox.base.errors import BadRequest, InputMismatch, LightboxError, ModelFailed, Unavailable
 from lightbox.base.request_context import RequestContext
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.model.spec import Array, ModelCall
 from lightbox.model_files.saved_model import WORST, Traits
@@ -58,7 +58,7 @@ def test_for_other_ranks_the_graph_is_not_even_looked_at(rank: int) -> None:
 
 
 def test_a_model_that_is_not_listed_may_end() -> None:
-    model = PlannedModel(name="net", base_path=Path("/nowhere"), options=ResolvedOptions())
+    model = PlannedModel(name="net", base_path=Path("/nowhere"), options=ModelOptions())
     servers = (ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=1),)
     plan = ServingPlan(models={"net": model}, default_model="net", model_servers=servers)
     find = traits_by(PlannedModels(plan))

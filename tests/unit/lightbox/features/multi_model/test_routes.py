@@ -11,7 +11,7 @@ from lightbox.base.request_context import RequestContext
 from lightbox.features.multi_model.routes import MAX_LOAD_BYTES, PAGE_SIZE, multi_model_blueprint
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
 from lightbox.transports.model_status import ServerState, VersionStatus
 from support.fakes import fake_app
@@ -19,7 +19,7 @@ from support.patience import PATIENCE
 
 
 def loaded(name: str, generation: str = "1") -> LoadedModel:
-    model = PlannedModel(name=name, base_path=Path("/m") / name, options=ResolvedOptions())
+    model = PlannedModel(name=name, base_path=Path("/m") / name, options=ModelOptions())
     return LoadedModel(model=model, url=f"/m/{name}", generation=generation, path=Path("/m", name))
 
 
@@ -33,7 +33,7 @@ class LateLoader:
 
 
 def test_a_late_load_is_408(tmp_path: Path) -> None:
-    app = fake_app(FakeTransport(), {"a": ResolvedOptions()})
+    app = fake_app(FakeTransport(), {"a": ModelOptions()})
     state = LoadedModels(tmp_path)
     state.update("b", loaded=loaded("b"))
     blueprint = multi_model_blueprint(LateLoader(), state, lambda _: None)  # type: ignore[arg-type, return-value]
@@ -51,7 +51,7 @@ class NothingThere:
 
 
 def test_errors_have_the_words_of_awss_container_in_them(tmp_path: Path) -> None:
-    app = fake_app(FakeTransport(), {"a": ResolvedOptions()})
+    app = fake_app(FakeTransport(), {"a": ModelOptions()})
     blueprint = multi_model_blueprint(NothingThere(), LoadedModels(tmp_path), lambda _: None)  # type: ignore[arg-type, return-value]
     app.register_blueprint(blueprint)
     client = app.test_client()
@@ -79,7 +79,7 @@ class Quick:
 
 
 def test_answers_carry_awss_keys_beside_sagemakers(tmp_path: Path) -> None:
-    app = fake_app(FakeTransport(), {"a": ResolvedOptions()})
+    app = fake_app(FakeTransport(), {"a": ModelOptions()})
     state, loader = (
         LoadedModels(tmp_path),
         Quick({1: VersionStatus("END", "INTERNAL: no"), 2: VersionStatus("AVAILABLE")}),
@@ -123,7 +123,7 @@ def test_pages_hold_every_model_once(tmp_path: Path) -> None:
 
 
 def test_a_load_needs_no_large_body(tmp_path: Path) -> None:
-    app = fake_app(FakeTransport(), {"a": ResolvedOptions()})
+    app = fake_app(FakeTransport(), {"a": ModelOptions()})
     app.register_blueprint(multi_model_blueprint(Quick({}), LoadedModels(tmp_path), lambda _: None))  # type: ignore[arg-type, return-value]
     answer = app.test_client().post("/models", data=b"[" * (MAX_LOAD_BYTES + 1))
     assert (answer.status_code, answer.get_json()["error"]) == (

@@ -13,12 +13,12 @@ from lightbox.base.machine.shared_files import release
 from lightbox.base.request_context import RequestContext
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from support.patience import PATIENCE
 
 
 def loaded(name: str, generation: str = "1") -> LoadedModel:
-    model = PlannedModel(name=name, base_path=Path("/m") / name, options=ResolvedOptions())
+    model = PlannedModel(name=name, base_path=Path("/m") / name, options=ModelOptions())
     return LoadedModel(model=model, url=f"/m/{name}", generation=generation, path=Path("/m", name))
 
 
@@ -92,9 +92,7 @@ def test_a_lock_whose_file_comes_and_goes_has_one_holder(tmp_path: Path, monkeyp
 
 
 def test_a_model_file_beside_the_code_is_no_version(tmp_path: Path) -> None:
-    model = loaded("a").model_copy(
-        update={"model": PlannedModel(name="a", base_path=tmp_path, options=ResolvedOptions())}
-    )
+    model = loaded("a").model_copy(update={"model": PlannedModel(name="a", base_path=tmp_path, options=ModelOptions())})
     for folder, is_on_disk in (("code", False), ("1", True)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "model.onnx").touch()

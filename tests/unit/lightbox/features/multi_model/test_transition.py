@@ -16,7 +16,7 @@ from lightbox.base.request_context import RequestContext
 from lightbox.features.multi_model import transition
 from lightbox.features.multi_model.transition import Transition
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from lightbox.model.plan import Answering
 from lightbox.supervisor.starting.model_server_config import model_config
 from lightbox.transports.model_management import ModelManagement
@@ -29,9 +29,9 @@ FAILED = f"END {CORRUPT}"
 TOO_EARLY = "1 model(s) did not become available: {{{name: m version: 1}}, }"
 SAID_TO_FAIL = f"1 model(s) did not become available: {{{{{{name: m version: 1}} due to error: {CORRUPT}}}, }}"
 
-OTHER = PlannedModel(name="other", base_path=Path("/other"), options=ResolvedOptions())
+OTHER = PlannedModel(name="other", base_path=Path("/other"), options=ModelOptions())
 WITHOUT = model_config([OTHER])
-WITH = model_config([OTHER, PlannedModel(name="m", base_path=Path("/m"), options=ResolvedOptions())])
+WITH = model_config([OTHER, PlannedModel(name="m", base_path=Path("/m"), options=ModelOptions())])
 
 Connect = Callable[..., Transition]
 

@@ -11,7 +11,7 @@ import pytest
 
 from lightbox.base.run_dir import RunDir
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
 from lightbox.supervisor.starting.child_environment import child_environ
 from lightbox.supervisor.starting.code_setup import CodeSetup
@@ -36,7 +36,7 @@ ONE_SERVER = (ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=1, r
 
 def setup_of(tmp_path: Path, *folders: Path, servers: tuple[ModelServerAddress, ...] = ONE_SERVER) -> CodeSetup:
     models = {
-        f"m{index}": PlannedModel(name=f"m{index}", base_path=tmp_path, options=ResolvedOptions(), code_dirs=(folder,))
+        f"m{index}": PlannedModel(name=f"m{index}", base_path=tmp_path, options=ModelOptions(), code_dirs=(folder,))
         for index, folder in enumerate(folders)
     }
     plan = ServingPlan(models=models, default_model="m0", model_servers=servers)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from lightbox.supervisor.starting.child_environment import CONTAINER_DIR
 from lightbox.supervisor.starting.code_trial import try_code
 from lightbox.user_code.api_detection import forget_folder, load_functions
@@ -30,7 +30,7 @@ def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def model(folder: Path, source: str) -> PlannedModel:
     folder.mkdir()
     (folder / "inference.py").write_text(source)
-    return PlannedModel(name="a", base_path=folder, options=ResolvedOptions(), code_dirs=(folder / "none", folder))
+    return PlannedModel(name="a", base_path=folder, options=ModelOptions(), code_dirs=(folder / "none", folder))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ResolvedOptions
+from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ServingPlan
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.start_checks import find_problems
@@ -42,7 +42,7 @@ def links(watch: VersionWatch) -> VersionLinks:
 
 def test_a_version_without_its_folder_is_hidden_until_that_is_back(source: Path) -> None:
     shown = source.parent / "shown"
-    model = PlannedModel(name="m", base_path=shown, options=ResolvedOptions(), versions_dir=source)
+    model = PlannedModel(name="m", base_path=shown, options=ModelOptions(), versions_dir=source)
     watch = watching(model, source.parent)
     (source / "1").rename(source / "away")
     watch.server_ended()
@@ -59,7 +59,7 @@ def test_a_version_without_its_folder_is_hidden_until_that_is_back(source: Path)
 
 
 def test_a_new_model_beside_the_served_ones_is_named_once(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root, model = source.parent, PlannedModel(name="m", base_path=source.parent / "shown", options=ResolvedOptions())
+    root, model = source.parent, PlannedModel(name="m", base_path=source.parent / "shown", options=ModelOptions())
     watch = watching(model, root, LIGHTBOX_MODEL_DIR=str(root))
     (root / "empty").mkdir()
     (root / "3").mkdir()
@@ -85,7 +85,7 @@ def test_a_new_model_beside_the_served_ones_is_named_once(source: Path, capsys: 
 
 def test_what_was_hidden_is_shown_before_versions_are_followed(source: Path) -> None:
     shown = source.parent / "shown"
-    model = PlannedModel(name="m", base_path=shown, options=ResolvedOptions(), versions_dir=source)
+    model = PlannedModel(name="m", base_path=shown, options=ModelOptions(), versions_dir=source)
     watch = watching(model, source.parent)
     source.rename(source.parent / "away")
     watch.server_ended()
@@ -97,7 +97,7 @@ def test_what_was_hidden_is_shown_before_versions_are_followed(source: Path) -> 
 
 
 def test_a_folder_that_is_removed_and_made_again_at_once_is_another_one(source: Path) -> None:
-    model = PlannedModel(name="m", base_path=source.parent / "shown", options=ResolvedOptions(), versions_dir=source)
+    model = PlannedModel(name="m", base_path=source.parent / "shown", options=ModelOptions(), versions_dir=source)
     around = links(watching(model, source.parent))
     before = around.files()
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
@@ -127,7 +127,7 @@ def pictures(tmp_path: Path) -> Path:
 
 def beside(folder: Path, labels: bool = True, default: str = "m", allows: bool = False, **environ: str) -> VersionLinks:
     """Return the version links of the model after a start with version 1."""
-    labelled = ResolvedOptions(labels=tuple(NAMES) if labels else None)
+    labelled = ModelOptions(labels=tuple(NAMES) if labels else None)
     options = labelled.model_copy(update={"model_changes": "allow"}) if allows else labelled
     code = (folder / "code",)
     shown = folder.parents[1] / "shown"
@@ -214,7 +214,7 @@ def test_a_version_in_text_form_is_left_to_its_probe(pictures: Path) -> None:
 
 
 def test_the_metrics_page_names_the_folder_that_a_user_knows(source: Path) -> None:
-    model = PlannedModel(name="m", base_path=source.parent / "shown", options=ResolvedOptions(), versions_dir=source)
+    model = PlannedModel(name="m", base_path=source.parent / "shown", options=ModelOptions(), versions_dir=source)
     watch = watching(model, source.parent)
     versions = watch._followed["m"]
     versions._hide(2, f"it cannot be loaded: no file {source.parent / 'shown' / '2'}")
