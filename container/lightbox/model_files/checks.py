@@ -151,11 +151,11 @@ def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, Signat
         found = _of_file(file, model, version)
     else:
         found = read_signatures(folder, model, version) if (folder / FILE).exists() else {}
-    notes = _notes_beside(file.path.parent if file else folder)
+    notes = notes_beside(file.path.parent if file else folder)
     return {name: replace(signature, notes={**notes, **signature.notes}) for name, signature in found.items()}
 
 
-def _notes_beside(folder: Path) -> dict[str, str]:
+def notes_beside(folder: Path) -> dict[str, str]:
     """Return the values of the YAML file that Ultralytics writes beside other formats than ONNX, in Python's form."""
     try:
         text = read_file(folder / NOTES, MOST_OPTIONS).decode("utf-8", "replace")
