@@ -74,6 +74,11 @@ class Fitting:
                 left, top = (round((side - part) / 2 - 0.1) for side, part in zip(target, size, strict=True))
                 return Placement(size, left, top)
 
+    def padded(self, source: Size, most: Size, stride: int) -> Size:
+        """Return the least input of whole strides in which an image has the size that it has in one of ``most``."""
+        width, height = self.place(source, most).size
+        return width + (most[0] - width) % stride, height + (most[1] - height) % stride
+
     def _least(self, target: Size) -> Size:
         """Return the size that the image must cover before its middle is cut out."""
         if self.shorter is not None:

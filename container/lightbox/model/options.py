@@ -39,6 +39,7 @@ _ONLY_WITH: Mapping[str, tuple[str, str]] = {
     "resize_shorter": ("fit", "crop"),
     "crop_pct": ("fit", "crop"),
     "pad": ("fit", "letterbox"),
+    "stride": ("fit", "letterbox"),
     "score_threshold": ("detections", ""),
     "iou_threshold": ("detections", "ultralytics"),
     "class_agnostic": ("detections", "ultralytics"),
@@ -88,6 +89,9 @@ class ModelOptions(BaseModel):
         default=None, examples=[0, [124, 116, 104]]
     )
     """With `letterbox`: value of the padding, 0..255 or `[r, g, b]`; by default 114."""
+
+    stride: int | None = Field(default=None, ge=2, le=1024)
+    """With `letterbox`: one image alone is padded only to the next multiples of this, within `image_size`."""
 
     resize: Literal[
         "bicubic", "bilinear", "nearest", "lanczos", "box", "tf_bilinear", "tf_nearest", "opencv_bilinear"

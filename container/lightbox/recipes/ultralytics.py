@@ -5,6 +5,7 @@ Pixels are those of ``LetterBox`` and, for classifiers, of ``classify_transforms
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lightbox.model.options import Recipe, RecipeError
@@ -19,6 +20,7 @@ _TASKS = {
     "depth": "a map of depths",
 }
 """Tasks whose answers stay tensors."""
+_USUAL_SIDE = 640
 _CLASSIFY = {"fit": "crop", "crop_pct": 1.0, "resize": "bilinear", "scaling": "unit"}
 _STRETCHED = {"fit": "stretch", "resize": "opencv_bilinear", "scaling": "unit"}
 
@@ -32,11 +34,12 @@ def read(files: ModelFiles) -> Recipe | None:
     source = f"the metadata of {files.path.name} (Ultralytics {notes.get('version', 'of unknown version')})"
     names = class_names(literal(notes["names"], source, "names"), source, "names")
     options: dict[str, Any] = {"labels": names}
+    is_rtdetr = "RTDETR" in notes.get("head", "")
     if files.has_open_sides:
-        options["image_size"] = _size(notes.get("imgsz", ""), source)
+        is_letterboxed = task not in ("classify", "depth") and not is_rtdetr
+        options |= _open(notes, source) if is_letterboxed else {"image_size": _size(notes.get("imgsz", ""), source)}
     if task == "classify":
         return Recipe(options | _CLASSIFY | {"activation": "none", "top_k": 5}, source, "task classify")
-    is_rtdetr = "RTDETR" in notes.get("head", "")
     if task == "detect" and not is_rtdetr:
         return Recipe({**options, **PRESETS["ultralytics"], "detections": "ultralytics"}, source, "task detect")
     if task not in _TASKS and not is_rtdetr:
@@ -45,6 +48,14 @@ def read(files: ModelFiles) -> Recipe | None:
     pixels = _STRETCHED if task == "depth" or is_rtdetr else PRESETS["ultralytics"]
     gives = "boxes of RT-DETR" if is_rtdetr else _TASKS[task]
     return Recipe({**options, **pixels}, source, f"task {task}: {gives}, which are returned as tensors")
+
+
+def _open(notes: Mapping[str, str], source: str) -> dict[str, Any]:
+    """Return the size of an input with open sides: ``predict`` takes its own usual one, not that of the export."""
+    stride = literal(notes["stride"], source, "stride")
+    if not isinstance(stride, int):
+        raise RecipeError(f"{source}: stride: expected a number of pixels, got {notes['stride'][:40]!r}")
+    return {"image_size": (_USUAL_SIDE, _USUAL_SIDE), "stride": stride}
 
 
 def _size(text: str, source: str) -> tuple[int, int]:

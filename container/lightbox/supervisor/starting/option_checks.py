@@ -35,7 +35,7 @@ class Misfit(NamedTuple):
 
 
 _OF_IMAGES = (
-    *("preset", "fit", "resize_shorter", "crop_pct", "pad", "resize", "scaling", "mean", "std", "channels"),
+    *("preset", "fit", "resize_shorter", "crop_pct", "pad", "stride", "resize", "scaling", "mean", "std", "channels"),
     *("layout", "image_size", "fast_decode"),
 )
 _OPENVINO = "openvino"

@@ -30,9 +30,11 @@ def test_a_detector_needs_no_options(tmp_path: Path) -> None:
     assert options.recipe_source == "the metadata of yolo.onnx (Ultralytics 8.4.190)"
 
 
-def test_open_sides_get_the_size_of_the_metadata(tmp_path: Path) -> None:
+def test_open_sides_get_the_size_that_predict_takes(tmp_path: Path) -> None:
     options = resolved(network(tmp_path, ("height", "width"), names=["cat", "dog"], imgsz=[320, 480]))
-    assert options.image_size == (480, 320)
+    assert (options.image_size, options.stride) == ((640, 640), 32)
+    classifier = resolved(network(tmp_path, ("height", "width"), task="classify", names=["a"], imgsz=[320, 480]))
+    assert (classifier.image_size, classifier.stride) == ((480, 320), None)
 
 
 def test_a_classifier_is_cut_out_and_not_letterboxed(tmp_path: Path) -> None:
@@ -54,7 +56,8 @@ def test_other_tasks_get_their_pixels_and_stay_tensors(task: str, tmp_path: Path
     [
         ({"names": None}, None),  # another exporter's
         ({"task": "sing", "names": ["a"]}, "task: expected detect, classify"),
-        ({"names": ["a"], "imgsz": "x"}, "imgsz: expected"),
+        ({"names": ["a"], "imgsz": "x", "task": "classify"}, "imgsz: expected"),
+        ({"names": ["a"], "stride": "[8, 16]", "imgsz": "x"}, "stride: expected a number"),
     ],
 )
 def test_broken_metadata_is_a_sentence(notes: dict[str, Any], words: str | None, tmp_path: Path) -> None:
