@@ -56,6 +56,8 @@ class Fitting:
     fit: Fit = Fit.STRETCH
     shorter: int | None = None
     crop_pct: float = 1.0
+    from_lower: bool = False
+    """Where half a pixel is left over, cut from the lower one; else from the even one, as torchvision does."""
 
     def place(self, source: Size, target: Size) -> Placement:
         """Return the placement of an image of one size in an input of another."""
@@ -64,8 +66,9 @@ class Fitting:
                 return Placement(target)
             case Fit.CROP:
                 covered = _covering(source, self._least(target))
+                rests = [whole - part for whole, part in zip(covered, target, strict=True)]
                 # round() takes the even one of two equally near numbers, as torchvision does.
-                left, top = (-round((whole - part) / 2) for whole, part in zip(covered, target, strict=True))
+                left, top = (-(rest // 2 if self.from_lower else round(rest / 2)) for rest in rests)
                 return Placement(covered, left, top)
             case Fit.LETTERBOX:
                 ratio = min(target[0] / source[0], target[1] / source[1])

@@ -38,6 +38,7 @@ RANKING = ("detections", "labels", "top_k")
 _ONLY_WITH: Mapping[str, tuple[str, str]] = {
     "resize_shorter": ("fit", "crop"),
     "crop_pct": ("fit", "crop"),
+    "crop_offset": ("fit", "crop"),
     "pad": ("fit", "letterbox"),
     "stride": ("fit", "letterbox"),
     "score_threshold": ("detections", ""),
@@ -84,6 +85,9 @@ class ModelOptions(BaseModel):
 
     crop_pct: float | None = Field(default=None, ge=0.01, le=1)
     """With `crop`: the side of the input divided by that of the resized image."""
+
+    crop_offset: Literal["nearest", "lower"] = "nearest"
+    """With `crop`: where the cut begins if half a pixel is left over: `nearest` even pixel, or `lower` one."""
 
     pad: Annotated[int, Field(ge=0, le=255)] | tuple[Annotated[int, Field(ge=0, le=255)], ...] | None = Field(
         default=None, examples=[0, [124, 116, 104]]

@@ -24,15 +24,15 @@ OF_LOGITS = frozenset({"torchvision", "timm"})
 
 _REPLACED = {
     "scaling": ("mean", "std"),
-    "fit": ("crop_pct", "pad", "stride"),
+    "fit": ("crop_pct", "crop_offset", "pad", "stride"),
     "resize_shorter": ("crop_pct",),
 }
 """Options of a preset that an override also removes: a mean belongs to its scaling, padding to its fit."""
 
 
-OF_PIXELS = frozenset(
-    {"fit", "resize_shorter", "crop_pct", "pad", "stride", "resize", "scaling", "mean", "std", "channels"}
-)
+OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "pad", "stride"}) | {
+    *("fit", "resize_shorter", "crop_pct", "crop_offset")
+}
 _OF_ANSWERS = frozenset({"detections", "activation", "score_threshold", "top_k", "outputs"})
 """Options of a recipe that belong together: a preset replaces the first, another output format the second."""
 

@@ -96,12 +96,20 @@ def _fit(place: Path, config: dict[str, Any], files: ModelFiles) -> dict[str, An
     if "height" in sides and "width" in sides and cut is None:
         return _sized({"fit": "stretch"}, (sides["width"], sides["height"]), fixed, place)
     if isinstance(shorter, int) and cut is not None:
-        return _sized({"fit": "crop", "resize_shorter": shorter}, (cut["width"], cut["height"]), fixed, place)
+        return _sized(
+            {"fit": "crop", "crop_offset": "lower", "resize_shorter": shorter},
+            (cut["width"], cut["height"]),
+            fixed,
+            place,
+        )
     if isinstance(shorter, int) and "crop_pct" in config:
         if shorter >= _LEAST_SHORTER:
             return _sized({"fit": "stretch"}, (shorter, shorter), fixed, place)
         return _sized(
-            {"fit": "crop", "resize_shorter": int(shorter / config["crop_pct"])}, (shorter, shorter), fixed, place
+            {"fit": "crop", "crop_offset": "lower", "resize_shorter": int(shorter / config["crop_pct"])},
+            (shorter, shorter),
+            fixed,
+            place,
         )
     raise RecipeError(
         f"{place}: size: expected height and width, or shortest_edge with a cut; got {size!r}, which keeps the "

@@ -35,7 +35,20 @@ class Misfit(NamedTuple):
 
 
 _OF_IMAGES = (
-    *("preset", "fit", "resize_shorter", "crop_pct", "pad", "stride", "resize", "scaling", "mean", "std", "channels"),
+    *(
+        "preset",
+        "fit",
+        "resize_shorter",
+        "crop_pct",
+        "crop_offset",
+        "pad",
+        "stride",
+        "resize",
+        "scaling",
+        "mean",
+        "std",
+        "channels",
+    ),
     *("layout", "image_size", "fast_decode"),
 )
 _OPENVINO = "openvino"
