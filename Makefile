@@ -186,7 +186,7 @@ reference: $(READY_DEV)  ## Write the reference tables of docs: settings, option
 
 pictures: $(READY_DEV) nginx native browser  ## Draw the pages' pictures (docs/images)
 	$(PY) -m pytest -q tests/slow/page/test_page_looks.py
-	PYTHONPATH=container $(PY) scripts/draw_pictures.py
+	PYTHONPATH=container $(PY) scripts/draw_images.py
 
 protos: $(READY)  ## Write the descriptors of protos/*.proto and of the installed tensorflow-serving-api
 	scripts/make_venv.sh $(PYTHON) $(VENV)-protos && $(VENV)-protos/bin/pip install --quiet grpcio-tools==1.81.1

@@ -57,14 +57,14 @@ class Case:
 
 def steps_of(log: str, began: float) -> dict[str, float]:
     """Return the seconds from ``began``, in Unix time, to the first line of each step in a JSON log."""
-    found: dict[str, float] = {}
+    steps: dict[str, float] = {}
     for line in log.splitlines():
         with suppress(ValueError, KeyError, TypeError):
             entry = json.loads(line)
             for step, (process, text) in STEPS.items():
-                if step not in found and entry["process"] == process and text in entry["message"]:
-                    found[step] = datetime.fromisoformat(entry["time"]).timestamp() - began
-    return found
+                if step not in steps and entry["process"] == process and text in entry["message"]:
+                    steps[step] = datetime.fromisoformat(entry["time"]).timestamp() - began
+    return steps
 
 
 def start_once(engine: str, folder: Path, cache: Path, bytecode: Path) -> tuple[Figures, Figures]:

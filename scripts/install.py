@@ -26,13 +26,13 @@ def _run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[
 def configured() -> dict[str, str]:
     """Return pip's options by name: of its files for every command and for ``install``, and of its variables."""
     said = _run([*PIP, "config", "list"], stdout=subprocess.PIPE, check=True).stdout
-    found = dict[str, str]()
+    options = dict[str, str]()
     for section in ("global", "install", ":env:"):
         for line in said.splitlines():
             name, _, value = line.partition("=")
             if name.startswith(f"{section}."):
-                found[name.removeprefix(f"{section}.")] = ast.literal_eval(value)
-    return found
+                options[name.removeprefix(f"{section}.")] = ast.literal_eval(value)
+    return options
 
 
 def uv_options(options: dict[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Compares the wires of one endpoint through boto3, for latency_comparison.ipynb."""
+"""Compares the transports of one endpoint through boto3, for latency_comparison.ipynb."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lightbox.tools.client.boto import runtime_client
 from lightbox.tools.client.invoke import read_server_timing
 from lightbox.tools.harness.percentiles import percentile
 
-WIRES = {"REST": "rest", "gRPC": "grpc"}
+TRANSPORTS = {"REST": "rest", "gRPC": "grpc"}
 ROUND_CALLS = 10
 OUTSIDE = "client, network, nginx"
 """The time of a caller beside the stages that the server reports; drawn last."""
@@ -43,7 +43,7 @@ class Call:
 
 
 Calls = Mapping[str, Sequence[Call]]
-"""By the wire's display name."""
+"""By the transport's display name."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class Offer:
     """The transports that an endpoint offers for a model, by display name, and the reasons for missing ones."""
 
     model: str
-    wires: Mapping[str, str]
+    transports: Mapping[str, str]
     missing: Sequence[str]
 
     @property
     def left_out(self) -> str:
         """A sentence that lists the missing transports and reasons; empty if none is missing."""
-        what = f"one wire of {self.model} is" if self.wires else f"{self.model} is"
+        what = f"one transport of {self.model} is" if self.transports else f"{self.model} is"
         return f"*{what} left out: {'; '.join(self.missing)}*" if self.missing else ""
 
 
@@ -73,34 +73,34 @@ class Endpoint:
     def _client(self) -> Any:
         return runtime_client(None if self.name else self.url, self.region)
 
-    def invoke(self, body: bytes, model: str, wire: str) -> Call:
-        """Send an image to a model over a wire; raise botocore's ClientError."""
+    def invoke(self, body: bytes, model: str, transport: str) -> Call:
+        """Send an image to a model over a transport; raise botocore's ClientError."""
         began = time.perf_counter()
-        answer = self._client.invoke_endpoint(
+        response = self._client.invoke_endpoint(
             EndpointName=self.name or "local",
             Body=body,
             ContentType=common.IMAGE,
-            CustomAttributes=common.attributes(model, wire),
+            CustomAttributes=common.attributes(model, transport),
         )
-        found = answer["Body"].read()
+        found = response["Body"].read()
         seconds = time.perf_counter() - began
-        headers = answer["ResponseMetadata"]["HTTPHeaders"]
+        headers = response["ResponseMetadata"]["HTTPHeaders"]
         return Call(found, 1000 * seconds, read_server_timing(headers.get("server-timing", "")))
 
     def offer(self, body: bytes, model: str) -> Offer:
-        """Return the wires on which the endpoint serves a model, by one call over each."""
-        wires, missing = {}, []
-        for name, wire in WIRES.items():
+        """Return the transports on which the endpoint serves a model, by one call over each."""
+        transports, missing = {}, []
+        for name, transport in TRANSPORTS.items():
             try:
-                self.invoke(body, model, wire)
-                wires[name] = wire
+                self.invoke(body, model, transport)
+                transports[name] = transport
             except ClientError as error:
                 missing.append(error.response["Error"]["Message"])
-        return Offer(model, wires, tuple(dict.fromkeys(missing)))
+        return Offer(model, transports, tuple(dict.fromkeys(missing)))
 
-    def predictions(self, body: bytes, model: str, wire: str) -> Any:
+    def predictions(self, body: bytes, model: str, transport: str) -> Any:
         """Return the predictions for one image."""
-        return json.loads(self.invoke(body, model, wire).body)["predictions"]
+        return json.loads(self.invoke(body, model, transport).body)["predictions"]
 
 
 def model_server() -> str:
@@ -118,34 +118,34 @@ def local_endpoint() -> Iterator[Endpoint]:
 
 
 def compare(endpoint: Endpoint, offer: Offer, calls: int, body: bytes) -> Calls:
-    """Invoke ``calls`` times over each offered wire, in alternating rounds of ten; raise botocore's ClientError."""
-    found: dict[str, list[Call]] = {name: [] for name in offer.wires}
+    """Invoke ``calls`` times over each transport, in alternating rounds of ten; raise botocore's ClientError."""
+    found: dict[str, list[Call]] = {name: [] for name in offer.transports}
     for begun in range(0, calls, ROUND_CALLS):
-        for name, wire in offer.wires.items():
+        for name, transport in offer.transports.items():
             for _ in range(min(ROUND_CALLS, calls - begun)):
-                found[name].append(endpoint.invoke(body, offer.model, wire))
+                found[name].append(endpoint.invoke(body, offer.model, transport))
     return found
 
 
 def percentile_table(tasks: Mapping[str, Calls]) -> str:
-    """Return the Markdown table of P95, P90 and average in milliseconds, and the savings of the second wire."""
+    """Return the Markdown table of P95, P90 and average in milliseconds, and the savings of the second transport."""
     rows = []
     for task, calls in tasks.items():
-        waited = [[call.milliseconds for call in of_wire] for of_wire in calls.values()]
+        waited = [[call.milliseconds for call in of_transport] for of_transport in calls.values()]
         for label, figure in (
             ("P95", lambda times: percentile(times, 95)),
             ("P90", lambda times: percentile(times, 90)),
             ("average", fmean),
         ):
-            times = [figure(of_wire) for of_wire in waited]
+            times = [figure(of_transport) for of_transport in waited]
             saved = f"{(times[1] / times[0] - 1) * 100:+.0f} %" if len(times) == 2 else tables.NONE
             rows.append([f"{task}, {label}", *map(tables.number, times), saved])
-    wires = list(dict.fromkeys(name for calls in tasks.values() for name in calls))
-    return "\n".join(tables.table(["ms", *wires, " against ".join(reversed(wires))], rows))
+    transports = list(dict.fromkeys(name for calls in tasks.values() for name in calls))
+    return "\n".join(tables.table(["ms", *transports, " against ".join(reversed(transports))], rows))
 
 
 def stage_bars(calls: Calls, title: str, note: str) -> bytes:
-    """Draw the median stages of each wire as PNG; the rest of the caller's median is grey."""
+    """Draw the median stages of each transport as PNG; the rest of the caller's median is grey."""
     figure = Figure(figsize=(9, 1.6 + 0.4 * len(calls)), layout="constrained")
     axes, names = figure.subplots(), list(calls)
     waited = [median(call.milliseconds for call in calls[name]) for name in names]

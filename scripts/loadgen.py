@@ -24,7 +24,7 @@ from pathlib import Path
 
 import mlperf_loadgen
 
-ANSWER_SECONDS = 60.0
+RESPONSE_SECONDS = 60.0
 CONNECTIONS = {"Server": 64, "Offline": 8}
 LEAST, STEPS, IMAGES = 0.3, 4, 500
 """``--highest`` looks from this share of the Offline rate on, in a range that is halved so often. A run has so many
@@ -51,7 +51,7 @@ class Endpoint:
             self._waiting.put(sample)
 
     def _work(self) -> None:
-        connection = http.client.HTTPConnection(self._host, timeout=ANSWER_SECONDS)
+        connection = http.client.HTTPConnection(self._host, timeout=RESPONSE_SECONDS)
         while True:
             sample = self._waiting.get()
             try:
@@ -65,17 +65,17 @@ class Endpoint:
     def _post(self, connection: http.client.HTTPConnection, body: bytes) -> None:
         try:
             connection.request("POST", self._path, body, self._headers)
-            answer = connection.getresponse()
+            response = connection.getresponse()
         except (
             ConnectionError,
             http.client.BadStatusLine,
         ):  # the server may have closed an idle connection
             connection.close()
             connection.request("POST", self._path, body, self._headers)
-            answer = connection.getresponse()
-        text = answer.read()
-        if answer.status != http.client.OK:
-            self.failures.append(f"HTTP {answer.status}: {text[:300].decode(errors='replace')}")
+            response = connection.getresponse()
+        text = response.read()
+        if response.status != http.client.OK:
+            self.failures.append(f"HTTP {response.status}: {text[:300].decode(errors='replace')}")
 
 
 def run(options: argparse.Namespace) -> Figures:

@@ -204,11 +204,11 @@ class Comparison:
         self._apart = 0.0
         self._count = 0
 
-    def add(self, label: int | None, answers: dict[str, tuple[list[Array], float]]) -> None:
+    def add(self, label: int | None, results: dict[str, tuple[list[Array], float]]) -> None:
         """Add the results for one image: the outputs and the CPU seconds, by precision."""
         self._count += 1
         best: dict[str, int] = {}
-        for word, (outputs, seconds) in answers.items():
+        for word, (outputs, seconds) in results.items():
             self._seconds[word].append(seconds)
             if outputs[0].ndim == 2 and outputs[0].dtype.kind == "f":
                 best[word] = int(outputs[0][0].argmax())
@@ -216,7 +216,7 @@ class Comparison:
             self._same.append(best["f32"] == best["INT8"])
             for word, found in best.items() if label is not None else ():
                 self._right[word].append(found == label)
-        for one, other in zip(answers["f32"][0], answers["INT8"][0], strict=True):
+        for one, other in zip(results["f32"][0], results["INT8"][0], strict=True):
             if one.shape == other.shape and one.size:
                 self._apart = max(self._apart, float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max()))
 

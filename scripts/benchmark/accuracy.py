@@ -1,6 +1,6 @@
-"""Measures the classification accuracy of each engine and wire: ``python -m benchmark.accuracy``.
+"""Measures the classification accuracy of each engine and transport: ``python -m benchmark.accuracy``.
 
-Prints a table of top-1, top-5 and the largest difference in probability from TensorFlow over gRPC. The pictures
+Prints a table of top-1, top-5 and the largest difference in probability from TensorFlow over gRPC. The images
 come from Python packages, labelled with the ImageNet classes that they show.
 """
 
@@ -21,22 +21,22 @@ from PIL import Image
 from benchmark import models, photos, results
 from benchmark.pages import measured_with, tables
 from benchmark.scenarios import common
-from benchmark.scenarios.common import EQUAL_ANSWERS, INT8, OTHER_ANSWERS
+from benchmark.scenarios.common import EQUAL_RESPONSES, INT8, OTHER_RESPONSES
 from benchmark.servers import Running, Stack
 from lightbox.tools.harness.http_client import Client
 
 MODEL = "efficientnet_lite0"
-SETTINGS = EQUAL_ANSWERS | OTHER_ANSWERS
-WIRES = {"Lightbox, engine tensorflow": ("grpc", "rest", "local")}
-"""Of the others gRPC: a wire carries the tensors of all engines."""
+SETTINGS = EQUAL_RESPONSES | OTHER_RESPONSES
+TRANSPORTS = {"Lightbox, engine tensorflow": ("grpc", "rest", "local")}
+"""Of the others gRPC: a transport carries the tensors of all engines."""
 HOUSE_CATS = (281, 282, 285)
-"""Tabby, tiger cat and Egyptian cat, which no single picture distinguishes."""
+"""Tabby, tiger cat and Egyptian cat, which no single image distinguishes."""
 SIDE = 1024
-"""Pixels of a picture's shorter side when it is sent: four times what the model takes, as fast decoding wants it."""
+"""Pixels of an image's shorter side when it is sent: four times what the model takes, as fast decoding wants it."""
 
 
 @dataclass(frozen=True)
-class Picture:
+class LabelledImage:
     """A file of an installed package, and its classes: any of them counts as correct."""
 
     package: str
@@ -44,36 +44,36 @@ class Picture:
     classes: tuple[int, ...]
 
     def jpeg(self) -> bytes:
-        """Return the picture as sent to the server."""
+        """Return the image as sent to the server."""
         with Image.open(str(distribution(self.package).locate_file(self.file))) as image:
             size = [side * SIDE // min(image.size) for side in image.size]
             return photos.encode(image.convert("RGB").resize((size[0], size[1]), Image.Resampling.LANCZOS), 90)
 
 
-def pictures() -> list[Picture]:
-    """Return twenty pictures of ImageNet and three others with an unambiguous class."""
+def labelled_images() -> list[LabelledImage]:
+    """Return twenty images of ImageNet and three others with an unambiguous class."""
     labelled = sorted(str(file) for file in distribution("foolbox").files or () if file.match("data/imagenet_*.jpg"))
     return [
-        *(Picture("foolbox", file, (int(Path(file).stem.rpartition("_")[2]),)) for file in labelled),
-        Picture("matplotlib", "matplotlib/mpl-data/sample_data/grace_hopper.jpg", (652,)),
-        Picture("scikit-image", "skimage/data/coffee.png", (967,)),
-        Picture("scikit-image", "skimage/data/chelsea.png", HOUSE_CATS),
+        *(LabelledImage("foolbox", file, (int(Path(file).stem.rpartition("_")[2]),)) for file in labelled),
+        LabelledImage("matplotlib", "matplotlib/mpl-data/sample_data/grace_hopper.jpg", (652,)),
+        LabelledImage("scikit-image", "skimage/data/coffee.png", (967,)),
+        LabelledImage("scikit-image", "skimage/data/chelsea.png", HOUSE_CATS),
     ]
 
 
 @dataclass(frozen=True)
 class Row:
-    """The predictions of one engine over one wire: ``probabilities`` [pictures, 1000]."""
+    """The predictions of one engine over one transport: ``probabilities`` [images, 1000]."""
 
     name: str
-    wire: str
-    shown: Sequence[Picture]
+    transport: str
+    shown: Sequence[LabelledImage]
     probabilities: npt.NDArray[np.float32]
 
     def top(self, count: int) -> int:
-        """Return how many pictures have a correct class among the top ``count``."""
+        """Return how many images have a correct class among the top ``count``."""
         pairs = zip(self.shown, np.argsort(-self.probabilities, axis=1)[:, :count], strict=True)
-        return sum(not set(picture.classes).isdisjoint(best.tolist()) for picture, best in pairs)
+        return sum(not set(image.classes).isdisjoint(best.tolist()) for image, best in pairs)
 
     def difference(self, other: Row) -> float:
         """Return the largest difference of a probability between two rows."""
@@ -81,38 +81,38 @@ class Row:
 
 
 def measure() -> Iterator[Row]:
-    """Yield a row for each engine and wire, TensorFlow over gRPC first. Makes the models; raises as ``quantized``."""
-    shown = pictures()
-    bodies = [picture.jpeg() for picture in shown]
+    """Yield a row for each engine and transport, TensorFlow over gRPC first. Makes models; raises as ``quantized``."""
+    shown = labelled_images()
+    bodies = [image.jpeg() for image in shown]
     for name, settings in SETTINGS.items():
         folder = models.quantized(MODEL) if name == INT8 else models.alone(MODEL)
         server = Stack(name, folder, tuple(settings.items()))
         with tempfile.TemporaryDirectory() as place, closing(server.start(Path(place) / "run")) as stack:
-            for wire in wires(name):
-                yield Row(name, wire, shown, np.concatenate([ask(stack, wire, body) for body in bodies]))
+            for transport in transports(name):
+                yield Row(name, transport, shown, np.concatenate([ask(stack, transport, body) for body in bodies]))
 
 
-def wires(name: str) -> Sequence[str]:
-    """Return the wires of a row of ``SETTINGS``."""
-    return WIRES.get(name, ("grpc",))
+def transports(name: str) -> Sequence[str]:
+    """Return the transports of a row of ``SETTINGS``."""
+    return TRANSPORTS.get(name, ("grpc",))
 
 
-def ask(stack: Running, wire: str, body: bytes) -> npt.NDArray[np.float32]:
+def ask(stack: Running, transport: str, body: bytes) -> npt.NDArray[np.float32]:
     """Return the probabilities of an image's classes, [1, 1000]."""
     headers = {
         "Content-Type": common.IMAGE,
         "Accept": "application/x-npy",
-        common.ATTRIBUTES: common.attributes(MODEL, wire),
+        common.ATTRIBUTES: common.attributes(MODEL, transport),
     }
     with Client(stack.address.port) as client:
-        answer = client.send("POST", "/invocations", body, headers)
-    assert answer.status == 200, answer.body
-    found: npt.NDArray[np.float32] = np.load(io.BytesIO(answer.body))
+        response = client.send("POST", "/invocations", body, headers)
+    assert response.status == 200, response.body
+    found: npt.NDArray[np.float32] = np.load(io.BytesIO(response.body))
     return found
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Return a table with a line for each engine, with the worst of its wires."""
+    """Return a table with a line for each engine, with the worst of its transports."""
     first, count, cells = rows[0], len(rows[0].shown), []
     for name in dict.fromkeys(row.name for row in rows):
         of_engine = [row for row in rows if row.name == name]

@@ -24,11 +24,11 @@ from benchmark import models
 from lightbox.images.preparation import PixelValues, Scaling, table_of
 from lightbox.images.resize import NativeResize, Rgbx
 
-WARM, ANSWERS = 50, 300
-Answers = Callable[[bytes], npt.NDArray[np.float32]]
+WARM, IMAGES = 50, 300
+Classify = Callable[[bytes], npt.NDArray[np.float32]]
 
 
-def mobilenet_v2() -> Answers:
+def mobilenet_v2() -> Classify:
     """Return a function from a JPEG file to probabilities, float32 [1, 1000]."""
     return classifier(mobilenet_v2_folder(), Scaling.TF)
 
@@ -38,17 +38,17 @@ def mobilenet_v2_folder() -> Path:
     return models.classifiers() / "mobilenet_v2"
 
 
-def classifier(folder: Path, scaling: Scaling) -> Answers:
+def classifier(folder: Path, scaling: Scaling) -> Classify:
     """Return a function from a JPEG file to the output of a 224x224 classifier: bicubic, stretched."""
     model = compiled(folder, streams=1)
     image = openvino.Tensor(model.input().get_element_type(), openvino.Shape((1, 224, 224, 3)))
     prepare, infer, into = preparation(scaling, image.data.dtype), inference(model, image), image.data[0]
 
-    def answer(file: bytes) -> npt.NDArray[np.float32]:
+    def classify(file: bytes) -> npt.NDArray[np.float32]:
         prepare(file, into)
         return np.array(infer())
 
-    return answer
+    return classify
 
 
 def compiled(folder: Path, streams: int) -> openvino.CompiledModel:
@@ -94,10 +94,10 @@ def milliseconds(image: bytes, processes: int) -> float:
 
 def measured(image: bytes) -> float:
     """Classify an image many times and return the CPU time per image in milliseconds."""
-    answer = mobilenet_v2()
+    classify = mobilenet_v2()
     for _ in range(WARM):
-        answer(image)
+        classify(image)
     cpu = time.process_time()
-    for _ in range(ANSWERS):
-        answer(image)
-    return (time.process_time() - cpu) / ANSWERS * 1000
+    for _ in range(IMAGES):
+        classify(image)
+    return (time.process_time() - cpu) / IMAGES * 1000

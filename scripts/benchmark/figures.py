@@ -17,13 +17,13 @@ def summarise(rounds: Sequence[Sample], cpu: Mapping[str, float]) -> dict[str, A
     so that one disturbed round has no effect; ``p99`` is over all latencies together.
     """
     latencies = [latency * 1000 for sample in rounds for latency in sample.latencies]
-    answers = sum(sample.answers for sample in rounds)
+    responses = sum(sample.responses for sample in rounds)
     found: dict[str, Any] = {
-        "answers": answers,
+        "answers": responses,
         "errors": sum(sample.errors for sample in rounds),
         "refused": sum(len(sample.refused) for sample in rounds),
         "first_error": next((sample.first_error for sample in rounds if sample.first_error), ""),
-        "cpu_ms": {role: rounded(seconds * 1000 / answers) for role, seconds in cpu.items()} if answers else {},
+        "cpu_ms": {role: rounded(seconds * 1000 / responses) for role, seconds in cpu.items()} if responses else {},
     }
     if not latencies:
         return found
@@ -31,7 +31,7 @@ def summarise(rounds: Sequence[Sample], cpu: Mapping[str, float]) -> dict[str, A
         "p50": rounded(median(median(sample.latencies) * 1000 for sample in rounds if sample.latencies)),
         "p99": rounded(percentile(latencies, 99)),
         "throughput": rounded(median(sample.rate for sample in rounds)),
-        "bytes_sent": round(sum(sample.bytes_sent for sample in rounds) / answers),
+        "bytes_sent": round(sum(sample.bytes_sent for sample in rounds) / responses),
     }
 
 

@@ -33,10 +33,10 @@ def convert(name: str) -> Path:
     model = models.image_model(name)
     spec = tf.TensorSpec([None, model.height, model.width, 3], tf.uint8, name="pixels")
 
-    def answer(pixels: Any) -> dict[str, Any]:
+    def predict(pixels: Any) -> dict[str, Any]:
         return {"probabilities": model.predict(input_forms.prepare(pixels, model, "uint8"))["probabilities"]}
 
-    function = tf.function(answer, input_signature=[spec], autograph=False)
+    function = tf.function(predict, input_signature=[spec], autograph=False)
     network, _ = tf2onnx.convert.from_function(function, input_signature=[spec], opset=OPSET)
     assert [node.op_type for node in network.graph.node].count("Transpose") <= 2
     probe = np.random.default_rng(5).integers(0, 256, (1, model.height, model.width, 3), np.uint8)

@@ -1,7 +1,7 @@
-"""Measures the time per picture of each offline method: ``python -m benchmark.offline [PICTURES [WORD]]``
+"""Measures the time per image of each offline method: ``python -m benchmark.offline [IMAGES [WORD]]``
 
 EfficientNet-Lite0 (`make models`) classifies copies of a 1024x768 JPEG by each method in turn, in rounds. The CPU time
-is of the whole machine, which must be idle. A run with a fifth of the pictures gives the startup time to subtract.
+is of the whole machine, which must be idle. A run with a fifth of the images gives the startup time to subtract.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ONE_CORE, ALL_CORES = "the bound, one core", "the bound, all cores"
 
 
 def ways(model: Path, cluster: str, url: str) -> dict[str, list[str]]:
-    """Return the command of each method; FOLDER stands for the pictures."""
+    """Return the command of each method; FOLDER stands for the images."""
     here, by_model, cores = sys.executable, ["--model", str(model)], str(os.cpu_count())
     return {
         ONE_CORE: [here, "-c", BOUND, "FOLDER", str(model), "1"],
@@ -98,10 +98,10 @@ def measured(way: list[str], folder: Path) -> tuple[float, float]:
     return time.perf_counter() - began, busy() - cpu
 
 
-def main(pictures: int, model: Path, named: str = "") -> None:
+def main(images: int, model: Path, named: str = "") -> None:
     """Print the table: of all methods, or of the bound and those whose names contain a word."""
     with tempfile.TemporaryDirectory() as name, around(Path(name), model) as addresses:
-        folders = {count: Path(name, str(count)) for count in (pictures // 5, pictures)}
+        folders = {count: Path(name, str(count)) for count in (images // 5, images)}
         for count, folder in folders.items():
             folder.mkdir()
             for number in range(count):
@@ -114,7 +114,7 @@ def main(pictures: int, model: Path, named: str = "") -> None:
                 (less, less_cpu), (more, cpu) = (measured(command, folder) for folder in folders.values())
                 rows[way].append((more - less, cpu - less_cpu))
                 say.progress(f"round {number + 1} of {ROUNDS}: {way}")
-    each = pictures - pictures // 5
+    each = images - images // 5
     medians = {way: [statistics.median(figures) for figures in zip(*found, strict=True)] for way, found in rows.items()}
     heads = ("way", "images/s", "CPU ms", "÷ bound, one core", "÷ bound, all cores")
     print(f"| {' | '.join(heads)} |\n|---|---:|---:|---:|---:|")

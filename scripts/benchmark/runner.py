@@ -136,9 +136,9 @@ def last_uses(experiments: Sequence[Experiment]) -> dict[Server, Experiment]:
 def _of_the_bound(milliseconds: Sequence[float], processes: int) -> dict[str, Any]:
     """Return the bound's figures for this many concurrent processes, each alone on a core."""
     samples = [
-        Sample([each / 1000], seconds=each / 1000 * bound.ANSWERS / processes, answers=bound.ANSWERS)
+        Sample([each / 1000], seconds=each / 1000 * bound.IMAGES / processes, responses=bound.IMAGES)
         for each in milliseconds
     ]
-    cpu = {"bound": sum(milliseconds) / 1000 * bound.ANSWERS}
+    cpu = {"bound": sum(milliseconds) / 1000 * bound.IMAGES}
     found = figures.summarise(samples, cpu)
     return {"name": BOUND, "server": ""} | {name: found[name] for name in found if "bytes" not in name}

@@ -9,7 +9,7 @@ from typing import Any
 from benchmark.declarations import BOUND
 from benchmark.results import Document, experiments
 from benchmark.scenarios.common import AUTO, BENTOML, FASTAPI, LITSERVE
-from benchmark.scenarios.scale import WIRES
+from benchmark.scenarios.scale import TRANSPORTS
 
 UNITS = {"throughput": "requests/s", "p50": "ms (p50)", "p99": "ms (p99)", "cpu": "ms of CPU"}
 Rows = tuple[str, ...]
@@ -87,7 +87,7 @@ RATIOS = (
     Ratio("Inside", "p50", "wire", "inside", "float32 tensor, REST", ("float32 tensor, gRPC",), 1.5),
     Ratio("From the client", "p50", "wire", "from_caller", BASE64, (POSTED,)),
     Ratio("From the client", "p50", "wire", "from_caller", MODEL_INFER, (POSTED,)),
-    Ratio("8 clients at once", "throughput", "scale", "concurrency", WIRES["rest"], (WIRES["grpc"],), x=8),
+    Ratio("8 clients at once", "throughput", "scale", "concurrency", TRANSPORTS["rest"], (TRANSPORTS["grpc"],), x=8),
 )
 HEADLINES = (RATIOS[1], RATIOS[5], RATIOS[7])
 """Those that stand above all pages."""

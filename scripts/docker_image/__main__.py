@@ -8,7 +8,7 @@ from pathlib import Path
 import requests
 
 from docker_image import sizes, structure
-from docker_image.container import BOTH_WIRES, HARDENED, PATIENCE, WIRES, Container
+from docker_image.container import BOTH_TRANSPORTS, HARDENED, PATIENCE, TRANSPORTS, Container
 from docker_image.docker import REPOSITORY, Engine, ProgramFailed, argument, attempt
 from docker_image.engine import NoEngine, find_engine
 from docker_image.parts import write_parts
@@ -54,20 +54,21 @@ def check(engine: Engine, tag: str, stage: str, models: Path) -> str:
 
     Raises CheckFailed, ProgramFailed, ServerFailed and requests.RequestException.
     """
-    found = structure.problems(engine, tag, stage)
+    problems = structure.problems(engine, tag, stage)
     size = sizes.without_the_model_server(sizes.layers(engine, tag))
     if size > (largest := sizes.LARGEST.get(stage, size)):
-        found.append(f"{size / 1e6:.0f} MB without the model server, more than {largest / 1e6:.0f}")
-    with Container(engine, tag, models, options=(*HARDENED, BOTH_WIRES)) as container:
-        for wire in WIRES:
-            (answer,) = container.invoke(f"tfs-model-name=digits, tfs-transport={wire}")["predictions"]
-            found += [f"over {wire} a seven is read as {answer}"] if max(answer) != answer[7] else []
+        problems.append(f"{size / 1e6:.0f} MB without the model server, more than {largest / 1e6:.0f}")
+    with Container(engine, tag, models, options=(*HARDENED, BOTH_TRANSPORTS)) as container:
+        for transport in TRANSPORTS:
+            (prediction,) = container.invoke(f"tfs-model-name=digits, tfs-transport={transport}")["predictions"]
+            if max(prediction) != prediction[7]:
+                problems.append(f"over {transport} a seven is read as {prediction}")
         container.wait_until(lambda: container.inspect("{{.State.Health.Status}}") != "starting", PATIENCE)
         health, code = container.inspect("{{.State.Health.Status}}"), container.stop()
-        found += [f"HEALTHCHECK says {health}"] if health != "healthy" else []
-        found += [f"exit code {code} after SIGTERM"] if code else []
-        if found:
-            raise CheckFailed("\n".join([*found, container.log]))
+        problems += [f"HEALTHCHECK says {health}"] if health != "healthy" else []
+        problems += [f"exit code {code} after SIGTERM"] if code else []
+        if problems:
+            raise CheckFailed("\n".join([*problems, container.log]))
         return container.log
 
 

@@ -11,15 +11,15 @@ from urllib.parse import quote
 
 def of_python() -> list[dict[str, object]]:
     """Every installed distribution: its licence expression, else its classifiers, else its licence field."""
-    found: list[dict[str, object]] = []
+    entries: list[dict[str, object]] = []
     for distribution in metadata.distributions():
         about = distribution.metadata
         classifiers = [line.rpartition(" :: ")[2] for line in about.get_all("Classifier", []) if "License" in line]
         field = (about["License"] or "").strip().splitlines()
         licences = [about["License-Expression"]] if about["License-Expression"] else classifiers or field[:1]
         licences = licences or named_in_texts(distribution)
-        found.append(entry(f"pypi/{about['Name'].lower()}", about["Name"], distribution.version, licences))
-    return [*found, entry("generic/python", "CPython", platform.python_version(), ["PSF-2.0"])]
+        entries.append(entry(f"pypi/{about['Name'].lower()}", about["Name"], distribution.version, licences))
+    return [*entries, entry("generic/python", "CPython", platform.python_version(), ["PSF-2.0"])]
 
 
 def named_in_texts(distribution: metadata.Distribution) -> list[str]:

@@ -25,8 +25,8 @@ HARDENED = (
     "--pids-limit=200",
 )
 """How the image is meant to be run: no privilege, one writable folder, bounded."""
-WIRES = ("grpc", "rest")
-BOTH_WIRES = "--env=LIGHTBOX_TRANSPORT=grpc,rest"
+TRANSPORTS = ("grpc", "rest")
+BOTH_TRANSPORTS = "--env=LIGHTBOX_TRANSPORT=grpc,rest"
 """The option of a container that receives requests over both transports."""
 PATIENCE = 300
 """So many seconds what must come is waited for: a machine may be slow, or busy."""
@@ -86,9 +86,9 @@ class Container(ServerProcess):
 
     def send(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Any:
         """Send a request and return the JSON response; raise requests.RequestException."""
-        answer = requests.request(method, f"{self.url}{path}", data=body, headers=headers, timeout=PATIENCE)
-        answer.raise_for_status()
-        return answer.json() if answer.content else None
+        response = requests.request(method, f"{self.url}{path}", data=body, headers=headers, timeout=PATIENCE)
+        response.raise_for_status()
+        return response.json() if response.content else None
 
     def invoke(self, attributes: str = "") -> Any:
         """POST the digit and return the JSON response; raise requests.RequestException."""

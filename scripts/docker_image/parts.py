@@ -51,14 +51,14 @@ def part(name: str, address: str, *licences: str) -> Component:
     )
 
 
-def outside_of_packages(found: Iterable[Component]) -> list[Component]:
+def outside_of_packages(components: Iterable[Component]) -> list[Component]:
     """Return the parts that the Dockerfile copies without a package manager."""
     # Two photos, and a digit of the UCI repository: container/lightbox/features/page/files/samples/README.md.
     version = argument("VERSION")
     samples = part(
         "sample images of the page", f"pkg:generic/lightbox-page-samples@{version}", "CC-BY-2.0", "CC-BY-4.0"
     )
-    if any(each.name.startswith("tensorflow") and "serving" not in each.name for each in found):
+    if any(each.name.startswith("tensorflow") and "serving" not in each.name for each in components):
         return [samples]
     release = argument("TFS_IMAGE").partition("@")[0].rpartition(":")[2]
     lock = (REPOSITORY / "requirements" / "model_server.lock").read_text()

@@ -57,14 +57,14 @@ def _jpeg(data: bytes) -> None:
     else:
         refusal = ""
     try:
-        found = decode_for_resize(data, limits).pixels
+        pixels = decode_for_resize(data, limits).pixels
     except LightboxError as error:
         if error.message != refusal:
             raise Fault(f"{error.message!r}, and Pillow says {refusal!r}") from error
         return
     if refusal:
         raise Fault(f"a JPEG is decoded, and Pillow says {refusal!r}")
-    if for_pillow(found).tobytes() != expected.tobytes():
+    if for_pillow(pixels).tobytes() != expected.tobytes():
         raise Fault("a JPEG has other pixels than Pillow's")
 
 
@@ -202,7 +202,7 @@ class Target:
         self.bound.check(self.run, data)
 
 
-_PICTURE = Bound(allocated=48 << 20, grown=96 << 20)
+_ONE_IMAGE = Bound(allocated=48 << 20, grown=96 << 20)
 """Of a million pixels as LIMITS has it, decoded and as float32, whatever the file weighs."""
 _SIZE = 4 << 20
 _UNPACKED = Bound(allocated=4 * _SIZE, grown=8 * _SIZE)
@@ -213,24 +213,24 @@ _GZIP = Bound(seconds=2, allocated=48 * _SIZE, grown=64 * _SIZE)
 _PAIRS, _SMALL, _FIXED, _ANY = (None, 2), (None, 4, 4, 3), (None, 16, 16, 3), (None, None, None, 3)
 
 TARGETS: dict[str, Target] = {
-    "image": Target(_decoding(("application/x-image", "uint8", _FIXED)), _PICTURE),
-    "jpeg": Target(_jpeg, _PICTURE),
-    "image_of_any_size": Target(_decoding(("image/png", "float32", _ANY)), _PICTURE),
+    "image": Target(_decoding(("application/x-image", "uint8", _FIXED)), _ONE_IMAGE),
+    "jpeg": Target(_jpeg, _ONE_IMAGE),
+    "image_of_any_size": Target(_decoding(("image/png", "float32", _ANY)), _ONE_IMAGE),
     "json_numbers": Target(_decoding(("application/json", "float32", _PAIRS))),
     "json_images": Target(
         _decoding(("application/json", "uint8", _SMALL), ("application/jsonlines", "string", (None,))),
-        _PICTURE,
+        _ONE_IMAGE,
     ),
     "csv": Target(_decoding(*(("text/csv", dtype, _PAIRS) for dtype in ("float32", "int64", "bool", "string"))), _ROWS),
-    "tiff": Target(_decoding(("image/tiff", "float32", _FIXED)), _PICTURE),
+    "tiff": Target(_decoding(("image/tiff", "float32", _FIXED)), _ONE_IMAGE),
     "npy": Target(_decoding(("application/x-npy", "float32", None), ("application/x-npy", "string", None)), _UNPACKED),
     "npz": Target(_decoding(("application/x-npz", "float32", None), ("application/x-npz", "uint8", _PAIRS)), _UNPACKED),
     "codecs": Target(_any_codec, _UNPACKED),
-    "multipart": Target(_decoding(("multipart/form-data; boundary=edge", "uint8", _SMALL)), _PICTURE),
+    "multipart": Target(_decoding(("multipart/form-data; boundary=edge", "uint8", _SMALL)), _ONE_IMAGE),
     "gzip": Target(_gzip, _GZIP),
     "kserve": Target(_kserve),
     "kserve_grpc": Target(_kserve_grpc),
-    "native_resize": Target(_native_resize, _PICTURE),
+    "native_resize": Target(_native_resize, _ONE_IMAGE),
     "stream_frames": Target(_stream_frames),
 }
 """TIFF has the most intricate tags of all images, and a target of its own."""

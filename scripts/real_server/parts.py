@@ -32,9 +32,9 @@ from real_server.timelines import TIMELINES, differences
 MODELS = RECORD / "models"
 NO_RETRIES = "--max_num_load_retries=0"
 BODY = b'{"instances": [2.0, 4.0]}'
-ANSWERS = {1: {"predictions": [3.0, 4.0]}, 2: {"predictions": [4.0, 5.0]}}
+RESPONSES = {1: {"predictions": [3.0, 4.0]}, 2: {"predictions": [4.0, 5.0]}}
 """Responses of the versions of half_plus_two."""
-WIRES = ("grpc", "rest")
+TRANSPORTS = ("grpc", "rest")
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 SECONDS = 300.0
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
@@ -45,7 +45,7 @@ Part = Callable[[Path, Path], Iterator[str]]
 
 @contextmanager
 def model_server(program: Path, folder: Path, *flags: str) -> Iterator[tuple[str, str]]:
-    """Run the model server; yield its gRPC and REST addresses once it answers."""
+    """Run the model server; yield its gRPC and REST addresses once it responds."""
     port = free_ports(2)
     command = [str(program), f"--port={port}", f"--rest_api_port={port + 1}", *flags]
     with ServerProcess(command, clean_environ() | QUIET, folder) as server:
@@ -70,11 +70,11 @@ def ask(
     stack: Stack, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> tuple[int, Any]:
     """Send one request; return the status and the body, parsed if it is JSON."""
-    answer = requests.request(method, f"{stack.url}{path}", data=body, headers=headers, timeout=SECONDS)
+    response = requests.request(method, f"{stack.url}{path}", data=body, headers=headers, timeout=SECONDS)
     try:
-        return answer.status_code, answer.json()
+        return response.status_code, response.json()
     except ValueError:
-        return answer.status_code, answer.text
+        return response.status_code, response.text
 
 
 def listening(stack: Stack) -> set[int]:
@@ -95,7 +95,7 @@ def transcripts(program: Path, folder: Path) -> Iterator[str]:
     )
     with model_server(program, folder, *flags) as (grpc_address, rest_address):
         deadline = time.monotonic() + SECONDS
-        for name in re.findall(r'\bname: *"([^"]+)"', config.read_text()):  # it answers before all versions are there
+        for name in re.findall(r'\bname: *"([^"]+)"', config.read_text()):  # it responds before all versions are there
             while "LOADING" in requests.get(f"http://{rest_address}/v1/models/{name}", timeout=SECONDS).text:
                 if time.monotonic() > deadline:
                     break
@@ -111,7 +111,7 @@ def transcripts(program: Path, folder: Path) -> Iterator[str]:
 
 
 def timelines(program: Path, folder: Path) -> Iterator[str]:
-    """Loads and unloads give the recorded answers and states in the recorded order."""
+    """Loads and unloads give the recorded responses and states in the recorded order."""
     config = folder / "models.config"
     config.write_text("model_config_list {}")
     with (
@@ -125,25 +125,28 @@ def timelines(program: Path, folder: Path) -> Iterator[str]:
 
 
 def one_photo(program: Path, folder: Path) -> Iterator[str]:
-    """A photograph gives the same result over both wires, equal to numpy's result for its pixels."""
+    """A photograph gives the same result over both transports, equal to numpy's result for its pixels."""
     for name in ("image_mean", "image_bytes"):
         shutil.copytree(MODELS / name, folder / "models" / name)
     body = photo()
     with lightbox(program, folder / "models", folder / "run", LIGHTBOX_TRANSPORT="grpc,rest") as served:
         for name in ("image_mean", "image_bytes"):
-            answers = {wire: _invoke(served, body, f"tfs-model-name={name},tfs-transport={wire}") for wire in WIRES}
-            print(f"   {name}: {str(answers['grpc'])[:100]}", flush=True)
-            if answers["grpc"] != answers["rest"] or answers["grpc"][0] != 200:
-                yield f"{name}: over the two wires: {answers}"
-        status, answer = _invoke(served, _png(7), "tfs-model-name=image_mean")
-        if (status, answer) != (200, {"predictions": [[7.0, 7.0, 7.0]]}):
-            yield f"image_mean of a grey picture: {status} {answer}"
+            responses = {
+                transport: _invoke(served, body, f"tfs-model-name={name},tfs-transport={transport}")
+                for transport in TRANSPORTS
+            }
+            print(f"   {name}: {str(responses['grpc'])[:100]}", flush=True)
+            if responses["grpc"] != responses["rest"] or responses["grpc"][0] != 200:
+                yield f"{name}: over the two transports: {responses}"
+        status, response = _invoke(served, _png(7), "tfs-model-name=image_mean")
+        if (status, response) != (200, {"predictions": [[7.0, 7.0, 7.0]]}):
+            yield f"image_mean of a grey picture: {status} {response}"
     with lightbox(program, folder / "models", folder / "run2") as served:
         if more := listening(served) - {served.port}:
             yield f"open ports without LIGHTBOX_TRANSPORT: {sorted(more)}"
-        status, answer = _invoke(served, body, "tfs-model-name=image_mean,tfs-transport=rest")
-        if status != 400 or "LIGHTBOX_TRANSPORT" not in str(answer):
-            yield f"a request for a wire that is off: {status} {answer}"
+        status, response = _invoke(served, body, "tfs-model-name=image_mean,tfs-transport=rest")
+        if status != 400 or "LIGHTBOX_TRANSPORT" not in str(response):
+            yield f"a request for a transport that is off: {status} {response}"
 
 
 def many_models(program: Path, folder: Path) -> Iterator[str]:
@@ -156,12 +159,12 @@ def many_models(program: Path, folder: Path) -> Iterator[str]:
         variables.write_bytes(b"")  # only the server finds the fault: the graph is valid
     with lightbox(program, root, folder / "run", SAGEMAKER_MULTI_MODEL="true") as served:
         looked_at = list(_life_cycle(served))
-    print(f"   {len(looked_at)} answers looked at", flush=True)
+    print(f"   {len(looked_at)} responses looked at", flush=True)
     yield from (f"{what}: {got} instead of {wanted}" for what, wanted, got in looked_at if got != wanted)
 
 
 def _life_cycle(served: Stack) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the request, the expected answer and the actual answer."""
+    """Yield the request, the expected response and the actual response."""
 
     def load(name: str, url: str) -> int:
         return ask(served, "POST", "/models", f'{{"model_name": "{name}", "url": "{url}"}}'.encode())[0]
@@ -171,12 +174,12 @@ def _life_cycle(served: Stack) -> Iterator[tuple[str, Any, Any]]:
 
     def invoke(name: str, version: int) -> tuple[int, Any]:
         headers = {ATTRIBUTES: f"tfs-model-version={version}"}
-        status, answer = ask(served, "POST", f"/models/{name}/invoke", BODY, headers)
-        return status, answer if status == 200 else None
+        status, response = ask(served, "POST", f"/models/{name}/invoke", BODY, headers)
+        return status, response if status == 200 else None
 
     def serves(what: str, name: str) -> Iterator[tuple[str, Any, Any]]:
-        for version, answer in ANSWERS.items():
-            yield f"invoke version {version} {what}", (200, answer), invoke(name, version)
+        for version, response in RESPONSES.items():
+            yield f"invoke version {version} {what}", (200, response), invoke(name, version)
 
     yield "load", 200, load("m", "one")
     yield from serves("right after its load", "m")

@@ -41,13 +41,13 @@ def differences(channel: grpc.Channel, timeline: dict[str, Any], where: Path) ->
     Return the differences of the last replay.
     """
     make_folders(timeline, where)
-    found: list[str] = []
+    problems: list[str] = []
     for attempt in range(ATTEMPTS):
         suffix = f"-{TIMELINES.index(timeline)}-{attempt}"
-        found = Replay(channel, timeline, where, suffix).differences()
-        if not found:
+        problems = Replay(channel, timeline, where, suffix).differences()
+        if not problems:
             break
-    return found
+    return problems
 
 
 def make_folders(timeline: dict[str, Any], where: Path) -> None:
@@ -92,7 +92,7 @@ class Replay:
         watcher.start()
         try:
             self._wait_until(lambda: bool(self._seen))
-            found = [self._difference(step) for step in self._timeline["steps"]]
+            problems = [self._difference(step) for step in self._timeline["steps"]]
             recorded = [entry["seen"] for entry in self._timeline["states"]]
             if recorded:
                 last = recorded[-1]
@@ -101,7 +101,7 @@ class Replay:
             self._ended.set()
             watcher.join()
             self._reload({})
-        return [text for text in [*found, *compare_states(recorded, self._seen)] if text]
+        return [text for text in [*problems, *compare_states(recorded, self._seen)] if text]
 
     # ------------------------------------------------------------------ steps
 
@@ -157,10 +157,10 @@ class Replay:
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = self._timeline["watched"] + self._suffix
         try:
-            answer = self._models.GetModelStatus(request, timeout=SECONDS)
+            response = self._models.GetModelStatus(request, timeout=SECONDS)
         except grpc.RpcError as error:
             return self._as_recorded(f"{error.code().name} {error.details()}")
-        return " ".join(map(_shown, answer.model_version_status))
+        return " ".join(map(_shown, response.model_version_status))
 
     def _wait_until(self, condition: Callable[[], bool]) -> None:
         with self._news:

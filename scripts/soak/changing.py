@@ -33,8 +33,8 @@ _USES = 6
 """Most invocations between a load and an unload."""
 ARCHIVE, FOLDER, TORN = "packed.tar.gz", "half", "torn"
 DAMAGED = f"{TORN}/1/variables: ".encode()
-_ROW, _ANSWERS = b"1\n", {1: [2.5], 2: [3.5]}
-"""An input, and the answer of each version of the model."""
+_ROW, _RESPONSES = b"1\n", {1: [2.5], 2: [3.5]}
+"""An input, and the response of each version of the model."""
 Prepare = Callable[[Path, str], Request]
 """Makes the files of a new name in the folder of models, and returns the request that loads it."""
 
@@ -92,7 +92,7 @@ def own(models: Path, prepare: Prepare, caller: Caller, removes: bool = False) -
 
 def _invocation(caller: Caller, name: str, *expected: int) -> Request:
     """Return an invocation that expects the correct answer, or one of some statuses with any body."""
-    version = caller.random.choice(list(_ANSWERS))
+    version = caller.random.choice(list(_RESPONSES))
     headers = {"Content-Type": "text/csv", ATTRIBUTES: f"tfs-model-version={version}"}
     request = Request("invoke", f"/models/{name}/invoke", headers, _ROW, expected=expected)
     return request if expected else replace(request, expected=(200,), check=partial(_is_of, version))
@@ -109,7 +109,7 @@ def _first_use(target: str, models: Path, name: str) -> Request:
     path = models / (name + "".join(Path(target).suffixes))
     (shutil.copytree if target == FOLDER else shutil.copyfile)(models / target, path)
     headers = {"Content-Type": "text/csv", "X-Amzn-SageMaker-Target-Model": path.name}
-    return Request("first use", "/endpoints/any/invocations", headers, _ROW, check=partial(_is_of, max(_ANSWERS)))
+    return Request("first use", "/endpoints/any/invocations", headers, _ROW, check=partial(_is_of, max(_RESPONSES)))
 
 
 def _load(name: str, url: str) -> Request:
@@ -117,4 +117,4 @@ def _load(name: str, url: str) -> Request:
 
 
 def _is_of(version: int, body: bytes) -> bool:
-    return bool(json.loads(body) == {"predictions": _ANSWERS[version]})
+    return bool(json.loads(body) == {"predictions": _RESPONSES[version]})

@@ -21,7 +21,7 @@ from benchmark.servers import Address
 from lightbox.base.errors import STATUS_OF_CODE
 from lightbox.features.open_inference.grpc.messages import INFERENCE_SERVICE
 
-ANSWER_SECONDS = 300.0
+RESPONSE_SECONDS = 300.0
 """Longer than the server's own deadline: a request without an answer after this many seconds is lost."""
 INFER, STREAM = f"/{INFERENCE_SERVICE}/ModelInfer", "/invocations-bidirectional-stream"
 """The paths of calls over gRPC, and of frames over a WebSocket; all others are HTTP's."""
@@ -67,7 +67,7 @@ class Request:
     method: str = "POST"
     expected: tuple[int, ...] = (200,)
     check: Check = lambda body: True
-    seconds: float = ANSWER_SECONDS
+    seconds: float = RESPONSE_SECONDS
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Client:
     def __init__(self, address: Address, keep: bool = False) -> None:
         self.address = address
         self.keep = keep
-        self._connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_SECONDS)
+        self._connection = http.client.HTTPConnection(address.host, address.port, timeout=RESPONSE_SECONDS)
         self._channel: Any = None
         self._streams: dict[str, ClientConnection] = {}
 
@@ -148,11 +148,11 @@ class Client:
             connection.request(request.method, request.path, request.body, dict(request.headers))
         except OSError:
             outcome.fate = Fate.UNSENT  # a response can still be there: the server refuses a too large body early
-        answer = connection.getresponse()
-        body = answer.read()
+        response = connection.getresponse()
+        body = response.read()
         # boto3's route has 424 around a 503.
-        is_refusal = answer.status == 503 or (answer.status == 424 and b'"OriginalStatusCode"' in body)
-        outcome.answer(answer.status, body, is_refusal and answer.getheader("Retry-After") is not None)
+        is_refusal = response.status == 503 or (response.status == 424 and b'"OriginalStatusCode"' in body)
+        outcome.answer(response.status, body, is_refusal and response.getheader("Retry-After") is not None)
 
     def _call(self, outcome: Outcome) -> None:
         request = outcome.request
@@ -177,15 +177,15 @@ class Client:
         outcome.reused, outcome.held_by = stream is not None and stream.state is State.OPEN, (*NGINX, WORKER)
         if stream is None or not outcome.reused:
             address = f"ws://{self.address.host}:{self.address.port}{path}"
-            stream = connect(address, compression=None, open_timeout=ANSWER_SECONDS, close_timeout=1)
+            stream = connect(address, compression=None, open_timeout=RESPONSE_SECONDS, close_timeout=1)
             self._streams[path] = stream
         outcome.fate = Fate.CUT
         try:
             stream.send(outcome.request.body)
-            reply: dict[str, Any] = json.loads(stream.recv(ANSWER_SECONDS))
+            response: dict[str, Any] = json.loads(stream.recv(RESPONSE_SECONDS))
         except ConnectionClosed as closed:
             # The server answers accepted frames before such a close.
             if closed.rcvd is not None and closed.rcvd.code == CloseCode.SERVICE_RESTART:
                 outcome.fate, outcome.reused = Fate.UNSENT, True
             raise
-        outcome.answer(reply["status"], json.dumps(reply["answer"]).encode(), reply["status"] == 503)
+        outcome.answer(response["status"], json.dumps(response["answer"]).encode(), response["status"] == 503)

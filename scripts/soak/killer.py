@@ -18,7 +18,7 @@ from lightbox.transports.pending_reload import FILE, find_pending
 from soak.ledger import Kill, Ledger
 from soak.stack import by_kind
 
-CALM_SECONDS, RIGHT_ANSWERS = 2.0, 10
+CALM_SECONDS, RIGHT_RESPONSES = 2.0, 10
 """Recovery: the process is back and, for this many seconds, this many good requests succeeded without a failure."""
 BACK_SECONDS = 300.0
 """Time limit of a restart, generous for a busy machine."""
@@ -72,7 +72,7 @@ def _recovery(
         return not victim.is_running() and all(len(now[kind]) >= len(before[kind]) for kind in before)
 
     def is_calm() -> bool:
-        return time.monotonic() - ledger.failed_at >= CALM_SECONDS and ledger.right_since >= RIGHT_ANSWERS
+        return time.monotonic() - ledger.failed_at >= CALM_SECONDS and ledger.right_since >= RIGHT_RESPONSES
 
     server.server.wait_until(is_replaced, BACK_SECONDS, pause=0.05)
     replaced = time.monotonic()

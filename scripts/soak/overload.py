@@ -114,7 +114,7 @@ def _recovery(caller: Callable[[Load], Sample], rest: Sample) -> float:
     while not well and seconds < MOST_RECOVERY_SECONDS:
         seconds = time.monotonic() - started
         sample = caller(Load(RECOVERED_IN_A_ROW))
-        well = sample.answers == RECOVERED_IN_A_ROW and max(sample.latencies) <= limit
+        well = sample.responses == RECOVERED_IN_A_ROW and max(sample.latencies) <= limit
     return seconds
 
 

@@ -19,8 +19,8 @@ from benchmark.models import link, save_function
 from benchmark.resources import family
 from real_server.program import NAME, program
 
-LARGE_ANSWER = 1 << 18
-"""Numbers in a row of the model ``large``: an answer of about 3 MB."""
+LARGE_OUTPUT = 1 << 18
+"""Numbers in a row of the model ``large``: a response of about 3 MB."""
 VARIABLE = "LIGHTBOX_MODEL_SERVER"
 Settings = tuple[tuple[str, str], ...]
 
@@ -54,7 +54,7 @@ def by_kind(supervisor: int) -> dict[str, list[psutil.Process]]:
 
     Others come and go, such as an nginx worker that is shutting down.
     """
-    found: dict[str, list[psutil.Process]] = {kind: [] for kind in KINDS}
+    processes: dict[str, list[psutil.Process]] = {kind: [] for kind in KINDS}
     for role, process in family(supervisor):
         with suppress(psutil.NoSuchProcess):
             kind = role if process.ppid() == supervisor else "other"
@@ -62,9 +62,9 @@ def by_kind(supervisor: int) -> dict[str, list[psutil.Process]]:
                 kind = re.sub("nginx: (master|worker) process(?! is ).*", r"nginx \1", " ".join(process.cmdline()))
             elif role == "gunicorn":
                 kind = "gunicorn master" if kind == role else "gunicorn worker"
-            if kind in found and process.status() != psutil.STATUS_ZOMBIE:
-                found[kind].append(process)
-    return found
+            if kind in processes and process.status() != psutil.STATUS_ZOMBIE:
+                processes[kind].append(process)
+    return processes
 
 
 def make_models(samples: Path, folder: Path) -> Path:
@@ -77,7 +77,7 @@ def make_models(samples: Path, folder: Path) -> Path:
     for name in ("mobilenet_v2", "digits"):
         link(root / name, (samples / name).absolute())
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
-        for name, numbers in (("rows", 1), ("large", LARGE_ANSWER)):
+        for name, numbers in (("rows", 1), ("large", LARGE_OUTPUT)):
             apart.submit(save_function, root / name, partial(_sum, numbers), "x", "float32", (4,)).result()
     return root
 

@@ -42,11 +42,11 @@ def heaviest_requests(models: Path, folder: Path) -> Traffic:
     # Only the model of rows: the rest of the container's memory is for the sidecar.
     link(folder / "models" / "rows", (models / "rows").absolute())
     stack = Stack("dear requests", folder / "models", settings)
-    expected, found = (200, 400, 413, 503, 504), []
+    expected, requests = (200, 400, 413, 503, 504), []
     for name, (path, content_type, head, unit, tail) in UNITS.items():
         plain, unpacked = (head + unit * (size // len(unit)) + tail for size in (PLAIN, UNPACKED))
         request = Request(name, path, {"Content-Type": content_type}, plain, expected=expected)
         headers = {**request.headers, "Content-Encoding": "gzip"}
-        found += [request, replace(request, name=f"{name} packed", headers=headers, body=gzip.compress(unpacked, 1))]
-    acts = [partial(any_of, found)] * HEAVY_CLIENTS
+        requests += [request, replace(request, name=f"{name} packed", headers=headers, body=gzip.compress(unpacked, 1))]
+    acts = [partial(any_of, requests)] * HEAVY_CLIENTS
     return Traffic(stack, (), lambda server: acts, think_seconds=0.0, look_seconds=0.2, most_memory=CONTAINER)

@@ -8,7 +8,7 @@ from lightbox.base.errors import DeadlineExceeded, MalformedBody
 from lightbox.base.request_context import RequestContext
 from lightbox.features.tfs_api import forwarded_services as grpc_services
 from lightbox.features.tfs_api.forwarded_services import PREDICT, TfsGrpc
-from lightbox.model.plan import Answering
+from lightbox.model.plan import AnsweringServers
 from lightbox.model_runtime.wire.predict_request import read_predict_head, read_predict_request
 from lightbox.model_runtime.wire.protobuf import delimited
 from support.fakes import mean_server
@@ -24,7 +24,9 @@ MANY = b"\x0a\0" * 20_000
 
 
 def answer(method: str, message: bytes, seconds: float = PATIENCE) -> None:
-    work = TfsGrpc(make_pipeline(mean_server(), ["mean"]), [], Answering(()), PATIENCE).work(f"{SERVICE}/{method}")
+    work = TfsGrpc(make_pipeline(mean_server(), ["mean"]), [], AnsweringServers(()), PATIENCE).work(
+        f"{SERVICE}/{method}"
+    )
     work(message, lambda _: None, RequestContext(seconds))
 
 

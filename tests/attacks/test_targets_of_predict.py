@@ -25,7 +25,7 @@ class By:
     """A model."""
 
     name, version, engine, reads = "cats", 3, None, False
-    answered: Any = None
+    responses: Any = None
 
 
 def row(path: str = "a.jpg", response: str | None = "1") -> Row:

@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from lightbox.model_runtime.wire.messages import predict_pb2
-from lightbox.transports.predict_messages import predict_request_pieces, read_predict_response
+from lightbox.model_runtime.wire.predict_messages import predict_request_pieces, read_predict_response
 from support.models import export_column, export_convolution, export_old
 from support.patience import PATIENCE
 from support.real_binary import real_binary

@@ -27,11 +27,11 @@ from cyclonedx.validation.json import JsonStrictValidator
 from docker_image import structure
 from docker_image.__main__ import check
 from docker_image.container import (
-    BOTH_WIRES,
+    BOTH_TRANSPORTS,
     HARDENED,
     PATIENCE,
     SEVEN,
-    WIRES,
+    TRANSPORTS,
     Container,
 )
 from docker_image.docker import DOCKERFILE, REPOSITORY, Engine
@@ -125,12 +125,13 @@ def test_what_is_declared_otherwise_is_reported(
     ]
 
 
-def test_hardened_it_listens_as_documented_and_both_wires_agree(
+def test_hardened_it_listens_as_documented_and_both_transports_agree(
     engine: Engine, image: str, sample_models: Path
 ) -> None:
-    with Container(engine, image, sample_models, "serve", options=(*HARDENED, BOTH_WIRES)) as container:
+    with Container(engine, image, sample_models, "serve", options=(*HARDENED, BOTH_TRANSPORTS)) as container:
         grpc_s, rest_s = (
-            container.invoke(f"tfs-model-name=digits,tfs-transport={wire}")["predictions"] for wire in WIRES
+            container.invoke(f"tfs-model-name=digits,tfs-transport={transport}")["predictions"]
+            for transport in TRANSPORTS
         )
         assert np.allclose(grpc_s, rest_s, rtol=1e-4, atol=1e-6)
         assert ports(container) == {HTTP, REST}
@@ -180,7 +181,7 @@ def as_sagemaker_runs_it(engine: Engine, tag: str, models: Path, folder: Path) -
     unpacked = packed(models, HANDLERS / "aws", folder)
     with Container(engine, tag, unpacked, "serve", options=environment(AS_SAGEMAKER), port=SAGEMAKER) as container:
         answer = container.invoke()
-        assert [np.argmax(answer[wire]) for wire in WIRES] == [7, 7]
+        assert [np.argmax(answer[transport]) for transport in TRANSPORTS] == [7, 7]
         assert answer["model"] == "digits"
         assert ports(container) == {SAGEMAKER, SAGEMAKERS_RANGE[0], SAGEMAKERS_RANGE[0] + 1}
         assert container.stop() == 0, container.log

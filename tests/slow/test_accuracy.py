@@ -1,4 +1,4 @@
-"""Pictures with known classes, by each engine over both wires, in INT8 and with fast decoding."""
+"""Pictures with known classes, by each engine over both transports, in INT8 and with fast decoding."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from unittest.mock import patch
 
 import pytest
 
-from benchmark.accuracy import SETTINGS, Row, measure, wires
-from benchmark.scenarios.common import EQUAL_ANSWERS, INT8
+from benchmark.accuracy import SETTINGS, Row, measure, transports
+from benchmark.scenarios.common import EQUAL_RESPONSES, INT8
 from support.environments import environment
 from support.isolation import own_environ
 
 pytestmark = pytest.mark.timeout(3600)
 
-ROWS = [(name, wire) for name in SETTINGS for wire in wires(name)]
+ROWS = [(name, transport) for name in SETTINGS for transport in transports(name)]
 
 
 @pytest.fixture(scope="module")
 def rows() -> dict[tuple[str, str], Row]:
     environment(".venv-quantize")
     with patch.dict(os.environ, own_environ()):
-        return {(row.name, row.wire): row for row in measure()}
+        return {(row.name, row.transport): row for row in measure()}
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +35,19 @@ def test_the_classes_are_right(reference: Row) -> None:
     assert reference.top(5) == 23
 
 
-@pytest.mark.parametrize(("name", "wire"), [row for row in ROWS if row[0] in EQUAL_ANSWERS])
-def test_engines_and_wires_give_the_same_probabilities(
-    rows: dict[tuple[str, str], Row], reference: Row, name: str, wire: str
+@pytest.mark.parametrize(("name", "transport"), [row for row in ROWS if row[0] in EQUAL_RESPONSES])
+def test_engines_and_transports_give_the_same_probabilities(
+    rows: dict[tuple[str, str], Row], reference: Row, name: str, transport: str
 ) -> None:
-    assert rows[name, wire].difference(reference) < 1e-4
-    assert rows[name, wire].top(1) == reference.top(1)
+    assert rows[name, transport].difference(reference) < 1e-4
+    assert rows[name, transport].top(1) == reference.top(1)
 
 
-@pytest.mark.parametrize(("name", "wire"), [row for row in ROWS if row[0] not in EQUAL_ANSWERS])
+@pytest.mark.parametrize(("name", "transport"), [row for row in ROWS if row[0] not in EQUAL_RESPONSES])
 def test_other_answers_name_as_many_pictures(
-    rows: dict[tuple[str, str], Row], reference: Row, name: str, wire: str
+    rows: dict[tuple[str, str], Row], reference: Row, name: str, transport: str
 ) -> None:
-    row = rows[name, wire]
+    row = rows[name, transport]
     assert row.top(1) >= reference.top(1) - 2
     assert row.top(5) >= reference.top(5) - 1
     assert row.difference(reference) > 1e-4, "nothing was computed otherwise"

@@ -71,5 +71,5 @@ def test_the_one_in_the_repository_was_run() -> None:
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     assert len(table_rows(notebook)) == 6
-    assert "100 calls of each wire" in outputs(notebook, "text/markdown")[0]
+    assert "100 calls of each transport" in outputs(notebook, "text/markdown")[0]
     assert not any(output.output_type == "error" for cell in code for output in cell.outputs)

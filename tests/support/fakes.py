@@ -11,8 +11,8 @@ import numpy as np
 from flask import Flask
 from PIL import Image
 
+from lightbox.base.request_context import Requests
 from lightbox.core.app import create_app
-from lightbox.core.edge import Requests
 from lightbox.core.request import Middleware
 from lightbox.core.services import Services
 from lightbox.features import enabled

@@ -12,7 +12,7 @@ from lightbox.features.multi_model.loader import CodeCheck, ModelLoader
 from lightbox.features.multi_model.model_path import Source
 from lightbox.features.multi_model.state import LoadedModels
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.plan import Answering
+from lightbox.model.plan import AnsweringServers
 from lightbox.serving.settings_loading import load_settings
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import ServerState, VersionStatus
@@ -23,7 +23,7 @@ class Listener(ModelManagement):
     """A model server that loads and unloads at once; records the timeouts and can refuse."""
 
     def __init__(self) -> None:
-        super().__init__([], Path(), Answering())
+        super().__init__([], Path(), AnsweringServers())
         self.allowed: list[float] = []
         self.refusal: LightboxError | None = None
         self.served = ""

@@ -17,7 +17,7 @@ from lightbox.images.jpeg import jpeg_agrees
 from lightbox.images.resize import load_native
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
-from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
+from lightbox.model.plan import ModelServerAddress, ServingPlan, Transports
 from lightbox.model_runtime.server.local_server import LocalServer
 from lightbox.model_runtime.wire import tensor_proto
 from support import commands
@@ -29,8 +29,8 @@ PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
 HTTP, GRPC = "The way of a request", "The way of a gRPC request"
 MOST_HOPS, MOST_FILES = 14, 24
 """The most that one JPEG may cost a reader who follows it through the code, over HTTP or gRPC."""
-GRPC_WIRE, LOCAL_WIRE = "container/lightbox/transports/grpc.py", "container/lightbox/transports/local.py"
-"""The page lists the files over gRPC; over the embedded model server's wire the one takes the place of the other."""
+LOCAL_TRANSPORT = "container/lightbox/transports/local.py"
+"""The page lists the files over gRPC; the embedded server's transport is one more."""
 
 
 def section(title: str) -> str:
@@ -98,7 +98,7 @@ def calls(
         models={"mean": PlannedModel(name="mean", base_path=folder, options=ModelOptions())},
         default_model="mean",
         model_servers=(server,),
-        wires=Wires(names=(TransportName(request.param),)),
+        transports=Transports(names=(TransportName(request.param),)),
     )
     plan.write(folder / "plan.json")
     environ = {**clean_environ(), "PYTHONPATH": f"{REPOSITORY / 'container'}:{REPOSITORY / 'tests'}"}
@@ -117,8 +117,7 @@ def test_a_jpeg_takes_the_hops_of_the_page_in_their_order(way: str, calls: list[
 
 @pytest.mark.skipif(load_native() is None or not jpeg_agrees(), reason="images are read and resized by Pillow")
 def test_a_jpeg_passes_the_files_that_the_page_lists(way: str, calls: list[tuple[str, str]]) -> None:
-    files = {GRPC_WIRE if file == LOCAL_WIRE else file for file, _ in calls}
-    assert sorted(files) == sorted(listed_files(way))
+    assert sorted({file for file, _ in calls} - {LOCAL_TRANSPORT}) == sorted(listed_files(way))
 
 
 def test_a_jpeg_passes_few_files(way: str, calls: list[tuple[str, str]]) -> None:

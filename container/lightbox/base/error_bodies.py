@@ -21,9 +21,9 @@ from lightbox.base.errors import (
     Unauthenticated,
     Unavailable,
 )
+from lightbox.base.request_context import REQUEST_ID_HEADER
 from lightbox.model_runtime.wire.status import Code
 
-REQUEST_ID_HEADER = "X-Amzn-RequestId"
 GRPC_STATUS = "grpc-status"
 _MODEL_ERRORS: set[str] = set()
 """The beginnings of paths with ModelErrors, in this process."""

@@ -1,5 +1,5 @@
 """The context of one request: its deadline, the time of its stages, its share of the memory, what logs and metrics
-record of it; and the turns in which the requests of a process go.
+record of it; and the requests of a process: their ids, their number, and the turns in which they go.
 
 A request reserves its share of the memory before its body is read or parsed, estimated from the body's structure,
 and releases it with the response. A request that gets no memory is refused at once: two waiting requests could hold
@@ -8,9 +8,12 @@ what the other one needs.
 
 from __future__ import annotations
 
+import logging
 import math
+import re
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -50,8 +53,27 @@ CALLER_HEADER = "X-Lightbox-Caller"
 """The name of the caller's key, for the log. nginx sets it and drops a caller's own."""
 CREDENTIALS = ("Authorization", "X-API-Key", "Cookie")
 """Headers with the caller's identity; calls on the caller's behalf pass them on."""
+REQUEST_ID_HEADER = "X-Amzn-RequestId"
+# The last one is boto3's InferenceId. It appears in the log, in errors and in boto3's ResponseMetadata.
+REQUEST_ID_HEADERS = (REQUEST_ID_HEADER, "X-Request-Id", "X-Amzn-SageMaker-Inference-Id")
+"""Headers in which a caller may send a request id, in order of precedence."""
+REQUEST_ID_PATTERN = "[A-Za-z0-9._:/+=-]{1,128}"
+"""The allowed form of a caller's id, as a regular expression that Python and nginx share. Other ids are replaced."""
 LEAST_QUEUE_SECONDS = 0.002
 """nginx reports the time of arrival in milliseconds from a cached clock: smaller values are noise."""
+
+_REQUEST_ID = re.compile(REQUEST_ID_PATTERN)
+
+log = logging.getLogger("lightbox")
+
+
+def choose_request_id(header: Header) -> str:
+    """Return the caller's id if it has the allowed form, else a new one; ``header`` looks up a header."""
+    for name in REQUEST_ID_HEADERS:
+        given = header(name)
+        if given and _REQUEST_ID.fullmatch(given):
+            return given
+    return uuid.uuid4().hex
 
 
 class _Stage:
@@ -134,6 +156,12 @@ class RequestContext:
         other = max(0.0, total - sum(stages.values()))
         return {name: stages[name] for name in STAGES if name in stages} | {OTHER: other, TOTAL: total}
 
+    def server_timing(self) -> str:
+        """Return the header Server-Timing: milliseconds of each stage and in total, and the transport."""
+        parts = [f"{name};dur={seconds * 1000:.3f}" for name, seconds in self.durations().items()]
+        parts += self.timings
+        return ", ".join([*parts, f'wire;desc="{self.transport}"'] if self.transport else parts)
+
     def elapsed(self) -> float:
         """Seconds since the request began."""
         return time.perf_counter() - self.started
@@ -141,6 +169,13 @@ class RequestContext:
     def remaining(self) -> float:
         """Seconds until the deadline; zero or less when it has passed."""
         return self.allowed_seconds - self.waited - self.elapsed()
+
+    def time_left(self) -> float:
+        """Return the seconds that remain for a call; raise DeadlineExceeded if there are none."""
+        remaining = self.remaining()
+        if remaining <= 0:
+            raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s passed before it was sent")
+        return remaining
 
     def limit(self, seconds: float) -> None:
         """Lower the time limit to ``seconds`` in all."""
@@ -194,6 +229,82 @@ class RequestContext:
 
 MakeContext = Callable[[float, Header, float], RequestContext]
 """Makes a context from the time limit in seconds, a header lookup, and the seconds in the queue."""
+Change = Callable[[int, int], None]
+"""Receives the number of requests of a process, waiting or in progress, and the number in progress."""
+
+
+class Requests:
+    """The requests of one process: those in the queue, and those in progress with their contexts.
+
+    ``on_change`` receives every change. A request in progress is overdue ``answered_after`` seconds after its arrival,
+    when nginx has answered it with 504. Python cannot end a thread, so a loop in user code runs on. The log reports
+    each overdue request once, and a stop does not wait for it.
+    """
+
+    def __init__(self, answered_after: float = math.inf, on_change: Change | None = None) -> None:
+        self.total = 0
+        """The number of requests, waiting or in progress."""
+        self._answered_after = answered_after
+        self._on_change = on_change or (lambda total, in_progress: None)
+        self._lock = threading.Lock()
+        self._in_progress: dict[str, RequestContext] = {}
+        self._overdue: set[str] = set()
+
+    def enter(self) -> None:
+        """Add a request to the count."""
+        self._change(1)
+
+    def leave(self) -> None:
+        """Remove a request from the count."""
+        self._change(-1)
+
+    def _change(self, by: int) -> None:
+        with self._lock:
+            self.total += by
+            self._on_change(self.total, len(self._in_progress))
+
+    @contextmanager
+    def progress(self, request_id: str, context: RequestContext) -> Iterator[None]:
+        """Count a request as in progress inside the block; several requests may have the same id."""
+        key = f"{request_id} {id(context)}"
+        with self._lock:
+            self._in_progress[key] = context
+            self._on_change(self.total, len(self._in_progress))
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._in_progress[key]
+                self._on_change(self.total, len(self._in_progress))
+                if key in self._overdue:
+                    self._overdue.discard(key)
+                    log.warning("request %s: ended %.0f s after its arrival", request_id, _age(context))
+
+    def is_alone(self) -> bool:
+        """Return whether at most one request is in progress."""
+        return len(self._in_progress) <= 1
+
+    def overdue(self) -> int:
+        """Return the number of overdue requests; log those that are new."""
+        with self._lock:
+            late = {key: _age(context) for key, context in self._in_progress.items() if self._is_late(context)}
+            new = late.keys() - self._overdue
+            self._overdue |= new
+        for key in new:
+            log.warning(
+                "request %s: still in progress %.0f s after its arrival, answered with 504 after %.0f s",
+                key.split()[0],
+                late[key],
+                self._answered_after,
+            )
+        return len(late)
+
+    def _is_late(self, context: RequestContext) -> bool:
+        return _age(context) > self._answered_after
+
+
+def _age(context: RequestContext) -> float:
+    return context.waited + context.elapsed()
 
 
 SETTING = "LIGHTBOX_REQUEST_MEMORY_MB"

@@ -39,7 +39,7 @@ from lightbox.serving.settings_loading import load_settings, parts, spelling_hin
 from lightbox.supervisor.starting import op_threads
 from lightbox.supervisor.starting.addresses import callers_line, listening, usual_ports
 from lightbox.supervisor.starting.child_environment import child_environ
-from lightbox.supervisor.starting.chosen_transports import wires_to_come
+from lightbox.supervisor.starting.chosen_transports import transports_to_come
 from lightbox.supervisor.starting.commands import model_server_program
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.supervisor.starting.scaling_report import scaling_lines
@@ -118,7 +118,7 @@ def _print_plan(settings: Settings) -> int:
     print(op_threads.choose(settings, fixed_models(settings)))
     print(resize_line())
     needs = wants(settings)
-    transports = wires_to_come(settings, needs.why_rest)
+    transports = transports_to_come(settings, needs.why_rest)
     print(f"transports: {', '.join(transports.names)}")
     for line in listening(settings, transports, usual_ports(settings), needs.ports):
         print(f"listening: {line}")

@@ -83,15 +83,15 @@ def response_body(model: DescribedModel) -> Schema:
     return any_of(forms)
 
 
-def _answered(spec: TensorSpec, shape: Sequence[int | None] | None) -> Schema:
+def _output(spec: TensorSpec, shape: Sequence[int | None] | None) -> Schema:
     """Return nested lists of a shape, or of others: inputs may have other shapes than declared."""
     item = element(spec)
     return named(spec, {} if shape is None or not item else any_of([nested(item, shape), item, {"type": "array"}]))
 
 
 def _plain(outputs: Mapping[str, TensorSpec]) -> list[Schema]:
-    rows = {name: _answered(spec, None if spec.shape is None else spec.shape[1:]) for name, spec in outputs.items()}
-    whole = {name: _answered(spec, spec.shape) for name, spec in outputs.items()}
+    rows = {name: _output(spec, None if spec.shape is None else spec.shape[1:]) for name, spec in outputs.items()}
+    whole = {name: _output(spec, spec.shape) for name, spec in outputs.items()}
     by_column = [*(whole.values() if len(whole) == 1 else ()), struct(whole)]
     by_row = next(iter(rows.values())) if len(rows) == 1 else struct(rows)
     forms = [struct({"predictions": array(by_row)})] if _rows_or_none(outputs) else []

@@ -8,33 +8,31 @@ form of errors.
 from __future__ import annotations
 
 import logging
-import math
-import re
 import select
 import sys
-import threading
 import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from lightbox.base.error_bodies import REQUEST_ID_HEADER, Headers, error_response, has_model_errors, status_line
+from lightbox.base.error_bodies import Headers, error_response, has_model_errors, status_line
 from lightbox.base.errors import ClientDisconnected, LightboxError, QueueTimeout
 from lightbox.base.machine.temporary_storage import is_full, storage_full
-from lightbox.base.request_context import Header, MakeContext, RequestContext, Turns
+from lightbox.base.request_context import (
+    REQUEST_ID_HEADER,
+    Header,
+    MakeContext,
+    RequestContext,
+    Requests,
+    Turns,
+    choose_request_id,
+)
 from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 
 log = logging.getLogger("lightbox")
 
 RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
 """Time at which nginx had received the whole request, in seconds since the epoch. nginx overwrites a caller's own."""
-# The last one is boto3's InferenceId. It appears in the log, in errors and in boto3's ResponseMetadata.
-REQUEST_ID_HEADERS = (REQUEST_ID_HEADER, "X-Request-Id", "X-Amzn-SageMaker-Inference-Id")
-"""Headers in which a caller may send a request id, in order of precedence."""
-REQUEST_ID_PATTERN = "[A-Za-z0-9._:/+=-]{1,128}"
-"""The allowed form of a caller's id, as a regular expression that Python and nginx share. Other ids are replaced."""
 MODEL_HEADER = "X-Lightbox-Model"
 """The model that answered a prediction, as name/version."""
 SERVER_TIMING = "Server-Timing"
@@ -42,14 +40,11 @@ SERVER_TIMING = "Server-Timing"
 EXCHANGE = "lightbox.exchange"
 """Key of the request's Exchange in the WSGI environ."""
 
-_REQUEST_ID = re.compile(REQUEST_ID_PATTERN)
 _PIECE = 1 << 18
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 Work = Callable[[bytes, Header, RequestContext], bytes]
 """Answers a serialized gRPC message; its second argument looks up the caller's headers. Raises LightboxError."""
-Change = Callable[[int, int], None]
-"""Receives the number of requests of a process, waiting or in progress, and the number in progress."""
 
 
 @lru_cache(maxsize=256)
@@ -61,15 +56,6 @@ def _variable(header: str) -> str:
 def header_of(environ: Mapping[str, Any]) -> Header:
     """Return a function that looks up the headers of a WSGI request."""
     return lambda name: environ.get(_variable(name))
-
-
-def choose_request_id(header: Header) -> str:
-    """Return the caller's id if it has the allowed form, else a new one; ``header`` looks up a header."""
-    for name in REQUEST_ID_HEADERS:
-        given = header(name)
-        if given and _REQUEST_ID.fullmatch(given):
-            return given
-    return uuid.uuid4().hex
 
 
 def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
@@ -99,87 +85,6 @@ def _drop_tracebacks(error: BaseException | None) -> None:
     while error is not None and error.__traceback__ is not None:
         error.__traceback__ = None
         error = error.__context__
-
-
-def server_timing(context: RequestContext) -> str:
-    """Return the header's value: milliseconds of each stage and in total, and the transport."""
-    parts = [f"{name};dur={seconds * 1000:.3f}" for name, seconds in context.durations().items()]
-    parts += context.timings
-    return ", ".join([*parts, f'wire;desc="{context.transport}"'] if context.transport else parts)
-
-
-class Requests:
-    """The requests of one process: those in the queue, and those in progress with their contexts.
-
-    ``on_change`` receives every change. A request in progress is overdue ``answered_after`` seconds after its arrival,
-    when nginx has answered it with 504. Python cannot end a thread, so a loop in user code runs on. The log reports
-    each overdue request once, and a stop does not wait for it.
-    """
-
-    def __init__(self, answered_after: float = math.inf, on_change: Change | None = None) -> None:
-        self.total = 0
-        """The number of requests, waiting or in progress."""
-        self._answered_after = answered_after
-        self._on_change = on_change or (lambda total, in_progress: None)
-        self._lock = threading.Lock()
-        self._in_progress: dict[str, RequestContext] = {}
-        self._overdue: set[str] = set()
-
-    def enter(self) -> None:
-        """Add a request to the count."""
-        self._change(1)
-
-    def leave(self) -> None:
-        """Remove a request from the count."""
-        self._change(-1)
-
-    def _change(self, by: int) -> None:
-        with self._lock:
-            self.total += by
-            self._on_change(self.total, len(self._in_progress))
-
-    @contextmanager
-    def progress(self, request_id: str, context: RequestContext) -> Iterator[None]:
-        """Count a request as in progress inside the block; several requests may have the same id."""
-        key = f"{request_id} {id(context)}"
-        with self._lock:
-            self._in_progress[key] = context
-            self._on_change(self.total, len(self._in_progress))
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._in_progress[key]
-                self._on_change(self.total, len(self._in_progress))
-                if key in self._overdue:
-                    self._overdue.discard(key)
-                    log.warning("request %s: ended %.0f s after its arrival", request_id, _age(context))
-
-    def is_alone(self) -> bool:
-        """Return whether at most one request is in progress."""
-        return len(self._in_progress) <= 1
-
-    def overdue(self) -> int:
-        """Return the number of overdue requests; log those that are new."""
-        with self._lock:
-            late = {key: _age(context) for key, context in self._in_progress.items() if self._is_late(context)}
-            new = late.keys() - self._overdue
-            self._overdue |= new
-        for key in new:
-            log.warning(
-                "request %s: still in progress %.0f s after its arrival, answered with 504 after %.0f s",
-                key.split()[0],
-                late[key],
-                self._answered_after,
-            )
-        return len(late)
-
-    def _is_late(self, context: RequestContext) -> bool:
-        return _age(context) > self._answered_after
-
-
-def _age(context: RequestContext) -> float:
-    return context.waited + context.elapsed()
 
 
 class Edge:
@@ -290,7 +195,7 @@ class Exchange:
         self._started = True
         self.context.finish()
         headers = [item for item in headers if item[0] != REQUEST_ID_HEADER]
-        headers += [(SERVER_TIMING, server_timing(self.context)), (REQUEST_ID_HEADER, self.request_id)]
+        headers += [(SERVER_TIMING, self.context.server_timing()), (REQUEST_ID_HEADER, self.request_id)]
         if (model := self.context.answered_by) is not None and int(status[:3]) < 400:
             headers.append((MODEL_HEADER, model))
         write = self._start_response(status, headers, *([exc_info] if exc_info else []))

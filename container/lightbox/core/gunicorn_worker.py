@@ -21,7 +21,8 @@ from typing_extensions import override
 
 from lightbox.base.error_bodies import error_response, has_model_errors, http_bytes
 from lightbox.base.errors import BadRequest, LightboxError
-from lightbox.core.edge import Edge, choose_request_id
+from lightbox.base.request_context import choose_request_id
+from lightbox.core.edge import Edge
 from lightbox.core.heartbeats import beat
 
 _OURS = (InvalidResponseHeader, InvalidResponseHeaderName)

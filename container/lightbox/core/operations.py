@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from lightbox.base.error_bodies import REQUEST_ID_HEADER
 from lightbox.base.errors import STATUS_OF_CODE
+from lightbox.base.request_context import REQUEST_ID_HEADER, REQUEST_ID_HEADERS
 from lightbox.base.settings import Settings
 from lightbox.codecs import MAYBE_IMAGE_TYPES
 from lightbox.codecs.base import Reader, Writer
 from lightbox.core.attributes import CUSTOM_ATTRIBUTES, KNOWN_PAIRS
-from lightbox.core.edge import MODEL_HEADER, REQUEST_ID_HEADERS
+from lightbox.core.edge import MODEL_HEADER
 from lightbox.model_files.layout import LONGEST_NAME
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import BINARY, TEXT, Schema, any_of, ref
@@ -130,7 +130,7 @@ def described(
     return decorate
 
 
-def answers(
+def json_operation(
     schema: Schema | str,
     codes: Iterable[str | int] = ANYWHERE,
     body: Schema | str | None = None,

@@ -96,7 +96,7 @@ class Pipeline:
         self._transports = transports
         self._times = options.times
         self._user_code = user_code
-        self._contexts = contexts or AwsContexts((), (), 0, lambda answered, address: answered)
+        self._contexts = contexts or AwsContexts((), (), 0, lambda body, address: body)
         self._any_model = PlannedModel(
             name="", base_path=Path(), options=ModelOptions(), code_dirs=options.shared_code_dirs
         )
@@ -155,9 +155,9 @@ class Pipeline:
             prepared = handlers.prepare(body.body, handler_context)
         with context.within(self._times.call):
             plain = call.carrying(body.as_json(prepared))
-            answered = self._predict(NONE, plain, _without_ranking(model), transport, context)
+            response = self._predict(NONE, plain, _without_ranking(model), transport, context)
         with context.stage("postprocess"):
-            return handlers.finish(self._contexts.response(answered.body, handler_context), handler_context)
+            return handlers.finish(self._contexts.response(response.body, handler_context), handler_context)
 
     def _respond_for_unknown(self, error: ModelNotFound, call: Call[R], context: RequestContext) -> R:
         """Have the handler for all models answer for a model that does not exist, as AWS's container does.

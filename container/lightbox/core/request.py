@@ -22,7 +22,7 @@ from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, image_input
 from lightbox.user_code.api_detection import Function
-from lightbox.user_code.handlers import ANSWER, Request, finish, finish_tensors
+from lightbox.user_code.handlers import RESPONSE_OUTPUT, Request, finish, finish_tensors
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -338,7 +338,9 @@ class Tensors(Content[TensorResponse]):
     @override
     def joined(self, responses: Sequence[Response], find: FindSignature) -> TensorResponse:
         """Return one tensor of byte strings."""
-        return _selected(find(), {ANSWER: string_tensor([response.body for response in responses])}, self.outputs)
+        return _selected(
+            find(), {RESPONSE_OUTPUT: string_tensor([response.body for response in responses])}, self.outputs
+        )
 
 
 @dataclass(frozen=True)
@@ -358,7 +360,7 @@ class _TensorWriter(Writer[TensorResponse]):
         self, postprocess: Function, outputs: Mapping[str, Array], shown: Request, signature: SignatureSpec
     ) -> TensorResponse:
         finished = finish_tensors(postprocess, outputs, shown)
-        tensors = {ANSWER: string_tensor([finished.body])} if isinstance(finished, Response) else finished
+        tensors = {RESPONSE_OUTPUT: string_tensor([finished.body])} if isinstance(finished, Response) else finished
         return _selected(signature, tensors, self.names)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lightbox.base.request_context import Requests
 from lightbox.base.settings import Settings
 from lightbox.base.telemetry.logs import Observer
-from lightbox.core.edge import Requests
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import Middleware
 from lightbox.model.plan import ServingPlan

@@ -43,7 +43,7 @@ class ModelServerAddress(BaseModel):
         return Path(f"{self.grpc_socket}.silent")
 
 
-class Answering:
+class AnsweringServers:
     """Knows which of the model servers may be called: all but those that the supervisor marks as not answering."""
 
     def __init__(self, servers: Sequence[ModelServerAddress] = ()) -> None:
@@ -62,7 +62,7 @@ class Answering:
             raise ModelServerUnreachable("a model server does not answer; try again")
 
 
-class Wires(BaseModel):
+class Transports(BaseModel):
     """The transports to the model servers, the default one first, and the reasons for open TCP ports."""
 
     model_config = ConfigDict(frozen=True)
@@ -85,7 +85,7 @@ class ServingPlan(BaseModel):
     default_model: str | None
     """None in multi-model mode, where each request names its model."""
     model_servers: tuple[ModelServerAddress, ...]
-    wires: Wires = Wires()
+    transports: Transports = Transports()
     shared_code_dirs: tuple[Path, ...] = ()
     """Folders of code for all models without code of their own; it also handles requests for unknown models."""
 
@@ -118,9 +118,9 @@ class PlannedModels(Catalogue):
 
     is_fixed = True
 
-    def __init__(self, plan: ServingPlan, answering: Document[dict[str, tuple[int, ...]]] | None = None) -> None:
+    def __init__(self, plan: ServingPlan, versions: Document[dict[str, tuple[int, ...]]] | None = None) -> None:
         self._plan = plan
-        self._answering = answering
+        self._versions = versions
 
     @override
     def find(self, name: str | None) -> PlannedModel:
@@ -142,7 +142,7 @@ class PlannedModels(Catalogue):
 
     @override
     def versions(self, name: str) -> Sequence[int]:
-        return self._answering.read().get(name, ()) if self._answering else ()
+        return self._versions.read().get(name, ()) if self._versions else ()
 
     @override
     def on_change(self, listener: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""Whether a new version of a model can answer the requests that the answering version answers."""
+"""Whether a new version of a model can answer the requests that the current version answers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
 _SAME_CLASS = {"bfloat": "float", "uint": "int"}
 
 
-def change_problem(answering: Mapping[str, SignatureSpec], coming: Mapping[str, SignatureSpec]) -> str | None:
-    """Return what a caller of the answering version's signatures would miss in a new version; None for nothing.
+def change_problem(current: Mapping[str, SignatureSpec], coming: Mapping[str, SignatureSpec]) -> str | None:
+    """Return what a caller of the current version's signatures would miss in a new version; None for nothing.
 
     Inputs and outputs need the same names, classes of dtype (float32 and float64 are one) and ranks. An image's size
     and pixels may change without notice to callers. Open dimensions and ranks fit everything.
     """
-    problems = (_problem(name, was, coming) for name, was in answering.items())
+    problems = (_problem(name, was, coming) for name, was in current.items())
     return next(filter(None, problems), None)
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from lightbox.base.error_bodies import error_body, model_error_body
 from lightbox.base.errors import Unavailable
+from lightbox.base.request_context import REQUEST_ID_PATTERN
 from lightbox.base.settings import Settings
 from lightbox.codecs import COMPRESSIBLE_TYPES
 from lightbox.core.additions import NginxParts
-from lightbox.core.edge import REQUEST_ID_PATTERN
 from lightbox.model_runtime.cores import available_cores
 from lightbox.nginx.body_memory import SMALL_BYTES
 from lightbox.nginx.log import ANSWERED, FINISHED, level_to_log
@@ -80,10 +80,10 @@ def render(
     places = {name: place for part in parts for name, place in part.places.items()}
     values |= {name: _quotable(place) for name, place in {**places, **addresses}.items()}
     values |= _overload_bodies(room)
-    answered = ("/ping", *probes)
-    values["PROBES"] = "|".join(map(re.escape, answered))
+    paths = ("/ping", *probes)
+    values["PROBES"] = "|".join(map(re.escape, paths))
     text = _PROBE_LINE.sub(
-        lambda line: "".join(line[0].replace("@PROBE@", path) for path in answered), TEMPLATE.read_text()
+        lambda line: "".join(line[0].replace("@PROBE@", path) for path in paths), TEMPLATE.read_text()
     )
     for name in ("http", "server"):
         text = text.replace(f"@FEATURES_{name.upper()}@", "\n".join(getattr(part, name) for part in parts))

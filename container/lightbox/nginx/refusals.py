@@ -21,8 +21,8 @@ from lightbox.base.errors import (
     Unavailable,
 )
 from lightbox.base.machine.temporary_storage import storage_full
+from lightbox.base.request_context import choose_request_id
 from lightbox.base.settings import Settings
-from lightbox.core.edge import choose_request_id
 from lightbox.nginx.body_memory import FAILURE, LENGTH_HEADER, missing_storage
 
 PATH = "/refusal/"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from flask import Flask
 
 from lightbox.base.error_texts import hide
+from lightbox.base.request_context import Requests
 from lightbox.base.settings import Settings
 from lightbox.base.settings_types import TransportName
 from lightbox.base.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
@@ -21,13 +22,12 @@ from lightbox.base.telemetry.metrics import METRICS_FOLDER, VersionCounts, Worke
 from lightbox.codecs import codec_classes
 from lightbox.codecs.codec_options import CodecOptions
 from lightbox.core.app import create_app
-from lightbox.core.edge import Requests
 from lightbox.core.feature import Feature
 from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
 from lightbox.core.services import Services
 from lightbox.features import FEATURES, enabled
 from lightbox.model.catalogue import Catalogue
-from lightbox.model.plan import Answering, ModelServerAddress, PlannedModels, ServingPlan, answering_versions
+from lightbox.model.plan import AnsweringServers, ModelServerAddress, PlannedModels, ServingPlan, answering_versions
 from lightbox.serving.settings_loading import load_settings
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
@@ -141,7 +141,7 @@ def make_pipeline(
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
     contexts = AwsContexts(plan.model_servers, channels, settings.call_seconds, rest_response)
     own_channels = [open_channel(server.grpc_target) for server in plan.model_servers]
-    is_loading = ModelStates(own_channels, Answering(plan.model_servers)).is_loading
+    is_loading = ModelStates(own_channels, AnsweringServers(plan.model_servers)).is_loading
     call = settings.call_seconds if settings.wait_seconds else math.inf
     options = PipelineOptions(
         codec_options(settings, run_dir),
@@ -177,6 +177,6 @@ def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
             return GrpcTransport(server.grpc_target, **patience)
         return RestTransport(rest_connections(server, settings.threads), **patience)
 
-    several = {name.value: [to(server, name) for server in plan.model_servers] for name in plan.wires.names}
-    answering = Answering(plan.model_servers)
+    several = {name.value: [to(server, name) for server in plan.model_servers] for name in plan.transports.names}
+    answering = AnsweringServers(plan.model_servers)
     return {name: BalancedTransport(all_, answering) for name, all_ in several.items()}

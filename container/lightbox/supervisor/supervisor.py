@@ -134,12 +134,12 @@ class Supervisor:
         if (watch := self._watches.get(child.name)) is not None:
             mark = self._plan.model_servers[list(self._watches).index(child.name)].silent_mark
             note = partial(self._note_silence, child.name, watch.note_silence, mark)
-            return Watched(child, lambda _: watch.answered_at, self._settings.load_seconds, on_silence=note)
+            return Watched(child, lambda _: watch.responded_at, self._settings.load_seconds, on_silence=note)
         if (front := self._health.fronts.get(child.name)) is not None:
             seconds = self._settings.load_seconds  # it imports the users' code
             mark = self._start.run_dir.path / f"{child.name}.silent"  # for nginx
             note = partial(self._note_silence, child.name, front.note_silence, mark)
-            return Watched(child, lambda _: front.answered_at, seconds, on_silence=note)
+            return Watched(child, lambda _: front.responded_at, seconds, on_silence=note)
         workers = runs if child.name == "nginx" else partial(last_beat, str(self._start.run_dir.path))
         return Watched(child, runs, workers=workers)
 
@@ -254,7 +254,7 @@ class Supervisor:
         else:
             log(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
         workers = f"workers: {self._settings.workers} x {self._settings.threads} threads"
-        log(f"model server: {self._server_kind}; transports: {', '.join(self._plan.wires.names)}; {workers}")
+        log(f"model server: {self._server_kind}; transports: {', '.join(self._plan.transports.names)}; {workers}")
         if self._not_kept and self._server_kind == "embedded" and self._settings.engine not in (None, DEFAULT):
             log(f"facts about models are cached for this run only: {self._not_kept}")
         if len(self._gpus) > 1:
@@ -264,7 +264,7 @@ class Supervisor:
         ports = [(server.grpc_port, server.rest_port) for server in self._plan.model_servers]
         if self._nginx.tls.identity:
             log(str(self._nginx.tls.identity))
-        log(f"listening: {' | '.join(listening(self._settings, self._plan.wires, ports, self._added.ports))}")
+        log(f"listening: {' | '.join(listening(self._settings, self._plan.transports, ports, self._added.ports))}")
         log(callers_line(self._settings, self._added.ports, self._added.callers))
         if not self._settings.nginx:
             missing = ", ".join(f"no {name}" for name in (*WITHOUT_NGINX, *self._added.without_nginx))

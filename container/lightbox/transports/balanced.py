@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from lightbox.base.errors import LightboxError, ModelNotFound, ModelServerUnreachable
 from lightbox.base.request_context import RequestContext
-from lightbox.model.plan import Answering
+from lightbox.model.plan import AnsweringServers
 from lightbox.model.spec import Array, ModelCall, SignatureSpec
 from lightbox.transports.base import Transport
 
@@ -26,7 +26,7 @@ class BalancedTransport(Transport):
     A call that no server has received goes to the next one; other calls are never repeated.
     """
 
-    def __init__(self, transports: Sequence[Transport], answering: Answering) -> None:
+    def __init__(self, transports: Sequence[Transport], answering: AnsweringServers) -> None:
         self.name = transports[0].name
         self._transports = list(transports)
         self._answering = answering

@@ -11,13 +11,13 @@ from typing import Any
 import grpc
 from typing_extensions import override
 
-from lightbox.base.errors import ModelServerUnreachable, UnknownSignature
+from lightbox.base.errors import ModelFailed, ModelServerUnreachable, UnknownSignature
 from lightbox.base.request_context import RequestContext
-from lightbox.model.spec import SignatureSpec
+from lightbox.model.spec import Array, ModelCall, SignatureSpec
 from lightbox.model_runtime.wire.messages import get_model_metadata_pb2
-from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, from_server
+from lightbox.model_runtime.wire.predict_messages import Pieces, predict_request_pieces, read_predict_response
+from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, Transport, from_server
 from lightbox.transports.described import signature_spec
-from lightbox.transports.predict_messages import Pieces, PredictTransport, time_left
 
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", -1),
@@ -36,7 +36,7 @@ def open_channel(target: str) -> grpc.Channel:
     return grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
 
 
-class GrpcTransport(PredictTransport):
+class GrpcTransport(Transport):
     """Calls one model server at ``unix:/path`` or ``host:port`` over gRPC."""
 
     name = "grpc"
@@ -66,7 +66,27 @@ class GrpcTransport(PredictTransport):
         return signature_spec(model, int(response.model_spec.version.value), name, signatures.signature_def[name])
 
     @override
+    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
+        """Return the wanted outputs, exact; float arrays are read-only views of the response."""
+        spec = call.signature
+        with context.stage("encode"):
+            request = self.packed(
+                predict_request_pieces(spec.model, spec.name, call.inputs, spec.version, call.outputs)
+            )
+        with context.stage("predict"):
+            response = self.send(request, spec, context)
+        with context.stage("decode_response"):
+            try:
+                return read_predict_response(response)
+            except ValueError as error:
+                raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
+
+    def packed(self, pieces: Pieces) -> Pieces:
+        """Return a PredictRequest in the form for ``send``."""
+        return [b"".join(pieces)]
+
     def send(self, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
+        """Send a PredictRequest in pieces, return the PredictResponse. Raises as ``predict`` does."""
         context.transport = GrpcTransport.name
         whole = request[0] if len(request) == 1 else b"".join(request)
         response: bytes = self._call(self._predict, whole, spec.model, spec.version, context)
@@ -75,7 +95,7 @@ class GrpcTransport(PredictTransport):
     def _call(self, method: Any, request: Any, model: str, version: int | None, context: RequestContext) -> Any:
         def attempt() -> Any | None:
             try:
-                return method(request, timeout=time_left(context), metadata=outgoing_metadata(context))
+                return method(request, timeout=context.time_left(), metadata=outgoing_metadata(context))
             except grpc.RpcError as error:
                 if is_unsent(error):
                     return None

@@ -27,10 +27,10 @@ from lightbox.model_runtime.wire.local_frames import (
     receive,
     share,
 )
+from lightbox.model_runtime.wire.predict_messages import Pieces
 from lightbox.model_runtime.wire.status import Code
 from lightbox.transports.base import RECONNECT_SECONDS, from_server
 from lightbox.transports.grpc import GrpcTransport
-from lightbox.transports.predict_messages import Pieces, time_left
 
 _LEAST_SHARED, MOST_SHARED = 1 << 16, 1 << 21
 """Bytes of a connection's shared memory, which it keeps. Larger messages are sent over the socket."""
@@ -66,7 +66,7 @@ class LocalTransport(GrpcTransport):
 
     @override
     def send(self, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
-        seconds, size = time_left(context), sum(map(len, request))
+        seconds, size = context.time_left(), sum(map(len, request))
         try:
             room = size + _ALIGNED if size <= MOST_SHARED - _ALIGNED else 0
             connection = self._connection(seconds, room) if size <= MAX_REQUEST_BYTES else None
@@ -129,7 +129,7 @@ def _has_ended(connection: socket.socket) -> bool:
 def _sent(connection: _Connection, request: Pieces, size: int, spec: SignatureSpec, context: RequestContext) -> bool:
     """Send the request; return False if the server has not received all of it, and so has not run the model."""
     try:
-        seconds = time_left(context)
+        seconds = context.time_left()
         connection.socket.settimeout(seconds)
         start = -sum(map(len, request[:-1])) % _ALIGNED  # the last piece of an image's request is the tensor
         is_shared = start + size <= len(connection.memory)

@@ -13,7 +13,7 @@ from google.protobuf import text_format
 from lightbox.base.error_texts import without_folders
 from lightbox.base.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
 from lightbox.base.request_context import RequestContext
-from lightbox.model.plan import Answering
+from lightbox.model.plan import AnsweringServers
 from lightbox.model_runtime.wire.messages import model_management_pb2
 from lightbox.transports import pending_reload
 from lightbox.transports.model_status import (
@@ -28,7 +28,7 @@ from lightbox.transports.model_status import (
 class ModelStates:
     """The states of models in the model servers, over a channel to each. Safe to use from several threads."""
 
-    def __init__(self, channels: Sequence[grpc.Channel], answering: Answering) -> None:
+    def __init__(self, channels: Sequence[grpc.Channel], answering: AnsweringServers) -> None:
         self._answering = answering
         self._statuses = [status_method(channel) for channel in channels]
 
@@ -53,7 +53,7 @@ class ModelStates:
 class ModelManagement(ModelStates):
     """Changes the models of all model servers too."""
 
-    def __init__(self, channels: Sequence[grpc.Channel], run_dir: Path, answering: Answering) -> None:
+    def __init__(self, channels: Sequence[grpc.Channel], run_dir: Path, answering: AnsweringServers) -> None:
         super().__init__(channels, answering)
         self._run_dir = run_dir
         self._reloads = [
@@ -81,7 +81,7 @@ class ModelManagement(ModelStates):
         for server, call in enumerate(self._reloads):
             end = pending_reload.begin(self._run_dir, server, "load" if joins else "unload", model, context)
             # No deadline: the server would ignore it.
-            waits.append(_answer(call.future(request, wait_for_ready=wait_for_server), end, context))
+            waits.append(_waiter(call.future(request, wait_for_ready=wait_for_server), end, context))
         return [_error_message(response) for response in [wait() for wait in waits]]
 
     def states(self, model: str, context: RequestContext) -> list[ServerState]:
@@ -90,16 +90,16 @@ class ModelManagement(ModelStates):
         return self._ask(range(len(self._statuses)), model, context.remaining())
 
 
-def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> Callable[[], Any]:
+def _waiter(pending: Any, end: Callable[[], None], context: RequestContext) -> Callable[[], Any]:
     """Return a function that waits for a reload's result, a response or an RpcError; the result calls ``end``."""
-    answered = threading.Event()
+    ended = threading.Event()
 
     def note(_: Any) -> None:
         end()
-        answered.set()
+        ended.set()
 
     def wait() -> Any:
-        if not answered.wait(max(context.remaining(), 0)):
+        if not ended.wait(max(context.remaining(), 0)):
             raise DeadlineExceeded(pending_reload.LATE)
         return pending.exception() or pending.result()
 

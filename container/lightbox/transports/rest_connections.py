@@ -12,7 +12,6 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
 from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import ModelServerAddress
-from lightbox.transports.predict_messages import time_left
 
 LOOPBACK = "127.0.0.1"
 
@@ -56,7 +55,7 @@ def exchange(
     Raises urllib3's TimeoutError if the deadline passes, and another HTTPError if the connection ends before the
     response does.
     """
-    headers, timeout = dict(context.outgoing), Timeout(time_left(context))
+    headers, timeout = dict(context.outgoing), Timeout(context.time_left())
     try:
         return connections.urlopen(
             method, target, body=body, headers=headers, timeout=timeout, retries=False, redirect=False

@@ -79,8 +79,8 @@ class Signatures:
         The default name is serving_default, or the model's only one: TF Hub's models call theirs default. Among several
         answering versions the first one in the model server counts.
         """
-        answering: Sequence[int | None] = [version] if version is not None else self._versions(model)
-        first, *others = answering or [None]
+        versions: Sequence[int | None] = [version] if version is not None else self._versions(model)
+        first, *others = versions or [None]
         try:
             return self._of_version(transport, model, first, name, context)
         except ModelNotFound:
@@ -274,11 +274,11 @@ def probe_version(
         if error.status < 500 and image_size is None and signature is not None and _has_open_sides(signature):
             return
         try:
-            answering = signatures.get(transport, model, None, None, context)
-            _predict_with_any(sizes, answering, transport, context)
+            current = signatures.get(transport, model, None, None, context)
+            _predict_with_any(sizes, current, transport, context)
         except LightboxError:
             return
-        if error.status < 500 and signature is not None and signature.inputs != answering.inputs:
+        if error.status < 500 and signature is not None and signature.inputs != current.inputs:
             return
         raise
 

@@ -106,14 +106,14 @@ class AwsHandlers:
         assert self.input_handler is not None, "handler answers"
         return _read_body(call(self.input_handler, BytesIO(body), context))
 
-    def finish(self, answered: object, context: Context) -> Response:
+    def finish(self, response: object, context: Context) -> Response:
         """Call ``output_handler`` with the model's response, a ``requests.Response``. Raises as ``answer`` does.
 
         It is called for status 200 only, as since release 2.20. Earlier releases also passed other statuses, and
         handlers that did not check them turned errors into 200.
         """
         assert self.output_handler is not None, "handler answers"
-        return _read_response("output_handler", call(self.output_handler, answered, context))
+        return _read_response("output_handler", call(self.output_handler, response, context))
 
 
 def _read_body(result: Any) -> bytes:

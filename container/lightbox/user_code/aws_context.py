@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lightbox.base.errors import HandlerFailed
-from lightbox.model.plan import Answering, ModelServerAddress
+from lightbox.model.plan import AnsweringServers, ModelServerAddress
 from lightbox.model.spec import Method
 from lightbox.user_code.aws import JSON, Context, PortlessContext
 
@@ -42,7 +42,7 @@ class AwsContexts:
         ``respond`` makes the argument of ``output_handler`` from the model's JSON and the REST address.
         """
         self._servers = list(zip(servers, channels, strict=True))
-        self._answering = Answering(servers)
+        self._answering = AnsweringServers(servers)
         self._turn = itertools.count()
         self._timeout = timeout
         self._respond = respond
@@ -86,9 +86,9 @@ class AwsContexts:
             timeout=self._timeout,
         )
 
-    def response(self, answered: bytes, context: Context) -> object:
+    def response(self, body: bytes, context: Context) -> object:
         """Return the argument of ``output_handler`` for the model's JSON."""
-        return self._respond(answered, context[3])  # by index: reading the field may raise
+        return self._respond(body, context[3])  # by index: reading the field may raise
 
 
 class _NoServer:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 from lightbox.user_code.aws import AwsHandlers
-from lightbox.user_code.handlers import ANSWER, LightboxHandlers
+from lightbox.user_code.handlers import RESPONSE_OUTPUT, LightboxHandlers
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class HandlerOutputs:
             if image_input(signature) is None:  # its user code handles only encoded images
                 return DescribedOutputs(signature.outputs)
             pair = ("input_handler", "output_handler")
-            outputs = {ANSWER: TensorSpec(ANSWER, "string", (None,))}
+            outputs = {RESPONSE_OUTPUT: TensorSpec(RESPONSE_OUTPUT, "string", (None,))}
             return DescribedOutputs(outputs, pair if handlers.handler is None else ("handler",))
         if handlers.postprocess is None:
             return DescribedOutputs(signature.outputs)

@@ -24,7 +24,7 @@ from lightbox.user_code.api_detection import Function
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-ANSWER = "answer"
+RESPONSE_OUTPUT = "answer"
 """The output with the body of user code in the response to a request of tensors."""
 
 
@@ -185,10 +185,10 @@ def finish(postprocess: Function, outputs: Mapping[str, Array], request: Request
     bytes are sent unchanged, as is a pair of a body and a content type; other values are written as JSON, arrays as
     nested lists. Raises HandlerFailed for values that JSON cannot hold, and as the user's code does.
     """
-    return _answer(call(postprocess, dict(outputs), request))
+    return _response(call(postprocess, dict(outputs), request))
 
 
-def _answer(result: Any) -> Response:
+def _response(result: Any) -> Response:
     if result is None:
         raise HandlerFailed(
             "postprocess returned None: expected something that JSON can hold, an array, bytes, "
@@ -211,7 +211,7 @@ def finish_tensors(
     """
     result = call(postprocess, dict(outputs), request)
     tensors = _tensors(result) if isinstance(result, Mapping) and result else None
-    return _answer(result) if tensors is None else tensors
+    return _response(result) if tensors is None else tensors
 
 
 def _tensors(result: Mapping[Any, Any]) -> dict[str, Array] | None:

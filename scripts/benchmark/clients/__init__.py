@@ -48,7 +48,7 @@ class Sample:
     latencies: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
     seconds: float = 0.0
-    answers: int = 0
+    responses: int = 0
     errors: int = 0
     first_error: str = ""
     bytes_sent: int = 0
@@ -56,8 +56,8 @@ class Sample:
 
     @property
     def rate(self) -> float:
-        """Answers per second."""
-        return self.answers / self.seconds
+        """Responses per second."""
+        return self.responses / self.seconds
 
     def fail(self, reason: str) -> None:
         """Record a failed request."""
@@ -146,6 +146,6 @@ async def _timed(call: Call, sample: Sample, started: float, latency: bool = Tru
             sample.refused.append(time.perf_counter() - started)
         sample.fail(str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}")
         return
-    sample.answers += 1
+    sample.responses += 1
     if latency:
         sample.latencies.append(time.perf_counter() - started)

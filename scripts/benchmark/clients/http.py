@@ -16,7 +16,7 @@ import httptools
 from benchmark.clients import Call, Failed, Refused, Sample
 from benchmark.servers import Address
 
-ANSWER_SECONDS = 60.0
+RESPONSE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class HttpClient:
             request = self.request(address)
 
             async def call(sample: Sample) -> None:
-                answer = await connections.exchange(request)
-                if answer.status != 200:
-                    reason = f"HTTP {answer.status}: {answer.body[:300].decode(errors='replace')}"
-                    raise Refused(reason) if answer.status == 503 else Failed(reason)
+                response = await connections.exchange(request)
+                if response.status != 200:
+                    reason = f"HTTP {response.status}: {response.body[:300].decode(errors='replace')}"
+                    raise Refused(reason) if response.status == 503 else Failed(reason)
                 sample.bytes_sent += len(self.body)
 
             yield call
@@ -61,20 +61,20 @@ class _Connections:
         self.address = address
         self._free: list[_Connection] = []
 
-    async def exchange(self, request: bytes) -> _Answer:
+    async def exchange(self, request: bytes) -> _Response:
         """Send a request and return its response; raise OSError, TimeoutError or httptools' HttpParserError."""
         connection = self._free.pop() if self._free else None
         if connection is None or connection.is_closed:
             loop = asyncio.get_running_loop()
             _, connection = await loop.create_connection(_Connection, self.address.host, self.address.port)
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                answer = await connection.exchange(request)
+            async with asyncio.timeout(RESPONSE_SECONDS):
+                response = await connection.exchange(request)
         except BaseException:
             connection.close()
             raise
         self._free.append(connection)
-        return answer
+        return response
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -82,7 +82,7 @@ class _Connections:
             connection.close()
 
 
-class _Answer:
+class _Response:
     """A response parsed by httptools; ``done`` has a result when it is complete."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._answer: _Answer | None = None
+        self._response: _Response | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -114,25 +114,25 @@ class _Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    async def exchange(self, request: bytes) -> _Answer:
+    async def exchange(self, request: bytes) -> _Response:
         assert self._transport, "it is connected"
-        self._answer = _Answer()
+        self._response = _Response()
         self._transport.write(request)
-        await self._answer.done
-        return self._answer
+        await self._response.done
+        return self._response
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None or self._answer.done.done():
+        if self._response is None or self._response.done.done():
             return
         try:
-            self._answer.parser.feed_data(data)
+            self._response.parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._answer.done.set_exception(error)
+            self._response.done.set_exception(error)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._answer and not self._answer.done.done():
+        if self._response and not self._response.done.done():
             reason = error or ConnectionResetError("the server closed the connection before its answer was whole")
-            self._answer.done.set_exception(reason)
+            self._response.done.set_exception(reason)
 
     def close(self) -> None:
         if self._transport:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.clients import Call, Sample
-from benchmark.clients.http import ANSWER_SECONDS, HttpClient
+from benchmark.clients.http import RESPONSE_SECONDS, HttpClient
 from benchmark.servers import Address
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
@@ -44,7 +44,7 @@ class InferClient:
             async def call(sample: Sample) -> None:
                 message: Any = request_class(model_name=self.model, raw_input_contents=[self.data])
                 message.inputs.add(name=self.input_name, datatype=self.datatype, shape=self.shape)
-                await infer(message, timeout=ANSWER_SECONDS)
+                await infer(message, timeout=RESPONSE_SECONDS)
                 sample.bytes_sent += len(self.data)
 
             yield call

@@ -17,7 +17,7 @@ DEFAULT_MODEL = ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2")
 MODEL = "mobilenet_v2"
 WORKERS = "2"
 AUTO = "Lightbox, engine auto"
-EQUAL_ANSWERS = {
+EQUAL_RESPONSES = {
     "Lightbox, engine tensorflow": {"LIGHTBOX_ENGINE": "tensorflow"},
     AUTO: {"LIGHTBOX_ENGINE": "auto"},
     "Lightbox, engine openvino": {"LIGHTBOX_ENGINE": "openvino"},
@@ -25,7 +25,7 @@ EQUAL_ANSWERS = {
 """Rows whose answers are those of tensorflow_model_server."""
 
 INT8 = "Lightbox, engine openvino, INT8 (other answers)"
-OTHER_ANSWERS = {
+OTHER_RESPONSES = {
     "Lightbox, engine openvino, fast decode (other answers)": {
         "LIGHTBOX_ENGINE": "openvino",
         "LIGHTBOX_OPTIONS": '{"fast_decode": true}',
@@ -50,7 +50,7 @@ def lightbox(**settings: str) -> Stack:
 
 
 def attributes(model: str, transport: str | None = None) -> str:
-    """Return custom attributes that choose model and wire, by default the server's default wire."""
+    """Return custom attributes that choose model and transport, by default the server's default transport."""
     return f"tfs-model-name={model}" + (f",tfs-transport={transport}" if transport else "")
 
 
@@ -67,8 +67,8 @@ def stack(name: str, settings: Mapping[str, str]) -> Stack:
 
 
 def variant(name: str) -> Variant:
-    """Return a row of ``EQUAL_ANSWERS`` or ``OTHER_ANSWERS``."""
-    return Variant(name, stack(name, (EQUAL_ANSWERS | OTHER_ANSWERS)[name]), post_image(MODEL))
+    """Return a row of ``EQUAL_RESPONSES`` or ``OTHER_RESPONSES``."""
+    return Variant(name, stack(name, (EQUAL_RESPONSES | OTHER_RESPONSES)[name]), post_image(MODEL))
 
 
 def rival(name: str) -> Variant:

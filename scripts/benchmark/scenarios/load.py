@@ -32,7 +32,7 @@ def _same_network(clients: int, scale: Scale) -> Experiment:
         variants += [
             Variant(LIGHTBOX, common.lightbox(), common.post_image(common.MODEL)),
             *(common.rival(name) for name in (FASTAPI, BENTOML)),
-            *(common.variant(name) for name in common.EQUAL_ANSWERS if name != AUTO),
+            *(common.variant(name) for name in common.EQUAL_RESPONSES if name != AUTO),
             common.variant(common.INT8),
             Variant(LEAST_STACK, LeastStack(LEAST_STACK), common.post_image(common.MODEL)),
         ]

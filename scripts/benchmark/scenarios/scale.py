@@ -15,7 +15,7 @@ AXES = {
     "batch": "images in a batch",
     "models": "loaded models",
 }
-WIRES = {"grpc": "gRPC inside", "rest": "REST inside"}
+TRANSPORTS = {"grpc": "gRPC inside", "rest": "REST inside"}
 
 
 def scenario(scale: Scale) -> Scenario:
@@ -35,7 +35,8 @@ def scenario(scale: Scale) -> Scenario:
 def _concurrency(clients: int, scale: Scale) -> Experiment:
     load = Load(scale.pick(40, 100 + 10 * clients), clients, most_seconds=scale.pick(3, 5))
     variants = [
-        Variant(name, common.lightbox(), common.post_image("mobilenet_v2", wire)) for wire, name in WIRES.items()
+        Variant(name, common.lightbox(), common.post_image("mobilenet_v2", transport))
+        for transport, name in TRANSPORTS.items()
     ]
     return Experiment("concurrency", f"{clients} clients", tuple(variants), load, x=clients)
 
@@ -51,8 +52,8 @@ def _batch(count: int, scale: Scale) -> Experiment:
     """One body of raw pixels for ``count`` images, so that the batch dominates, not decoding."""
     body = photos.pixels_npy(count, 224)
     variants = []
-    for wire, name in WIRES.items():
-        headers = {common.ATTRIBUTES: common.attributes("mobilenet_v2_uint8", wire)}
+    for transport, name in TRANSPORTS.items():
+        headers = {common.ATTRIBUTES: common.attributes("mobilenet_v2_uint8", transport)}
         variants.append(Variant(name, common.lightbox(), HttpClient(body, "application/x-npy", headers=headers)))
     load = Load(scale.pick(3, 10), most_seconds=scale.pick(3, 8))
     return Experiment("batch", f"batch of {count}", tuple(variants), load, x=count)

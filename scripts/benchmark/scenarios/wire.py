@@ -1,4 +1,4 @@
-"""Input formats and internal wires: the encoded image, raw pixels, or the prepared tensor."""
+"""Input formats and internal transports: the encoded image, raw pixels, or the prepared tensor."""
 
 from __future__ import annotations
 

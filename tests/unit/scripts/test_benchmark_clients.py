@@ -67,7 +67,7 @@ def run(address: Address, path: str, load: Load, body: bytes = b"1234567") -> Sa
 def test_a_closed_loop_sends_so_many_from_so_many(address: Address, clients: int) -> None:
     Handler.meeting = threading.Barrier(clients)
     sample = run(address, "/slow", Load(20, clients))
-    assert (sample.answers, sample.errors, len(sample.latencies)) == (20, 0, 20)
+    assert (sample.responses, sample.errors, len(sample.latencies)) == (20, 0, 20)
     assert min(sample.latencies) >= SLOW_SECONDS
     assert Handler.most_in_progress == clients
     assert sample.bytes_sent == 20 * len(b"1234567")
@@ -76,7 +76,7 @@ def test_a_closed_loop_sends_so_many_from_so_many(address: Address, clients: int
 def test_an_open_loop_does_not_wait_for_answers(address: Address) -> None:
     Handler.meeting = threading.Barrier(30)  # all requests arrive before the first response
     sample = run(address, "/slow", Load(30, rate=200))
-    assert sample.answers == 30
+    assert sample.responses == 30
     assert Handler.most_in_progress == 30
     assert min(sample.latencies) >= SLOW_SECONDS
 
@@ -87,10 +87,10 @@ def test_an_open_loop_does_not_wait_for_answers(address: Address) -> None:
 )
 def test_failures_are_counted_and_the_first_is_kept(address: Address, path: str, reason: str) -> None:
     sample = run(address, path, Load(6, 2))
-    assert (sample.answers, sample.errors) == (0, 6)
+    assert (sample.responses, sample.errors) == (0, 6)
     assert sample.first_error.startswith(reason)
 
 
 def test_a_refusal_is_an_error_whose_time_is_known(address: Address) -> None:
     sample = run(address, "/busy", Load(4))
-    assert (sample.answers, sample.errors, len(sample.refused)) == (0, 4, 4)
+    assert (sample.responses, sample.errors, len(sample.refused)) == (0, 4, 4)

@@ -22,7 +22,7 @@ SIZES = {common.AUTO: 100_000_000, common.FASTAPI: 50_000_000}
 
 def sample(*milliseconds: float) -> Sample:
     latencies = [value / 1000 for value in milliseconds]
-    return Sample(latencies, seconds=sum(latencies), answers=len(latencies), bytes_sent=100 * len(latencies))
+    return Sample(latencies, seconds=sum(latencies), responses=len(latencies), bytes_sent=100 * len(latencies))
 
 
 def test_p50_is_the_median_of_the_rounds_and_p99_is_of_all() -> None:

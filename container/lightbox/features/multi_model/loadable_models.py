@@ -16,7 +16,7 @@ from lightbox.features.multi_model.loader import ModelLoader
 from lightbox.features.multi_model.model_path import Source, is_place, locate, name_of, place_of, unforeseeable_name
 from lightbox.features.multi_model.state import By, LoadedModel, LoadedModels, being_loaded, not_loaded
 from lightbox.model.catalogue import Catalogue, PlannedModel
-from lightbox.model.plan import Answering, ServingPlan
+from lightbox.model.plan import AnsweringServers, ServingPlan
 from lightbox.supervisor.starting.code_trial import try_code
 from lightbox.transports.grpc import open_channel
 from lightbox.transports.model_management import ModelManagement
@@ -53,7 +53,7 @@ class LoadableModels(Catalogue):
 
         state = LoadedModels(run_dir)
         channels = [open_channel(server.grpc_target) for server in plan.model_servers]
-        management = ModelManagement(channels, run_dir, Answering(plan.model_servers))
+        management = ModelManagement(channels, run_dir, AnsweringServers(plan.model_servers))
         loader = ModelLoader(settings, max_models, run_dir, state, management, check_code, plan.shared_code_dirs)
         return cls(settings, loader, state)
 

@@ -26,10 +26,10 @@ from lightbox.core.operations import (
     OF_A_MODEL,
     Operation,
     Served,
-    answers,
     described,
     header,
     invocation,
+    json_operation,
 )
 from lightbox.features.multi_model.loader import ModelLoader
 from lightbox.features.multi_model.model_path import Source
@@ -62,7 +62,7 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
     blueprint = Blueprint("Multi-model mode", __name__)
 
     @blueprint.post("/models")
-    @described(answers("LoadedModel", OF_A_LOAD | {408}, body="LoadModel"))
+    @described(json_operation("LoadedModel", OF_A_LOAD | {408}, body="LoadModel"))
     def load() -> Response:
         """Load a model."""
         if (request.content_length or 0) > MAX_LOAD_BYTES:
@@ -80,13 +80,13 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
         return _json(_entry(loaded) | {"success": f"Successfully loaded model {loaded.model.name}."})
 
     @blueprint.get("/models", endpoint="list")
-    @described(answers("LoadedModels", parameters=[_TOKEN]))
+    @described(json_operation("LoadedModels", parameters=[_TOKEN]))
     def list_models() -> Response:
         """Loaded models."""
         return _json(_page(state, request.args.get("next_page_token")))
 
     @blueprint.get("/models/<name>")
-    @described(answers("LoadedModel", OF_A_MODEL))
+    @described(json_operation("LoadedModel", OF_A_MODEL))
     def describe(name: str) -> Response:
         """A loaded model."""
         loaded = state.get(name)
@@ -94,7 +94,7 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
         return _json(_entry(loaded) | ({} if versions is None else {"model": _status(versions)}))
 
     @blueprint.delete("/models/<name>")
-    @described(answers("LoadedModel", OF_A_LOAD))
+    @described(json_operation("LoadedModel", OF_A_LOAD))
     def unload(name: str) -> Response:
         """Unload a model."""
         return _json(_entry(loader.unload(name, g.context)) | {"success": f"Successfully unloaded model {name}."})

@@ -147,13 +147,13 @@ class OpenInference(Feature):
         from lightbox.openapi.schemas import BINARY, ref
 
         # A Triton container's body gets a JSON response, unless an output is a blob.
-        answered = {JSON: [ref(f"{model.name}.infer_response") for model in models], TRITON_TYPE: [BINARY]}
+        responses = {JSON: [ref(f"{model.name}.infer_response") for model in models], TRITON_TYPE: [BINARY]}
         return Description(
             schemas=schemas(models),
             probes=PROBES,
             tag="Open Inference Protocol",
             requests={TRITON_TYPE: [BINARY], JSON: [ref(f"{model.name}.infer_request") for model in models]},
-            responses=answered,
+            responses=responses,
         )
 
     def _port(self, settings: Settings) -> int | None:

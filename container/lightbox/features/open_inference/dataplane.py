@@ -85,7 +85,7 @@ class DataPlane:
 
     def model_ready(self, model: str, version: str, context: RequestContext) -> bool:
         """Return True for a model that can answer; raise ModelNotFound or Unavailable for others."""
-        self._answering(model, version, context)
+        self._answering_version(model, version, context)
         return True
 
     def model_metadata(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
@@ -156,11 +156,11 @@ class DataPlane:
                 "name: expected that of a model, got none; in multi-model mode RepositoryIndex lists models"
             )
         if model:
-            answering = {model: self._answering(model, version, context)}
+            versions = {model: self._answering_version(model, version, context)}
         else:
-            answering = {entry["name"]: int(entry["version"]) for entry in self.repository_index(True, context)}
+            versions = {entry["name"]: int(entry["version"]) for entry in self.repository_index(True, context)}
         found = []
-        for name, newest in answering.items():
+        for name, newest in versions.items():
             numbers = [newest] if model and version else self.pipeline.versions(name) or [newest]
             found += [_statistics_of(name, number, read_counts(self._run_dir, name, number)) for number in numbers]
         return {"model_stats": found}
@@ -210,7 +210,7 @@ class DataPlane:
                 raise BadRequest(f"{TARGET_MODEL}: expected {named}")
             yield target or model
 
-    def _answering(self, model: str, version: str, context: RequestContext) -> int:
+    def _answering_version(self, model: str, version: str, context: RequestContext) -> int:
         """Return the number of the answering version, also of one without a default signature."""
         try:
             return self.pipeline.describe(model, version_number(version), context).version
@@ -225,7 +225,7 @@ class DataPlane:
 
     def _entry(self, name: str, context: RequestContext) -> dict[str, str]:
         try:
-            version = self._answering(name, "", context)
+            version = self._answering_version(name, "", context)
         except LightboxError as error:
             return {"name": name, "version": "", "state": "UNAVAILABLE", "reason": error.message}
         return {"name": name, "version": str(version), "state": "READY", "reason": ""}

@@ -11,11 +11,10 @@ from typing import Any
 
 from flask import Blueprint, Flask, Response, current_app, g, request
 
-from lightbox.base.error_bodies import REQUEST_ID_HEADER
 from lightbox.base.errors import STATUS_OF_CODE, LightboxError, UnknownSignature
-from lightbox.base.request_context import RequestContext
+from lightbox.base.request_context import REQUEST_ID_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN, RequestContext
 from lightbox.core.attributes import CUSTOM_ATTRIBUTES
-from lightbox.core.edge import EXCHANGE, MODEL_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN, Exchange
+from lightbox.core.edge import EXCHANGE, MODEL_HEADER, Exchange
 from lightbox.core.http import json_body
 from lightbox.core.operations import (
     JSON,
@@ -25,11 +24,11 @@ from lightbox.core.operations import (
     Described,
     Operation,
     Served,
-    answers,
     custom_attributes,
     described,
     errors,
     header,
+    json_operation,
     path_parameter,
     response,
 )
@@ -57,7 +56,7 @@ def openapi_blueprint(services: Services) -> Blueprint:
     blueprint = Blueprint(_TAG, __name__)
 
     @blueprint.get("/openapi.json")
-    @described(answers({"type": "object", "required": ["openapi"]}))
+    @described(json_operation({"type": "object", "required": ["openapi"]}))
     def openapi() -> Response:
         """This document."""
         exchange: Exchange = request.environ[EXCHANGE]

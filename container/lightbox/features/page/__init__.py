@@ -56,7 +56,7 @@ class Page(Feature):
         """Write the facts that no route has: transports, the default model, limits, enabled features."""
         facts = {
             "default_model": start.plan.default_model,
-            "wires": [str(name) for name in start.plan.wires.names],
+            "wires": [str(name) for name in start.plan.transports.names],
             "max_body_mb": start.settings.max_body_mb,
             "metrics": start.settings.metrics,
             "features": list(start.features),

@@ -9,7 +9,7 @@ from flask import Response as HttpResponse
 
 from lightbox.base.settings import Settings
 from lightbox.core.http import json_body
-from lightbox.core.operations import answers, described
+from lightbox.core.operations import described, json_operation
 
 USUAL_PAYLOAD_MB = 6
 """SageMaker's own payload if a job sets none: a photo, or thousands of lines."""
@@ -23,7 +23,7 @@ def add_execution_parameters(blueprint: Blueprint, settings: Settings) -> None:
     body = json_body(execution_parameters(settings))
 
     @blueprint.get("/execution-parameters", endpoint="execution_parameters")
-    @described(answers("ExecutionParameters"))
+    @described(json_operation("ExecutionParameters"))
     def parameters() -> HttpResponse:
         """Recommended concurrency and payload size of a batch transform job."""
         return HttpResponse(body, mimetype="application/json")

@@ -14,8 +14,9 @@ import orjson
 import urllib3
 from typing_extensions import override
 
-from lightbox.base.error_bodies import REQUEST_ID_HEADER, error_body
+from lightbox.base.error_bodies import error_body
 from lightbox.base.errors import LightboxError, Unavailable
+from lightbox.base.request_context import REQUEST_ID_HEADER
 from lightbox.core.edge import MODEL_HEADER
 
 _CONNECT_SECONDS = 5.0

@@ -18,8 +18,7 @@ from websockets.server import ServerProtocol
 from lightbox.base.error_bodies import error_body
 from lightbox.base.errors import BadRequest, LightboxError, Unavailable
 from lightbox.base.machine.local_sockets import QUEUE, listen
-from lightbox.base.request_context import CREDENTIALS
-from lightbox.core.edge import choose_request_id
+from lightbox.base.request_context import CREDENTIALS, choose_request_id
 from lightbox.features.streams.forwarding import Relay
 from lightbox.features.streams.frame_options import from_query
 from lightbox.features.streams.stream import OPEN, Counts, FrameConnection, FrameProtocol, Held, Stream

@@ -13,7 +13,7 @@ from typing_extensions import override
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode, Opcode
-from websockets.frames import Frame as WireFrame
+from websockets.frames import Frame as ProtocolFrame
 from websockets.server import ServerProtocol
 
 from lightbox.base.errors import BadRequest, Unavailable
@@ -53,7 +53,7 @@ class FrameProtocol(ServerProtocol):
     """The WebSocket protocol, with a close between the fragments of a message as in RFC 6455, 5.4."""
 
     @override
-    def recv_frame(self, frame: WireFrame) -> None:
+    def recv_frame(self, frame: ProtocolFrame) -> None:
         """Drop the message that a close frame interrupts; websockets would treat the close as an error, 1002."""
         if frame.opcode is Opcode.CLOSE:
             self.current_size = None

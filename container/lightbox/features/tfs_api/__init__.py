@@ -55,11 +55,11 @@ class TfsApi(Feature):
     @override
     def grpc(self, services: Services) -> GrpcServices:
         from lightbox.features.tfs_api.forwarded_services import HEALTH, METHODS, TfsGrpc
-        from lightbox.model.plan import Answering
+        from lightbox.model.plan import AnsweringServers
         from lightbox.transports.grpc import open_channel
 
         channels = [open_channel(address.grpc_target) for address in services.plan.model_servers]
-        answering = Answering(services.plan.model_servers)
+        answering = AnsweringServers(services.plan.model_servers)
         tfs = TfsGrpc(services.pipeline, channels, answering, services.settings.deadline_seconds)
         works = {
             service: {method: tfs.work(f"/{service}/{method}") for method in methods}

@@ -12,7 +12,7 @@ from urllib3.exceptions import TimeoutError as TimedOut
 
 from lightbox.base.errors import DeadlineExceeded, ModelServerUnreachable, Unavailable
 from lightbox.base.request_context import RequestContext
-from lightbox.model.plan import Answering, ModelServerAddress
+from lightbox.model.plan import AnsweringServers, ModelServerAddress
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS
 from lightbox.transports.rest_connections import exchange, rest_connections
 
@@ -32,7 +32,7 @@ class RestForward:
     """Sends requests to the REST API of model servers in turn."""
 
     def __init__(self, servers: Sequence[ModelServerAddress], connections: int) -> None:
-        self._answering = Answering(servers)
+        self._answering = AnsweringServers(servers)
         self._pools = [rest_connections(server, connections) for server in servers]
         self._turn = itertools.count()
 

@@ -18,7 +18,7 @@ from lightbox.base.errors import LightboxError, MalformedBody, ModelServerUnreac
 from lightbox.base.request_context import RequestContext
 from lightbox.core.edge import Work
 from lightbox.core.pipeline import Pipeline
-from lightbox.model.plan import Answering
+from lightbox.model.plan import AnsweringServers
 from lightbox.model_runtime.deadline import deadline
 from lightbox.model_runtime.wire.messages import (
     classification_pb2,
@@ -33,7 +33,6 @@ from lightbox.model_runtime.wire.predict_request import read_predict_head
 from lightbox.model_runtime.wire.protobuf import LENGTH_DELIMITED, check_count, read_fields
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, from_server
 from lightbox.transports.grpc import is_unsent, outgoing_metadata
-from lightbox.transports.predict_messages import time_left
 
 CALLS = ("Predict", "Classify", "Regress")
 METHODS = {
@@ -77,7 +76,7 @@ class TfsGrpc:
     """Sends calls to model servers in turn, each over one of ``channels``, with ``deadline_seconds``."""
 
     def __init__(
-        self, pipeline: Pipeline, channels: Sequence[grpc.Channel], answering: Answering, deadline_seconds: float
+        self, pipeline: Pipeline, channels: Sequence[grpc.Channel], answering: AnsweringServers, deadline_seconds: float
     ) -> None:
         self._pipeline = pipeline
         self._answering = answering
@@ -141,7 +140,7 @@ class TfsGrpc:
             for message, step in itertools.product(messages, range(len(servers))):
                 method = methods[servers[(first + step) % len(servers)]]
                 try:
-                    response: bytes = method(message, timeout=time_left(context), metadata=outgoing_metadata(context))
+                    response: bytes = method(message, timeout=context.time_left(), metadata=outgoing_metadata(context))
                 except grpc.RpcError as error:
                     if is_unsent(error):
                         continue

@@ -22,7 +22,7 @@ from lightbox.base.request_context import RequestContext
 from lightbox.codecs.json_text import from_json
 from lightbox.core.edge import EXCHANGE, Exchange
 from lightbox.core.http import json_body, received_body
-from lightbox.core.operations import Operation, Served, answers, described, response
+from lightbox.core.operations import Operation, Served, described, json_operation, response
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import JSON, Body, Call
 from lightbox.features.tfs_api.forward import RestForward, ServerResponse
@@ -100,8 +100,8 @@ class TfsRest:
                 if response.status == 404:
                     self.pipeline.check_loading(response.body.decode(errors="replace"), context)
         if response.status < 400:
-            answered = _VERSION.search(response.target)
-            context.version = int(answered[1]) if answered else None
+            version = _VERSION.search(response.target)
+            context.version = int(version[1]) if version else None
             return HttpResponse(response.body, response.status, content_type=response.content_type)
         exchange: Exchange = request.environ[EXCHANGE]
         exchange.error_code = _error(response, model).code
@@ -230,7 +230,7 @@ def _having(*keys: str) -> Schema:
 
 def _operation(sent: Schema | None, got: Schema, served: Served, model: DescribedModel | None) -> Operation:
     """Describe a route. An error's text is the model server's, with further keys if Lightbox refuses."""
-    found = answers(got, body=sent)(served, model)
+    found = json_operation(got, body=sent)(served, model)
     failed = response("What is wrong.", {JSON: _having("error") | {"properties": {"error": TEXT}}}, by_worker=False)
     found["responses"] = {"200": found["responses"]["200"], "4XX": failed, "5XX": failed}
     return found

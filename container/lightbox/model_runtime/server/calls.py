@@ -29,7 +29,7 @@ GRPC, REST = "GRPC", "REST"
 _RUNNABLE = ("tensorflow/serving/predict", classify.CLASSIFY.method, classify.REGRESS.method)
 
 
-class Answered(NamedTuple):
+class PredictResult(NamedTuple):
     """Named outputs, and the version that computed them."""
 
     outputs: dict[str, Array]
@@ -79,7 +79,7 @@ class Calls:
 
     def predict(
         self, request: predict_pb2.PredictRequest, options: bytes, contents: Mapping[str, memoryview]
-    ) -> Answered:
+    ) -> PredictResult:
         """Answer a PredictRequest; ``contents`` are the inputs' contents that the request omits."""
         with self.core.acquire(request.model_spec) as (servable, session):
             name = request.model_spec.signature_name or DEFAULT_SIGNATURE
@@ -87,7 +87,7 @@ class Calls:
             self._check(signature)
             with self.metrics.running(servable.name, "Predict"):
                 outputs = predict.predict(session, signature, request, options, contents)
-        return Answered(outputs, model_spec(servable, name))
+        return PredictResult(outputs, model_spec(servable, name))
 
     def predict_body(
         self, spec: model_pb2.ModelSpec, read: Callable[[InputTypesOf], PredictBody], options: bytes

@@ -10,8 +10,8 @@ from lightbox.base.errors import PortTaken
 from lightbox.base.run_dir import RunDir, port_is_free
 from lightbox.base.settings import Settings
 from lightbox.core.additions import Port, StartNeeds
-from lightbox.model.plan import ModelServerAddress, Wires
-from lightbox.supervisor.starting.chosen_transports import LOCAL, wires_to_come
+from lightbox.model.plan import ModelServerAddress, Transports
+from lightbox.supervisor.starting.chosen_transports import LOCAL, transports_to_come
 from lightbox.supervisor.starting.commands import BINARY, model_server_program
 
 GRPC_PORT, REST_PORT = 9000, 8501
@@ -21,7 +21,7 @@ EPHEMERAL = 32768
 
 
 def listening(
-    settings: Settings, wires: Wires, ports: Sequence[tuple[int | None, int | None]], added: Iterable[Port]
+    settings: Settings, transports: Transports, ports: Sequence[tuple[int | None, int | None]], added: Iterable[Port]
 ) -> list[str]:
     """Return a line for each listening socket: its address, purpose and, for the model servers' ports, reason.
 
@@ -33,11 +33,11 @@ def listening(
     over = " over TLS" if settings.tls_cert else ""
     lines += [f"port {port.number} on all interfaces: {port.purpose}{over}" for port in added]
     where = "all interfaces" if model_server_program(settings)[0] == BINARY else "loopback"
-    for index, name, why in ((0, "gRPC", wires.why_grpc_port), (1, "REST", wires.why_rest_port)):
+    for index, name, why in ((0, "gRPC", transports.why_grpc_port), (1, "REST", transports.why_rest_port)):
         if why is not None:
             numbers = ", ".join(str(pair[index]) for pair in ports)
             lines.append(f"port {numbers} on {where}: {name} of the model server; {why}")
-    of_server = "gRPC and REST" if wires.rest_socket else "gRPC"
+    of_server = "gRPC and REST" if transports.rest_socket else "gRPC"
     return [*lines, f"unix sockets: {of_server} of the model server, the sidecar, /ping"]
 
 
@@ -53,7 +53,7 @@ def callers_line(settings: Settings, added: Iterable[Port], sentence: str | None
 
 
 def choose_addresses(
-    settings: Settings, run_dir: RunDir, wires: Wires, added: Iterable[Port] = ()
+    settings: Settings, run_dir: RunDir, transports: Transports, added: Iterable[Port] = ()
 ) -> tuple[ModelServerAddress, ...]:
     """Return addresses for each model server that no other process uses; ``added`` are the features' ports."""
     taken = set(_for_callers(settings, added))
@@ -66,11 +66,11 @@ def choose_addresses(
 
     return tuple(
         ModelServerAddress(
-            grpc_port=choose(grpc_port) if wires.why_grpc_port else None,
-            rest_port=choose(rest_port) if wires.why_rest_port else None,
+            grpc_port=choose(grpc_port) if transports.why_grpc_port else None,
+            rest_port=choose(rest_port) if transports.why_rest_port else None,
             grpc_socket=run_dir.socket_path(f"model_server_{index}"),
-            local_socket=run_dir.socket_path(f"predict_{index}") if LOCAL in wires.names else None,
-            rest_socket=run_dir.socket_path(f"rest_{index}") if wires.rest_socket else None,
+            local_socket=run_dir.socket_path(f"predict_{index}") if LOCAL in transports.names else None,
+            rest_socket=run_dir.socket_path(f"rest_{index}") if transports.rest_socket else None,
         )
         for index, (grpc_port, rest_port) in enumerate(usual_ports(settings))
     )
@@ -89,14 +89,14 @@ def check_port_range(settings: Settings, wants: StartNeeds) -> None:
     """Raise PortTaken, with a sentence for each port, if a model server could not listen on its port."""
     if settings.safe_port_range is None:
         return
-    wires, callers = wires_to_come(settings, wants.why_rest), _for_callers(settings, wants.ports)
-    whys = (("gRPC", wires.why_grpc_port), ("REST", wires.why_rest_port))
+    transports, callers = transports_to_come(settings, wants.why_rest), _for_callers(settings, wants.ports)
+    whys = (("gRPC", transports.why_grpc_port), ("REST", transports.why_rest_port))
     problems = []
     for index, pair in enumerate(usual_ports(settings)):
-        for port, (wire, why) in zip(pair, whys, strict=True):
+        for port, (transport, why) in zip(pair, whys, strict=True):
             if why is None:
                 continue
-            what = f"SAGEMAKER_SAFE_PORT_RANGE: port {port}, for {wire} of model server {index}, is"
+            what = f"SAGEMAKER_SAFE_PORT_RANGE: port {port}, for {transport} of model server {index}, is"
             if port in callers:
                 problems.append(f"{what} also the value of {callers[port]}; choose another range or another port")
             elif not port_is_free(port):

@@ -10,7 +10,7 @@ from pathlib import Path
 from lightbox.base.errors import StartError
 from lightbox.base.settings import Settings
 from lightbox.base.settings_types import TransportName
-from lightbox.model.plan import Wires
+from lightbox.model.plan import Transports
 from lightbox.model_files.layout import ModelLayoutError, ModelOnDisk
 from lightbox.model_runtime.access import MOST_TEXT, read_file
 from lightbox.supervisor.starting.commands import BINARY, model_server_program
@@ -21,13 +21,15 @@ from lightbox.user_code.paths import find_inference
 LOCAL, GRPC, REST = TransportName
 
 
-def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], why_rest: str | None = None) -> Wires:
+def choose_transports(
+    settings: Settings, code_places: Iterable[Sequence[Path]], why_rest: str | None = None
+) -> Transports:
     """Return the transports, and the reason for each open TCP port of the model server.
 
     ``code_places`` are the folders of each model's code; ``why_rest`` is a feature's reason for REST, for which the
     embedded server has a unix socket. Raises ModelServerMissing and NoLocalTransport.
     """
-    named, usual = settings.transports, usual_wires(settings)
+    named, usual = settings.transports, usual_transports(settings)
     names = named or usual
     if LOCAL in names and LOCAL not in usual:
         raise NoLocalTransport(
@@ -45,7 +47,7 @@ def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], why_
         why_port: str | None = "LIGHTBOX_TRANSPORT names rest"
     else:
         why_port = None if embedded else why_rest
-    return Wires(
+    return Transports(
         names=names,
         why_grpc_port=both,
         why_rest_port=both or why_port,
@@ -53,7 +55,7 @@ def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], why_
     )
 
 
-def usual_wires(settings: Settings) -> tuple[TransportName, ...]:
+def usual_transports(settings: Settings) -> tuple[TransportName, ...]:
     """Return the default transports. Raises ModelServerMissing."""
     return (GRPC,) if model_server_program(settings)[0] == BINARY else (LOCAL, GRPC, REST)
 
@@ -75,9 +77,9 @@ class NoLocalTransport(StartError):
     """The settings name the transport ``local`` where it is not available; the message says why."""
 
 
-def planned_wires(
+def planned_transports(
     settings: Settings, models: Iterable[ModelOnDisk], shared: Sequence[Path], why_rest: str | None
-) -> Wires:
+) -> Transports:
     """Return the transports of a start, and the reasons for open ports. Raises ModelServerMissing.
 
     In multi-model mode the code of models on disk that may be loaded later counts too.
@@ -85,13 +87,13 @@ def planned_wires(
     own = (code_dirs(model, shared) for model in models)
     if not settings.has_fixed_models and settings.model_code:
         own = ([folder] for pattern in ("*/code", "*/*/code") for folder in settings.model_dir.glob(pattern))
-    return choose_wires(settings, itertools.chain([shared], own), why_rest)
+    return choose_transports(settings, itertools.chain([shared], own), why_rest)
 
 
-def wires_to_come(settings: Settings, why_rest: str | None = None) -> Wires:
+def transports_to_come(settings: Settings, why_rest: str | None = None) -> Transports:
     """Return the transports, as far as they are known without code from S3. Raises ModelServerMissing."""
     models: list[ModelOnDisk] = []
     if settings.has_fixed_models:
         with suppress(ModelLayoutError):
             models = found_models(settings)
-    return planned_wires(settings, models, shared_code_dirs(settings), why_rest)
+    return planned_transports(settings, models, shared_code_dirs(settings), why_rest)

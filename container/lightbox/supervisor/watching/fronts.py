@@ -21,7 +21,7 @@ class FrontWatch:
         self._title = spec.title
         self._address = spec.address
         self.problem: str | None = f"{self._title} is starting"
-        self.answered_at = 0.0
+        self.responded_at = 0.0
 
     def ended(self) -> None:
         """Note that the front has ended."""
@@ -38,7 +38,7 @@ class FrontWatch:
             with suppress(OSError):  # TimeoutError is one
                 async with asyncio.timeout(STALE_SECONDS):
                     await self._probe()
-                self.answered_at, self.problem = time.monotonic(), None
+                self.responded_at, self.problem = time.monotonic(), None
             await asyncio.sleep(POLL_SECONDS if self.problem is None else IMPATIENT_SECONDS)
 
     async def _probe(self) -> None:

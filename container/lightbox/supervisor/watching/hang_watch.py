@@ -79,23 +79,23 @@ def runs(process: int) -> float | None:
 class Silence:
     """The clock of one process, in seconds. It starts below zero for one that may take ``allowance`` to begin."""
 
-    def __init__(self, born: int, allowance: float, answered: float) -> None:
-        """``answered`` is the last response so far: one of an earlier process."""
+    def __init__(self, born: int, allowance: float, last_response: float) -> None:
+        """``last_response`` is the time of the last one so far: one of an earlier process."""
         self.born = born
         self.seconds = -allowance
         self.has_answered = False
-        self._answered = answered
+        self._last_response = last_response
         self._ticks = 0
 
-    def note(self, answered: float, ticks: int, elapsed: float, is_runnable: Callable[[], bool]) -> None:
+    def note(self, last_response: float, ticks: int, elapsed: float, is_runnable: Callable[[], bool]) -> None:
         """Advance the clock by ``elapsed``, given the time of the last response and the processor time in ticks."""
         worked, self._ticks = ticks != self._ticks, ticks
-        if answered != self._answered and answered:
+        if last_response != self._last_response and last_response:
             self.seconds, self.has_answered = 0.0, True
         else:
             elapsed = min(elapsed, MOST_SECONDS)
             self.seconds += BUSY_WEIGHT * elapsed if worked or is_runnable() else elapsed
-        self._answered = answered
+        self._last_response = last_response
 
 
 @dataclass(frozen=True)
@@ -154,13 +154,13 @@ class HangWatch:
     def _look_at(self, process: int, name: str, probe: Probe, allowance: float, elapsed: float) -> bool:
         """Look at one process, and kill it if it hangs; return whether it is known not to answer."""
         used = activity(process)
-        answered = probe(process) if used is not None else None
-        if used is None or answered is None:
+        last_response = probe(process) if used is not None else None
+        if used is None or last_response is None:
             return False
         silence = self._silences.get(process)
         if silence is None or silence.born != used.born:
-            silence = self._silences[process] = Silence(used.born, allowance, answered)
-        silence.note(answered, used.ticks, elapsed, lambda: has_runnable_thread(process))
+            silence = self._silences[process] = Silence(used.born, allowance, last_response)
+        silence.note(last_response, used.ticks, elapsed, lambda: has_runnable_thread(process))
         if silence.seconds >= self._seconds:
             if allowance and not silence.has_answered:
                 seconds, setting = silence.seconds + allowance, "SAGEMAKER_TFS_WAIT_TIME_SECONDS"

@@ -13,9 +13,9 @@ from lightbox.base.error_bodies import Headers, error_response, http_bytes
 from lightbox.base.errors import LightboxError, MethodNotAllowed, Unavailable
 from lightbox.base.machine.local_sockets import QUEUE, listen
 from lightbox.base.plain_http import headers_of
+from lightbox.base.request_context import choose_request_id
 from lightbox.base.telemetry.saturation import SATURATION_HEADER, Saturation
 from lightbox.core.additions import Probe
-from lightbox.core.edge import choose_request_id
 from lightbox.nginx import body_memory, refusals
 from lightbox.supervisor.watching.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.supervisor.watching.readiness import Health
@@ -69,11 +69,11 @@ class HealthServer:
                 page = await self._metrics.render(self._health.problem() is None, self._saturation)
                 writer.write(_good(page, content_type=CONTENT_TYPE))
             else:
-                writer.write(self._reply(head))
+                writer.write(self._response(head))
             await writer.drain()
         writer.close()
 
-    def _reply(self, head: bytes) -> bytes:
+    def _response(self, head: bytes) -> bytes:
         method, target = head.decode("latin-1").split(" ", 2)[:2]
         path = target.partition("?")[0]
         problem = self._health.problem()
@@ -105,7 +105,7 @@ def _not_ready(problem: str) -> Unavailable:
     return Unavailable(f"not ready: {problem}")
 
 
-def _failed(error: LightboxError, head: bytes, answer_headers: Headers, **more: Any) -> bytes:
+def _failed(error: LightboxError, head: bytes, more_headers: Headers, **more: Any) -> bytes:
     sent = headers_of(head)
     status, headers, body = error_response(error, choose_request_id(lambda name: sent.get(name.lower())), **more)
-    return http_bytes(status, headers + answer_headers, body)
+    return http_bytes(status, headers + more_headers, body)

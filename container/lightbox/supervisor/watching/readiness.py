@@ -37,7 +37,7 @@ class ServerWatch:
         self._model = model
         self._status = status
         self._available_until = 0.0
-        self.answered_at = 0.0
+        self.responded_at = 0.0
         self.problem = "the model server is starting"
         self.on_loss: Callable[[], object] = lambda: None
 
@@ -69,12 +69,12 @@ class ServerWatch:
                 versions = await self._status.versions(self._model or "none")
         except TimeoutError:
             if not limit.expired():  # the server has refused the call: it is busy
-                self.answered_at = time.monotonic()
+                self.responded_at = time.monotonic()
             return
         except OSError:
             self.lost("the model server does not answer yet")
             return
-        self.answered_at = time.monotonic()
+        self.responded_at = time.monotonic()
         states = [version.state for version in versions.values()]
         if self._model is None or "AVAILABLE" in states:
             self._available_until = time.monotonic() + STALE_SECONDS
@@ -93,7 +93,7 @@ class SidecarWatch:
         self._model = model
         self._address = address
         self._servers = servers
-        self._answer = response
+        self._response = response
         self._trial: asyncio.Task[str | None] | None = None
         self.has_failed = False
         """Whether the default model is loaded and does not answer."""
@@ -128,7 +128,7 @@ class SidecarWatch:
     def _look(self) -> None:
         if self._server_is_back_since is None:  # an answer noted earlier is from the server that has ended
             self._server_is_back_since = time.monotonic()
-        if self._is_known and self._answer.at > self._server_is_back_since:
+        if self._is_known and self._response.at > self._server_is_back_since:
             self._set_problem(None)
         elif self._trial is None:
             if not self.has_failed:

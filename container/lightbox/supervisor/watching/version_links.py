@@ -125,14 +125,14 @@ class VersionLinks:
         allowed = self._settings.linked_folders
         return await self._judged(version_problem, self._folder(version), self._model.name, version, allowed)
 
-    async def misfit(self, version: int, answering: int | None) -> str | None:
+    async def misfit(self, version: int, current: int | None) -> str | None:
         """Return why a complete version must not replace the answering one, None if it may.
 
         A version in text form has no readable signatures and always fits.
         """
-        return await self._judged(self._misfit, version, answering)
+        return await self._judged(self._misfit, version, current)
 
-    def _misfit(self, version: int, answering: int | None) -> str | None:
+    def _misfit(self, version: int, current: int | None) -> str | None:
         model = self._model
         try:
             new = self._signatures[version] = signatures_of(self._folder(version), model.name, version)
@@ -143,9 +143,9 @@ class VersionLinks:
             (one.sentence for one in found if one.is_own or (self._is_default and not one.is_idle)), None
         ):
             return f"{problem}; other options need a restart"
-        if not new or answering is None or model.options.model_changes == "allow":
+        if not new or current is None or model.options.model_changes == "allow":
             return None
-        if problem := change_problem(self._signatures.get(answering, {}), new):
+        if problem := change_problem(self._signatures.get(current, {}), new):
             return f'{problem}; the option "model_changes": "allow" serves such a version'
         return None
 

@@ -19,7 +19,7 @@ from lightbox.tools.client.retries import Retrying
 from lightbox.tools.client.senders import Boto3Sender, InvocationsSender, Misconfigured, OpenInferenceSender, Sender
 from lightbox.tools.offline.endpoint import Endpoint, EndpointGone
 from lightbox.tools.offline.loading import load, most_bytes
-from lightbox.tools.offline.rows import Answerer
+from lightbox.tools.offline.rows import Predictor
 from lightbox.tools.offline.run import Run, handled, say_stopped
 from lightbox.tools.offline.sources import Source, SourceError
 from lightbox.tools.offline.storage import S3_SCHEME, AwsError
@@ -131,7 +131,7 @@ def make_answerer(
     concurrency: Concurrency,
     attempts: int,
     **to: Any,
-) -> Answerer:
+) -> Predictor:
     """Return the model, endpoint or cluster that the command line names. Raises StartError and Misconfigured."""
     address = to.pop("ray")
     if address and (url or endpoint_name):
@@ -151,7 +151,7 @@ def make_answerer(
     if not isinstance(chosen, dict):
         raise Misconfigured(f"--options: expected a JSON object, got {options}")
     if address:
-        cluster: Answerer = lightbox.ray.Cluster(address, model, chosen)
+        cluster: Predictor = lightbox.ray.Cluster(address, model, chosen)
         return cluster
     return load(model, **chosen)
 

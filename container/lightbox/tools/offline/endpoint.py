@@ -31,7 +31,7 @@ class Endpoint:
         self.name = name
         self._retrying, self._concurrency = retrying, concurrency
 
-    def answered(self, images: Iterable[tuple[str, bytes | Exception]]) -> Iterator[tuple[str, Any]]:
+    def responses(self, images: Iterable[tuple[str, bytes | Exception]]) -> Iterator[tuple[str, Any]]:
         """Yield path and response of each image, in the order of the responses.
 
         At a stop, images in progress without a response are left out. If the endpoint goes away, waits for those in

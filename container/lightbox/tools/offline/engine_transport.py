@@ -23,7 +23,6 @@ from lightbox.model_runtime.wire.messages import config_pb2
 from lightbox.model_runtime.wire.status import StatusError
 from lightbox.transports.base import Transport, from_server
 from lightbox.transports.described import signature_spec
-from lightbox.transports.predict_messages import time_left
 
 
 class EngineTransport(Transport):
@@ -62,7 +61,7 @@ class EngineTransport(Transport):
         self._check(spec.model, spec.version)
         signature = self._runner.signatures[spec.name]
         feeds = {signature.inputs[name].name: _as_sent(array) for name, array in call.inputs.items()}
-        seconds = time_left(context)
+        seconds = context.time_left()
         context.transport = self.name
         with context.stage("predict"):
             try:

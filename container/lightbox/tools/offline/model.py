@@ -77,7 +77,7 @@ class Model:
         pairs = in_order(partial(_with_path, self.predict), (("", image) for image in images), self._threads)
         return (response for _, response in pairs)
 
-    def answered(self, images: Iterable[tuple[str, AnyImage | Exception]]) -> Iterator[tuple[str, Any]]:
+    def responses(self, images: Iterable[tuple[str, AnyImage | Exception]]) -> Iterator[tuple[str, Any]]:
         """Yield path and answer of each picture, in order, as ``rows`` takes them; an exception is its own answer."""
         return in_order(partial(_with_path, self._predict), images, self._threads)
 

@@ -105,19 +105,19 @@ class Cluster:
                 raise error.cause from None
             raise StartError(f"--ray {address}: expected this release of Lightbox on each node: {error}") from error
 
-    def answered(self, images: Iterable[Item]) -> Iterator[tuple[str, Row]]:
+    def responses(self, images: Iterable[Item]) -> Iterator[tuple[str, Row]]:
         """Yield path and row of each item of a source, in the order of the responses.
 
         Raises SourceError where S3 refuses all, and EndpointGone where the cluster gives a batch up.
         """
-        response = ray.remote(_answer).options(max_retries=MOST_RETRIES)
+        predict = ray.remote(_predictions).options(max_retries=MOST_RETRIES)
         finished: SimpleQueue[Future[list[Row]]] = SimpleQueue()
         running, left = 0, iter(images)
         while True:
             while running < BATCHES_EACH * ray.cluster_resources().get("CPU", 1):
                 if not (batch := list(islice(left, BATCH))):
                     break
-                response.remote(self._given, batch).future().add_done_callback(finished.put)
+                predict.remote(self._given, batch).future().add_done_callback(finished.put)
                 running += 1
             if not running:
                 return
@@ -136,7 +136,7 @@ def _about(given: tuple[ray.ObjectRef[Any], str]) -> tuple[str, int, str]:
     return model.name, model.version, model.engine
 
 
-def _answer(given: tuple[ray.ObjectRef[Any], str], batch: list[Item]) -> list[Row]:
+def _predictions(given: tuple[ray.ObjectRef[Any], str], batch: list[Item]) -> list[Row]:
     return list(rows(_loaded(*given), in_order(read, batch, READERS)))
 
 

@@ -60,7 +60,7 @@ class EndpointResponse(NamedTuple):
     version: int | None
 
 
-class Answerer(Protocol):
+class Predictor(Protocol):
     """A model, an endpoint or a cluster."""
 
     @property
@@ -77,15 +77,15 @@ class Answerer(Protocol):
 
     @property
     def reads(self) -> bool:
-        """Whether it reads images itself: ``answered`` then gets a source's items instead of their content."""
+        """Whether it reads images itself: ``responses`` then gets a source's items instead of their content."""
 
-    def answered(self, images: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    def responses(self, images: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         """Yield path and result of images: an exception for a failure, or for an image that came as an exception."""
 
 
-def rows(by: Answerer, images: Iterable[tuple[str, Any]]) -> Iterator[Row]:
+def rows(by: Predictor, images: Iterable[tuple[str, Any]]) -> Iterator[Row]:
     """Yield a row for each image. An image is a path and a file's bytes, or the exception of reading it."""
-    for path, response in by.answered(images):
+    for path, response in by.responses(images):
         if isinstance(response, Row):
             yield response
             continue

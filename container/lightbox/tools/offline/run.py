@@ -17,7 +17,7 @@ from lightbox.base.telemetry.logs import escape
 from lightbox.base.telemetry.output import drawing
 from lightbox.tools.client.image_files import counted
 from lightbox.tools.offline.endpoint import EndpointGone
-from lightbox.tools.offline.rows import DENIED, UNREACHED_AT_MOST, Answerer, Row, in_order, rows
+from lightbox.tools.offline.rows import DENIED, UNREACHED_AT_MOST, Predictor, Row, in_order, rows
 from lightbox.tools.offline.sources import Source, SourceError, read
 from lightbox.tools.offline.storage import READERS, Denied
 from lightbox.tools.offline.targets import Target
@@ -36,7 +36,7 @@ PROGRESS_SECONDS = 30.0
 class Run:
     """A run with a source, an open target, and a model, an endpoint or a cluster."""
 
-    def __init__(self, source: Source, target: Target, by: Answerer, stopping: threading.Event) -> None:
+    def __init__(self, source: Source, target: Target, by: Predictor, stopping: threading.Event) -> None:
         self._source, self._target, self._by, self._stopping = source, target, by, stopping
         self._before = len(target.done)
         self._written = 0

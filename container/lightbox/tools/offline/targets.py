@@ -22,7 +22,7 @@ import orjson
 from typing_extensions import override
 
 from lightbox.codecs.json_text import from_json
-from lightbox.tools.offline.rows import Answerer, Row, json_text, reason
+from lightbox.tools.offline.rows import Predictor, Row, json_text, reason
 from lightbox.tools.offline.sources import NEEDS_PYARROW, batches
 from lightbox.tools.offline.storage import S3, S3_SCHEME, OwnFolder, Written, split
 
@@ -177,7 +177,7 @@ class Target:
     ``done`` are the paths that have a row. With ``again`` the rows of images that failed are taken out first.
     """
 
-    def __init__(self, to: str, by: Answerer, part_rows: int = PART_ROWS, again: bool = False) -> None:
+    def __init__(self, to: str, by: Predictor, part_rows: int = PART_ROWS, again: bool = False) -> None:
         self.to, self._by, self._part_rows = to, by, part_rows
         parent, self._name = split(to)
         ending = Path(self._name).suffix

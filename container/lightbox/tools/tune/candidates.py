@@ -12,7 +12,7 @@ from lightbox.base.settings import Settings, variable_names
 from lightbox.base.settings_types import TransportName
 from lightbox.model_runtime.cores import available_cores
 from lightbox.model_runtime.engines import AUTO, DEFAULT
-from lightbox.supervisor.starting.chosen_transports import usual_wires
+from lightbox.supervisor.starting.chosen_transports import usual_transports
 from lightbox.supervisor.starting.commands import BINARY, model_server_program
 
 PARAMETERS = (
@@ -110,7 +110,7 @@ def _other_numbers(field: str, numbers: Iterable[int], present: int) -> list[Map
 
 def _other_transport_first(settings: Settings) -> list[TransportName]:
     """Return REST as the default transport, or in its place the usual one; of several the present one stays on."""
-    usual = usual_wires(settings)
+    usual = usual_transports(settings)
     default, *others = settings.transports or usual
     other = usual[0] if default == TransportName.REST else TransportName.REST
     return [other, default] if others else [other]

@@ -17,8 +17,9 @@ import pytest
 from lightbox.base.error_bodies import http_bytes
 from lightbox.base.errors import BadRequest, HandlerFailed, LightboxError, ModelNotFound, NoRoom, TooLarge, Unavailable
 from lightbox.base.machine.temporary_storage import temporary_folder
+from lightbox.base.request_context import choose_request_id
 from lightbox.base.telemetry.logs import FinishedRequest
-from lightbox.core.edge import RECEIVED_HEADER, Edge, WsgiApp, as_lightbox_error, choose_request_id
+from lightbox.core.edge import RECEIVED_HEADER, Edge, WsgiApp, as_lightbox_error
 from lightbox.core.predictions import Predictions
 from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport

@@ -18,9 +18,9 @@ from gunicorn.http.errors import InvalidHeader, InvalidRequestLine
 from gunicorn.workers.gthread import TConn
 
 from lightbox.base.error_bodies import give_model_errors
-from lightbox.base.request_context import RequestContext
+from lightbox.base.request_context import RequestContext, Requests
 from lightbox.core import gunicorn_worker
-from lightbox.core.edge import Edge, Requests
+from lightbox.core.edge import Edge
 from lightbox.core.gunicorn_worker import LingeringWorker
 from lightbox.features.sagemaker import SageMaker
 from support.error_shape import assert_error

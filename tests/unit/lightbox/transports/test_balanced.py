@@ -9,7 +9,7 @@ import pytest
 
 from lightbox.base.errors import ModelFailed, ModelNotFound, ModelServerUnreachable
 from lightbox.base.request_context import RequestContext
-from lightbox.model.plan import Answering, ModelServerAddress
+from lightbox.model.plan import AnsweringServers, ModelServerAddress
 from lightbox.model.spec import Array, ModelCall
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.fake import FakeTransport
@@ -39,7 +39,7 @@ def server(*versions: int) -> FakeTransport:
 def balanced_over(*servers: FakeTransport, folder: Path = Path("/nowhere")) -> BalancedTransport:
     """Return a transport to these servers, whose sockets are in a folder."""
     addresses = [ModelServerAddress(grpc_socket=folder / f"{number}.sock") for number in range(len(servers))]
-    return BalancedTransport(servers, Answering(addresses))
+    return BalancedTransport(servers, AnsweringServers(addresses))
 
 
 def predict(balanced: BalancedTransport, version: int = 2) -> dict[str, Array]:

@@ -16,7 +16,7 @@ import pytest
 
 from lightbox.base.errors import DeadlineExceeded, ModelFailed, ModelServerUnreachable, Unavailable
 from lightbox.base.request_context import RequestContext
-from lightbox.model.plan import Answering, ModelServerAddress
+from lightbox.model.plan import AnsweringServers, ModelServerAddress
 from lightbox.model.spec import SignatureSpec
 from lightbox.model_runtime.server.local_server import Predict
 from lightbox.model_runtime.wire.local_frames import GREETING, REQUEST_HEADER, share
@@ -209,7 +209,7 @@ def test_of_two_servers_the_one_that_is_there_answers(tmp_path: Path, monkeypatc
     monkeypatch.setattr(GrpcTransport, "send", away)
     transports = [LocalTransport(tmp_path / name, "127.0.0.1:1") for name in "ab"]
     balanced = BalancedTransport(
-        transports, Answering([ModelServerAddress(grpc_socket=tmp_path / name) for name in "ab"])
+        transports, AnsweringServers([ModelServerAddress(grpc_socket=tmp_path / name) for name in "ab"])
     )
     for name in "aba":  # each server goes away once
         with serving(tmp_path / name):

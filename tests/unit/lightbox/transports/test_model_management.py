@@ -13,7 +13,7 @@ import pytest
 
 from lightbox.base.errors import Unavailable
 from lightbox.base.request_context import RequestContext
-from lightbox.model.plan import Answering, ModelServerAddress
+from lightbox.model.plan import AnsweringServers, ModelServerAddress
 from lightbox.transports.model_management import ModelManagement, ModelStates
 from lightbox.transports.model_status import ModelStatus, ServerState, VersionStatus
 from support.model_service import ScriptedServer, States, channel_to, serving
@@ -44,7 +44,7 @@ def test_waiting_and_other_callers_get_the_same_states(tmp_path: Path, said: Sta
     server.say(said)
     with serving(server, tmp_path / "socket") as target:
         with grpc.insecure_channel(target) as channel:
-            management = ModelManagement([channel], tmp_path, Answering())
+            management = ModelManagement([channel], tmp_path, AnsweringServers())
             assert management.states("m", RequestContext(PATIENCE)) == [versions]
         assert asyncio.run(versions_in_time(target)) == versions
 
@@ -54,7 +54,7 @@ def test_a_server_that_is_known_not_to_answer_is_not_asked(tmp_path: Path) -> No
     with ExitStack() as open_:
         channels = [open_.enter_context(channel_to(ScriptedServer(), address.grpc_socket)) for address in addresses]
         channels[1] = open_.enter_context(hung(tmp_path / "hung"))
-        states = ModelStates(channels, Answering(addresses))
+        states = ModelStates(channels, AnsweringServers(addresses))
         with pytest.raises(Unavailable, match="busy"):
             states.is_loading("m", 9, RequestContext(0.1))
         addresses[1].silent_mark.touch()

@@ -16,7 +16,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from lightbox.base.error_bodies import GRPC_STATUS, REQUEST_ID_HEADER, grpc_trailers
+from lightbox.base.error_bodies import GRPC_STATUS, grpc_trailers
 from lightbox.base.errors import (
     ClientDisconnected,
     LightboxError,
@@ -25,8 +25,9 @@ from lightbox.base.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
+from lightbox.base.request_context import REQUEST_ID_HEADER
 from lightbox.base.telemetry.logs import UNMATCHED
-from lightbox.core.edge import MODEL_HEADER, SERVER_TIMING, Work, as_lightbox_error, server_timing
+from lightbox.core.edge import MODEL_HEADER, SERVER_TIMING, Work, as_lightbox_error
 from lightbox.features.open_inference.dataplane import DataPlane
 from lightbox.features.open_inference.grpc import messages as grpc_messages
 from lightbox.features.open_inference.grpc import reflection as grpc_reflection
@@ -308,7 +309,7 @@ def _chunks(receive: Receive) -> Chunks:
 
 def _ending(outcome: Outcome, caller: Caller) -> tuple[list[Header], bytes]:
     """Return the final headers of a call, and its framed response."""
-    timing = (SERVER_TIMING.lower(), server_timing(outcome.context))
+    timing = (SERVER_TIMING.lower(), outcome.context.server_timing())
     if outcome.error is not None:
         return [*grpc_trailers(outcome.error, caller.request_id), timing], b""
     headers = [(GRPC_STATUS, "0"), (REQUEST_ID_HEADER.lower(), caller.request_id), timing]

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lightbox.base.errors import DeadlineExceeded, LightboxError, Unavailable
-from lightbox.base.request_context import MakeContext, RequestContext
+from lightbox.base.request_context import MakeContext, RequestContext, Requests, choose_request_id
 from lightbox.base.telemetry.logs import FinishedRequest, Observer
 from lightbox.base.telemetry.metrics import QUEUE_FULL
-from lightbox.core.edge import Requests, Work, as_lightbox_error, choose_request_id
+from lightbox.core.edge import Work, as_lightbox_error
 from lightbox.features.open_inference.grpc.incoming import seconds_left
 
 

@@ -16,7 +16,7 @@ from lightbox.codecs.json_text import to_json
 from lightbox.codecs.media_type import parse_content_type
 from lightbox.core.attributes import CustomAttributes
 from lightbox.core.http import check_query, http_response, json_body, received_body
-from lightbox.core.operations import ANYWHERE, OF_A_LOAD, OF_A_MODEL, answers, described
+from lightbox.core.operations import ANYWHERE, OF_A_LOAD, OF_A_MODEL, described, json_operation
 from lightbox.core.request import Body, Call, Respond, TensorResponse
 from lightbox.features.open_inference.dataplane import DataPlane, InferRequest, read_attributes, version_number
 from lightbox.features.open_inference.rest.body import is_request, read_body
@@ -36,7 +36,7 @@ from lightbox.user_code.aws import AwsHandlers
 SIZE = "json-header-size"
 JSON_TYPES = ("", "application/json", "application/octet-stream")
 """The marker with which callers of SageMaker's Triton containers declare a body of JSON alone."""
-_CHANGE = answers(struct({}), OF_A_LOAD)
+_CHANGE = json_operation(struct({}), OF_A_LOAD)
 _INDEX: Schema = {"type": "array", "items": ref("RepositoryModel")}
 _INDEX_CODES = ANYWHERE | {"malformed_body", "unsupported_media_type"}
 _WANTED = {"type": "object", "properties": {"ready": {"type": "boolean", "description": "Leave out the others."}}}
@@ -92,7 +92,7 @@ class TritonBodies:
         if size is None:
             raise MalformedBody(f"Content-Type: expected {TRITON_TYPE};{SIZE}=N, the length of the JSON; got no {SIZE}")
         attributes = read_attributes(header)
-        plain = _answered(self._plane, call, content.body, size, attributes, context)
+        plain = _infer(self._plane, call, content.body, size, attributes, context)
         if JSON_LENGTH not in plain.headers:
             return plain
         return Response(plain.body, f"{TRITON_TYPE};{SIZE}={plain.headers[JSON_LENGTH]}")
@@ -116,7 +116,7 @@ class JsonBodies:
         assert isinstance(content, Body), "SageMaker's routes take bodies"
         if not is_request(content.body, context) or self._goes_to_user_code(call):
             return respond(call, context)
-        return _answered(self._plane, call, content.body, None, read_attributes(header), context)
+        return _infer(self._plane, call, content.body, None, read_attributes(header), context)
 
     def _goes_to_user_code(self, call: Call[Response]) -> bool:
         """Return whether a function of the user's reads the body; an unknown model may have one too."""
@@ -127,7 +127,7 @@ class JsonBodies:
         return isinstance(handlers, AwsHandlers) or handlers.preprocess is not None
 
 
-def _answered(
+def _infer(
     plane: DataPlane,
     call: Call[Response],
     body: bytes,
@@ -150,21 +150,21 @@ def kserve_blueprint(plane: DataPlane, max_body_mb: int) -> Blueprint:
 
     @blueprint.get("", endpoint="server")
     @blueprint.get("/", endpoint="server_slash")
-    @described(answers("ServerMetadata"))
+    @described(json_operation("ServerMetadata"))
     def server_metadata() -> HttpResponse:
         """Server metadata."""
         return _json(plane.server_metadata())
 
     @blueprint.get("/models/<model>/ready", endpoint="ready")
     @blueprint.get("/models/<model>/versions/<version>/ready", endpoint="ready_of_version")
-    @described(answers(struct({"name": TEXT, "ready": {"const": True}}), OF_A_MODEL), by_model=True)
+    @described(json_operation(struct({"name": TEXT, "ready": {"const": True}}), OF_A_MODEL), by_model=True)
     def model_ready(model: str, version: str = "") -> HttpResponse:
         """Whether a model, or a version of it, can answer."""
         return _json({"name": model, "ready": plane.model_ready(model, version, g.context)})
 
     @blueprint.get("/models/<model>", endpoint="metadata")
     @blueprint.get("/models/<model>/versions/<version>", endpoint="metadata_of_version")
-    @described(answers("ModelMetadata", OF_A_MODEL), by_model=True)
+    @described(json_operation("ModelMetadata", OF_A_MODEL), by_model=True)
     def model_metadata(model: str, version: str = "") -> HttpResponse:
         """Inputs and outputs of a model."""
         found = plane.model_metadata(model, version, g.context)
@@ -172,7 +172,7 @@ def kserve_blueprint(plane: DataPlane, max_body_mb: int) -> Blueprint:
 
     @blueprint.get("/models/<model>/config", endpoint="config")
     @blueprint.get("/models/<model>/versions/<version>/config", endpoint="config_of_version")
-    @described(answers("ModelConfig", OF_A_MODEL), by_model=True)
+    @described(json_operation("ModelConfig", OF_A_MODEL), by_model=True)
     def model_config(model: str, version: str = "") -> HttpResponse:
         """Configuration of a model, as Triton returns it."""
         return _json(plane.model_config(model, version, g.context))
@@ -181,14 +181,14 @@ def kserve_blueprint(plane: DataPlane, max_body_mb: int) -> Blueprint:
     if pipeline.catalogue.is_fixed and "stats" not in pipeline.models():
 
         @blueprint.get("/models/stats", endpoint="statistics_of_all")
-        @described(answers("ModelStatistics"))
+        @described(json_operation("ModelStatistics"))
         def all_statistics() -> HttpResponse:
             """Counts and times of all models' predictions."""
             return _json(plane.model_statistics("", "", g.context))
 
     @blueprint.get("/models/<model>/stats", endpoint="statistics")
     @blueprint.get("/models/<model>/versions/<version>/stats", endpoint="statistics_of_version")
-    @described(answers("ModelStatistics", OF_A_MODEL), by_model=True)
+    @described(json_operation("ModelStatistics", OF_A_MODEL), by_model=True)
     def model_statistics(model: str, version: str = "") -> HttpResponse:
         """Counts and times of a model's predictions."""
         return _json(plane.model_statistics(model, version, g.context))
@@ -213,7 +213,9 @@ def kserve_blueprint(plane: DataPlane, max_body_mb: int) -> Blueprint:
 
     @blueprint.post("/repository/index")
     @described(
-        answers({"type": "array", "items": ref("RepositoryModel")}, _INDEX_CODES, _WANTED, is_body_required=False)
+        json_operation(
+            {"type": "array", "items": ref("RepositoryModel")}, _INDEX_CODES, _WANTED, is_body_required=False
+        )
     )
     def repository_index() -> HttpResponse:
         """All models with their state."""

@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
+from lightbox.base.request_context import Requests
 from lightbox.base.telemetry import saturation
 from lightbox.base.telemetry.metrics import count_requests
 from lightbox.base.telemetry.saturation import SMOOTHING_SECONDS, Saturation
-from lightbox.core.edge import RECEIVED_HEADER, Edge, Requests
+from lightbox.core.edge import RECEIVED_HEADER, Edge
 from support.patience import PATIENCE, poll
 
 CONTAINER = Path(saturation.__file__).parents[3]

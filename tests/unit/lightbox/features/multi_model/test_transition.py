@@ -17,7 +17,7 @@ from lightbox.features.multi_model import transition
 from lightbox.features.multi_model.transition import Transition
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
-from lightbox.model.plan import Answering
+from lightbox.model.plan import AnsweringServers
 from lightbox.supervisor.starting.model_server_config import model_config
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.pending_reload import find_pending
@@ -44,7 +44,7 @@ def connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect
 
         def connected(*servers: ScriptedServer) -> Transition:
             channels = [stack.enter_context(channel_to(server, tmp_path / f"{next(number)}")) for server in servers]
-            return Transition(ModelManagement(channels, tmp_path, Answering()), "m", WITHOUT)
+            return Transition(ModelManagement(channels, tmp_path, AnsweringServers()), "m", WITHOUT)
 
         yield connected
 

@@ -9,8 +9,8 @@ import pytest
 
 from lightbox.model_runtime.wire import tensor_proto
 from lightbox.model_runtime.wire.messages import predict_pb2
+from lightbox.model_runtime.wire.predict_messages import predict_request_pieces
 from lightbox.model_runtime.wire.predict_request import read_predict_head, read_predict_request
-from lightbox.transports.predict_messages import predict_request_pieces
 from support.parameters import each
 from support.predict_bytes import SPEC, UNUSUAL
 

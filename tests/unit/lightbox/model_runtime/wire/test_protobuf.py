@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightbox.model_runtime.wire.messages import predict_pb2
+from lightbox.model_runtime.wire.predict_messages import predict_request_pieces
 from lightbox.model_runtime.wire.predict_request import read_predict_request
 from lightbox.model_runtime.wire.protobuf import delimited
-from lightbox.transports.predict_messages import predict_request_pieces
 from support.parameters import each
 from support.predict_bytes import SPEC, UNUSUAL
 

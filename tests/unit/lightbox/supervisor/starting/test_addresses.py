@@ -9,10 +9,10 @@ import pytest
 from lightbox.base.run_dir import RunDir
 from lightbox.core.additions import Port
 from lightbox.features import wants
-from lightbox.model.plan import Wires
+from lightbox.model.plan import Transports
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.addresses import callers_line, choose_addresses, listening
-from lightbox.supervisor.starting.chosen_transports import wires_to_come
+from lightbox.supervisor.starting.chosen_transports import transports_to_come
 from support.parameters import each
 
 
@@ -29,7 +29,7 @@ def test_without_a_range_the_model_server_leaves_the_ports_for_callers(
 ) -> None:
     chosen = load_settings(environ | {variable: str(port)})
     with RunDir() as run_dir:
-        addresses = choose_addresses(chosen, run_dir, wires_to_come(chosen), wants(chosen).ports)
+        addresses = choose_addresses(chosen, run_dir, transports_to_come(chosen), wants(chosen).ports)
     assert port not in {own for address in addresses for own in (address.grpc_port, address.rest_port)}
 
 
@@ -41,7 +41,7 @@ def test_model_servers_take_no_port_of_others_nor_one_that_an_outgoing_connectio
         ports = [
             port
             for run_dir in (first, second)
-            for address in choose_addresses(chosen, run_dir, wires_to_come(chosen))
+            for address in choose_addresses(chosen, run_dir, transports_to_come(chosen))
             for port in (address.grpc_port, address.rest_port)
         ]
     assert len(set(ports)) == 8
@@ -64,5 +64,5 @@ def test_who_may_call_is_reported_with_all_ports(authority: str, sentence: str |
 
 def test_a_port_that_speaks_tls_is_reported(environ: dict[str, str]) -> None:
     settings = load_settings(environ | {"LIGHTBOX_TLS_CERT": "/tls"})
-    lines = listening(settings, Wires(), [], [Port("LIGHTBOX_KSERVE_GRPC_PORT", 8081, "gRPC")])
+    lines = listening(settings, Transports(), [], [Port("LIGHTBOX_KSERVE_GRPC_PORT", 8081, "gRPC")])
     assert lines[:2] == ["port 8080 on all interfaces: HTTPS for callers", "port 8081 on all interfaces: gRPC over TLS"]

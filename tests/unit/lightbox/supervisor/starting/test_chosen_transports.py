@@ -1,4 +1,4 @@
-"""The available wires (REST, gRPC, local), and the reason for each open port."""
+"""The available transports (REST, gRPC, local), and the reason for each open port."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lightbox.features import wants
-from lightbox.model.plan import Wires
+from lightbox.model.plan import Transports
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting.chosen_transports import NoLocalTransport, wires_to_come
+from lightbox.supervisor.starting.chosen_transports import NoLocalTransport, transports_to_come
 from support.models import copy_golden
 from support.real_binary import real_binary
 
@@ -30,9 +30,9 @@ def _binary(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
     monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("run")))
 
 
-def wires(root: Path, **environ: str) -> Wires:
+def transports(root: Path, **environ: str) -> Transports:
     settings = load_settings({"LIGHTBOX_MODEL_DIR": str(root)} | environ)
-    return wires_to_come(settings, wants(settings).why_rest)
+    return transports_to_come(settings, wants(settings).why_rest)
 
 
 def write(folder: Path, source: str) -> None:
@@ -64,7 +64,7 @@ def write(folder: Path, source: str) -> None:
 def test_ports_and_why_they_are_open(
     root: Path, environ: dict[str, str], names: str, grpc_port: str, rest_port: str
 ) -> None:
-    found = wires(root, **environ)
+    found = transports(root, **environ)
     assert found.names == tuple(names.split())
     for why, expected in ((found.why_grpc_port, grpc_port), (found.why_rest_port, rest_port)):
         assert bool(why) == bool(expected)
@@ -74,7 +74,7 @@ def test_ports_and_why_they_are_open(
 
 def test_there_is_no_local_wire(root: Path) -> None:
     with pytest.raises(NoLocalTransport) as caught:
-        wires(root, LIGHTBOX_TRANSPORT="local,grpc")
+        transports(root, LIGHTBOX_TRANSPORT="local,grpc")
     why = "the embedded model server alone has it"
     assert str(caught.value) == f"LIGHTBOX_TRANSPORT: expected grpc, got local: {why}"
 
@@ -92,6 +92,6 @@ def test_there_is_no_local_wire(root: Path) -> None:
 @pytest.mark.parametrize("source", [AWS, OURS])
 def test_aws_handlers_open_both_wherever_they_lie(root: Path, place: str, multi_model: str, source: str) -> None:
     write(root / place, source)
-    found = wires(root, SAGEMAKER_MULTI_MODEL=multi_model)
+    found = transports(root, SAGEMAKER_MULTI_MODEL=multi_model)
     said = f"{root / place / 'inference.py'} has AWS's handlers, whose context has it" if source == AWS else None
     assert (found.names, found.why_grpc_port, found.why_rest_port) == (("grpc",), said, said)

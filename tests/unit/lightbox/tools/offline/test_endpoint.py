@@ -111,7 +111,7 @@ def test_a_response_in_progress_is_kept_when_the_endpoint_is_gone() -> None:
             return senders.Response(200, b'{"predictions": [1]}')
 
     pictures = [("late", b"late"), *((f"{number}", b"") for number in range(100))]
-    answers = offline.Endpoint("cats", Retrying(LateForOne(), 1, stopping), Fixed(2)).answered(pictures)
+    answers = offline.Endpoint("cats", Retrying(LateForOne(), 1, stopping), Fixed(2)).responses(pictures)
     assert next(answers)[0] == "late"
     with pytest.raises(offline.EndpointGone, match="no response for 10 pictures in a row"):
         next(answers)

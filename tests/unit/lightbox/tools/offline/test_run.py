@@ -28,7 +28,7 @@ class Lengths:
     def __init__(self, source: Source) -> None:
         self._source = source
 
-    def answered(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    def responses(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         for path, content in pictures:
             assert any(self._source.total for _ in poll())
             yield path, len(content)

@@ -198,15 +198,15 @@ class Sizes:
 
     name, version, engine, reads = "cats", 3, None, False
 
-    def answered(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    def responses(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         return ((path, content if isinstance(content, Exception) else len(content)) for path, content in pictures)
 
 
 class Slow(Sizes):
     """One whose answers come after those of pictures that cannot be read, as from an endpoint."""
 
-    def answered(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-        return iter(sorted(super().answered(pictures), key=lambda answer: isinstance(answer[1], int)))
+    def responses(self, pictures: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+        return iter(sorted(super().responses(pictures), key=lambda answer: isinstance(answer[1], int)))
 
 
 def test_denied_pictures_do_not_end_a_run_while_others_are_in_progress(

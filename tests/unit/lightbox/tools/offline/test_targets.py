@@ -37,7 +37,7 @@ class By(NamedTuple):
     engine: str | None = "openvino"
     reads: bool = False
 
-    def answered(self, pictures: Any) -> Iterator[tuple[str, Any]]:
+    def responses(self, pictures: Any) -> Iterator[tuple[str, Any]]:
         raise NotImplementedError
 
 

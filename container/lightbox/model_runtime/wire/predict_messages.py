@@ -1,4 +1,4 @@
-"""PredictRequest and PredictResponse without a copy or a Python loop over the numbers.
+"""Writes PredictRequests and reads PredictResponses without a copy or a Python loop over the numbers.
 
 protobuf's messages carry everything except the numbers. Requests: the array's bytes are appended as
 ``TensorProto.tensor_content``; a serialized message may be written in pieces, so the large field need not pass through
@@ -10,17 +10,12 @@ packed repeated field and a bytes field have the same encoding
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import override
 
-from lightbox.base.errors import DeadlineExceeded, ModelFailed
-from lightbox.base.request_context import RequestContext
-from lightbox.model.spec import ModelCall, SignatureSpec
 from lightbox.model_runtime.wire.dtypes import (
     DT_BFLOAT16,
     DT_HALF,
@@ -33,7 +28,6 @@ from lightbox.model_runtime.wire.dtypes import (
 )
 from lightbox.model_runtime.wire.messages import predict_pb2, tensor_pb2, tensor_shape_pb2
 from lightbox.model_runtime.wire.protobuf import LENGTH_DELIMITED, read_fields, read_varint, varint
-from lightbox.transports.base import Transport
 
 Array = npt.NDArray[np.generic]
 Pieces = Sequence[bytes | memoryview]
@@ -52,42 +46,6 @@ _DTYPE, _SHAPE, _CONTENT, _STRINGS = (
     _T.TENSOR_CONTENT_FIELD_NUMBER,
     _T.STRING_VAL_FIELD_NUMBER,
 )
-
-
-def time_left(context: RequestContext) -> float:
-    """Return the seconds that remain for a call; raise DeadlineExceeded if there are none."""
-    remaining = context.remaining()
-    if remaining <= 0:
-        raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s passed before it was sent")
-    return remaining
-
-
-class PredictTransport(Transport):
-    """Serializes PredictRequests and parses PredictResponses; subclasses send them."""
-
-    @override
-    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
-        """Return the wanted outputs, exact; float arrays are read-only views of the response."""
-        spec = call.signature
-        with context.stage("encode"):
-            request = self.packed(
-                predict_request_pieces(spec.model, spec.name, call.inputs, spec.version, call.outputs)
-            )
-        with context.stage("predict"):
-            response = self.send(request, spec, context)
-        with context.stage("decode_response"):
-            try:
-                return read_predict_response(response)
-            except ValueError as error:
-                raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
-
-    def packed(self, pieces: Pieces) -> Pieces:
-        """Return a PredictRequest in the form for ``send``."""
-        return [b"".join(pieces)]
-
-    @abstractmethod
-    def send(self, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
-        """Send a PredictRequest in pieces, return the PredictResponse. Raises as ``predict`` does."""
 
 
 def predict_request_pieces(

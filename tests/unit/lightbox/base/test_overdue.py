@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lightbox.base.request_context import RequestContext
-from lightbox.core.edge import Requests
+from lightbox.base.request_context import RequestContext, Requests
 
 
 def test_each_is_reported_once_and_at_its_end(

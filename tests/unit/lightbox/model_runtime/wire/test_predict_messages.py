@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as st_numpy
 
 from lightbox.model_runtime import wire as tfs_wire
 from lightbox.model_runtime.wire.messages import predict_pb2
-from lightbox.transports.predict_messages import (
+from lightbox.model_runtime.wire.predict_messages import (
     Array,
     decode_varints,
     predict_request_pieces,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the pages' pictures, ``make pictures``: a photo under each ``fit``, and the page to try models.
+"""Draws the pages' images, ``make pictures``: a photo under each ``fit``, and the page to try models.
 
 Those of the page are screenshots with trained weights, which tests/slow/page/test_page_looks.py leaves in build/page.
 """
