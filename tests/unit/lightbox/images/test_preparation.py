@@ -60,7 +60,7 @@ def test_no_boxes_come_back_as_none() -> None:
     assert placed.in_image(np.zeros((0, 4), np.float32)).shape == (0, 4)
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "most", "padded"),
     [((810, 1080), (640, 640), (480, 640)), ((1280, 720), (640, 640), (640, 384)), ((20, 20), (640, 640), (640, 640))],
 )
