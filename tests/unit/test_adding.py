@@ -26,7 +26,9 @@ def naming(words: Iterable[str], below: Iterable[str]) -> set[str]:
     return set(commands.output(command, cwd=REPOSITORY).split())
 
 
-@pytest.mark.parametrize(("heading", "most"), [("A content type", 4), ("A route", 3), ("An engine", 8)])
+@pytest.mark.parametrize(
+    ("heading", "most"), [("A content type", 4), ("A route", 3), ("An engine", 8), ("A recipe", 5)]
+)
 def test_a_recipe_is_short_and_its_files_are_there(heading: str, most: int) -> None:
     files = recipe(heading)
     assert 1 < len(files) <= most
@@ -45,6 +47,14 @@ def test_a_feature_is_named_where_the_recipe_says() -> None:
     found = naming(["features.page", "Page"], ["container"])
     inside = {file for file in found if file.startswith("container/lightbox/features/page/")}
     assert found - inside == {"container/lightbox/features/__init__.py"} < route
+
+
+def test_a_recipe_is_named_where_the_recipe_says() -> None:
+    files = {file.replace("<name>", "timm") for file in recipe("A recipe")}
+    found = naming(["recipes import .*timm", "timm.read", "RecipeName = .*timm"], ["container"])
+    assert found == {
+        file for file in files if file.startswith("container/") and file != "container/lightbox/recipes/timm.py"
+    }
 
 
 def test_an_engine_is_named_where_the_recipe_says() -> None:

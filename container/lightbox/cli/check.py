@@ -28,13 +28,13 @@ from lightbox.cli.starting import (
 )
 from lightbox.features import callers, wants
 from lightbox.images.resize_library import resize_line
-from lightbox.model.options import load_options
 from lightbox.model_files.checks import newest_folder, newest_signatures
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.engines import AUTO, DEFAULT
 from lightbox.model_runtime.formats import model_file
 from lightbox.nginx import tls
 from lightbox.nginx.installation import find_nginx
+from lightbox.recipes import model_options
 from lightbox.serving.settings_loading import load_settings, parts, spelling_hints
 from lightbox.supervisor.starting.addresses import callers_line, listening, usual_ports
 from lightbox.supervisor.starting.child_environment import child_environ
@@ -150,8 +150,9 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
         _say(f"  its signature {name}: {takes or 'nothing'} -> {gives}")
     folders = code_dirs(model, shared_code_dirs(settings))
     _say(f"  its code: {find_code(folders) or 'built-in handling'}")
-    options = load_options(folders, settings)
-    set_apart = options.model_dump_json(exclude_defaults=True, exclude={"labels"})
+    options = model_options(model, folders, settings)
+    hidden = {"labels", "of_recipe", "recipe_source", "recipe_said"}
+    set_apart = options.model_dump_json(exclude_defaults=True, exclude=hidden)
     _say(f"  its options: {'the defaults' if set_apart == '{}' else set_apart}")
     if options.labels:
         _say(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")

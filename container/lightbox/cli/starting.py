@@ -13,10 +13,10 @@ from lightbox.base.run_dir import RunDir
 from lightbox.base.settings import Settings
 from lightbox.core.start import Start
 from lightbox.features import enabled, prepare, wants
-from lightbox.model.options import load_options
 from lightbox.model_files.checks import newest_folder
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.engines.disk_cache import kept_folder
+from lightbox.recipes import model_options
 from lightbox.serving.settings_loading import SettingsError, load_settings
 from lightbox.supervisor.starting.commands import PYTHON
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
@@ -89,7 +89,7 @@ def interruptible() -> Iterator[None]:
 
 def engines_command(model: ModelOnDisk, settings: Settings, *options: str) -> list[str]:
     """Return the command that looks at the engines for a model's newest version."""
-    precision = load_options(code_dirs(model, shared_code_dirs(settings)), settings).precision
+    precision = model_options(model, code_dirs(model, shared_code_dirs(settings)), settings).precision
     cache = list[str]()
     with suppress(OSError):  # a start says why
         cache = [f"--cache={folder}"] if (folder := kept_folder()) is not None else []

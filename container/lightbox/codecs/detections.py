@@ -89,7 +89,7 @@ def find_objects(
             if by_sigmoids and by_sigmoids > logits[..., 0].size:
                 raise ModelFailed(f"detections: most queries have negative logits only; {SIGMOIDS}")
             pairs = zip(logits, boxes, strict=True)
-            rows: Iterable[Objects] = (_of_detr(*row, size, limits.activation) for row in pairs)
+            rows: Iterable[Objects] = (_of_detr(*row, size, limits) for row in pairs)
         else:
             rows = _of_tensorflow(numbers, size)
         return [_best(row, limits).chosen(slice(limits.most)) for row in rows]
@@ -134,13 +134,15 @@ def _are_of_sigmoids(logits: Float32) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _of_detr(logits: Float32, boxes: Float32, size: tuple[int, int], activation: ActivationName | None) -> Objects:
-    chances = activated(logits, activation or "softmax")
-    if activation != "sigmoid":
-        chances = chances[:, :-1]  # the last class is "no object"
+def _of_detr(logits: Float32, boxes: Float32, size: tuple[int, int], limits: Limits) -> Objects:
+    chances = activated(logits, limits.activation or "softmax").astype(np.float32, copy=False)
+    places = _corners(boxes) * np.array(size * 2, np.float32)
+    if limits.activation == "sigmoid":  # a query may be of several classes
+        queries, classes = np.nonzero(chances > limits.score)
+        return Objects(classes, chances[queries, classes], places[queries])
+    chances = chances[:, :-1]  # the last class is "no object"
     classes = chances.argmax(axis=1) if chances.size else np.zeros(len(chances), np.int64)
-    scores = chances.max(axis=1, initial=0)
-    return Objects(classes, scores, _corners(boxes) * np.array(size * 2, np.float32))
+    return Objects(classes, chances.max(axis=1, initial=0), places)
 
 
 def _of_tensorflow(outputs: Mapping[str, Float32], size: tuple[int, int]) -> Iterator[Objects]:

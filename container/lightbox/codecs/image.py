@@ -263,6 +263,8 @@ class ImageCodec:
                 with _image_of_batch(index, len(openers), context):
                     image, size, origin = opened(mode, plan.resized)
                     target = plan.size or (expected.width or size[0], expected.height or size[1])
+                    if options.stride is not None and len(openers) == 1:
+                        target = plan.preparation.fitting.padded(size, target, options.stride)
                     placement = plan.placement or plan.preparation.fitting.place(size, target)
                     self._check_whole(size, placement.size)
                 with context.stage("preprocess"):
@@ -359,7 +361,7 @@ def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
     for key, problem in image_problems(options, expected):
         variable = "LIGHTBOX_SCALING" if key == "scaling" else "LIGHTBOX_OPTIONS"
         raise OptionsMismatch(f"{key}: {problem}; change it in the model's code/lightbox.json or {variable}")
-    fitting = Fitting(Fit(options.fit), options.resize_shorter, options.crop_pct or 1.0)
+    fitting = Fitting(Fit(options.fit), options.resize_shorter, options.crop_pct or 1.0, options.crop_offset == "lower")
     is_bgr = options.channels == "bgr" or options.scaling == "caffe"
     values = PixelValues(Scaling(options.scaling), options.mean, options.std, is_bgr)
     pad = options.pad if isinstance(options.pad, tuple) else (options.pad or 0,)

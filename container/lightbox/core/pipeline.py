@@ -248,6 +248,7 @@ class Pipeline:
                 as_document = model.options.jsonlines == "document"
                 prediction = replace(request.predicted(ordered), lines_as_document=as_document)
                 is_ranked = handlers.preprocess is None and not call.outputs
+                is_ranked = is_ranked and bool(request.images or not model.names_images_only)
                 named = _named(prediction, request, model.options) if is_ranked else prediction
                 return writer.write(named, signature)
             shown = content.shown(call, request, model.options, context)

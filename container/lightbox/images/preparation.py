@@ -56,6 +56,8 @@ class Fitting:
     fit: Fit = Fit.STRETCH
     shorter: int | None = None
     crop_pct: float = 1.0
+    from_lower: bool = False
+    """Where half a pixel is left over, cut from the lower one; else from the even one, as torchvision does."""
 
     def place(self, source: Size, target: Size) -> Placement:
         """Return the placement of an image of one size in an input of another."""
@@ -64,8 +66,9 @@ class Fitting:
                 return Placement(target)
             case Fit.CROP:
                 covered = _covering(source, self._least(target))
+                rests = [whole - part for whole, part in zip(covered, target, strict=True)]
                 # round() takes the even one of two equally near numbers, as torchvision does.
-                left, top = (-round((whole - part) / 2) for whole, part in zip(covered, target, strict=True))
+                left, top = (-(rest // 2 if self.from_lower else round(rest / 2)) for rest in rests)
                 return Placement(covered, left, top)
             case Fit.LETTERBOX:
                 ratio = min(target[0] / source[0], target[1] / source[1])
@@ -73,6 +76,11 @@ class Fitting:
                 # For an odd number of padding rows or columns, the extra one comes after the picture.
                 left, top = (round((side - part) / 2 - 0.1) for side, part in zip(target, size, strict=True))
                 return Placement(size, left, top)
+
+    def padded(self, source: Size, most: Size, stride: int) -> Size:
+        """Return the least input of whole strides in which an image has the size that it has in one of ``most``."""
+        width, height = self.place(source, most).size
+        return width + (most[0] - width) % stride, height + (most[1] - height) % stride
 
     def _least(self, target: Size) -> Size:
         """Return the size that the image must cover before its middle is cut out."""
@@ -211,7 +219,10 @@ def table_of(values: PixelValues, channels: int, dtype: np.dtype[Any]) -> npt.ND
 
 
 class Filter(StrEnum):
-    """How an image is resized: Pillow's filters, or ``tf.image.resize``, which does not antialias."""
+    """How an image is resized: Pillow's filters, or ``tf.image.resize``, which does not antialias.
+
+    OpenCV's bilinear filter takes the same pixels as TensorFlow's, and rounds.
+    """
 
     BICUBIC = "bicubic"
     BILINEAR = "bilinear"
@@ -220,11 +231,12 @@ class Filter(StrEnum):
     BOX = "box"
     TF_BILINEAR = "tf_bilinear"
     TF_NEAREST = "tf_nearest"
+    OPENCV_BILINEAR = "opencv_bilinear"
 
     @property
     def averages(self) -> bool:
         """Whether each pixel averages the source pixels that it covers, so that a source of half the size is enough."""
-        return self not in (Filter.NEAREST, Filter.TF_BILINEAR, Filter.TF_NEAREST)
+        return self not in (Filter.NEAREST, Filter.TF_BILINEAR, Filter.TF_NEAREST, Filter.OPENCV_BILINEAR)
 
 
 @dataclass(frozen=True)

@@ -299,10 +299,13 @@ class Resizer:
     ) -> bool:
         by, values = preparation.by, preparation.values
         there = out[:, :, ::-1] if values.bgr else out
-        if out.dtype == np.float32 and by is Filter.TF_BILINEAR:
+        if out.dtype == np.float32 and by in (Filter.TF_BILINEAR, Filter.OPENCV_BILINEAR):
             done = native.interpolate(image, there, placement=covering)
             if done:
-                values.scale(out.view(np.float32))
+                levels = out.view(np.float32)
+                if by is Filter.OPENCV_BILINEAR:
+                    np.rint(levels, out=levels)
+                values.scale(levels)
             return done
         if by in _PILLOWS and out.dtype == np.float32:
             table = table_of(values, out.shape[2], out.dtype)
@@ -321,7 +324,8 @@ def _by_numpy(image: Image, by: Filter, covering: Placement, size: Size) -> npt.
     """Return the visible part of a resized image as pixels [height, width, channels], uint8 or float32."""
     whole, columns, rows = covering.size, *(slice(-at, -at + side) for at, side in zip(covering[1:], size, strict=True))
     if by not in _PILLOWS and image.size != whole:
-        return _resized_as_tensorflow(image, by, whole, columns, rows)
+        made = _resized_as_tensorflow(image, by, whole, columns, rows)
+        return np.rint(made).astype(np.uint8) if by is Filter.OPENCV_BILINEAR else made
     resized = image if image.size == whole else image.resize(whole, _PILLOWS[by])
     pixels = np.asarray(resized.crop((columns.start, rows.start, columns.stop, rows.stop)))
     return pixels.reshape(size[1], size[0], -1)

@@ -24,6 +24,8 @@ class PlannedModel(BaseModel):
     versions_dir: Path | None = None
     """Folder in which new versions appear while it is served; None if none can appear."""
     options: ModelOptions
+    names_images_only: bool = False
+    """Whether only images get classes or objects by name, see ``ResolvedOptions.for_images_only``."""
     code_dirs: tuple[Path, ...] = ()
     """Folders that may hold its ``inference.py``, in this order."""
 

@@ -44,6 +44,8 @@ def image_problems(options: ModelOptions, target: ImageInput) -> Iterator[Proble
     if options.fit != "stretch" and size is None:
         sentence = f"{options.fit!r} needs a fixed size, but the input {target.name} has none"
         yield "fit", f"{sentence}; set image_size, such as 640x640"
+    if options.stride is not None and target.width and target.height:
+        yield "stride", f"expected none, as the input {target.name} is {target.width}x{target.height}"
     if size is not None and options.resize_shorter is not None and options.resize_shorter < max(size):
         least = f"expected at least {max(size)}, the longer side of the input {target.name}"
         yield "resize_shorter", f"{least}, got {options.resize_shorter}"

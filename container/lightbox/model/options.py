@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -27,15 +27,20 @@ CODE = "code"
 MOST_PIXELS = 65535
 MOST_LABELS = 1_000_000
 _MOST_PROBLEMS = 20
+RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm"]
 ActivationName = Literal["softmax", "sigmoid", "none"]
 DetectionsName = Literal["ultralytics", "detr", "tf"]
 _LABELS = TypeAdapter(tuple[str, ...])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
 PerChannel = tuple[float, ...] | None
+RANKING = ("detections", "labels", "top_k")
+"""Options that name classes or objects."""
 _ONLY_WITH: Mapping[str, tuple[str, str]] = {
     "resize_shorter": ("fit", "crop"),
     "crop_pct": ("fit", "crop"),
+    "crop_offset": ("fit", "crop"),
     "pad": ("fit", "letterbox"),
+    "stride": ("fit", "letterbox"),
     "score_threshold": ("detections", ""),
     "iou_threshold": ("detections", "ultralytics"),
     "class_agnostic": ("detections", "ultralytics"),
@@ -47,10 +52,27 @@ class ModelOptionsError(StartError):
     """``code/lightbox.json`` cannot be used; the message names the file and every wrong key."""
 
 
+class RecipeError(ModelOptionsError):
+    """What a model's files say about it cannot be followed; the message names the file and the option that decides."""
+
+
+class Recipe(NamedTuple):
+    """What a model's files say about its pixels and its answer: options of ``lightbox.json``."""
+
+    options: Mapping[str, Any]
+    source: str
+    """Where it is from, for the beginning of an error."""
+    said: str
+    """What it says, in a clause."""
+
+
 class ModelOptions(BaseModel):
     """The keys of ``code/lightbox.json``. All are optional."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    recipe: RecipeName = "auto"
+    """Which library's [recipe](#recipes) in the model's files to follow. `none` follows none."""
 
     preset: PresetName | None = None
     """[Preprocessing of a library](#presets). Other options override it."""
@@ -64,12 +86,20 @@ class ModelOptions(BaseModel):
     crop_pct: float | None = Field(default=None, ge=0.01, le=1)
     """With `crop`: the side of the input divided by that of the resized image."""
 
+    crop_offset: Literal["nearest", "lower"] = "nearest"
+    """With `crop`: where the cut begins if half a pixel is left over: `nearest` even pixel, or `lower` one."""
+
     pad: Annotated[int, Field(ge=0, le=255)] | tuple[Annotated[int, Field(ge=0, le=255)], ...] | None = Field(
         default=None, examples=[0, [124, 116, 104]]
     )
     """With `letterbox`: value of the padding, 0..255 or `[r, g, b]`; by default 114."""
 
-    resize: Literal["bicubic", "bilinear", "nearest", "lanczos", "box", "tf_bilinear", "tf_nearest"] = "bicubic"
+    stride: int | None = Field(default=None, ge=2, le=1024)
+    """With `letterbox`: one image alone is padded only to the next multiples of this, within `image_size`."""
+
+    resize: Literal[
+        "bicubic", "bilinear", "nearest", "lanczos", "box", "tf_bilinear", "tf_nearest", "opencv_bilinear"
+    ] = "bicubic"
     """[Filter](#resize) for resizing."""
 
     scaling: ScalingName = "none"
@@ -157,6 +187,24 @@ class ModelOptions(BaseModel):
         return parse_image_size(str(value)) if isinstance(value, str | int) else value
 
 
+class ResolvedOptions(ModelOptions):
+    """The options of a model, and which of them nobody has set."""
+
+    of_recipe: frozenset[str] = frozenset()
+    """Keys whose values are from the recipe in the model's files."""
+    recipe_source: str = ""
+    """Where that recipe is from."""
+    recipe_said: str = ""
+    """What that recipe says, in a clause."""
+
+    @property
+    def for_images_only(self) -> bool:
+        """Whether nobody asks for classes or objects by name: then only an image gets them, and a tensor what the model
+        makes of it."""
+        asked = {key for key in RANKING if getattr(self, key) is not None}
+        return bool(asked) and asked <= self.of_recipe
+
+
 def parse_options(value: Any) -> Any:
     """Return the options in a JSON text, with the keys and values of ``lightbox.json``."""
     if not isinstance(value, str):
@@ -212,23 +260,36 @@ class OptionSettings(BaseModel):
         return f"LIGHTBOX_OPTIONS: preset {preset}: {key}" if preset and key in PRESETS[preset] else None
 
 
-def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
-    """Return a model's options from the first ``lightbox.json`` in ``code_dirs``; settings override it.
+def own_options(code_dirs: Sequence[Path], settings: Settings) -> dict[str, Any]:
+    """Return what the first ``lightbox.json`` in ``code_dirs`` and the settings, which override it, set.
 
-    A file of labels is read relative to ``code_dirs``. Raises ModelOptionsError for invalid JSON, an unknown key, a
-    wrong value, or a missing file of labels.
+    Raises ModelOptionsError for invalid JSON, an unknown key, or a wrong value.
     """
-    own, path = settings.of(OptionSettings), options_file(code_dirs)
+    path = options_file(code_dirs)
     if path is not None and followed(path, _home(path.parent, settings), settings.linked_folders) is None:
         raise ModelOptionsError(f"{path} {LEADS_OUT}")
     options = ModelOptions() if path is None else _read(path)
-    set_here = {key: getattr(options, key) for key in options.model_fields_set} | own.overrides()
-    options = options.model_copy(update=with_preset(set_here))
+    set_here = {key: getattr(options, key) for key in options.model_fields_set}
+    return set_here | settings.of(OptionSettings).overrides()
+
+
+def load_options(code_dirs: Sequence[Path], settings: Settings, recipe: Recipe | None = None) -> ResolvedOptions:
+    """Return a model's options as ``own_options``, over those of a recipe.
+
+    A file of labels is read relative to ``code_dirs``. Raises ModelOptionsError as ``own_options``, and for a missing
+    file of labels or options that contradict each other.
+    """
+    own, path, set_here = settings.of(OptionSettings), options_file(code_dirs), own_options(code_dirs, settings)
+    usual = recipe.options if recipe else {}
+    merged = with_preset(set_here, usual)
+    of_recipe = {key for key in merged.keys() & usual.keys() - set_here.keys() if merged[key] is usual[key]}
+    options = ResolvedOptions(of_recipe=frozenset(of_recipe)).model_copy(update=merged)
+    if recipe:
+        options = options.model_copy(update={"recipe_source": recipe.source, "recipe_said": recipe.said})
     if conflict := _conflict(options):
         key, sentence = conflict
-        variable = own.variable(key)
-        beside = f"; the model's own options are in {path}" if variable and path else ""
-        raise ModelOptionsError(f"{variable or f'{path}: {key}'}: {sentence}{beside}")
+        beside = f"; the model's own options are in {path}" if own.variable(key) and path else ""
+        raise ModelOptionsError(f"{place_of(key, options, code_dirs, settings)}: {sentence}{beside}")
     if isinstance(options.labels, str):
         variable = own.variable("labels")
         places = [folder / options.labels for folder in code_dirs or (Path(),)]
@@ -237,6 +298,14 @@ def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
         labels = _read_labels(variable or "labels", options.labels, places)
         return options.model_copy(update={"labels": labels})
     return options
+
+
+def place_of(key: str, options: ModelOptions, code_dirs: Sequence[Path], settings: Settings) -> str:
+    """Return where an option is set, for the beginning of an error: a variable, a file, or a recipe."""
+    if isinstance(options, ResolvedOptions) and key in options.of_recipe:
+        return f"{options.recipe_source}: {key}"
+    path, variable = options_file(code_dirs), settings.of(OptionSettings).variable(key)
+    return variable or f"{path or OPTIONS_FILE}: {key}"
 
 
 def _conflict(options: ModelOptions) -> tuple[str, str] | None:

@@ -15,7 +15,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "keras-resnet": {"fit": "stretch", "resize": "nearest", "scaling": "caffe"},
     "torchvision": {"resize": "bilinear", **_MIDDLE, **_IMAGENET},
     "timm": {"resize": "bicubic", **_MIDDLE, **_IMAGENET},
-    "ultralytics": {"fit": "letterbox", "pad": 114, "resize": "tf_bilinear", "scaling": "unit"},
+    "ultralytics": {"fit": "letterbox", "pad": 114, "resize": "opencv_bilinear", "scaling": "unit"},
     "tf-object-detection": {"fit": "stretch", "resize": "tf_bilinear", "scaling": "none"},
 }
 """The options of ``code/lightbox.json`` for each preset."""
@@ -24,22 +24,34 @@ OF_LOGITS = frozenset({"torchvision", "timm"})
 
 _REPLACED = {
     "scaling": ("mean", "std"),
-    "fit": ("crop_pct", "pad"),
+    "fit": ("crop_pct", "crop_offset", "pad", "stride"),
     "resize_shorter": ("crop_pct",),
 }
 """Options of a preset that an override also removes: a mean belongs to its scaling, padding to its fit."""
 
 
-def with_preset(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options merged with those of their preset, if any, and the implied ones."""
+OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "pad", "stride"}) | {
+    *("fit", "resize_shorter", "crop_pct", "crop_offset")
+}
+_OF_ANSWERS = frozenset({"detections", "activation", "score_threshold", "top_k", "outputs"})
+"""Options of a recipe that belong together: a preset replaces the first, another output format the second."""
+
+
+def with_preset(options: Mapping[str, Any], recipe: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return options merged with those of their preset, or else of a recipe, and the implied ones."""
     name: str | None = options.get("preset")
-    preset = dict(PRESETS[name]) if name else {}
-    if options.get("channels") == "bgr":  # the model's order, which also applies to a mean
-        preset |= {key: preset[key][::-1] for key in ("mean", "std") if key in preset}
+    left_out = (OF_PIXELS if name else frozenset()) | (
+        _OF_ANSWERS if options.keys() & {"detections", "outputs"} else frozenset()
+    )
+    usable = {key: value for key, value in (recipe or {}).items() if key not in left_out}
+    usual = usable | dict(PRESETS[name] if name else {})
+    usual_order = usual.get("channels", "rgb")
+    if options.get("channels", usual_order) != usual_order:  # the model's order, which also applies to a mean
+        usual |= {key: usual[key][::-1] for key in ("mean", "std") if key in usual}
     for key in options:
         for replaced in _REPLACED.get(key, ()):
-            preset.pop(replaced, None)
-    merged = {**preset, **options}
+            usual.pop(replaced, None)
+    merged = {**usual, **options}
     if merged.get("mean") is not None or merged.get("std") is not None:
         merged.setdefault("scaling", "unit")
     if merged.get("fit") == "letterbox" and merged.get("pad") is None:

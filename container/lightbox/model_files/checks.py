@@ -27,6 +27,7 @@ from lightbox.model_runtime.formats.signature import FileTensor
 from lightbox.model_runtime.wire.dtypes import numpy_name
 
 NOTES = "metadata.yaml"
+_TOP_LEVEL = re.compile(r"(\w+):(.*)")
 
 
 def unusable_versions(model: ModelOnDisk, allowed: Sequence[Path] = ()) -> list[str]:
@@ -155,17 +156,43 @@ def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, Signat
         found = _of_file(file, model, version)
     else:
         found = read_signatures(folder, model, version) if (folder / FILE).exists() else {}
-    notes = _notes_beside(file.path.parent if file else folder)
+    notes = notes_beside(file.path.parent if file else folder)
     return {name: replace(signature, notes={**notes, **signature.notes}) for name, signature in found.items()}
 
 
-def _notes_beside(folder: Path) -> dict[str, str]:
-    """Return the lines with a key and a value of the file that Ultralytics writes beside other formats than ONNX."""
+def notes_beside(folder: Path) -> dict[str, str]:
+    """Return the values of the YAML file that Ultralytics writes beside other formats than ONNX, in Python's form."""
     try:
         text = read_file(folder / NOTES, MOST_OPTIONS).decode("utf-8", "replace")
-        return dict(re.findall(r"^(\w+): *(\S.*)$", text, re.MULTILINE))
     except OSError:
         return {}
+    notes, key = dict[str, str](), ""
+    blocks = dict[str, list[str]]()
+    for line in text.splitlines():
+        if found := _TOP_LEVEL.match(line):
+            key, value = found.groups()
+            notes[key] = value.strip()
+        elif key and not notes[key]:
+            blocks.setdefault(key, []).append(line.strip())
+    return {key: value for key, value in notes.items() if value} | {
+        key: _literal(lines) for key, lines in blocks.items()
+    }
+
+
+def _literal(lines: Sequence[str]) -> str:
+    """Return a block of YAML, a list or a mapping of scalars, as a literal of Python."""
+    if all(line.startswith("- ") for line in lines):
+        return f"[{', '.join(line[2:] for line in lines)}]"
+    pairs = (line.partition(":") for line in lines)
+    return repr({_scalar(key): _scalar(value) for key, _, value in pairs})
+
+
+def _scalar(text: str) -> str:
+    """Return a scalar of YAML without its quotation marks."""
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1].replace(text[0] * 2, text[0])
+    return text
 
 
 def _of_file(file: ModelFile, model: str, version: int) -> Mapping[str, SignatureSpec]:

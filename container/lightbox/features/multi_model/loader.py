@@ -278,7 +278,11 @@ class ModelLoader:
         base_path = own / "versions"
         show_versions(models, base_path, code_dirs)
         model = PlannedModel(
-            name=name, base_path=base_path, options=options, code_dirs=importable(code_dirs, self._settings)
+            name=name,
+            base_path=base_path,
+            options=options,
+            names_images_only=options.for_images_only,
+            code_dirs=importable(code_dirs, self._settings),
         )
         try:
             self._check_code(model)

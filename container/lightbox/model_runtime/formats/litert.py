@@ -6,7 +6,11 @@ fields in their tables. https://flatbuffers.dev/internals is how tables are stor
 
 from __future__ import annotations
 
+import io
+import json
 import struct
+import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +24,7 @@ _SHAPE, _TYPE, _NAME, _OPEN_SHAPE = 0, 1, 3, 7
 _SIGNATURE_INPUTS, _SIGNATURE_OUTPUTS, _SIGNATURE_KEY, _SIGNATURE_SUBGRAPH = 0, 1, 2, 4
 _MAP_NAME, _MAP_TENSOR = 0, 1
 _DATA, _OFFSET, _SIZE = 0, 1, 2
+_NOTES, _MOST_NOTES, _ZIP_END = "metadata.json", 1 << 20, 22
 _DTYPES = (1, 19, 3, 4, 9, 7, 10, 5, 8, 6, 2, 18, 23, None, None, 22, 17)
 """TensorFlow's number of a dtype, at LiteRT's number of it."""
 
@@ -39,9 +44,23 @@ def read_signature(path: Path) -> FileSignature:
             need = max((_end(buffer) for buffer in model.tables(_BUFFERS)), default=0)
             if need > file.size:
                 raise ValueError(f"it has {file.size:,} bytes, expected {need:,}")
-            return _signature(model)
+            return _signature(model)._replace(notes=_notes(file))
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise ValueError(f"it is not whole: {error}") from None
+
+
+def _notes(file: Looks) -> dict[str, str]:
+    """Return the values of the JSON that Ultralytics appends to the file in a zip archive, in Python's form."""
+    if file.bytes(max(0, file.size - _ZIP_END), 4) != b"PK\5\6":
+        return {}
+    tail = file.bytes(start := max(0, file.size - _MOST_NOTES), file.size - start)
+    try:
+        with zipfile.ZipFile(io.BytesIO(tail)) as archive, archive.open(_NOTES) as noted:
+            found = json.loads(noted.read(_MOST_NOTES))
+    except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError, RecursionError, zlib.error):
+        return {}
+    notes = found if isinstance(found, dict) else {}
+    return {str(key): value if isinstance(value, str) else repr(value) for key, value in notes.items()}
 
 
 def _end(buffer: _Table) -> int:

@@ -13,7 +13,7 @@ from lightbox.base.run_dir import RunDir
 from lightbox.base.settings import Settings
 from lightbox.base.telemetry.logs import log
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ModelOptions
+from lightbox.model.options import ResolvedOptions
 from lightbox.model_files.archives import ENDINGS, unpack
 from lightbox.model_files.checks import show_versions
 from lightbox.model_files.layout import (
@@ -124,7 +124,7 @@ def planned_model(
     folder: Path,
     settings: Settings,
     shared: Iterable[Path],
-    find_options: Callable[[ModelOnDisk, Sequence[Path], Settings], ModelOptions],
+    find_options: Callable[[ModelOnDisk, Sequence[Path], Settings], ResolvedOptions],
 ) -> PlannedModel:
     """Return the plan of a model with the options that are found for it, and its versions' links below ``folder``."""
     folders, base_path = code_dirs(model, shared), folder / model.name
@@ -135,5 +135,6 @@ def planned_model(
         base_path=base_path,
         versions_dir=None if model.unversioned else model.base_path,
         options=options,
+        names_images_only=options.for_images_only,
         code_dirs=importable(folders, settings),
     )

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from lightbox.base.settings import Settings
 from lightbox.model.image_options import fixed_size, image_problems
-from lightbox.model.options import OPTIONS_FILE, ModelOptions, OptionSettings, load_options, options_file
+from lightbox.model.options import OPTIONS_FILE, RANKING, ModelOptions, OptionSettings, ResolvedOptions, place_of
+from lightbox.model.presets import OF_PIXELS
 from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, SignatureSpec, image_input
 from lightbox.model_files.checks import newest_folder, newest_signatures
@@ -17,6 +18,7 @@ from lightbox.model_runtime.access import is_file
 from lightbox.model_runtime.engines import AUTO, DEFAULT, default
 from lightbox.model_runtime.engines.hardware import INT8
 from lightbox.model_runtime.formats import model_file
+from lightbox.recipes import model_options
 from lightbox.user_code.paths import UserCodeError, find_code, find_inference, refuse_code, refuse_misplaced_options
 
 
@@ -31,19 +33,18 @@ class Misfit(NamedTuple):
     """Whether it changes nothing for the model: one for all models may be meant for others."""
 
 
-_OF_IMAGES = (
-    *("preset", "fit", "resize_shorter", "crop_pct", "pad", "resize", "scaling", "mean", "std", "channels"),
-    *("layout", "image_size", "fast_decode"),
-)
+_OF_IMAGES = ("preset", "layout", "image_size", "fast_decode", *sorted(OF_PIXELS))
 _OPENVINO = "openvino"
-_RANKING = ("detections", "labels", "top_k")
-"""Options for all models that are left out for those that cannot follow them: their responses would be wrong."""
 
 
-def fitting_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
-    """Return a model's options without those for all models that it cannot follow; raise as ``option_problems``."""
+def fitting_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ResolvedOptions:
+    """Return a model's options; raise as ``option_problems``.
+
+    Without those of RANKING for all models that it cannot follow: its responses would be wrong.
+    """
     unfit = {misfit.key for misfit in option_problems(model, code_dirs, settings) if not misfit.is_own}
-    return load_options(code_dirs, settings).model_copy(update=dict.fromkeys(unfit.intersection(_RANKING)))
+    options = model_options(model, code_dirs, settings)
+    return options.model_copy(update=dict.fromkeys(unfit.intersection(RANKING)))
 
 
 def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[Misfit]:
@@ -52,7 +53,7 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
     Raises ModelOptionsError and UserCodeError for unreadable files in ``code_dirs``, and for misplaced ones.
     """
     refuse_code(code_dirs, settings)
-    options = load_options(code_dirs, settings)
+    options = model_options(model, code_dirs, settings)
     if is_file(model.base_path):
         _refuse_options_beside(model.base_path, code_dirs)
     has_labels = options.labels is not None or find_inference(code_dirs) is not None
@@ -68,7 +69,7 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
         problems.append(("precision", f"{INT8!r} is for SavedModels that make quantize has quantized, got {file.path}"))
     for key, problem in problems:
         by = "LIGHTBOX_ENGINE" if key == "engine" and options.engine is None else None
-        yield _misfit(key, f"{problem}; the model is {model.name!r}", by, code_dirs, settings, is_idle=True)
+        yield _misfit(key, f"{problem}; the model is {model.name!r}", options, code_dirs, settings, by, is_idle=True)
 
 
 def _refuse_options_beside(file: Path, code_dirs: Sequence[Path]) -> None:
@@ -96,7 +97,7 @@ def misfits(
     refuse_misplaced_options(code_dirs, has_labels=True)
     problem = _misfit_of_outputs(model, signatures, options)
     if problem:
-        yield _misfit("outputs", problem, None, code_dirs, settings)
+        yield _misfit("outputs", problem, options, code_dirs, settings)
     signature = signatures.get(DEFAULT_SIGNATURE) if code is None else None
     if signature is None:
         return
@@ -104,27 +105,34 @@ def misfits(
     expected = image_input(signature)
     wrong = dict(image_problems(options, expected)) if expected else {}
     for key, why in wrong.items():
-        yield _misfit(key, why + end, None, code_dirs, settings)
+        yield _misfit(key, why + end, options, code_dirs, settings)
     inputs = [image_input(one.with_layout(options.layout)) for one in signatures.values()]
     pixels = [one for one in inputs if one and not one.encoded]
     for key, why in () if wrong else _idle(options, signature, expected, pixels):
-        yield _misfit(key, why + end, None, code_dirs, settings, is_idle=True)
-    given = [key for key in _RANKING if getattr(options, key) is not None]
+        yield _misfit(key, why + end, options, code_dirs, settings, is_idle=True)
+    given = [key for key in RANKING if getattr(options, key) is not None]
     while given and not problem and (ranking := ranking_problem(options, signature)):
         key = given.pop(0)
-        yield (misfit := _misfit(key, ranking + end, None, code_dirs, settings))
+        yield (misfit := _misfit(key, ranking + end, options, code_dirs, settings))
         if misfit.is_own:
             return
         options = options.model_copy(update={key: None})  # the model may not follow the others alone
 
 
 def _misfit(
-    key: str, problem: str, by: str | None, code_dirs: Sequence[Path], settings: Settings, is_idle: bool = False
+    key: str,
+    problem: str,
+    options: ModelOptions,
+    code_dirs: Sequence[Path],
+    settings: Settings,
+    by: str | None = None,
+    is_idle: bool = False,
 ) -> Misfit:
     """``by`` is the setting that sets the option, if it is none of the options' own."""
-    variable = by or settings.of(OptionSettings).variable(key)
-    place = variable or f"{options_file(code_dirs) or OPTIONS_FILE}: {key}"
-    return Misfit(key, f"{place}: {problem}", variable is None, is_idle)
+    place, variable = place_of(key, options, code_dirs, settings), by or settings.of(OptionSettings).variable(key)
+    is_of_recipe = isinstance(options, ResolvedOptions) and key in options.of_recipe
+    hint = "; set the option recipe to none, or this one" if is_of_recipe else ""
+    return Misfit(key, f"{by or place}: {problem}{hint}", is_of_recipe or variable is None, is_idle)
 
 
 def _idle(

@@ -16,7 +16,7 @@ from typing import Any
 from lightbox.base.errors import StartError
 from lightbox.base.machine.links import followed
 from lightbox.base.settings import Settings
-from lightbox.model.options import ModelOptions, OptionSettings, load_options, options_file
+from lightbox.model.options import ModelOptions, OptionSettings, ResolvedOptions, options_file
 from lightbox.model.presets import PRESETS
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input
 from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
@@ -26,6 +26,7 @@ from lightbox.model_files.saved_model import FILE, ModelFileError, input_rescali
 from lightbox.model_files.tf_graph import parse
 from lightbox.model_runtime.access import MOST_TEXT, read_file
 from lightbox.model_runtime.formats import model_file
+from lightbox.recipes import model_options
 from lightbox.supervisor.starting import models_on_disk
 from lightbox.user_code.paths import find_code
 
@@ -72,12 +73,15 @@ def scaled_input(model: ModelOnDisk, layout: str | None = None) -> ImageInput | 
 
 
 def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ScalingLine | None:
-    """Return the line about a model, None without an input for pixels as floating-point numbers.
+    """Return the line about a model's recipe or, without one, its scaling; None without an input for pixels as
+    floating-point numbers.
 
     Raises ModelOptionsError and UserCodeError for unreadable files in ``code_dirs``.
     """
-    options, code = load_options(code_dirs, settings), find_code(code_dirs)
+    options, code = model_options(model, code_dirs, settings), find_code(code_dirs)
     wanted = scaled_input(model, options.layout)
+    if options.recipe_source:
+        return ScalingLine(_recipe_line(model, options, wanted), False)
     if wanted is None:
         return None
     setting = "scaling" in options.model_fields_set
@@ -89,6 +93,17 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settin
     advice = _advice(expects, options.scaling, setting)
     try_it = f"; compare: lightbox try {model.name} --image photo.jpg"
     return ScalingLine(f"{assumed}; {result}{f': {advice}{try_it}' if advice else ''}", bool(advice))
+
+
+def _recipe_line(model: ModelOnDisk, options: ResolvedOptions, wanted: ImageInput | None) -> str:
+    """Return what the recipe in a model's files says, and what other options leave of it."""
+    said = [options.recipe_said]
+    if options.labels and "labels" in options.of_recipe:
+        said.append(f"{len(options.labels)} names")
+    if wanted is not None:
+        said += [options.fit, _pixels(options)]
+    left_out = "" if options.of_recipe else "; other options replace it"
+    return f"recipe of {model.name}: {', '.join(said)}; from {options.recipe_source}{left_out}"
 
 
 def _place(options: ModelOptions, code_dirs: Sequence[Path], settings: Settings) -> str:
@@ -107,7 +122,7 @@ def _pixels(options: ModelOptions) -> str:
 
 
 def scaling_lines(settings: Settings) -> list[ScalingLine]:
-    """Return a line for each model that takes pixels as floating-point numbers.
+    """Return a line for each model with a recipe, or that takes pixels as floating-point numbers.
 
     Unreadable models, and models that are loaded later, have none.
     """

@@ -11,7 +11,7 @@ from lightbox.base.machine.memory import LEAST_MB, container_bytes
 from lightbox.base.settings import Settings, variable_names
 from lightbox.base.telemetry.logs import escape
 from lightbox.core.additions import NO_NEEDS, StartNeeds
-from lightbox.model.options import load_options, options_file
+from lightbox.model.options import options_file
 from lightbox.model_files.checks import bytes_of_files, newest_folder, unusable_versions
 from lightbox.model_files.foreign_files import MLFLOW, describe_foreign_folder
 from lightbox.model_files.layout import ModelOnDisk, folders_without_model, is_version, weights_note
@@ -20,6 +20,7 @@ from lightbox.model_runtime.engines import DEFAULT
 from lightbox.model_runtime.formats import model_file
 from lightbox.nginx import tls
 from lightbox.nginx.installation import find_nginx, http2_warning
+from lightbox.recipes import model_options
 from lightbox.supervisor.starting.addresses import check_added_ports, check_port, check_port_range
 from lightbox.supervisor.starting.commands import BINARY, model_server_program
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
@@ -152,7 +153,7 @@ def _engine_problem(model: ModelOnDisk, settings: Settings) -> Iterator[str]:
         why = f"is {file.format.title}, which {BINARY} does not open; set LIGHTBOX_MODEL_SERVER=embedded"
         yield f"LIGHTBOX_MODEL_DIR: {file.path} {why}"
     folders = code_dirs(model, shared_code_dirs(settings))
-    options = load_options(folders, settings)
+    options = model_options(model, folders, settings)
     for key, without in (("engine", (None, DEFAULT)), ("precision", ("f32",))):
         if getattr(options, key) not in without:
             why = f"expected none with {BINARY}, which has its own; set LIGHTBOX_MODEL_SERVER=embedded"

@@ -15,11 +15,12 @@ from lightbox.base.errors import StartError
 from lightbox.base.machine.environment import variable
 from lightbox.base.settings import Settings
 from lightbox.base.telemetry.logs import escape
-from lightbox.model.options import ModelOptions, OptionSettings, load_options
+from lightbox.model.options import OptionSettings, ResolvedOptions
 from lightbox.model_files.checks import newest_folder, version_problem
 from lightbox.model_files.layout import ModelOnDisk, version_numbers
 from lightbox.model_runtime.engines import AUTO, disk_cache
 from lightbox.model_runtime.wire.status import StatusError
+from lightbox.recipes import model_options
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.models_on_disk import found_models, planned_model, shared_code_dirs, unpacked
 from lightbox.supervisor.starting.op_threads import with_op_threads
@@ -81,11 +82,11 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | 
     return Model(planned, transport, user_code, settings, threads)
 
 
-def _strict_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
+def _strict_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ResolvedOptions:
     """Return a model's options; raise StartError with each that it cannot follow, and as ``option_problems``."""
     if problems := [misfit.sentence for misfit in option_problems(model, code_dirs, settings)]:
         raise StartError("\n".join(map(escape, problems)))
-    return load_options(code_dirs, settings)
+    return model_options(model, code_dirs, settings)
 
 
 def most_bytes() -> int:

@@ -25,11 +25,12 @@ from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.image import ImageCodec
 from lightbox.images.preparation import Fit
 from lightbox.model.image_options import image_problems
-from lightbox.model.options import ModelOptions, load_options
+from lightbox.model.options import ModelOptions
 from lightbox.model.presets import with_preset
 from lightbox.model.spec import DEFAULT_SIGNATURE, Array, ImageInput, SignatureSpec, image_input
 from lightbox.model_files.checks import newest_folder, newest_signatures, show_version, version_problem
 from lightbox.model_files.layout import ModelOnDisk
+from lightbox.recipes import model_options
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
 from lightbox.supervisor.starting.scaling_report import PIXELS, scaling_line
@@ -106,7 +107,7 @@ def _run(settings: Settings, name: str | None, image: Path) -> int:
     if problem := version_problem(newest_folder(model), model.name, 0, settings.linked_folders):
         raise TryRefused(problem)
     folders = code_dirs(model, shared_code_dirs(settings))
-    options = load_options(folders, settings)
+    options = model_options(model, folders, settings)
     signature, wanted = _input_of(model, options)
     labels = options.labels if isinstance(options.labels, tuple) else ()
     classes, bodies, described = _labelled(image, labels) if image.is_dir() else ([], *_one(image))

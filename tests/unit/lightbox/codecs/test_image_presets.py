@@ -66,10 +66,10 @@ def test_the_pixels_are_the_librarys(case: Case, by_pillow: bool, monkeypatch: p
     if case.options["preset"] != "ultralytics":
         np.testing.assert_array_equal(found, case.tensor)
         return
-    # OpenCV's linear filter has weights of 11 bits and rounds to whole values. Lightbox rounds neither.
+    # OpenCV's linear filter has weights of 11 bits, so a level may be rounded to the other side.
     apart = np.abs(found - case.tensor) * 255
-    assert apart.max() < 0.8
-    assert apart.mean() < 0.26
+    assert apart.max() < 1.01
+    assert apart.mean() < 0.11
 
 
 @pytest.mark.extended

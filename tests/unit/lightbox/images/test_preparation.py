@@ -58,3 +58,17 @@ def test_boxes_come_back(picture: Size, target: Size, fit: Fit) -> None:
 def test_no_boxes_come_back_as_none() -> None:
     placed = Placed((640, 480), Placement((224, 224)))
     assert placed.in_image(np.zeros((0, 4), np.float32)).shape == (0, 4)
+
+
+@each(
+    ("source", "most", "padded"),
+    [((810, 1080), (640, 640), (480, 640)), ((1280, 720), (640, 640), (640, 384)), ((20, 20), (640, 640), (640, 640))],
+)
+def test_a_letterbox_may_end_at_the_next_stride(source: Size, most: Size, padded: Size) -> None:
+    """As Ultralytics' ``LetterBox(auto=True, stride=32)``."""
+    assert Fitting(Fit.LETTERBOX).padded(source, most, 32) == padded
+
+
+def test_half_a_pixel_may_be_cut_from_the_lower_one() -> None:
+    assert Fitting(Fit.CROP, shorter=235).place((640, 427), (224, 224)).top == -6
+    assert Fitting(Fit.CROP, shorter=235, from_lower=True).place((640, 427), (224, 224)).top == -5

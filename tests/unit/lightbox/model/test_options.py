@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.images.preparation import Filter
-from lightbox.model.options import OPTIONS_FILE, ModelOptions, ModelOptionsError, load_options
+from lightbox.model.options import OPTIONS_FILE, ModelOptions, ModelOptionsError, ResolvedOptions, load_options
 from lightbox.model.presets import PRESETS
 from lightbox.serving.settings_loading import load_settings
 from support.parameters import each
@@ -40,7 +40,7 @@ def test_the_environment_wins_over_files(tmp_path: Path) -> None:
 
 
 def test_without_a_file_nothing_is_scaled() -> None:
-    assert load_options([], load_settings({})) == ModelOptions()
+    assert load_options([], load_settings({})) == ResolvedOptions()
 
 
 @each(

@@ -1,0 +1,67 @@
+"""What a model's files say about its pixels and its answer: a module for each library that writes such files.
+
+A recipe is options of ``lightbox.json`` with the place that they are from. ``lightbox.json`` and the settings override
+each of them. Nothing is guessed: what no file says is left to the options, and an output whose form is not known stays
+a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lightbox.base.settings import Settings
+from lightbox.model.options import Recipe, RecipeError, ResolvedOptions, load_options, own_options
+from lightbox.model.presets import OF_PIXELS
+from lightbox.model.spec import DEFAULT_SIGNATURE
+from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
+from lightbox.model_files.layout import ModelOnDisk
+from lightbox.model_runtime.formats import model_file
+from lightbox.recipes import output_names, timm, transformers, ultralytics
+from lightbox.recipes.files import ModelFiles, Reader
+
+READERS: Mapping[str, Reader] = {
+    "ultralytics": ultralytics.read,
+    "transformers": transformers.read,
+    "timm": timm.read,
+}
+"""Readers of what a library has written about a model, by the option ``recipe``."""
+
+
+def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ResolvedOptions:
+    """Return a model's options: those of its recipe, overridden by ``lightbox.json`` and the settings.
+
+    Raises ModelOptionsError as ``load_options``, and RecipeError for a recipe that cannot be followed or one of two,
+    unless the options say how pixels are made.
+    """
+    own = own_options(code_dirs, settings)
+    try:
+        recipe = find_recipe(model, own.get("recipe", "auto"))
+    except RecipeError:
+        if not own.keys() & {"preset", *OF_PIXELS}:
+            raise
+        recipe = None
+    return load_options(code_dirs, settings, recipe)
+
+
+def find_recipe(model: ModelOnDisk, wanted: str = "auto") -> Recipe | None:
+    """Return the recipe in the files of a model's newest version, None without one.
+
+    ``wanted`` is the option ``recipe``. Raises RecipeError for a broken recipe, for two, and if there is no recipe of
+    the library that ``wanted`` names.
+    """
+    signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
+    if signature is None or wanted == "none":
+        return None
+    folder = newest_folder(model)
+    file = model_file(folder)
+    place = file.place().parent if file else folder
+    files = ModelFiles(file.path if file else folder, signature, place, model_folder(place))
+    readers = READERS if wanted == "auto" else {wanted: READERS[wanted]}
+    found = {name: recipe for name, read in readers.items() if (recipe := read(files))}
+    if not found and wanted != "auto":
+        raise RecipeError(f"recipe: expected files with {wanted}'s recipe, found none for {files.path}")
+    if len(found) > 1:
+        sources = " and ".join(recipe.source for recipe in found.values())
+        raise RecipeError(f"recipe: {sources} disagree; set it to one of {', '.join(found)}, or to none")
+    return next(iter(found.values()), None) or output_names.read(files)

@@ -1,0 +1,91 @@
+"""A model's files as the readers of recipes see them: its notes, and JSON files beside it."""
+
+from __future__ import annotations
+
+import json
+from ast import literal_eval
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from lightbox.base.machine.links import followed
+from lightbox.model.options import Recipe, RecipeError
+from lightbox.model.spec import ImageInput, SignatureSpec, image_input
+from lightbox.model_runtime.access import MOST_OPTIONS, is_file, read_file
+
+MOST_NAMES = 100_000
+"""Most names of classes in a recipe."""
+
+
+class ModelFiles(NamedTuple):
+    """The newest version of a model: its file, or the folder of a SavedModel, and the folders that may describe it."""
+
+    path: Path
+    signature: SignatureSpec
+    folder: Path
+    """Folder of the file."""
+    home: Path
+    """The model's own folder, which links may not lead out of: ``folder``, or the one above its version."""
+
+    def json(self, name: str) -> tuple[Path, dict[str, Any]] | None:
+        """Return a JSON object beside a model's file, or in the folder above, as exporters lay them out, or None.
+
+        Raises RecipeError for a file that is no object, or too large.
+        """
+        if self.path == self.folder:  # a SavedModel, beside which Keras writes files of these names
+            return None
+        above = self.folder.parent if self.folder.name == "onnx" else self.home
+        for place in dict.fromkeys((self.folder / name, above / name)):
+            if not is_file(place) or followed(place, place.parent) is None:
+                continue
+            try:
+                found = json.loads(read_file(place, MOST_OPTIONS))
+            except OSError as error:
+                raise RecipeError(f"{place} cannot be read: {error.strerror}") from None
+            except (ValueError, RecursionError) as error:
+                raise RecipeError(f"{place} is not JSON: {error}") from None
+            if not isinstance(found, dict):
+                raise RecipeError(f"{place}: expected an object, got {type(found).__name__}")
+            return place, found
+        return None
+
+    @property
+    def image(self) -> ImageInput | None:
+        """The input for pixels, None if the model takes no image, or a file that it decodes itself."""
+        found = image_input(self.signature)
+        return None if found is None or found.encoded else found
+
+    @property
+    def has_open_sides(self) -> bool:
+        """Whether the input leaves the width or the height of an image open."""
+        return self.image is not None and not (self.image.width and self.image.height)
+
+
+Reader: TypeAlias = Callable[[ModelFiles], Recipe | None]
+"""Returns the recipe in a model's files, None if there is none of its library. Raises RecipeError for a broken one."""
+
+
+def class_names(found: object, source: str, key: str) -> tuple[str, ...]:
+    """Return the names of classes in a list, or in an object by number, which counts from 0 without gaps.
+
+    Raises RecipeError, with ``source`` and ``key`` for its place.
+    """
+    if isinstance(found, dict):
+        try:
+            by_number = {int(number): str(name) for number, name in found.items()}
+        except (TypeError, ValueError):
+            raise RecipeError(f"{source}: {key}: expected the numbers of classes as keys") from None
+        if sorted(by_number) != list(range(len(by_number))):
+            raise RecipeError(f"{source}: {key}: expected the numbers 0 to {len(by_number) - 1}, each once")
+        found = [by_number[number] for number in range(len(by_number))]
+    if not isinstance(found, list | tuple) or not found or len(found) > MOST_NAMES:
+        raise RecipeError(f"{source}: {key}: expected 1 to {MOST_NAMES:,} names of classes")
+    return tuple(map(str, found))
+
+
+def literal(text: str, source: str, key: str) -> Any:
+    """Return the value of a literal of Python, as exporters write values into notes. Raises RecipeError."""
+    try:
+        return literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise RecipeError(f"{source}: {key}: expected a number, a list or names, got {text[:60]!r}") from None

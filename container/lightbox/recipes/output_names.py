@@ -1,0 +1,25 @@
+"""Answers that a model's outputs name by themselves: TensorFlow's Object Detection API, and RF-DETR."""
+
+from __future__ import annotations
+
+from lightbox.images.preparation import IMAGENET_MEAN, IMAGENET_STD
+from lightbox.model.options import Recipe
+from lightbox.model.ranking import is_detector
+from lightbox.recipes.files import ModelFiles
+
+_RF_DETR = {"dets", "labels"}
+
+
+def read(files: ModelFiles) -> Recipe | None:
+    """Return the recipe of a model whose outputs have the names of one form."""
+    outputs, image = files.signature.outputs, files.image
+    if image is None:
+        return None
+    if is_detector(outputs) and image.dtype == "uint8":
+        source = f"the outputs of {files.path.name}"
+        return Recipe({"detections": "tf"}, source, "TensorFlow's Object Detection API")
+    if set(outputs) == _RF_DETR and not files.has_open_sides:
+        pixels = {"fit": "stretch", "resize": "bilinear", "scaling": "unit", "mean": IMAGENET_MEAN, "std": IMAGENET_STD}
+        form = {"detections": "detr", "activation": "sigmoid", "score_threshold": 0.5}
+        return Recipe(pixels | form, f"the outputs dets and labels of {files.path.name}", "RF-DETR")
+    return None

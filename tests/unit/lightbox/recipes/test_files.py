@@ -1,0 +1,81 @@
+"""Which files describe a model, which recipe counts, and which outputs name their form."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lightbox.model.options import RecipeError
+from lightbox.model_files.layout import ModelOnDisk
+from lightbox.recipes.files import MOST_NAMES, class_names
+from support.recipes import of_ultralytics, resolved, write_network
+from unit.lightbox.recipes.test_timm import CONFIG
+
+LOGITS = {"logits": np.zeros((1, 3))}
+
+
+def write_config(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+
+
+def test_files_lie_beside_the_model_or_in_its_folder(tmp_path: Path) -> None:
+    home = tmp_path / "net"
+    model = ModelOnDisk("net", home)
+    file = write_network(home / "1" / "model.onnx", LOGITS)
+    assert resolved(file, model=model).recipe_source == ""
+    write_config(home)
+    assert resolved(file, model=model).recipe_source == str(home / "config.json")
+    write_config(home / "1")
+    assert resolved(file, model=model).recipe_source == str(home / "1" / "config.json")
+
+
+def test_a_file_in_the_folder_onnx_is_described_above_it(tmp_path: Path) -> None:
+    file = write_network(tmp_path / "onnx" / "model.onnx", LOGITS)
+    write_config(tmp_path)
+    assert resolved(file).recipe_source == str(tmp_path / "config.json")
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    write_config(tmp_path / "other")
+    file = write_network(tmp_path / "net" / "net.onnx", LOGITS)
+    (tmp_path / "net" / "config.json").symlink_to(tmp_path / "other" / "config.json")
+    assert resolved(file).recipe_source == ""
+
+
+@pytest.mark.parametrize(("text", "words"), [("{", "is not JSON"), ("[]", "expected an object, got list")])
+def test_a_broken_file_is_a_sentence(text: str, words: str, tmp_path: Path) -> None:
+    file = write_network(tmp_path / "net.onnx", LOGITS)
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(RecipeError, match=words):
+        resolved(file)
+
+
+def test_of_two_recipes_one_has_to_be_chosen(tmp_path: Path) -> None:
+    boxes = {"output0": np.zeros((1, 4 + 2, 84))}
+    file = write_network(tmp_path / "net.onnx", boxes, metadata=of_ultralytics("detect", ["a", "b"]))
+    write_config(tmp_path)
+    with pytest.raises(RecipeError, match=r"disagree; set it to one of ultralytics, timm, or to none"):
+        resolved(file)
+    assert resolved(file, {"recipe": "ultralytics"}).detections == "ultralytics"
+    assert resolved(file, {"recipe": "timm"}).detections is None
+    with pytest.raises(RecipeError, match="expected files with transformers's recipe"):
+        resolved(file, {"recipe": "transformers"})
+
+
+def test_the_names_of_outputs_tell_their_form(tmp_path: Path) -> None:
+    dets, labels = np.zeros((1, 30, 4)), np.zeros((1, 30, 4))
+    found = resolved(write_network(tmp_path / "rf.onnx", {"dets": dets, "labels": labels}))
+    assert (found.detections, found.activation, found.mean) == ("detr", "sigmoid", (0.485, 0.456, 0.406))
+    of_api = {"detection_boxes": dets, "detection_classes": dets[..., 0], "detection_scores": dets[..., 0]}
+    assert resolved(write_network(tmp_path / "od.onnx", of_api, dtype="UINT8")).detections == "tf"
+    assert resolved(write_network(tmp_path / "float.onnx", of_api)).detections is None
+
+
+def test_names_of_classes_are_bounded() -> None:
+    assert class_names({"1": "b", "0": "a"}, "net", "names") == ("a", "b")
+    with pytest.raises(RecipeError, match="net: names: expected 1 to 100,000 names"):
+        class_names(["x"] * (MOST_NAMES + 1), "net", "names")

@@ -1,0 +1,119 @@
+"""What transformers write into ``config.json`` and ``preprocessor_config.json`` becomes options."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lightbox.model.options import RecipeError, ResolvedOptions
+from support.recipes import Sides, resolved, write_network
+
+VIT = {"architectures": ["ViTForImageClassification"], "id2label": {"0": "a", "1": "b", "2": "c"}}
+PIXELS = {
+    "do_normalize": True,
+    "do_rescale": True,
+    "do_resize": True,
+    "image_mean": [0.5, 0.4, 0.3],
+    "image_std": [0.2, 0.2, 0.1],
+    "resample": 3,
+    "rescale_factor": 0.00392156862745098,
+    "size": {"height": 64, "width": 64},
+}
+
+
+SHORTER = {"size": {"shortest_edge": 72}, "do_center_crop": True}
+
+
+def options_of(
+    folder: Path,
+    config: dict[str, Any],
+    pixels: dict[str, Any] | None,
+    sides: Sides = (64, 64),
+    outputs: tuple[str, ...] = ("logits",),
+    **own: Any,
+) -> ResolvedOptions:
+    values = {name: np.zeros((1, 5, 4 if name == "pred_boxes" else 3)) for name in outputs}
+    if outputs == ("logits",):
+        values = {"logits": np.zeros((1, 3))}
+    file = write_network(folder / "net.onnx", values, sides)
+    (folder / "config.json").write_text(json.dumps(config))
+    if pixels is not None:
+        (folder / "preprocessor_config.json").write_text(json.dumps(pixels))
+    return resolved(file, own)
+
+
+def test_a_classifier_needs_no_options(tmp_path: Path) -> None:
+    options = options_of(tmp_path, VIT, PIXELS)
+    assert (options.fit, options.resize, options.scaling, options.image_size) == ("stretch", "bicubic", "unit", None)
+    assert (options.mean, options.std) == ((0.5, 0.4, 0.3), (0.2, 0.2, 0.1))
+    assert (options.labels, options.activation, options.top_k) == (("a", "b", "c"), "softmax", 5)
+    assert options_of(tmp_path, VIT, PIXELS, ("height", "width")).image_size == (64, 64)
+    assert options_of(tmp_path, VIT | {"problem_type": "multi_label_classification"}, PIXELS).activation == "sigmoid"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"size": 64}, ("stretch", None)),
+        (
+            {"size": {"shortest_edge": 72}, "do_center_crop": True, "crop_size": {"height": 64, "width": 64}},
+            ("crop", 72),
+        ),
+        ({"size": {"shortest_edge": 72}, "do_center_crop": True, "crop_size": 64}, ("crop", 72)),
+        ({"size": {"shortest_edge": 64}, "crop_pct": 0.875}, ("crop", 73)),  # ConvNeXt's processor
+    ],
+)
+def test_the_size_is_that_of_the_processor(
+    changes: dict[str, Any], expected: tuple[str, int | None], tmp_path: Path
+) -> None:
+    options = options_of(tmp_path, VIT, PIXELS | changes, ("height", "width"))
+    assert (options.fit, options.resize_shorter) == expected
+    assert options.image_size == (64, 64)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "activation"),
+    [
+        ("DetrForObjectDetection", "softmax"),
+        ("RTDetrV2ForObjectDetection", "sigmoid"),
+        ("DFineForObjectDetection", "sigmoid"),
+    ],
+)
+def test_a_detector_has_the_scores_of_its_architecture(architecture: str, activation: str, tmp_path: Path) -> None:
+    config = VIT | {"architectures": [architecture]}
+    options = options_of(tmp_path, config, PIXELS, outputs=("logits", "pred_boxes", "last_hidden_state"))
+    assert (options.detections, options.activation, options.score_threshold) == ("detr", activation, 0.5)
+    assert options.outputs == ("logits", "pred_boxes")
+
+
+def test_other_networks_get_their_pixels_and_stay_tensors(tmp_path: Path) -> None:
+    options = options_of(tmp_path, VIT | {"architectures": ["SegformerForSemanticSegmentation"]}, PIXELS)
+    assert (options.scaling, options.labels, options.top_k) == ("unit", None, None)
+    assert "returned as tensors" in options.recipe_said
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"size": {"shortest_edge": 800, "longest_edge": 1333}}, "keeps the proportions of each image"),
+        ({"size": {"height": 32, "width": 32}}, "size: expected 64x64, that of the model's input, got 32x32"),
+        ({"size": "large"}, "size: expected height and width"),
+        ({"rescale_factor": 0.5}, "rescale_factor: expected 1/255, got 0.5"),
+        ({"resample": 7}, "resample: expected 0 to 4, got 7"),
+        ({"image_mean": None}, "image_mean: expected a number for each channel"),
+    ],
+)
+def test_what_cannot_be_followed_is_a_sentence(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=words):
+        options_of(tmp_path, VIT, PIXELS | changes)
+    assert options_of(tmp_path, VIT, PIXELS | changes, scaling="unit").recipe_source == ""
+
+
+def test_a_missing_processor_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"ViTForImageClassification needs preprocessor_config\.json"):
+        options_of(tmp_path, VIT, None)
+    assert options_of(tmp_path, {"backend": "tensorflow"}, None).recipe_source == ""

@@ -1,0 +1,108 @@
+"""What Ultralytics' exporter writes becomes options: in ONNX, beside OpenVINO's IR, and behind a LiteRT file."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lightbox.model.options import RecipeError
+from lightbox.model_files.checks import notes_beside
+from lightbox.model_runtime.formats import ModelFile, as_model_file
+from support.model_files import write_dense_as
+from support.recipes import of_ultralytics, resolved, write_network
+
+BOXES = {"output0": np.zeros((1, 4 + 2, 84))}
+
+
+def network(folder: Path, sides: Any = (64, 64), **notes: Any) -> Path:
+    return write_network(folder / "yolo.onnx", BOXES, sides, of_ultralytics(**{"task": "detect", **notes}))
+
+
+def test_a_detector_needs_no_options(tmp_path: Path) -> None:
+    options = resolved(network(tmp_path, names=["cat", "dog"]))
+    assert (options.detections, options.labels, options.fit) == ("ultralytics", ("cat", "dog"), "letterbox")
+    assert (options.scaling, options.pad, options.resize, options.image_size) == ("unit", 114, "opencv_bilinear", None)
+    assert options.recipe_source == "the metadata of yolo.onnx (Ultralytics 8.4.190)"
+
+
+def test_open_sides_get_the_size_that_predict_takes(tmp_path: Path) -> None:
+    options = resolved(network(tmp_path, ("height", "width"), names=["cat", "dog"], imgsz=[320, 480]))
+    assert (options.image_size, options.stride) == ((640, 640), 32)
+    classifier = resolved(network(tmp_path, ("height", "width"), task="classify", names=["a"], imgsz=[320, 480]))
+    assert (classifier.image_size, classifier.stride) == ((480, 320), None)
+
+
+def test_a_classifier_is_cut_out_and_not_letterboxed(tmp_path: Path) -> None:
+    options = resolved(network(tmp_path, task="classify", names=["cat", "dog"]))
+    assert (options.fit, options.crop_pct, options.resize, options.scaling) == ("crop", 1, "bilinear", "unit")
+    assert (options.labels, options.activation, options.detections) == (("cat", "dog"), "none", None)
+
+
+@pytest.mark.parametrize("task", ["segment", "pose", "obb", "semantic", "depth"])
+def test_other_tasks_get_their_pixels_and_stay_tensors(task: str, tmp_path: Path) -> None:
+    options = resolved(network(tmp_path, task=task, names=["cat", "dog"]))
+    assert (options.fit, options.scaling) == ("stretch" if task == "depth" else "letterbox", "unit")
+    assert (options.detections, options.labels, options.top_k) == (None, None, None)
+    assert "returned as tensors" in options.recipe_said
+
+
+@pytest.mark.parametrize(
+    ("notes", "words"),
+    [
+        ({"names": None}, None),  # another exporter's
+        ({"task": "sing", "names": ["a"]}, "task: expected detect, classify"),
+        ({"names": ["a"], "imgsz": "x", "task": "classify"}, "imgsz: expected"),
+        ({"names": ["a"], "stride": "[8, 16]", "imgsz": "x"}, "stride: expected a number"),
+    ],
+)
+def test_broken_metadata_is_a_sentence(notes: dict[str, Any], words: str | None, tmp_path: Path) -> None:
+    sides = ("height", "width") if "imgsz" in notes else (64, 64)
+    if notes["names"] is None:
+        metadata = {key: text for key, text in of_ultralytics("detect", []).items() if key != "names"}
+        assert resolved(write_network(tmp_path / "yolo.onnx", BOXES, sides, metadata)).recipe_source == ""
+        return
+    with pytest.raises(RecipeError, match=words):
+        resolved(network(tmp_path, sides, **notes))
+
+
+@pytest.mark.parametrize("names", ["{0: 'a', 2: 'b'}", "{'x': 'a'}", "[]", "__import__('os')", "{0: 'a'"])
+def test_names_that_are_no_names_are_a_sentence(names: str, tmp_path: Path) -> None:
+    file = write_network(tmp_path / "yolo.onnx", BOXES, metadata=of_ultralytics("detect", ["a"]) | {"names": names})
+    with pytest.raises(RecipeError, match="names: expected"):
+        resolved(file)
+    assert resolved(file, {"recipe": "none"}).recipe_source == ""
+    assert resolved(file, {"scaling": "unit"}).recipe_source == ""
+
+
+def test_the_metadata_beside_other_formats_are_read(tmp_path: Path) -> None:
+    (tmp_path / "metadata.yaml").write_text(
+        "description: Ultralytics YOLO11n model\nversion: 8.4.190\nstride: 32\ntask: detect\nbatch: 1\nimgsz:\n- 320\n"
+        "- 480\nnames:\n  0: person\n  1: 'traffic light'\n  2: it's\nargs:\n  batch: 1\n"
+    )
+    notes = notes_beside(tmp_path)
+    assert notes["names"] == "{'0': 'person', '1': 'traffic light', '2': \"it's\"}"
+    assert (notes["imgsz"], notes["task"], notes["version"]) == ("[320, 480]", "detect", "8.4.190")
+
+
+def test_the_metadata_behind_a_litert_file_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "model.tflite"
+    write_dense_as(file)
+    assert _notes(file) == {}
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("metadata.json", json.dumps({"task": "detect", "names": {"0": "cat"}, "stride": 32}))
+    assert _notes(file) == {"task": "detect", "names": "{'0': 'cat'}", "stride": "32"}
+    whole = file.read_bytes()
+    for broken in (whole[:-30] + b"x" * 8 + whole[-22:], whole.replace(b"metadata.json", b"metadata.jsoo")):
+        file.write_bytes(broken)
+        assert _notes(file) == {}
+
+
+def _notes(file: Path) -> dict[str, str]:
+    found = as_model_file(file)
+    assert isinstance(found, ModelFile)
+    return dict(found.signature().notes)
