@@ -1,6 +1,6 @@
 """Write what libraries export with their own exporters, recipes/NAME/, and what they answer: recipes/expected.json.
 
-    python tests/exports/make_recipes.py
+    PYTHONPATH=tests python tests/exports/make_recipes.py
 
 It runs in an environment of its own, with requirements/recipes.in. The files are committed: tests need none of these
 libraries, of which Ultralytics is under the AGPL, and nothing of them is copied. Weights are drawn from a seed. What
@@ -20,10 +20,11 @@ import timm
 import torch
 import transformers
 import ultralytics
-from pictures import SIZES, picture
 from timm.data import create_transform, resolve_data_config
 from timm.models.resnet import BasicBlock, ResNet
 from torch import nn
+
+from pixels.pictures import SIZES, picture
 
 HERE = Path(__file__).parent / "recipes"
 SEED = 20261129

@@ -23,8 +23,8 @@ def picture(name: str) -> Image.Image:
     """Return a picture with slopes, edges and noise, as photos have them; ``wide 128x96`` is resized to that."""
     name, _, size = name.partition(" ")
     if size:
-        across, down = map(int, size.split("x"))
-        return picture(name).resize((across, down))
+        new_width, new_height = map(int, size.split("x"))
+        return picture(name).resize((new_width, new_height))
     width, height = SIZES[name]
     random = np.random.default_rng(width * height)
     down, across = np.linspace(0, 1, height)[:, None], np.linspace(0, 1, width)[None]
