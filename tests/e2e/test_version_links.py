@@ -22,7 +22,7 @@ from support.stack import REPOSITORY, Stack, running
 HALF_PLUS_TWO, HALF_PLUS_THREE, HALF_PLUS_NINE = ({"predictions": [answer]} for answer in (2.5, 3.5, 9.5))
 VERSION_1, VERSION_2 = (GOLDEN / "half_plus_two" / number for number in "12")
 """They answer 2.5 and 3.5 for 1.0."""
-BETWEEN_REQUESTS = 0.02
+BETWEEN_REQUESTS = 0.05
 """Seconds that a caller pauses: without a pause it takes a core from what is tested and from other tests."""
 JSON = b'{"instances": [1.0]}'
 PICTURE = (REPOSITORY / "docs" / "samples" / "digit-7.png").read_bytes()
