@@ -36,8 +36,8 @@ ALL = {"mean": ModelOptions(), "detector": ModelOptions(), "two": ModelOptions()
 
 @pytest.mark.parametrize(
     "environ",
-    [ON, MULTI, ON | SESSIONS, MULTI | SESSIONS, MULTI | SECURED],
-    ids=["fixed", "multi-model", "sessions", "multi-model sessions", "keys"],
+    [ON, MULTI | SESSIONS, MULTI | SECURED],
+    ids=["fixed", "multi-model sessions", "keys"],
 )
 def test_it_is_openapi(environ: Mapping[str, str]) -> None:
     document = document_of(app_of(ALL, environ))
@@ -140,7 +140,6 @@ def refs(value: Any) -> set[str]:
 def test_what_a_feature_that_is_removed_has_is_not_there(removed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lightbox.features.FEATURES", [feature for feature in FEATURES if feature.name != removed])
     document = document_of(app_of(ALL, EVERYTHING))
-    assert problems(document) == []
     named = {f"#/components/{kind}/{name}" for kind, found in document["components"].items() for name in found}
     assert refs(document) <= named
     text = json.dumps(document)
@@ -212,7 +211,6 @@ def test_user_code_may_read_and_answer_anything(
     assert ("*/*" in invoke["requestBody"]["content"]) is any_request
     assert ("*/*" in invoke["responses"]["200"]["content"]) is any_response
     assert {"4XX", "5XX"} <= invoke["responses"].keys()
-    assert problems(document) == []
 
 
 def test_a_model_that_cannot_answer_is_left_out() -> None:
