@@ -183,6 +183,7 @@ def test_a_version_that_is_replaced_under_its_number_is_loaded_again(versions_st
     assert caller.answers == [HALF_PLUS_THREE, HALF_PLUS_TWO, HALF_PLUS_NINE]
 
 
+@pytest.mark.extended
 def test_a_version_with_other_classes_than_names_never_answers(versions_stack: Stack, models: Path) -> None:
     with asked(versions_stack, "named", PICTURE) as caller:
         export_classes(models / "named", 2, 7)
@@ -202,6 +203,7 @@ def test_a_version_with_other_classes_than_names_never_answers(versions_stack: S
     assert ask(versions_stack, "named", version=2, body=PICTURE)[0] == 404  # type: ignore[index]
 
 
+@pytest.mark.extended
 def test_a_version_that_takes_no_image_never_answers_where_images_are_taken(
     versions_stack: Stack, models: Path
 ) -> None:

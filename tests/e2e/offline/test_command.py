@@ -74,6 +74,7 @@ def digits(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.extended
 def test_every_way_gives_the_same(stack: Stack, sample_models: Path, digits: Path) -> None:
     found = {}
     ways = {protocol: by_endpoint(stack, "--protocol", protocol, "--model", "digits") for protocol in PROTOCOLS}
@@ -370,6 +371,7 @@ cut -d, -f1 disk/out.csv | sort | uniq -c | awk '{{print $1}}' | sort | uniq -c"
     assert done.stdout.split()[-2:] == ["301", "1"], "a path is not there once, or the header"
 
 
+@pytest.mark.extended
 def test_a_broken_shard_is_a_sentence_and_the_rest_is_answered(sample_models: Path, tmp_path: Path) -> None:
     whole = write_shard(tmp_path / "in" / "a.tar", PICTURES).read_bytes()
     write_shard(tmp_path / "in" / "b.tar", PICTURES)
@@ -384,6 +386,7 @@ def test_a_broken_shard_is_a_sentence_and_the_rest_is_answered(sample_models: Pa
     assert len({row["path"] for row in results(tmp_path / "out.jsonl")}) == 2 * len(PICTURES)
 
 
+@pytest.mark.extended
 def test_a_target_in_its_source_is_no_source(sample_models: Path, tmp_path: Path) -> None:
     write_folder(tmp_path / "in", PICTURES)
     (tmp_path / "link").symlink_to("in")
