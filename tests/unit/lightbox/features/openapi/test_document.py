@@ -20,6 +20,7 @@ from lightbox.nginx.configuration import render
 from lightbox.serving.settings_loading import load_settings
 from support.described_apps import ON, Document, app_of, document_of
 from support.openapi import problems
+from support.parameters import each
 
 pytestmark = pytest.mark.extended
 
@@ -34,11 +35,7 @@ SIGNS = {"sessions": "Session", "open_inference": "/v2", "multi_model": "Target-
 ALL = {"mean": ModelOptions(), "detector": ModelOptions(), "two": ModelOptions()}
 
 
-@pytest.mark.parametrize(
-    "environ",
-    [ON, MULTI | SESSIONS, MULTI | SECURED],
-    ids=["fixed", "multi-model sessions", "keys"],
-)
+@each("environ", [ON, MULTI | SESSIONS, MULTI | SECURED])
 def test_it_is_openapi(environ: Mapping[str, str]) -> None:
     document = document_of(app_of(ALL, environ))
     assert document["openapi"].startswith("3.1.")

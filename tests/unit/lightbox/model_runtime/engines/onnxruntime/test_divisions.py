@@ -78,7 +78,7 @@ def divisions(tmp_path: Path, nodes: list[Any], constants: dict[str, Array], ops
     return guard_divisions((tmp_path / "model.onnx").read_bytes())
 
 
-@pytest.mark.parametrize(
+@each(
     ("of", "by", "stays"),
     [
         ("x", "x", True),

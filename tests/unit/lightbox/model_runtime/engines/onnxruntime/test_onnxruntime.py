@@ -18,7 +18,7 @@ from lightbox.model_runtime.engines.race import fastest
 from lightbox.model_runtime.engines.selection import Opener
 from lightbox.model_runtime.wire.status import Code, StatusError
 from support.onnx_models import write, write_dense
-from support.parameters import few_of
+from support.parameters import each, few_of
 
 RUNTIMES = ["onnxruntime", "openvino"]
 
@@ -157,7 +157,7 @@ def test_openvino_alone_warns_of_what_it_computes_otherwise(tmp_path: Path, capl
     assert "is served by openvino, which may compute otherwise than the file specifies: AveragePool" in caplog.text
 
 
-@pytest.mark.parametrize(
+@each(
     ("operation", "attributes", "departs"),
     [
         ("MaxPool", {"kernel_shape": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}, True),
