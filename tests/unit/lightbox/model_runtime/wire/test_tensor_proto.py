@@ -129,7 +129,7 @@ def test_any_bytes_are_a_tensor_or_malformed(data: bytes) -> None:
     assert array.size == math.prod(dim.size for dim in proto.tensor_shape.dim)
 
 
-@pytest.mark.parametrize(
+@each(
     "proto",
     [
         tensor_pb2.TensorProto(),
