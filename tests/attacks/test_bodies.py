@@ -23,6 +23,7 @@ from support.fakes import png
 from support.h2_caller import H2Caller, Response
 from support.infer_requests import LENGTH
 from support.models import copy_golden
+from support.parameters import each
 from support.patience import PATIENCE
 from support.stack import Stack, free_port, running
 
@@ -161,34 +162,38 @@ def narrow_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield narrow
 
 
-NOISE = random.Random(0).randbytes(4 * MB)
-PACKED = gzip.compress(NOISE, 1, mtime=0)
-FAILING = {
-    "cut off": ("gzip", PACKED[: len(PACKED) // 2], 400, "malformed_body"),
-    "with another checksum": ("gzip", PACKED[:-8] + bytes(8), 400, "malformed_body"),
-    "no gzip behind a good beginning": ("gzip", PACKED[: 3 * MB] + NOISE[:MB], 400, "malformed_body"),
-    "cut off, as deflate": ("deflate", zlib.compress(NOISE, 1)[: 2 * MB], 400, "malformed_body"),
-    "beyond the limit": ("gzip", gzip.compress(bytes(64 * MB), mtime=0), 413, "too_large"),
-    "of very many parts": ("gzip", gzip.compress(b"", mtime=0) * 20_000, 413, "too_large"),
-    "good, and no request": ("gzip", PACKED, 400, "malformed_body"),
-}
+@pytest.fixture(scope="module")
+def failing() -> dict[str, tuple[str, bytes, int, str]]:
+    noise = random.Random(0).randbytes(4 * MB)
+    packed = gzip.compress(noise, 1, mtime=0)
+    return {
+        "cut off": ("gzip", packed[: len(packed) // 2], 400, "malformed_body"),
+        "with another checksum": ("gzip", packed[:-8] + bytes(8), 400, "malformed_body"),
+        "no gzip behind a good beginning": ("gzip", packed[: 3 * MB] + noise[:MB], 400, "malformed_body"),
+        "cut off, as deflate": ("deflate", zlib.compress(noise, 1)[: 2 * MB], 400, "malformed_body"),
+        "beyond the limit": ("gzip", gzip.compress(bytes(64 * MB), 1, mtime=0), 413, "too_large"),
+        "of very many parts": ("gzip", gzip.compress(b"", mtime=0) * 20_000, 413, "too_large"),
+        "good, and no request": ("gzip", packed, 400, "malformed_body"),
+    }
 
 
 @pytest.mark.extended
 @pytest.mark.parametrize("path", ["/invocations", "/v2/models/half_plus_two/infer"])
-def test_failed_compressed_bodies_leave_no_memory_behind(narrow_stack: Stack, path: str) -> None:
+def test_failed_compressed_bodies_leave_no_memory_behind(
+    narrow_stack: Stack, failing: dict[str, tuple[str, bytes, int, str]], path: str
+) -> None:
     workers, grown = narrow_stack.processes("gunicorn"), {}
 
     def fail(kind: str) -> None:
-        encoding, body, status, code = FAILING[kind]
+        encoding, body, status, code = failing[kind]
         reply = narrow_stack.invoke(body, path, Content_Encoding=encoding, Content_Type="application/json")
         assert (reply.status_code, reply.json()["code"]) == (status, code), kind
 
-    for kind in FAILING:
+    for kind in failing:
         fail(kind)
     before = rss(workers)
-    for kind in FAILING:
-        for _ in range(12):
+    for kind in failing:
+        for _ in range(6):
             fail(kind)
         grown[kind] = (rss(workers) - before) / MB
     assert max(grown.values()) < 24, grown  # each takes about 8 MiB during its check
@@ -196,9 +201,11 @@ def test_failed_compressed_bodies_leave_no_memory_behind(narrow_stack: Stack, pa
 
 
 @pytest.mark.extended
-def test_failed_compressed_messages_leave_no_memory_behind(narrow_stack: Stack) -> None:
+def test_failed_compressed_messages_leave_no_memory_behind(
+    narrow_stack: Stack, failing: dict[str, tuple[str, bytes, int, str]]
+) -> None:
     workers, grown = narrow_stack.processes("open_inference.grpc.front"), {}
-    kinds = {kind: body for kind, (encoding, body, _, _) in FAILING.items() if encoding == "gzip"}
+    kinds = {kind: body for kind, (encoding, body, _, _) in failing.items() if encoding == "gzip"}
 
     def fail(kind: str) -> None:
         reply = call_in_hand(narrow_stack, kinds[kind], flag=1, grpc_encoding="gzip")
@@ -208,7 +215,7 @@ def test_failed_compressed_messages_leave_no_memory_behind(narrow_stack: Stack) 
         fail(kind)
     before = rss(workers)
     for kind in kinds:
-        for _ in range(12):
+        for _ in range(6):
             fail(kind)
         grown[kind] = (rss(workers) - before) / MB
     assert max(grown.values()) < 24, grown
@@ -247,7 +254,7 @@ def with_parameters(place: str, parameters: Any) -> dict[str, Any]:
     return found
 
 
-NAMES = pytest.mark.parametrize("parameters", RESERVED, ids=lambda found: ascii(" ".join(found))[:40])
+NAMES = each("parameters", RESERVED)
 
 
 @NAMES
@@ -301,7 +308,7 @@ NO_LENGTHS = [
 ]
 
 
-@pytest.mark.parametrize("length", NO_LENGTHS, ids=lambda text: ascii(text[:20]))
+@each("length", NO_LENGTHS)
 def test_a_length_of_the_json_that_cannot_be_is_refused(stack: Stack, length: str) -> None:
     triton = f'application/vnd.sagemaker-triton.binary+json;json-header-size="{length}"'
     for path, name, value, where in (
@@ -374,7 +381,7 @@ BEYOND = {
 }
 
 
-@pytest.mark.parametrize(("shape", "data", "datatype"), BEYOND.values(), ids=BEYOND)
+@each(("shape", "data", "datatype"), BEYOND.values())
 def test_numbers_that_overflow_are_refused(stack: Stack, shape: str, data: str | None, datatype: str) -> None:
     reply = infer(stack, document(shape, data, datatype))
     assert reply.status_code == 400, reply.text
@@ -382,8 +389,8 @@ def test_numbers_that_overflow_are_refused(stack: Stack, shape: str, data: str |
     assert len(reply.json()["error"]) < 500
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
-@pytest.mark.parametrize(
+@each("depth", DEPTHS)
+@each(
     "field",
     ['"id":%s', '"outputs":%s', '"parameters":%s', '"parameters":{"a":%s}', '"parameters":{"binary_data_output":%s}'],
 )
@@ -397,11 +404,9 @@ def test_what_is_nested_deep_is_refused_wherever_it_stands(stack: Stack, field: 
         assert (reply.status_code, reply.json()["code"]) == (400, "malformed_body")
 
 
-@pytest.mark.parametrize(
-    "shape", [[0, HUGE, HUGE], [HUGE, 0], [2**32, 2**32], [2**32, 2**31], [-1], [-(2**63)], [1] * 33]
-)
-@pytest.mark.parametrize("datatype", ["FP32", "BYTES"])
-@pytest.mark.parametrize("is_raw", [True, False], ids=["raw", "typed"])
+@each("shape", [[0, HUGE, HUGE], [HUGE, 0], [2**32, 2**32], [2**32, 2**31], [-1], [-(2**63)], [1] * 33])
+@each("datatype", ["FP32", "BYTES"])
+@each("is_raw", [True, False])
 def test_shapes_that_overflow_are_refused_over_grpc(call: Grpc, shape: list[int], datatype: str, is_raw: bool) -> None:
     tensor = {"name": INPUT, "datatype": datatype, "shape": shape}
     fields: dict[str, Any] = {"raw_input_contents": [b""] if is_raw else []}
@@ -409,9 +414,7 @@ def test_shapes_that_overflow_are_refused_over_grpc(call: Grpc, shape: list[int]
     assert (status, sentence.partition(":")[0]) == ("INVALID_ARGUMENT", f"input {INPUT}")
 
 
-@pytest.mark.parametrize(
-    "size", ["-4", "9223372036854775808", "1e3", '"-4"', "true", "[4]", '"4,4"', f'"{"9" * 4000}"']
-)
+@each("size", ["-4", "9223372036854775808", "1e3", '"-4"', "true", "[4]", '"4,4"', f'"{"9" * 4000}"'])
 def test_sizes_of_blobs_that_cannot_be_are_refused(stack: Stack, size: str) -> None:
     head = (
         f'{{"inputs":[{{"name":"{INPUT}","datatype":"FP32","shape":[1],"parameters":{{"binary_data_size":{size}}}}}]}}'

@@ -96,7 +96,7 @@ HUGE, LATE = str(10**30), "deadline_exceeded"
 HOSTILE: dict[str, tuple[Reply, str | None, str]] = {
     "redirect": (reply(307, Location="/inside"), "bad_answer", "status 307: the endpoint leads to another address"),
     "large": (reply(body=bytes((25 << 20) + 1)), "bad_answer", "the answer is larger than 25 MiB"),
-    "bomb": (reply(body=gzip.compress(bytes(100 << 20), 1), Content_Encoding="gzip"), "bad_answer", "larger than 25"),
+    "bomb": (reply(body=gzip.compress(bytes(30 << 20), 1), Content_Encoding="gzip"), "bad_answer", "larger than 25"),
     "no gzip": (reply(body=b"no gzip", Content_Encoding="gzip"), "bad_answer", ""),
     "slow body": (drip(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"), LATE, "no answer came within 1 s"),
     "slow head": (drip(b"HTTP/1.1 200 OK\r\nX: "), LATE, "no answer came within 1 s"),

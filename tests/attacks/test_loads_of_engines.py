@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,9 +13,10 @@ from onnx import TensorProto, helper
 
 from support.loading import load
 from support.onnx_models import write, write_dense
+from support.patience import poll
 from support.stack import Stack, running
 
-SECONDS = 30
+SECONDS = 20
 """The limit of a load; a child may try a file for half of it."""
 
 
@@ -57,14 +59,16 @@ def test_a_file_that_loads_for_hours_stops_no_one_else(loading_stack: Stack) -> 
         loading_stack.wait_until(lambda: bool(loading_stack.processes("engines.race")))
         other = pool.submit(load, loading_stack, "other", "other")
         answered = 0
-        while not endless.done():
+        for _ in poll(pause=0.2):
+            if endless.done():
+                break
             assert use("good")[0] == 200
             answered += 1
         assert answered > 5
         assert (other.result().status_code, other.result().text) == (200, other.result().text)
     status, text = endless.result()
     assert status == 424
-    assert "onnxruntime: its process took more than 15 s" in text
+    assert re.search(r"onnxruntime: its process took more than (10|9\.\d+) s", text), text
     assert "it is tried again after 600 s" in use("endless")[1]
     assert loading_stack.processes("model_runtime.server") == [server]
     for line in loading_stack.lines_with("Loading servable: {name: endless version: 1} failed", 2):

@@ -174,7 +174,7 @@ def hostile_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         "options": {**dense, "code/lightbox.json": b'{"labels": [' + b'"",' * (25 * MB) + b'""]}'},
     }
     for name, members in files.items():
-        with tarfile.open(root / f"{name}.tar.gz", "w:gz") as archive:
+        with tarfile.open(root / f"{name}.tar.gz", "w:gz", compresslevel=1) as archive:
             for path, content in (members | {"1/pad": os.urandom(2 * MB)}).items():
                 member = tarfile.TarInfo(path)
                 member.size = len(content)

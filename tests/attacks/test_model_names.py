@@ -19,6 +19,8 @@ from support.models import export_constant
 from support.patience import PATIENCE
 from support.stack import Stack, running
 
+pytestmark = pytest.mark.extended
+
 MOST = 4
 HASH = hashlib.sha256(b"tenantA/fraud").hexdigest()[:8]
 """The part of a name that earlier releases made of a path."""
@@ -65,7 +67,6 @@ def pack(root: Path, name: str, number: int) -> None:
         archive.add(root / f"m{number}", ".")
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
     "targets",
     [
@@ -90,7 +91,6 @@ def test_no_other_file_answers_for_a_target(loading_stack: Stack, root: Path, ta
     assert second in names(loading_stack)
 
 
-@pytest.mark.extended
 def test_the_protocols_names_are_a_files_own_or_taken(loading_stack: Stack, root: Path) -> None:
     pack(root, "cats.tgz", 1)
     pack(root, "cats.tar.gz", 2)

@@ -18,6 +18,8 @@ from support.patience import PATIENCE
 from support.stack import Stack, free_port, running
 from support.streams import ROUTE, frame, opened, received
 
+pytestmark = pytest.mark.extended
+
 GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
 APP, EVIL = "https://app.example.com", "evil.example"
 

@@ -23,16 +23,13 @@ from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from support.held import Door, export_endless
 from support.model_server import MODELS, ModelServer, golden_server
+from support.parameters import each
 from support.patience import PATIENCE
 
 pytestmark = pytest.mark.extended
 
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
-PREDICTS = [
-    pytest.param(case, id=case["id"])
-    for case in GRPC
-    if case["method"] == PREDICT and ("grpc", case["id"]) not in EXCLUDED
-]
+PREDICTS = [case for case in GRPC if case["method"] == PREDICT and ("grpc", case["id"]) not in EXCLUDED]
 X = {"x": np.array([1.0], np.float32)}
 LONG = "x" * 10_000
 
@@ -65,7 +62,7 @@ def ask(folder: Path, request: bytes, seconds: float = PATIENCE) -> tuple[Code, 
 
 
 @pytest.mark.usefixtures("patient_replay")
-@pytest.mark.parametrize("case", PREDICTS)
+@each("case", PREDICTS)
 def test_every_recorded_predict(
     server: ModelServer, folder: Path, monkeypatch: pytest.MonkeyPatch, case: dict[str, Any]
 ) -> None:
@@ -84,9 +81,10 @@ def test_every_recorded_predict(
             "response": None if failed else message,
         }
 
-    monkeypatch.setattr(replay, "call_grpc", over_the_local_wire)
     rest = f"127.0.0.1:{server.rest_port}"
-    assert replay.check_grpc(server.grpc_address, rest, case, str(MODELS)) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(replay, "call_grpc", over_the_local_wire)
+        assert replay.check_grpc(server.grpc_address, rest, case, str(MODELS)) is None
 
 
 def test_bytes_that_are_no_message_fail_as_over_grpc(server: ModelServer, folder: Path) -> None:

@@ -129,18 +129,3 @@ def test_a_model_comes_back_with_other_files_while_a_call_in_the_old_runs(
         assert call.result(PATIENCE)[0] == 200
         server.wait_for_states("m", (1, "AVAILABLE"))
         assert answer(server, "m") == 2.5
-
-
-def test_a_reload_without_a_deadline_waits_too(folder: Folder, tmp_path: Path) -> None:
-    with serve(folder, tmp_path) as server:
-        server.wait_ready()
-        reload(server, ("y", str(folder.path), "tensorflow"), seconds=None)
-        assert answer(server, "y") == 2.5
-
-
-@pytest.mark.parametrize("seconds", [0, 1_000_000])
-def test_a_reload_waits_for_nobodys_look_at_the_disk(folder: Folder, tmp_path: Path, seconds: int) -> None:
-    with serve(folder, tmp_path, f"--file_system_poll_wait_seconds={seconds}") as server:
-        server.wait_ready()
-        reload(server, ("y", str(folder.path), "tensorflow"))
-        assert answer(server, "y") == 2.5

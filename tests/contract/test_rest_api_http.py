@@ -173,7 +173,7 @@ def test_deep_json(recorded_server: ModelServer, body: bytes) -> None:
 
 @pytest.mark.extended
 def test_a_gzip_bomb_is_no_document(recorded_server: ModelServer) -> None:
-    bomb = gzip.compress(b" " * (200 * MB), 9)
+    bomb = gzip.compress(b" " * (200 * MB), 1)
     status, text = recorded_server.rest("POST", PREDICT, bomb, {"Content-Encoding": "gzip"})
     assert (status, json.loads(text)["error"]) == (400, "JSON Parse error: The document is empty")
 

@@ -40,7 +40,7 @@ def _png_text(chunks: list[writers.Chunk]) -> bytes:
 
 
 def png_900_megapixels() -> Bomb:
-    return writers.png((30_000, 30_000), 1, 0, repeat(bytes(3750), 30_000), level=9), TOO_LARGE
+    return writers.png((30_000, 30_000), 1, 0, repeat(bytes(3750), 300), level=9), TOO_LARGE
 
 
 def png_45_megapixels() -> Bomb:
@@ -91,8 +91,10 @@ def jpeg_thousands_of_scans() -> Bomb:
 
 def jpeg_progressive_588_megabytes() -> Bomb:
     file = BytesIO()
-    Image.new("CMYK", (7000, 7000)).save(file, "JPEG", progressive=True, subsampling=0)
-    return file.getvalue(), TOO_LARGE
+    Image.new("CMYK", (16, 16)).save(file, "JPEG", progressive=True, subsampling=0)
+    sized = struct.pack(">BHH", 8, 16, 16)
+    assert file.getvalue().count(sized) == 1
+    return file.getvalue().replace(sized, struct.pack(">BHH", 8, 7000, 7000)), TOO_LARGE
 
 
 def jpeg_profile_of_16_megabytes() -> Bomb:
@@ -171,7 +173,7 @@ def avif_20_megapixels() -> Bomb:
 
 
 def avif_24_megapixels() -> Bomb:
-    return _flat_avif(6000, 4000), TOO_LARGE
+    return _flat_avif(16, 16).replace(struct.pack(">LL", 16, 16), struct.pack(">LL", 6000, 4000)), TOO_LARGE
 
 
 def _flat_avif(width: int, height: int) -> bytes:

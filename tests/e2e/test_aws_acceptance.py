@@ -6,7 +6,6 @@ AWS's model maps float32 ``[-1, -1]`` to its product with a factor. Its archive 
 from __future__ import annotations
 
 import json
-import shutil
 import tarfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ import pytest
 import requests
 from botocore.exceptions import ClientError
 
-from support.models import export_convolution, export_times
+from support.models import export_times
 from support.patience import PATIENCE
 from support.stack import Stack, running
 
@@ -127,12 +126,6 @@ def test_csv_of_two_rows(client: Any) -> None:
     assert ask(client, "1.0,2.0,3.0\n4.0,5.0,6.0\n", CSV) == times(3.0)
 
 
-def test_csv_with_text_for_a_model_of_numbers_is_the_callers_error(client: Any) -> None:
-    with pytest.raises(ClientError) as caught:
-        ask(client, '1.0,"a, quoted ""b""",3.0\n', CSV)
-    assert caught.value.response["OriginalStatusCode"] == 400
-
-
 def test_batching_with_all_its_variables_gives_each_request_its_own_rows(client: Any) -> None:
     def one(number: int) -> object:
         return ask(client, instances([[number, number + 0.5]]))
@@ -175,7 +168,6 @@ def paired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         export_times(folder / "models" / name, 1, 2.0)
         write_code(folder / "models" / name, source)
     (folder / "models" / "meets" / "code" / "here").mkdir()
-    export_convolution(folder / "models" / "convolution")
     export_times(folder / "models" / "only_lib", 1, 2.0)
     (folder / "models" / "only_lib" / "code" / "lib").mkdir(parents=True)
     environ = {
@@ -239,57 +231,9 @@ def test_through_a_pair_that_passes_all_on_an_error_is_an_error(
     assert ask(paired_client, instances(ROWS), CustomAttributes=attributes) == times(2.0)
 
 
-def test_a_convolution_of_ones_is_108(paired_client: Any) -> None:
-    ones = [[[[1.0] * 3] * 6] * 6]
-    answer = ask(paired_client, instances(ones), CustomAttributes="tfs-model-name=convolution")
-    assert answer == {"predictions": [[[[108.0]]]]}
-
-
 def test_ping_may_be_posted(paired: Stack) -> None:
     assert requests.post(f"{paired.url}/ping", timeout=PATIENCE).status_code == 200
 
 
 def test_code_without_a_handler_leaves_the_built_in_handling(paired_client: Any) -> None:
     assert ask(paired_client, "1,2,3\n4,5,6", CSV, CustomAttributes="tfs-model-name=only_lib") == times(2.0)
-
-
-FACTORS = {"double.tar.gz": 2.0, "triple.tar.gz": 3.0, "tenfold.tar.gz": 10.0}
-
-
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]:
-    """Run a multi-model endpoint with 2 workers. Yield its client and the folder of its archives."""
-    folder = tmp_path_factory.mktemp("many")
-    (folder / "models").mkdir()
-    for name, factor in FACTORS.items():
-        export_times(folder / name, 1, factor)
-        pack(folder / name, folder / "models" / name)
-    environ = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_GUNICORN_WORKERS": "2"}
-    with (
-        running(folder / "models", folder / "run", **environ) as stack,
-        closing(stack.boto3()) as runtime,
-    ):
-        yield runtime, folder / "models"
-
-
-def test_archives_are_distinguished_by_their_target(many: tuple[Any, Path]) -> None:
-    runtime, _ = many
-    for name in ("double.tar.gz", "triple.tar.gz"):
-        assert ask(runtime, instances(ROWS), TargetModel=name) == times(FACTORS[name])
-
-
-def test_an_archive_that_is_missing_is_the_callers_error_until_it_is_there(many: tuple[Any, Path]) -> None:
-    runtime, folder = many
-    with pytest.raises(ClientError) as caught:
-        ask(runtime, instances(ROWS), TargetModel="late.tar.gz")
-    assert 400 <= caught.value.response["OriginalStatusCode"] < 500
-    shutil.copy(folder / "tenfold.tar.gz", folder / "late.tar.gz")
-    assert ask(runtime, instances(ROWS), TargetModel="late.tar.gz") == times(10.0)
-
-
-def test_parallel_requests_get_the_numbers_of_their_own_model(many: tuple[Any, Path]) -> None:
-    runtime, _ = many
-    targets = list(FACTORS) * 8
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda name: ask(runtime, instances(ROWS), TargetModel=name), targets))
-    assert answers == [times(FACTORS[name]) for name in targets]

@@ -98,7 +98,7 @@ def test_models_with_names_and_an_archive(file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.extended
 def test_a_stop_while_an_archive_is_unpacked_leaves_nothing(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "large.bin").write_bytes(os.urandom(1 << 20) * 200)
+    (tmp_path / "large.bin").write_bytes(os.urandom(1 << 20) * 100)
     with tarfile.open(tmp_path / "packed.tar.gz", "w:gz", compresslevel=1) as tar:
         tar.add(file, arcname="1/model.onnx")
         tar.add(tmp_path / "large.bin", arcname="large.bin")

@@ -16,6 +16,7 @@ from contract.golden import replay
 from support.decoding import b64
 from support.fakes import png
 from support.models import GOLDEN
+from support.parameters import each
 from support.patience import PATIENCE
 from support.stack import Stack
 
@@ -118,8 +119,8 @@ def expected_status(case: dict[str, Any], wire: str) -> int:
     return 400 if case["response"]["status"] == 501 else int(case["response"]["status"])
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("case", RECORDED, ids=lambda case: str(case["id"]))
+@each("wire", WIRES)
+@each("case", RECORDED)
 def test_what_the_real_server_answers_is_answered(golden_stack: Stack, wire: str, case: dict[str, Any]) -> None:
     answer, want = replayed(golden_stack, case, wire), case["response"]
     assert answer.status_code == expected_status(case, wire), answer.text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 from collections.abc import Iterator
@@ -89,15 +88,11 @@ def check(objects: list[dict[str, Any]], red: tuple[float, ...], blue: tuple[flo
 
 @pytest.mark.parametrize(("form", "fit"), [*SERVED, ("wide", "letterbox")])
 def test_boxes_are_in_the_pictures_pixels(stack: Stack, form: str, fit: str) -> None:
-    body = photo()
     # One pixel of the input covers up to 2.5 of the picture.
-    check(found(stack, f"{form}_{fit}", body), RED, BLUE, 3)
-    for wire in ("grpc", "rest"):
-        assert found(stack, f"{form}_{fit}", body, tfs_transport=wire) == found(stack, f"{form}_{fit}", body)
+    check(found(stack, f"{form}_{fit}", photo()), RED, BLUE, 3)
 
 
-@pytest.mark.parametrize("fit", FITS)
-@pytest.mark.parametrize("orientation", [3, 6, 8])
+@pytest.mark.parametrize(("fit", "orientation"), [("stretch", 3), ("crop", 8), *((fit, 6) for fit in FITS)])
 def test_a_turned_photo_has_boxes_as_a_viewer_shows_it(stack: Stack, fit: str, orientation: int) -> None:
     """The file's pixels are not rotated. The caller sees the picture rotated, and the boxes match that view."""
     body = with_segments(photo("JPEG"), jpeg_segment(0xE1, exif(orientation)))
@@ -158,29 +153,13 @@ def test_numbers_have_boxes_in_pixels_of_the_input(stack: Stack) -> None:
     assert one["box"] == [100, 40, 180, 80]
 
 
-def test_other_protocols_and_media_types_have_the_outputs(stack: Stack) -> None:
-    model, body = "ultralytics_letterbox", photo()
-    answer = stack.invoke(
-        body,
-        Content_Type="application/x-image",
-        Accept="application/x-npy",
-        X_Amzn_SageMaker_Custom_Attributes=f"tfs-model-name={model}",
-    )
-    assert np.load(io.BytesIO(answer.content)).shape == (1, 6, 19)
-    metadata = requests.get(f"{stack.url}/v2/models/{model}", timeout=PATIENCE).json()
-    assert metadata["parameters"]["detections"] == "ultralytics"
-    assert [output["shape"] for output in metadata["outputs"]] == [[1, 6, 19]]
-    request = {"inputs": [{"name": "images", "datatype": "FP32", "shape": [1, 3, 320, 320], "data": [0.5] * 307200}]}
-    raw = requests.post(f"{stack.url}/v2/models/{model}/infer", json=request, timeout=PATIENCE).json()
-    assert raw["outputs"][0]["shape"] == [1, 6, 19]
-    encoded = {"instances": [{"b64": base64.b64encode(body).decode()}]}
-    served = requests.post(f"{stack.url}/v1/models/{model}:predict", json=encoded, timeout=PATIENCE).json()
-    assert np.array_equal(np.float32(served["predictions"]), np.load(io.BytesIO(answer.content)))
-
-
+# Other protocols and media types have the outputs: test_entrances.py.
 def test_user_code_gets_the_outputs_and_the_names(stack: Stack) -> None:
     attributes = "tfs-model-name=handled"
     answer = stack.invoke(photo(), Content_Type="image/png", X_Amzn_SageMaker_Custom_Attributes=attributes)
     assert answer.json() == list(LABELS)
     metadata = requests.get(f"{stack.url}/v2/models/handled", timeout=PATIENCE).json()
     assert "detections" not in metadata["parameters"]
+    metadata = requests.get(f"{stack.url}/v2/models/ultralytics_letterbox", timeout=PATIENCE).json()
+    assert metadata["parameters"]["detections"] == "ultralytics"
+    assert [output["shape"] for output in metadata["outputs"]] == [[1, 6, 19]]

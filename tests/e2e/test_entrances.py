@@ -7,6 +7,7 @@ import base64
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ GIVEN: Mapping[str, Arrays] = {
     "strings": {"text": np.array([b"a word"], object)},
 }
 KINDS = (*OF_IMAGES, *GIVEN)
+ENGINES = ("onnxruntime", "openvino", "tensorflow")
 
 
 def expected(kind: str) -> Arrays:
@@ -149,23 +151,28 @@ def write_saved_model(folder: Path, kind: str) -> None:
     tf.saved_model.save(module, str(folder), signatures=traced)
 
 
-@pytest.fixture(scope="module", params=["onnxruntime", "openvino", "tensorflow"])
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def model_name(kind: str, engine: str) -> str:
+    return f"{kind}_{engine}"
+
+
 @pytest.fixture(scope="module")
-def models(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    for kind in KINDS:
+    for kind, engine in product(KINDS, ENGINES):
+        model = folder / model_name(kind, engine)
         if kind == "strings" and engine == "openvino":
             continue
         if engine == "tensorflow":
-            write_saved_model(folder / kind / "1", kind)
+            write_saved_model(model / "1", kind)
         else:
-            write_onnx(folder / kind / "1" / "model.onnx", kind)
-        (folder / kind / "code").mkdir()
-        (folder / kind / "code" / "lightbox.json").write_text(json.dumps(options(kind, engine)))
+            write_onnx(model / "1" / "model.onnx", kind)
+        (model / "code").mkdir()
+        (model / "code" / "lightbox.json").write_text(json.dumps(options(kind, engine)))
     return folder
 
 
@@ -184,7 +191,7 @@ class Entrances:
     """Sends the input of a kind in each way, and returns the outputs by name."""
 
     def __init__(self, stack: Stack, kind: str, engine: str) -> None:
-        self._stack, self._kind, self._engine = stack, kind, engine
+        self._stack, self._kind, self._model = stack, kind, model_name(kind, engine)
         tensor = PIXELS[None].astype(np.float32)
         pixels = {"x": tensor if engine == "tensorflow" else tensor.transpose(0, 3, 1, 2)}
         self._given: Arrays = pixels if kind in OF_IMAGES else GIVEN[kind]
@@ -210,7 +217,7 @@ class Entrances:
 
     def v1(self) -> Arrays:
         answer = requests.post(
-            f"{self._stack.url}/v1/models/{self._kind}:predict", json={"inputs": self._lists()}, timeout=PATIENCE
+            f"{self._stack.url}/v1/models/{self._model}:predict", json={"inputs": self._lists()}, timeout=PATIENCE
         )
         outputs = _checked(answer)["outputs"]
         found = outputs if isinstance(outputs, dict) else dict.fromkeys(expected(self._kind), outputs)
@@ -227,7 +234,7 @@ class Entrances:
             for name, array in self._given.items()
         ]
         answer = requests.post(
-            f"{self._stack.url}/v2/models/{self._kind}/infer", json={"inputs": given}, timeout=PATIENCE
+            f"{self._stack.url}/v2/models/{self._model}/infer", json={"inputs": given}, timeout=PATIENCE
         )
         outputs = _checked(answer)["outputs"]
         return {output["name"]: np.array(output["data"]).reshape(output["shape"]) for output in outputs}
@@ -245,7 +252,7 @@ class Entrances:
             tensors[-1].set_data_from_numpy(array)
         with triton.InferenceServerClient(f"127.0.0.1:{self._stack.environ['LIGHTBOX_KSERVE_GRPC_PORT']}") as client:
             try:
-                answer = client.infer(self._kind, tensors)
+                answer = client.infer(self._model, tensors)
             except InferenceServerException as error:
                 raise Refused(error.status(), error.message()) from None
         return {output.name: answer.as_numpy(output.name) for output in answer.get_response().outputs}
@@ -260,7 +267,7 @@ class Entrances:
             body,
             Content_Type=kind,
             Accept=accept,
-            X_Amzn_SageMaker_Custom_Attributes=f"tfs-model-name={self._kind}",
+            X_Amzn_SageMaker_Custom_Attributes=f"tfs-model-name={self._model}",
         )
         if accept == "application/json" or answer.status_code != 200:
             document = _checked(answer)
@@ -306,13 +313,13 @@ def compare(found: Arrays, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_entrances_give_the_same_tensors(stack: Stack, models: Path, engine: str, kind: str) -> None:
-    if not (models / kind).exists():
+    if not (models / model_name(kind, engine)).exists():
         return
     entrances = Entrances(stack, kind, engine)
     for entrance in (*NUMBERS, *PICTURES) if kind in OF_IMAGES else NUMBERS:
         compare(entrance(entrances), kind)
     if kind in OF_IMAGES:
-        compare(dict(lightbox.load(models / kind).predict_arrays(PICTURE)), kind)
+        compare(dict(lightbox.load(models / model_name(kind, engine)).predict_arrays(PICTURE)), kind)
 
 
 REFUSALS: Mapping[Callable[[Entrances], Arrays], tuple[Any, str]] = {
@@ -336,14 +343,15 @@ def test_an_entrance_that_cannot_carry_an_input_refuses_with_a_sentence(
         assert caught.value.args[0] == status
         assert words.format(takes=takes) in caught.value.args[1]
     with pytest.raises(LightboxError, match="none of these accepts an image"):
-        lightbox.load(models / kind).predict(PICTURE)
+        lightbox.load(models / model_name(kind, engine)).predict(PICTURE)
 
 
 @pytest.mark.parametrize("kind", OF_IMAGES)
 def test_names_scores_and_boxes_are_the_same(
     stack: Stack, models: Path, tmp_path: Path, engine: str, kind: str
 ) -> None:
-    attributes = f"tfs-model-name={kind}"
+    model = models / model_name(kind, engine)
+    attributes = f"tfs-model-name={model.name}"
     answers = [
         stack.invoke(body, Content_Type=of, X_Amzn_SageMaker_Custom_Attributes=attributes).json()["predictions"][0]
         for body, of in (
@@ -355,10 +363,10 @@ def test_names_scores_and_boxes_are_the_same(
     with opened(stack, attributes) as stream:
         stream.send(PICTURE)
         answers.append(received(stream)["answer"]["predictions"][0])
-    answers.append(lightbox.load(models / kind).predict(PICTURE))
+    answers.append(lightbox.load(model).predict(PICTURE))
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.png").write_bytes(PICTURE)
-    code = main(["predict", f"{tmp_path}/in", "--model", str(models / kind), "--to", f"{tmp_path}/out.jsonl"])
+    code = main(["predict", f"{tmp_path}/in", "--model", str(model), "--to", f"{tmp_path}/out.jsonl"])
     assert code == 0
     answers.append(json.loads((tmp_path / "out.jsonl").read_text())["response"])
     assert all(answer == answers[0] for answer in answers)

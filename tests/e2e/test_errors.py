@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import requests
 
-from support.error_shape import assert_error
 from support.fakes import png
 from support.patience import PATIENCE
 from support.stack import Stack
@@ -27,63 +26,6 @@ def raw(stack: Stack, verb: str, path: str, headers: dict[str, str] | None = Non
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
     finally:
         connection.close()
-
-
-@pytest.mark.parametrize(
-    ("body", "content_type", "status", "code"),
-    [
-        (b"this is no image", "application/x-image", 400, "image_undecodable"),
-        (b"", "application/x-image", 400, "image_undecodable"),
-        (IMAGE[:100], "image/png", 400, "image_undecodable"),
-        (IMAGE, "video/mp4", 415, "unsupported_media_type"),
-    ],
-)
-def test_what_cannot_be_read(stack: Stack, body: bytes, content_type: str, status: int, code: str) -> None:
-    answer = stack.invoke(body, Content_Type=content_type, X_Request_Id="unread-1")
-    assert answer.status_code == status
-    assert_error(status, answer.headers, answer.content, "/invocations", code, "unread-1")
-    assert stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
-
-
-def test_boto3_raises_model_error(stack: Stack) -> None:
-    client = stack.boto3()
-    with pytest.raises(client.exceptions.ModelError) as caught:
-        client.invoke_endpoint(EndpointName="any", Body=b"no image", ContentType="application/x-image")
-    assert caught.value.response["OriginalStatusCode"] == 400
-    assert json.loads(caught.value.response["OriginalMessage"])["code"] == "image_undecodable"
-
-
-@pytest.mark.parametrize("path", ["/invocations", "/endpoints/any/invocations"])
-def test_a_body_beyond_the_limit(stack: Stack, path: str) -> None:
-    sent = {"Content-Length": str(101 << 20), "X-Amzn-RequestId": "large-1"}
-    status, headers, body = raw(stack, "POST", path, sent)
-    assert "LIGHTBOX_MAX_BODY_MB=100" in assert_error(status, headers, body, path, "too_large", "large-1")
-
-
-@pytest.mark.parametrize(
-    ("verb", "path", "status"),
-    [
-        ("GET", "/", 404),
-        ("GET", "/ui", 404),
-        ("GET", "/ui/start.json", 404),
-        ("GET", "/v1/models/mobilenet_v2", 404),
-        ("POST", "/v1/models/mobilenet_v2:predict", 404),
-        ("GET", "/models", 404),
-        ("GET", "/invocations", 405),
-        ("TRACE", "/invocations", 405),
-        ("OPTIONS", "/invocations", 405),
-        ("PROPFIND", "/invocations", 405),
-        ("GET", "/%2e%2e/%2e%2e/etc/passwd", 404),
-    ],
-)
-def test_refusals_come_as_json(stack: Stack, verb: str, path: str, status: int) -> None:
-    got, headers, body = raw(stack, verb, path)
-    if path.startswith("/%2e"):  # nginx itself refuses a path outside the root
-        assert got in (400, 404)
-        return
-    assert got == status, body
-    assert_error(got, headers, body, path, "method_not_allowed" if status == 405 else "route_not_found")
-    assert (status == 405) == ("POST" in headers.get("allow", ""))
 
 
 MALFORMED = {
@@ -128,10 +70,3 @@ def test_ninety_more_header_lines_are_no_problem(stack: Stack) -> None:
     headers = {f"X-More-{number}": "value " * 10 for number in range(90)}
     answer = requests.post(stack.url + "/invocations", data=IMAGE, headers=headers, timeout=PATIENCE)
     assert answer.status_code == 200
-
-
-def test_an_unknown_model(stack: Stack) -> None:
-    answer = stack.invoke(IMAGE, X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=nobody")
-    assert (answer.status_code, answer.json()["code"]) == (404, "model_not_found")
-    version = stack.invoke(IMAGE, X_Amzn_SageMaker_Custom_Attributes="tfs-model-version=99")
-    assert (version.status_code, version.json()["code"]) == (404, "model_not_found")

@@ -9,9 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
 
-import numpy as np
 import pytest
-import requests
 
 from lightbox.tools.model_zoo import digits
 from support.fakes import png
@@ -174,53 +172,6 @@ def test_what_a_handler_logs_and_prints_is_in_the_log(handled: Stack) -> None:
     assert handled.invoke(BODY, X_Amzn_SageMaker_Custom_Attributes="log").status_code == 200
     for said in ("logged by the handler", "printed by the handler"):
         assert any(said in handled.log for _ in poll()), handled.log
-
-
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Run two models with their own input_handler and output_handler, and one without."""
-    source = """
-    import json
-    import numpy as np
-
-    def input_handler(data, context):
-        values = np.asarray(json.loads(data.read()))
-        return json.dumps({"instances": values.tolist()})
-
-    def output_handler(response, context):
-        if response.status_code != 200:  # as handlers for older releases have it
-            raise ValueError(response.json()["error"])
-        return response.content, context.accept_header
-    """
-    tmp = tmp_path_factory.mktemp("pairs")
-    root = model_dir(tmp / "models", source, "half_plus_two/code/inference.py")
-    shutil.copytree(GOLDEN / "image_mean", root / "image_mean")
-    shutil.copytree(GOLDEN / "classify_regress", root / "classify_regress")
-    (root / "classify_regress" / "code").mkdir()
-    (root / "classify_regress" / "code" / "inference.py").write_text(
-        "def input_handler(data, context): return data\ndef output_handler(response, context):\n"
-        "    return response.content, context.method + '/' + str(response.status_code)"
-    )
-    environ = {"LIGHTBOX_TRANSPORT": "grpc,rest", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two"}
-    with running(root, tmp, **environ) as stack:
-        yield stack
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("wire", ["grpc", "rest"])
-def test_models_with_pairs_of_their_own_and_one_without(pairs: Stack, wire: str) -> None:
-    def invoke(body: bytes, *attributes: str, **headers: str) -> requests.Response:
-        named = ",".join([f"tfs-transport={wire}", *attributes])
-        return pairs.invoke(body, X_Amzn_SageMaker_Custom_Attributes=named, **headers)
-
-    assert invoke(b"[2.0]", Accept="application/json").json() == {"predictions": [4.0]}
-    failed = invoke(b'["x"]', Accept="application/json")
-    assert failed.status_code == 400
-    classes = invoke(b'{"examples": [{"x": 0.25}]}', "tfs-model-name=classify_regress", "tfs-method=classify")
-    assert classes.headers["Content-Type"] == "classify/200"
-    assert classes.json() == {"results": [[["small", 0.75], ["medium", 0.125], ["large", 0.25]]]}
-    picture = invoke(png(np.ones((2, 2, 3))), "tfs-model-name=image_mean")
-    assert picture.status_code == 200, picture.text
 
 
 @pytest.mark.extended

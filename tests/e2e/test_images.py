@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from PIL import Image
 
@@ -23,57 +22,40 @@ TOLERANCE = 1e-5
 """Allows for another order of additions in another process."""
 
 
-def attributes(wire: str, model: str = "mobilenet_v2") -> str:
+def attributes(wire: str = "local", model: str = "mobilenet_v2") -> str:
     return f"tfs-transport={wire}, tfs-model-name={model}"
 
 
-def jpeg(pixels: Array) -> bytes:
+@pytest.fixture(scope="module")
+def photo() -> bytes:
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "jpeg", quality=90)
+    Image.fromarray(photos.photo("china.jpg")).save(buffer, "jpeg", quality=90)
     return buffer.getvalue()
 
 
-@pytest.fixture(scope="module", params=["china.jpg", "flower.jpg"])
-def photo(request: pytest.FixtureRequest) -> bytes:
-    return jpeg(photos.photo(request.param))
-
-
-@pytest.fixture(scope="module")
-def in_process() -> object:
-    return mobilenet_v2.seeded_model()
-
-
-def keras_answer(network: object, body: bytes) -> npt.NDArray[np.float32]:
-    """Return the result of the AWS sample's preprocessing and Keras's prediction, computed in this process."""
+@pytest.mark.extended
+def test_a_photo_gives_what_keras_gives(stack: Stack, photo: bytes) -> None:
+    """Compare with the AWS sample's preprocessing and Keras's prediction, computed in this process."""
     import keras
 
-    resized = Image.open(io.BytesIO(body)).convert("RGB").resize((224, 224))
-    pixels = keras.applications.mobilenet_v2.preprocess_input(np.asarray(resized, "f4")[None])
-    return np.asarray(network(pixels, training=False))  # type: ignore[operator]
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_photo_gives_what_keras_gives(stack: Stack, photo: bytes, in_process: object, wire: str) -> None:
-    answer = stack.invoke(
-        photo, Content_Type="application/x-image", X_Amzn_SageMaker_Custom_Attributes=attributes(wire)
-    )
+    answer = stack.invoke(photo, Content_Type="application/x-image", X_Amzn_SageMaker_Custom_Attributes=attributes())
     assert answer.status_code == 200, answer.text
     predictions = np.array(answer.json()["predictions"])
     assert predictions.shape == (1, 1000)
-    np.testing.assert_allclose(predictions, keras_answer(in_process, photo), rtol=TOLERANCE, atol=1e-8)
+    resized = Image.open(io.BytesIO(photo)).convert("RGB").resize((224, 224))
+    pixels = keras.applications.mobilenet_v2.preprocess_input(np.asarray(resized, "f4")[None])
+    expected = np.asarray(mobilenet_v2.seeded_model()(pixels, training=False))
+    np.testing.assert_allclose(predictions, expected, rtol=TOLERANCE, atol=1e-8)
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("wire", WIRES)
-def test_held_out_digits_get_their_labels(stack: Stack, trained_digits: Any, wire: str) -> None:
+def test_held_out_digits_get_their_labels(stack: Stack, trained_digits: Any) -> None:
     data = digits.split()
     expected = np.asarray(trained_digits(digits.as_tensor(data.held_out_images), training=False)).argmax(axis=1)
 
     def label(pixels: Array) -> int:
-        answer = stack.invoke(
-            png(pixels), Content_Type="image/png", X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "digits")
-        )
+        named = attributes(model="digits")
+        answer = stack.invoke(png(pixels), Content_Type="image/png", X_Amzn_SageMaker_Custom_Attributes=named)
         return int(np.argmax(answer.json()["predictions"][0]))
 
     with ThreadPoolExecutor(4) as pool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -69,11 +68,10 @@ def test_a_late_answer_is_a_504_and_the_worker_survives(impatient: Stack, door: 
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_model_that_cannot_answer_is_not_ready(tmp_path: Path, wire: str) -> None:
+def test_a_model_that_cannot_answer_is_not_ready(tmp_path: Path) -> None:
     export_without_variables(tmp_path / "empty")
     not_ready = "not ready: the model 'empty' does not answer: version 1 of the model 'empty' failed: Could not find "
-    with Stack(tmp_path / "empty", tmp_path, {"LIGHTBOX_TRANSPORT": wire}) as stack:
+    with Stack(tmp_path / "empty", tmp_path) as stack:
         stack.wait_until(lambda: not_ready in stack.log)
         answer = requests.get(f"{stack.url}/ping", timeout=PATIENCE)
         assert answer.status_code == 503
@@ -129,25 +127,16 @@ def preprocess(request):
 """
 
 
-@pytest.mark.parametrize(
-    "wire",
-    [
-        "local",
-        pytest.param("grpc", marks=pytest.mark.extended),
-        pytest.param("rest", marks=pytest.mark.extended),
-    ],
-)
-def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathFactory, wire: str) -> None:
-    folder = tmp_path_factory.mktemp("dies")
-    models, first, others = folder / "models", Door(folder / "first"), Door(folder / "others")
+# Over gRPC and REST: tests/unit/lightbox/transports/test_grpc_local_and_rest_retries.py.
+def test_the_model_server_dies_and_comes_back(tmp_path: Path) -> None:
+    models, first, others = tmp_path / "models", Door(tmp_path / "first"), Door(tmp_path / "others")
     export_constant(models / "net", 1, 1.0)
     (models / "net" / "code").mkdir()
     code = WAITS_WITHOUT_A_MODEL.format(first=first.code, others=others.code)
     (models / "net" / "code" / "inference.py").write_text(code)
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "32"}
-    settings |= {"LIGHTBOX_TRANSPORT": wire}
     with (
-        running(models, folder / "run", **settings) as stack,
+        running(models, tmp_path / "run", **settings) as stack,
         ThreadPoolExecutor(24) as callers,
         first,
         others,
@@ -181,7 +170,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
         assert Counter(call.result().status_code for call in calls) == {200: 24}
         answers = [stack.invoke(red(0)) for _ in range(10)]
         assert {answer.status_code for answer in answers} == {200}, answers[0].text
-        assert {answer.headers["Server-Timing"].rpartition(", ")[2] for answer in answers} == {f'wire;desc="{wire}"'}
+        assert {answer.headers["Server-Timing"].rpartition(", ")[2] for answer in answers} == {'wire;desc="local"'}
 
 
 @pytest.fixture(scope="module")
@@ -223,15 +212,12 @@ def test_while_nginx_is_started_again_connections_wait(often_killed: Stack) -> N
                 break
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.extended)])
-def test_a_stop_lets_accepted_requests_finish(
-    odd_models: Path, door: Door, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_stop_lets_accepted_requests_finish(odd_models: Path, door: Door, tmp_path: Path) -> None:
     with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="held") as stack, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(stack.invoke, red(50))
         door.wait_for()
         children = psutil.Process(stack.process.pid).children(recursive=True)
-        stack.begin_stop(number)
+        stack.begin_stop()
         assert not answer.done()
         door.open()
         assert stack.wait() == 0
@@ -248,15 +234,6 @@ def runs(process: psutil.Process) -> bool:
 
 
 @pytest.mark.extended
-def test_a_stop_during_start_up(sample_models: Path, tmp_path: Path) -> None:
-    with Stack(sample_models, tmp_path) as stack:
-        stack.wait_until(lambda: bool(stack.processes("gunicorn")))
-        assert stack.stop() == 0
-        assert "did not stop in time" not in stack.log
-        assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
-
-
-@pytest.mark.extended
 def test_a_second_signal_does_not_wait(odd_models: Path, door: Door, tmp_path: Path) -> None:
     with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="held") as stack, ThreadPoolExecutor(1) as pool:
         cut = pool.submit(stack.invoke, red(255))
@@ -265,14 +242,6 @@ def test_a_second_signal_does_not_wait(odd_models: Path, door: Door, tmp_path: P
         stack.stop()
         with pytest.raises(requests.RequestException):
             cut.result()
-
-
-@pytest.mark.extended
-def test_two_run_side_by_side(odd_stack: Stack, odd_models: Path, tmp_path: Path) -> None:
-    with running(odd_models, tmp_path) as other:
-        assert odd_stack.port != other.port
-        assert odd_stack.invoke(red(0)).status_code == other.invoke(red(0)).status_code == 200
-    assert odd_stack.invoke(red(0)).status_code == 200
 
 
 @pytest.mark.extended
@@ -288,31 +257,9 @@ def test_it_runs_from_any_folder(tmp_path: Path) -> None:
     assert not list((folder / "tmp").iterdir())
 
 
-@pytest.mark.extended
-def test_a_new_version_is_served_without_a_restart(tmp_path: Path) -> None:
-    models = tmp_path / "models"
-    export_constant(models / "net", 1, 1.0)
-    with running(models, tmp_path / "run") as stack:
-        assert stack.invoke(red(0)).json() == {"predictions": [1.0]}
-        export_constant(models / "net", 2, 2.0, side=4)
-        for _ in poll():
-            answer = stack.invoke(red(0))
-            assert answer.status_code == 200, answer.text
-            if answer.json() == {"predictions": [2.0]}:
-                break
-        else:
-            pytest.fail(stack.log)
-        old = stack.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes="tfs-model-version=1")
-        assert old.json() == {"predictions": [1.0]}
-
-
 # Other layouts give the model server the same folders: tests/unit/lightbox/model_files/test_layout.py.
 @pytest.mark.extended
-@pytest.mark.parametrize("layout", ["export/Servo/7", "."])
-def test_models_as_sagemaker_lays_them_out(tmp_path: Path, layout: str) -> None:
-    export_constant(tmp_path / "made", 1, 5.0)
-    target = tmp_path / "model" / layout
-    target.parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / "made" / "1").rename(target)
+def test_a_model_as_sagemaker_lays_it_out(tmp_path: Path) -> None:
+    export_constant(tmp_path / "model" / "export" / "Servo", 7, 5.0)
     with running(tmp_path / "model", tmp_path / "run") as stack:
         assert stack.invoke(red(0)).json() == {"predictions": [5.0]}

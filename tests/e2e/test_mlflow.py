@@ -15,6 +15,8 @@ from support.model_files import dense
 from support.patience import PATIENCE
 from support.stack import Stack, running
 
+pytestmark = pytest.mark.extended
+
 HALF = [2.5, 3.25]
 """The predictions of version 1 of the golden model for 1 and 2.5."""
 X = [[0.5, -1.0, 2.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
@@ -57,7 +59,6 @@ def test_a_flavor_that_is_not_served_is_reported(saved: Stack) -> None:
     assert sorted(model["name"] for model in index) == ["dense", "half", "old"]
 
 
-@pytest.mark.extended
 def test_multi_model_mode_loads_such_a_folder(tmp_path: Path) -> None:
     models = tmp_path / "models"
     save_tensorflow(models / "half", "half_plus_two")

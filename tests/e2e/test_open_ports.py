@@ -116,17 +116,6 @@ def test_the_real_binary_has_no_port_by_default(tmp_path: Path, run: Path) -> No
         assert stack.invoke(BODY).json() == ANSWER
 
 
-def test_a_named_rest_has_a_port_and_grpc_needs_none(tmp_path: Path, run: Path) -> None:
-    root = models(tmp_path / "models", half="")
-    with running(root, run, **real_binary(tmp_path), LIGHTBOX_TRANSPORT="rest,grpc") as stack:
-        rest = stack.ports[2]
-        assert listening(stack) == {(False, stack.port), (False, rest)}
-        assert f"port {rest} on all interfaces: REST of the model server; LIGHTBOX_TRANSPORT names rest" in said(stack)
-        assert over(stack, "grpc").json() == over(stack, "rest").json() == stack.invoke(BODY).json() == ANSWER
-        logged = stack.lines_with("route=/invocations", 3)
-        assert [line.split("transport=")[1].split()[0] for line in logged] == ["grpc", "rest", "rest"]
-
-
 def test_aws_handlers_have_their_ports(tmp_path: Path, run: Path) -> None:
     root = models(tmp_path / "models", half="")
     (root / "code").mkdir()
@@ -151,16 +140,6 @@ def test_models_that_are_loaded_later_open_no_port(tmp_path: Path, run: Path) ->
         assert (failed.status_code, failed.json()["code"]) == (500, "handler_failed")
         assert failed.json()["error"].startswith("context.rest_uri: the model server has no such port: start with")
         assert "LIGHTBOX_TRANSPORT=grpc,rest" in failed.json()["error"]
-
-
-def test_many_models_have_both_ports_where_both_wires_are_named(tmp_path: Path, run: Path) -> None:
-    root = models(tmp_path / "models", plain="")
-    named = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_TRANSPORT": "grpc,rest"}
-    with running(root, run, **real_binary(tmp_path), **named) as stack:
-        assert listening(stack) == {(False, port) for port in stack.ports}
-        models(root, calls=USES_ALL)
-        requests.post(f"{stack.url}/models", json={"model_name": "calls", "url": "calls"}, timeout=PATIENCE)
-        assert stack.invoke(BODY, "/models/calls/invoke").json() == [ANSWER, True]
 
 
 def test_below_a_long_path_no_more_ports_are_open(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import requests
 
-from lightbox.model_runtime.wire.messages import predict_pb2
 from lightbox.model_runtime.wire.predict_messages import predict_request_pieces, read_predict_response
 from support.models import export_column, export_convolution, export_old
 from support.patience import PATIENCE
@@ -95,39 +94,6 @@ def test_an_input_without_a_declared_rank_is_refused_on_every_route(frail_stack:
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize(
-    ("body", "rank"),
-    [
-        ('{"instances":[1.0,2.0,3.0]}', 1),
-        ('{"instances":[[1.0,2.0,3.0]]}', 2),
-        ('{"instances":[[[1.0,2.0,3.0]]]}', 3),
-        ('{"instances":[{"x":[1.0]}]}', 2),
-        ('{"inputs":1.0}', 0),
-        ('{"inputs":[[1.0]]}', 2),
-        ('{"inputs":{"x":[[1.0]]}}', 2),
-        (' {\n "instances"\t: [ [ 1.0 ] , [ 2.0 ] ] }', 2),
-        ('{"in\\u0073tances":[1.0]}', 1),
-        ('{"instances":[{"\\u0078":[1.0]}]}', 2),
-        ('{"instances":[1.0],"instances":[[[[1.0]]]]}', 1),
-        ('{"instances":[{"x":1.0,"x":[[[1.0]]]}]}', 1),
-        ('{"other":[[[[1.0]]]],"instances":[1.0]}', 1),
-        ('{"inputs":{"junk":1,"x":[1.0]}}', 1),
-        ('{"inputs":{"junk":[[[[1]]]],"x":[1.0]}}', 1),
-        ('{"instances":[1.0],"signature_name":"serving_default"}', 1),
-        ('{"signature_name":"serving_default","instances":[1.0],"signature_name":"another"}', 1),
-        ('{"instances":[[]]}', 2),
-        ('{"inputs":[]}', 1),
-        ('{"instances":[Inf]}', 1),
-        ('\ufeff{"instances":[1.0]}', 1),
-        ('{"instances":[1.0]} {"instances":[[[[1.0]]]]}', 1),
-    ],
-)
-def test_a_low_rank_is_refused_by_its_json(frail_stack: Stack, body: str, rank: int) -> None:
-    answer = post(frail_stack, PREDICT, body)
-    assert (answer.status_code, answer.json()["error"]) == (400, low(rank))
-
-
-@pytest.mark.usefixtures("server")
-@pytest.mark.parametrize(
     "path",
     [
         "/v1/models/convolution/versions/1:predict",
@@ -170,29 +136,6 @@ def test_every_route_refuses_it_in_the_same_words(frail_stack: Stack, shape: tup
     reply = {(answer.status_code, answer.json()["error"]) for answer in answers}
     assert reply == {(400, low(data.ndim))}
     assert over_grpc(frail_stack, "convolution", shape) == ("INVALID_ARGUMENT", low(data.ndim))
-
-
-@pytest.mark.usefixtures("server")
-def test_messages_in_another_order_are_refused_too(frail_stack: Stack) -> None:
-    request = predict_pb2.PredictRequest()
-    request.inputs["x"].dtype = 1
-    request.inputs["x"].tensor_shape.dim.add(size=1)
-    request.inputs["x"].float_val.append(1)
-    assert over_grpc(frail_stack, "convolution", (1, 6, 6, 3), request.SerializeToString())[0] == "INVALID_ARGUMENT"
-    group = bytes([9 << 3 | 3, 9 << 3 | 4])
-    assert over_grpc(frail_stack, "convolution", (1, 3), group) == ("INVALID_ARGUMENT", low(2))
-    assert (
-        over_grpc(frail_stack, "convolution", (1, 3), bytes([0x8A, 0x80, 0x80, 0x80, 0x10, 0]))[0] == "INVALID_ARGUMENT"
-    )
-
-
-@pytest.mark.usefixtures("server")
-def test_what_fits_is_answered(frail_stack: Stack) -> None:
-    image = np.ones((2, 6, 6, 3))
-    for path in (PREDICT, "/invocations"):
-        answer = post(frail_stack, path, json.dumps({"instances": image.tolist()}), Content_Type="application/json")
-        assert (answer.status_code, answer.json()) == (200, {"predictions": [[[[108.0]]]] * 2})
-    assert over_grpc(frail_stack, "convolution", image.shape)["y"].ravel().tolist() == [108, 108]
 
 
 @pytest.mark.usefixtures("server")

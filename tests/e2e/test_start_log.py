@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -22,8 +21,8 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
-def test_each_message_of_a_start_is_one_line_and_comes_once(tmp_path: Path, form: str) -> None:
+# As JSON: tests/e2e/test_metrics_page_and_log.py.
+def test_each_message_of_a_start_is_one_line_and_comes_once(tmp_path: Path) -> None:
     copy_golden("image_mean", tmp_path / "models" / "image_mean")
     (tmp_path / "models" / "code").mkdir()
     (tmp_path / "models" / "code" / "inference.py").write_text(
@@ -34,17 +33,13 @@ def test_each_message_of_a_start_is_one_line_and_comes_once(tmp_path: Path, form
         "SAGEMAKER_GUNICORN_WORKER": "3",
         "LIGHTBOX_TRANSPORT": "grpc,rest",
         "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port()),
-        "LIGHTBOX_LOG_FORMAT": form,
     }
     with running(tmp_path / "models", tmp_path / "run", **environ) as stack:
         # The first worker answers while the second may still be starting.
         stack.wait_until(lambda: len(stack.processes("gunicorn")) == 3)
         lines = without_times(stack.log).splitlines()
-    if form == "json":
-        entries = [(entry["process"], entry["message"]) for entry in map(json.loads, lines)]
-    else:
-        entries = [(found[1], found[2]) for found in (re.fullmatch(r"\[(\w+)\] (.*)", line) for line in lines) if found]
-        assert len(entries) == len(lines)
+    entries = [(found[1], found[2]) for found in (re.fullmatch(r"\[(\w+)\] (.*)", line) for line in lines) if found]
+    assert len(entries) == len(lines)
     assert {process for process, _ in entries} >= {"lightbox", "inference"}
     for process, message in entries:
         assert re.fullmatch(FORMS[process], message), (process, message)

@@ -29,6 +29,7 @@ from support.certificates import Authority, mount, write_pair
 from support.error_shape import assert_error
 from support.fakes import png
 from support.models import copy_golden
+from support.parameters import each
 from support.patience import PATIENCE, poll
 from support.stack import REPOSITORY, Stack, free_port
 from support.streams import ROUTE, frame
@@ -418,8 +419,10 @@ ROUTES = [
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("path", ROUTES)
-@pytest.mark.parametrize("method", ["GET", "POST", "HEAD", "DELETE"])
+@each(
+    ("path", "method"),
+    [*((path, "POST") for path in ROUTES), *(("/invocations", method) for method in ("GET", "HEAD", "DELETE"))],
+)
 def test_without_a_client_certificate_all_but_probes_is_403(mutual_stack: TlsStack, path: str, method: str) -> None:
     answers: list[Any] = [mutual_stack.call(method, path, client=False)]
     with mutual_stack.http2(client=False) as client:
@@ -498,8 +501,11 @@ def test_a_start_says_who_may_call_and_where_tls_is_spoken(mutual_stack: TlsStac
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize(("authority", "days"), [(STRANGER, 30), (AUTHORITY, -1)], ids=["another's", "expired"])
-@pytest.mark.parametrize("path", ["/ping", "/invocations", "/endpoints/any/invocations"])
+@pytest.mark.parametrize(
+    ("authority", "days", "path"),
+    [(STRANGER, 30, "/ping"), (STRANGER, 30, "/endpoints/any/invocations"), (AUTHORITY, -1, "/invocations")],
+    ids=["another's", "another's at the endpoint's route", "expired"],
+)
 def test_a_wrong_client_certificate_is_400(
     mutual_stack: TlsStack, tmp_path: Path, authority: Authority, days: int, path: str
 ) -> None:

@@ -110,24 +110,21 @@ def test_pixels_that_are_integers_have_fits(tmp_path: Path) -> None:
             ["half_plus_two", "--image", str(PICTURE)],
             "MODEL: expected one that takes an image as pixels; half_plus_two has x (float32",
         ),
-        (["--help"], ""),
-        ([], "Missing option '--image'"),
     ],
 )
 def test_what_cannot_be_compared_is_reported(tmp_path: Path, arguments: list[str], words: str) -> None:
     done = run(tmp_path, GOLDEN, *arguments)
-    assert (done.returncode == 0) == (arguments == ["--help"])
+    assert done.returncode != 0
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("image", "words"), [("/nowhere/cat.jpg", "No such file"), (str(SERVE), "image")])
-def test_a_file_that_is_no_image(sample_models: Path, tmp_path: Path, image: str, words: str) -> None:
-    done = run(tmp_path, sample_models, "digits", "--image", image)
+def test_a_file_that_is_no_image(sample_models: Path, tmp_path: Path) -> None:
+    done = run(tmp_path, sample_models, "digits", "--image", str(SERVE))
     assert done.returncode == 1
-    assert without_times(done.stderr).startswith(f"[lightbox] --image: {image}")
-    assert words in done.stderr
+    assert without_times(done.stderr).startswith(f"[lightbox] --image: {SERVE}")
+    assert "image" in done.stderr
 
 
 def test_a_folder_with_labels_counts_what_each_scaling_has_right(sample_models: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from support.stack import REPOSITORY, Stack, running
 HALF_PLUS_TWO, HALF_PLUS_THREE, HALF_PLUS_NINE = ({"predictions": [answer]} for answer in (2.5, 3.5, 9.5))
 VERSION_1, VERSION_2 = (GOLDEN / "half_plus_two" / number for number in "12")
 """They answer 2.5 and 3.5 for 1.0."""
-BETWEEN_REQUESTS = 0.02
+BETWEEN_REQUESTS = 0.05
 """Seconds that a caller pauses: without a pause it takes a core from what is tested and from other tests."""
 JSON = b'{"instances": [1.0]}'
 PICTURE = (REPOSITORY / "docs" / "samples" / "digit-7.png").read_bytes()
@@ -183,6 +183,7 @@ def test_a_version_that_is_replaced_under_its_number_is_loaded_again(versions_st
     assert caller.answers == [HALF_PLUS_THREE, HALF_PLUS_TWO, HALF_PLUS_NINE]
 
 
+@pytest.mark.extended
 def test_a_version_with_other_classes_than_names_never_answers(versions_stack: Stack, models: Path) -> None:
     with asked(versions_stack, "named", PICTURE) as caller:
         export_classes(models / "named", 2, 7)
@@ -202,6 +203,7 @@ def test_a_version_with_other_classes_than_names_never_answers(versions_stack: S
     assert ask(versions_stack, "named", version=2, body=PICTURE)[0] == 404  # type: ignore[index]
 
 
+@pytest.mark.extended
 def test_a_version_that_takes_no_image_never_answers_where_images_are_taken(
     versions_stack: Stack, models: Path
 ) -> None:

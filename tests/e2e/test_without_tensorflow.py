@@ -19,6 +19,8 @@ from support.other_packages import BOTH, other_packages
 from support.patience import PATIENCE
 from support.stack import Stack, running
 
+pytestmark = pytest.mark.extended
+
 X = [[0.5, -1.0, 2.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
 HANDLER = f"""
     import json

@@ -179,10 +179,10 @@ BODIES: dict[str, Make] = {
 }
 BODIES |= {
     f"gzip of {name}": _gzip(BODIES[name])
-    for name in ("csv of one digit", "json of empty lists", "json lines of empty lists", "v2 of inputs")
+    for name in ("csv of one row", "json of empty lists", "json lines of empty lists", "v2 of inputs")
 }
 MEDIA_TYPES = [name for codec in codec_classes() if issubclass(codec, Reader) for name in codec.media_types]
-BODIES |= {f"{name} of lines": _body(name, b"1\n") for name in MEDIA_TYPES}
+BODIES |= {f"{name} of lines": _body(name, b"11111111\n") for name in MEDIA_TYPES}
 """Of every codec, whatever it reads, beside what tempts those above."""
 HEADERS: dict[str, Make] = {
     "accept of types": _header("Accept", "a/b,"),

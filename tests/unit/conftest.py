@@ -12,7 +12,10 @@ import pytest
 from support.stack import REPOSITORY
 
 # The time of an example depends on the machine's load. Tests of speed compare alternating runs.
-hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# Each run draws other examples, so that a few of them do.
+hypothesis.settings.register_profile(
+    "patient", max_examples=50, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("patient")
 
 

@@ -19,6 +19,7 @@ from lightbox.model_runtime.engines.openvino.int8 import Quantized
 from lightbox.model_runtime.engines.openvino.verdicts import OPENVINO, TENSORFLOW, digest
 from lightbox.model_runtime.engines.selection import Opener
 from lightbox.model_runtime.wire.status import StatusError
+from support.parameters import each
 
 pytestmark = pytest.mark.extended
 
@@ -89,7 +90,7 @@ def test_one_of_another_model_is_refused(version: Path) -> None:
     opened(version, "f32")[0].close()
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 2, "model": "", "summary": ""}'])
+@each("content", ["", "[]", "{}", '{"format": 2, "model": "", "summary": ""}'])
 def test_one_of_which_nothing_is_known_is_refused(version: Path, content: str) -> None:
     facts = Quantized.place(version, SERVING).with_suffix(".json")
     facts.write_text(content)

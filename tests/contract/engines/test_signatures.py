@@ -66,14 +66,10 @@ def test_a_verdict_is_remembered_for_the_same_files(tmp_path: Path) -> None:
     with server(tmp_path / "2", model, flag) as second:
         assert COMPARED not in second.wait_ready().stderr
         assert chosen(second) == decided
-    shutil.rmtree(model / "1")
-    shutil.copytree(MODELS / "half_plus_two" / "2", model / "1")
-    with server(tmp_path / "3", model, flag) as third:
-        assert COMPARED in third.wait_ready().stderr
 
 
 def test_what_was_spoiled_is_found_out_again(tmp_path: Path) -> None:
-    """Damaged cache files: cut, zeroed in the middle, altered, or left under a temporary name."""
+    """An altered file, and one left under a temporary name. Others: tests/unit/lightbox/model_runtime/engines/."""
     model, cache = copied(tmp_path), tmp_path / "cache"
     flag = f"--engine_cache_dir={cache}"
     with server(tmp_path / "1", model, flag) as first:
@@ -81,16 +77,15 @@ def test_what_was_spoiled_is_found_out_again(tmp_path: Path) -> None:
     (verdict,) = cache.iterdir()
     whole = verdict.read_bytes()
     verdict.with_name(f"{verdict.name}abc").write_bytes(whole[:100])
-    altered = whole.replace(b'"is_equal": true', b'"is_equal": null')
-    for number, spoiled in enumerate((b"", whole[:-9], whole[:100] + bytes(100) + whole[200:], altered)):
-        assert spoiled != whole
-        verdict.write_bytes(spoiled)
-        with server(tmp_path / f"spoiled-{number}", model, flag) as second:
-            assert COMPARED in second.wait_ready().stderr
-            assert second.predict("m", instances=[1.0]) == (200, {"predictions": [2.5]})
-            assert chosen(second).keys() == decided.keys()
-        assert second.stderr.count(f"{verdict} is damaged: its facts are determined again") == 1
-        assert disk_cache.read(verdict)
+    spoiled = whole.replace(b'"is_equal": true', b'"is_equal": null')
+    assert spoiled != whole
+    verdict.write_bytes(spoiled)
+    with server(tmp_path / "2", model, flag) as second:
+        assert COMPARED in second.wait_ready().stderr
+        assert second.predict("m", instances=[1.0]) == (200, {"predictions": [2.5]})
+        assert chosen(second).keys() == decided.keys()
+    assert second.stderr.count(f"{verdict} is damaged: its facts are determined again") == 1
+    assert disk_cache.read(verdict)
 
 
 def test_a_verdict_travels_with_its_model(tmp_path: Path) -> None:
@@ -104,21 +99,6 @@ def test_a_verdict_travels_with_its_model(tmp_path: Path) -> None:
     with server(tmp_path / "2", model) as second:
         assert COMPARED not in second.wait_ready().stderr
         assert chosen(second) == decided
-    content = disk_cache.read(verdict)
-    assert content is not None
-    content["holds_for"]["openvino"] = "2020.1.0"
-    disk_cache.write(model / "1" / IN_MODEL, content)
-    with server(tmp_path / "3", model) as third:
-        assert COMPARED in third.wait_ready().stderr
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"format": 1}', '{"format": 1, "holds_for": {}, "signatures": 3}'])
-def test_a_damaged_verdict_is_passed_over(tmp_path: Path, content: str) -> None:
-    model = copied(tmp_path)
-    (model / "1" / IN_MODEL).parent.mkdir(exist_ok=True)
-    (model / "1" / IN_MODEL).write_text(content)
-    with server(tmp_path / "server", model) as running:
-        assert COMPARED in running.wait_ready().stderr
 
 
 def test_a_verdict_does_not_overrule_the_gate(tmp_path: Path) -> None:

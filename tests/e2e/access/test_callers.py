@@ -61,15 +61,6 @@ def test_a_stream_has_the_key_of_its_opening(keyed: Stack) -> None:
             assert received(stream)["status"] == 200
 
 
-def test_a_page_of_another_site_opens_no_stream(keyed: Stack) -> None:
-    kept = {"Authorization": basic("ci", key("ci"))}
-    assert refused(keyed, Origin="https://evil.example.com", **kept) == 403
-    for origin in (APP, keyed.url):
-        with opened(keyed, "tfs-model-name=image_mean", additional_headers={"Origin": origin, **kept}) as stream:
-            stream.send(frame(9))
-            assert received(stream)["status"] == 200
-
-
 def test_a_file_that_changes_counts(keyed: Stack, key_file: Path) -> None:
     before, late = key_file.read_text(), {"X-API-Key": "late"}
     assert described(keyed, **late).status_code == 401

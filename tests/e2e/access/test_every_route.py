@@ -13,6 +13,7 @@ import pytest
 import requests
 
 from support.keys import HEALTH_ROUTE, KEYS, basic, bearer, key
+from support.parameters import each
 from support.patience import PATIENCE
 from support.stack import Stack
 
@@ -139,8 +140,8 @@ def test_another_spelling_of_a_path_is_the_same_path(keyed: Stack, needed: str, 
             assert refusal(keyed, method, written, **bearer("ci")) == (403, "permission_denied"), written
 
 
-@pytest.mark.parametrize("path", ["/models/..", "/models/.", "/models/x%0d%0a", "/models/x%00", "/models/%0aX-Y:%20z"])
-@pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
+@each("path", ["/models/..", "/models/.", "/models/x%0d%0a", "/models/x%00", "/models/%0aX-Y:%20z"])
+@each("method", ["GET", "DELETE", "POST"])
 def test_no_spelling_manages_with_another_role(keyed: Stack, path: str, method: str) -> None:
     with answered(keyed, method, path, **bearer("ci")) as answer:
         assert answer.status in (400, 403, 404, 405) or (method, path) == ("GET", "/models/..")  # the page
@@ -165,8 +166,8 @@ HEADERS: list[dict[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("headers", HEADERS, ids=lambda headers: next(iter(headers)))
-@pytest.mark.parametrize(("method", "path"), [("GET", "/models"), ("POST", "/invocations"), ("GET", "/metrics")])
+@each("headers", HEADERS)
+@each(("method", "path"), [("GET", "/models"), ("POST", "/invocations"), ("GET", "/metrics")])
 def test_no_header_but_a_key_opens_a_route(keyed: Stack, method: str, path: str, headers: dict[str, str]) -> None:
     answer = requests.request(method, keyed.url + path, headers=headers, timeout=PATIENCE)
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")

@@ -12,6 +12,7 @@ from lightbox.features.open_inference.grpc import messages as grpc_messages
 from support.grpc_front import framed, infer
 from support.h2_caller import H2Caller, Response
 from support.keys import basic, bearer, key
+from support.parameters import each
 from support.patience import PATIENCE
 from support.stack import Stack
 
@@ -57,7 +58,7 @@ def refused(stack: Stack, path: str, more: Mapping[str, str] | None = None) -> s
 UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT = "16", "7", "3"
 
 
-@pytest.mark.parametrize("path", METHODS + MORE)
+@each("path", METHODS + MORE)
 def test_every_method_asks_for_a_key_of_its_role(keyed: Stack, path: str) -> None:
     manages = path.startswith(f"{INFERENCE}Repository")
     assert refused(keyed, path) == UNAUTHENTICATED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tarfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -108,6 +109,12 @@ def test_an_archive_is_listed_in_the_callers_words_and_gone_when_it_is_unloaded(
     unload(archives_stack, name)
     assert left_behind(archives_stack) == []
     assert use(archives_stack, target).text == ONE
+
+
+def test_an_archive_that_is_missing_is_refused_until_it_is_there(archives_stack: Stack, root: Path) -> None:
+    assert use(archives_stack, "late.tar.gz").status_code == 424
+    shutil.copy(root / "one.tar.gz", root / "late.tar.gz")
+    assert use(archives_stack, "late.tar.gz").text == ONE
 
 
 @pytest.mark.parametrize("name", ["broken", "cut", "scrambled", "text"])

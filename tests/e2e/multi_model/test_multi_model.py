@@ -20,6 +20,7 @@ from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image
 from support.loading import IMAGE, invoke, load, unload
 from support.models import copy_golden, export_constant
+from support.parameters import few_of
 from support.patience import PATIENCE, poll
 from support.stack import Stack, running
 
@@ -75,12 +76,7 @@ def nothing_loaded(multi_model_stack: Stack) -> Iterator[None]:
         requests.delete(f"{multi_model_stack.url}/models/{entry['modelName']}", timeout=PATIENCE)
 
 
-@pytest.fixture(params=["grpc", pytest.param("rest", marks=pytest.mark.extended)])
-def wire(request: pytest.FixtureRequest) -> str:
-    """Return the transport to the model server, for tests that depend on it."""
-    return str(request.param)
-
-
+@pytest.mark.parametrize("wire", few_of(["grpc", "rest"], "grpc"))
 def test_a_model_comes_serves_and_goes(multi_model_stack: Stack, root: Path, wire: str) -> None:
     url = str(root / "one" / "model")
     assert invoke(multi_model_stack, "one", wire=wire).status_code == 404
@@ -99,25 +95,18 @@ def test_a_model_comes_serves_and_goes(multi_model_stack: Stack, root: Path, wir
     assert requests.get(f"{multi_model_stack.url}/models", timeout=PATIENCE).json() == {"models": []}
 
 
-def test_every_worker_knows_at_once(multi_model_stack: Stack, root: Path, wire: str) -> None:
+def test_every_worker_knows_at_once(multi_model_stack: Stack, root: Path) -> None:
     assert load(multi_model_stack, "two", root / "two").status_code == 200
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: invoke(multi_model_stack, "two", wire=wire), range(40)))
+        answers = list(pool.map(lambda _: invoke(multi_model_stack, "two"), range(40)))
     assert {answer.text for answer in answers} == {'{"predictions":[2.0]}'}
 
 
-def test_a_second_load_is_refused_and_harms_nothing(multi_model_stack: Stack, root: Path, wire: str) -> None:
+def test_a_second_load_is_refused_and_harms_nothing(multi_model_stack: Stack, root: Path) -> None:
     assert load(multi_model_stack, "one", root / "one").status_code == 200
     again = load(multi_model_stack, "one", root / "two")
     assert (again.status_code, again.json()["code"]) == (409, "already_loaded")
-    assert invoke(multi_model_stack, "one", wire=wire).json() == {"predictions": [1.0]}
-
-
-def test_one_of_many_loads_at_once_wins(multi_model_stack: Stack, root: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        statuses = sorted(pool.map(lambda _: load(multi_model_stack, "one", root / "one").status_code, range(8)))
-    assert statuses == [200] + [409] * 7
-    assert invoke(multi_model_stack, "one").status_code == 200
+    assert invoke(multi_model_stack, "one").json() == {"predictions": [1.0]}
 
 
 @pytest.mark.parametrize(
@@ -126,14 +115,9 @@ def test_one_of_many_loads_at_once_wins(multi_model_stack: Stack, root: Path) ->
         ("a", "nowhere", 404),
         ("a", "empty", 404),
         ("a", "broken", 400),
-        ("a", "link", 400),
         ("a", "inner", 400),
-        ("a", "../outside", 400),
-        ("a", "/etc", 400),
         ("a", ".", 400),
-        ("../a", "one", 400),
         ("a/b", "one", 400),
-        ("", "one", 400),
         ("x" * 256, "one", 400),
     ],
 )
@@ -328,40 +312,40 @@ def test_no_room(multi_model_stack: Stack, root: Path) -> None:
     assert invoke(multi_model_stack, "copy3").status_code == 200
 
 
-def test_changed_files_are_used_after_unload_and_load(multi_model_stack: Stack, root: Path, wire: str) -> None:
+def test_changed_files_are_used_after_unload_and_load(multi_model_stack: Stack, root: Path) -> None:
     shutil.rmtree(root / "changing", ignore_errors=True)
     export_constant(root / "changing", 1, 5.0)
     assert load(multi_model_stack, "changing", root / "changing").status_code == 200
-    assert invoke(multi_model_stack, "changing", wire=wire).json() == {"predictions": [5.0]}
+    assert invoke(multi_model_stack, "changing").json() == {"predictions": [5.0]}
     assert unload(multi_model_stack, "changing").status_code == 200
     shutil.rmtree(root / "changing" / "1")
     export_constant(root / "changing", 1, 6.0, side=4)
     assert load(multi_model_stack, "changing", root / "changing").status_code == 200
     with ThreadPoolExecutor(8) as pool:
-        answers = set(pool.map(lambda _: invoke(multi_model_stack, "changing", wire=wire).text, range(16)))
+        answers = set(pool.map(lambda _: invoke(multi_model_stack, "changing").text, range(16)))
     assert answers == {'{"predictions":[6.0]}'}
 
 
-def test_an_unload_under_load_finishes_what_runs(multi_model_stack: Stack, root: Path, door: Door, wire: str) -> None:
+def test_an_unload_under_load_finishes_what_runs(multi_model_stack: Stack, root: Path, door: Door) -> None:
     assert load(multi_model_stack, "held", root / "held").status_code == 200
-    assert invoke(multi_model_stack, "held", wire=wire).status_code == 200
+    assert invoke(multi_model_stack, "held").status_code == 200
     with ThreadPoolExecutor(2) as pool:
-        running_one = pool.submit(invoke, multi_model_stack, "held", png(np.full((8, 8, 3), (40, 0, 0))), wire)
+        running_one = pool.submit(invoke, multi_model_stack, "held", png(np.full((8, 8, 3), (40, 0, 0))))
         door.wait_for()
         unloading = pool.submit(unload, multi_model_stack, "held")
-        assert any(invoke(multi_model_stack, "held", wire=wire).status_code == 404 for _ in poll())  # the unload began
+        assert any(invoke(multi_model_stack, "held").status_code == 404 for _ in poll())  # the unload began
         assert not unloading.done()
         assert not running_one.done()
         door.open()
         assert unloading.result().status_code == 200
         assert running_one.result().status_code == 200, running_one.result().text
-    assert invoke(multi_model_stack, "held", wire=wire).status_code == 404
+    assert invoke(multi_model_stack, "held").status_code == 404
 
 
-def test_plain_invocations_need_a_target(multi_model_stack: Stack, root: Path, wire: str) -> None:
+def test_plain_invocations_need_a_target(multi_model_stack: Stack, root: Path) -> None:
     assert load(multi_model_stack, "one", root / "one").status_code == 200
     assert multi_model_stack.invoke(IMAGE).status_code == 400
-    named = {"X_Amzn_SageMaker_Target_Model": "one", "X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}"}
+    named = {"X_Amzn_SageMaker_Target_Model": "one"}
     assert multi_model_stack.invoke(IMAGE, **named).json() == {"predictions": [1.0]}
     for target in ("two", "/two.tar.gz"):
         refused = multi_model_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model=target)
@@ -392,16 +376,16 @@ def test_boto3_loads_its_target_on_first_use(multi_model_stack: Stack, root: Pat
 
 
 @pytest.mark.extended
-def test_a_restarted_model_server_serves_what_was_loaded(multi_model_stack: Stack, root: Path, wire: str) -> None:
+def test_a_restarted_model_server_serves_what_was_loaded(multi_model_stack: Stack, root: Path) -> None:
     assert load(multi_model_stack, "one", root / "one").status_code == 200
     multi_model_stack.lose("-m lightbox.model_runtime.server")
     multi_model_stack.wait_for_ping(200)
-    assert invoke(multi_model_stack, "one", wire=wire).json() == {"predictions": [1.0]}
+    assert invoke(multi_model_stack, "one").json() == {"predictions": [1.0]}
 
 
-def test_bare_saved_models_and_other_layouts(multi_model_stack: Stack, root: Path, wire: str) -> None:
+def test_bare_saved_models_and_other_layouts(multi_model_stack: Stack, root: Path) -> None:
     assert load(multi_model_stack, "bare", root / "one" / "model" / "1").status_code == 200
-    assert invoke(multi_model_stack, "bare", wire=wire).json() == {"predictions": [1.0]}
+    assert invoke(multi_model_stack, "bare").json() == {"predictions": [1.0]}
 
 
 @pytest.mark.extended

@@ -35,14 +35,6 @@ def test_one_model_uses_it(tmp_path: Path, s3: dict[str, str]) -> None:
     assert not list(tmp_path.rglob("escaped.py"))
 
 
-def test_models_that_are_loaded_later_use_it(tmp_path: Path, s3: dict[str, str]) -> None:
-    with served(tmp_path, s3 | universal("models", "team/code") | {"SAGEMAKER_MULTI_MODEL": "true"}) as stack:
-        folder = tmp_path / "models" / "half_plus_two"
-        loaded = stack.invoke(b'{"model_name": "a", "url": "%s"}' % str(folder).encode(), "/models")
-        assert loaded.status_code == 200, loaded.text
-        assert stack.invoke(b"1", "/models/a/invoke").text == "from S3"
-
-
 @pytest.mark.parametrize(
     ("key", "prefix", "name"),
     [

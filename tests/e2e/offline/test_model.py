@@ -1,4 +1,4 @@
-"""A model loaded in process returns the endpoint's answer for each picture of the corpus, with each engine."""
+"""A model loaded in process returns the endpoint's answer for pictures of the corpus, and for user code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import lightbox
 from lightbox.base.errors import LightboxError, StartError
 from lightbox.model_runtime.cores import available_cores
 from lightbox.tools.offline import Model
-from support.parameters import few_of
+from support.parameters import each
 from support.stack import REPOSITORY, Stack, running
 
 CORPUS = sorted(
@@ -28,32 +28,25 @@ CORPUS = sorted(
     for path in (REPOSITORY / "tests" / "corpus" / kind).iterdir()
     if path.suffix != ".json"
 )
-FEW = CORPUS[::6]
-
-
-@pytest.fixture(scope="module", params=few_of(["tensorflow", "openvino", "auto"], "auto"))
-def engine(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Stack]:
-    environ = {"LIGHTBOX_ENGINE": engine, "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2"}
-    with Stack(sample_models, tmp_path_factory.mktemp("stack"), environ) as running:
-        running.wait_ready()
-        yield running
+def stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    tmp = tmp_path_factory.mktemp("stack")
+    with running(sample_models / "mobilenet_v2", tmp, LIGHTBOX_ENGINE="auto") as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
-def model(sample_models: Path, engine: str) -> Model:
-    found: Model = lightbox.load(sample_models / "mobilenet_v2", engine=engine)
+def model(sample_models: Path) -> Model:
+    found: Model = lightbox.load(sample_models / "mobilenet_v2", engine="auto")
     return found
 
 
 @pytest.fixture(scope="module")
 def alone(model: Model) -> dict[Path, Any]:
     """Return each picture's answer of a call of its own."""
-    return {path: outcome(model, path) for path in CORPUS[::2]}
+    return {path: outcome(model, path) for path in CORPUS[::4]}
 
 
 def outcome(model: Model, image: Any) -> Any:
@@ -63,19 +56,8 @@ def outcome(model: Model, image: Any) -> Any:
         return {"error": error.message, "code": error.code}
 
 
-@pytest.mark.parametrize("path", FEW, ids=lambda path: path.name)
+@each("path", CORPUS[::4])
 def test_a_picture_is_answered_as_by_an_endpoint(stack: Stack, model: Model, path: Path) -> None:
-    compare(stack, model, path)
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("engine", ["auto"], indirect=True)
-def test_all_others_are_too(stack: Stack, model: Model) -> None:
-    for path in sorted({*CORPUS} - {*FEW}):
-        compare(stack, model, path)
-
-
-def compare(stack: Stack, model: Model, path: Path) -> None:
     answer = stack.invoke(path.read_bytes(), Content_Type="application/x-image").json()
     expected = answer["predictions"][0] if "predictions" in answer else {key: answer[key] for key in ("error", "code")}
     found = outcome(model, path)

@@ -14,6 +14,7 @@ import psutil
 import pytest
 import requests
 import tritonclient.grpc as triton
+import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
 from e2e.open_inference.test_rest_routes import photo, predictions
@@ -74,25 +75,6 @@ def test_a_jpeg_gives_what_invocations_gives(
     answer = client.infer("mobilenet_v2", [tensor], request_id="17", priority=3, compression_algorithm=compression)
     np.testing.assert_allclose(only_output(answer), predictions(stack, photo()), rtol=1e-5)
     assert answer.get_response().id == "17"
-
-
-def test_five_images_of_different_sizes_and_modes(stack: Stack, client: Any, input_name: str) -> None:
-    kinds = [("RGB", None), ("L", (640, 300)), ("P", (300, 200)), ("RGBA", (31, 77)), ("CMYK", (500, 100))]
-    bodies = [photo("flower.jpg", mode, size) for mode, size in kinds]
-    found = only_output(client.infer("mobilenet_v2", [images(input_name, *bodies)]))
-    np.testing.assert_allclose(
-        found, np.concatenate([predictions(stack, body) for body in bodies]), rtol=1e-4, atol=1e-7
-    )
-
-
-def test_a_raw_tensor_with_a_binary_answer(client: Any) -> None:
-    (spec,) = client.get_model_metadata("digits").inputs
-    pixels = np.zeros([2, *spec.shape[1:]], np.uint8 if spec.datatype == "UINT8" else np.float32)
-    tensor = triton.InferInput(spec.name, list(pixels.shape), spec.datatype)
-    tensor.set_data_from_numpy(pixels)
-    answer = client.infer("digits", [tensor], model_version="1")
-    assert only_output(answer).shape == (2, 10)
-    assert len(answer.get_response().raw_output_contents) == 1
 
 
 def test_ten_megabytes_of_raw_floats_pass(client: Any, input_name: str) -> None:
@@ -206,11 +188,23 @@ def test_a_request_before_sigterm_gets_its_full_answer(door: Door, tmp_path: Pat
 def test_models_come_and_go_in_multi_model_mode(tmp_path: Path) -> None:
     copy_golden("image_mean", tmp_path / "models" / "image_mean")
     settings = {"SAGEMAKER_MULTI_MODEL": "true", PORT: str(free_port())}
-    with running(tmp_path / "models", tmp_path / "run", **settings) as grpc_stack, connect(grpc_stack) as client:
+    with (
+        running(tmp_path / "models", tmp_path / "run", **settings) as grpc_stack,
+        connect(grpc_stack) as client,
+        triton_http.InferenceServerClient(f"127.0.0.1:{grpc_stack.port}") as over_http,
+    ):
+        assert over_http.is_server_ready()
+        assert over_http.get_model_repository_index() == []
+        with pytest.raises(InferenceServerException, match="model: there is no model 'none'"):
+            over_http.load_model("none")
+        over_http.load_model("image_mean")
         client.load_model("image_mean")
         assert grpc_stack.invoke(b"", "/v2/repository/index").json()[0]["state"] == "READY"
         name = client.get_model_metadata("image_mean").inputs[0].name
         assert client.infer("image_mean", [images(name, png(np.full((9, 5, 3), 7)))])
+        over_http.unload_model("image_mean")
+        client.load_model("image_mean")
         client.unload_model("image_mean")
+        assert not over_http.is_model_ready("image_mean")
         with pytest.raises(InferenceServerException, match="NOT_FOUND"):
             client.is_model_ready("image_mean")

@@ -17,6 +17,7 @@ from support.grpc_front import framed, infer
 from support.h2_caller import H2Caller
 from support.held import held_file
 from support.models import copy_golden
+from support.parameters import few_of
 from support.patience import PATIENCE, poll
 from support.stack import Stack, free_port, running
 
@@ -87,7 +88,7 @@ def opened(stack: Stack) -> int:
 WATCH = {":path": f"/{grpc_messages.HEALTH_SERVICE}/Watch"}
 
 
-@pytest.mark.parametrize("more", [{}, infer("ModelStreamInfer"), WATCH], ids=["unary", "stream", "watch"])
+@pytest.mark.parametrize("more", few_of([{}, infer("ModelStreamInfer"), WATCH], {}), ids=["unary", "stream", "watch"])
 def test_nine_connections_of_calls_that_never_end_keep_nobody_out(
     attacked: Stack, another: Callable[[], None], more: dict[str, str]
 ) -> None:
@@ -119,11 +120,11 @@ def test_nine_connections_of_calls_without_a_message_keep_nobody_out(
 
 
 @pytest.mark.extended
-def test_120_messages_of_20_mib_less_a_byte(attacked: Stack, another: Callable[[], None]) -> None:
+def test_30_messages_of_20_mib_less_a_byte(attacked: Stack, another: Callable[[], None]) -> None:
     before, most = memory(attacked), 0.0
     data = framed(bytes(MESSAGE))[:-1]
     with H2Caller(port(attacked)) as client:
-        left = {client.open(infer()): 0 for _ in range(120)}
+        left = {client.open(infer()): 0 for _ in range(30)}
         for _ in poll(pause=0):
             for stream in list(left):
                 left[stream] += client.push(stream, data[left[stream] : left[stream] + 4 * MB])
@@ -183,18 +184,18 @@ def read_all(connection: socket.socket) -> None:
 
 
 @pytest.mark.extended
-def test_200_000_resets(attacked: Stack, another: Callable[[], None]) -> None:
+def test_50_000_resets(attacked: Stack, another: Callable[[], None]) -> None:
     before, seconds = memory(attacked), cpu(attacked)
     block = headers(infer())
     frames = (
         HeadersFrame(stream, block, flags=["END_HEADERS"]).serialize() + RstStreamFrame(stream, 8).serialize()
         for stream in range(1, 2001, 2)
     )
-    flood(attacked, b"".join(frames), 200)
+    flood(attacked, b"".join(frames), 50)
     assert any(is_answered(another) for _ in poll(pause=0.2))
     assert memory(attacked) - before < 100
     assert any(opened(attacked) < 100 for _ in poll())
-    assert cpu(attacked) - seconds < 200_000 * 0.001
+    assert cpu(attacked) - seconds < 50_000 * 0.001
 
 
 @pytest.mark.extended

@@ -15,6 +15,7 @@ from lightbox.features.open_inference.grpc.messages import INFERENCE_SERVICE, me
 from support import commands
 from support.fakes import png
 from support.models import copy_golden
+from support.parameters import each
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, free_port, running
 
@@ -34,12 +35,11 @@ def paths() -> Iterator[tuple[str, str]]:
     """Yield every method and path in the page's table, with and without the optional parts."""
     for _, cell, _ in ENDPOINTS:
         named = re.findall(r"`(GET|POST) ([^`]+)`", cell)
-        for method, each in named + [
-            (method, path.replace("load", "unload")) for method, path in named if "…/unload" in cell
-        ]:
-            yield method, re.sub(r"\[.*?\]", "", each).replace("/M", "/image_mean")
-            if "[" in each:
-                yield method, re.sub(r"[\[\]]", "", each).replace("/M", "/image_mean").replace("/V", "/1")
+        more = [(method, path.replace("load", "unload")) for method, path in named if "…/unload" in cell]
+        for method, path in named + more:
+            yield method, re.sub(r"\[.*?\]", "", path).replace("/M", "/image_mean")
+            if "[" in path:
+                yield method, re.sub(r"[\[\]]", "", path).replace("/M", "/image_mean").replace("/V", "/1")
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_kserves_clients(kserves_output: list[str], protocol: str) -> None:
     assert f"{protocol}: {PRINTED}" in kserves_output
 
 
-@pytest.mark.parametrize(("method", "path"), list(paths()))
+@each(("method", "path"), list(paths()))
 def test_every_endpoint_of_the_table_is_there(protocol_stack: Stack, method: str, path: str) -> None:
     body = b'{"inputs":[{"name":"image","shape":[0,8,8,3],"datatype":"UINT8","data":[]}]}' if "infer" in path else b""
     answer = requests.request(method, protocol_stack.url + path, data=body, timeout=PATIENCE)

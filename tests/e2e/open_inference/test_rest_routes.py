@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,12 @@ import pytest
 import requests
 import tritonclient.http as triton
 from PIL import Image
-from tritonclient.utils import InferenceServerException
 
 from sample_models import SAMPLES
 from support import photos
-from support.fakes import png
 from support.infer_requests import LENGTH
-from support.models import copy_golden
 from support.patience import PATIENCE
-from support.stack import Stack, running
+from support.stack import Stack
 
 
 @pytest.fixture
@@ -94,52 +90,6 @@ def input_name(client: Any) -> str:
     return str(client.get_model_metadata("mobilenet_v2")["inputs"][0]["name"])
 
 
-def test_five_images_of_different_sizes_and_modes(stack: Stack, client: Any, input_name: str) -> None:
-    bodies = [
-        photo(),
-        photo("flower.jpg", "L"),
-        photo("flower.jpg", "P", (300, 200)),
-        photo("china.jpg", "RGBA", (31, 77)),
-        photo("china.jpg", "CMYK", (500, 100)),
-    ]
-    tensor = triton.InferInput(input_name, [5], "BYTES")
-    tensor.set_data_from_numpy(np.array(bodies, object))
-    answer = client.infer("mobilenet_v2", [tensor])
-    found = answer.as_numpy(answer.get_response()["outputs"][0]["name"])
-    expected = np.concatenate([predictions(stack, body) for body in bodies])
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
-
-
-def test_a_raw_tensor_with_a_binary_answer(client: Any) -> None:
-    (spec,) = client.get_model_metadata("digits")["inputs"]
-    pixels = np.zeros([2, *spec["shape"][1:]], np.uint8 if spec["datatype"] == "UINT8" else np.float32)
-    tensor = triton.InferInput(spec["name"], list(pixels.shape), spec["datatype"])
-    tensor.set_data_from_numpy(pixels)
-    answer = client.infer("digits", [tensor])
-    found = answer.as_numpy(answer.get_response()["outputs"][0]["name"])
-    assert found.shape == (2, 10)
-    assert (found[0] == found[1]).all()
-
-
-def test_errors_reach_the_client_as_sentences(client: Any, input_name: str) -> None:
-    tensor = triton.InferInput(input_name, [1], "BYTES")
-    tensor.set_data_from_numpy(np.array([b"no image"], object))
-    with pytest.raises(InferenceServerException, match="Expected an image"):
-        client.infer("mobilenet_v2", [tensor])
-    with pytest.raises(InferenceServerException, match="there is no model named 'none'"):
-        client.infer("none", [tensor])
-    with pytest.raises(InferenceServerException, match="there is no model named 'none'"):
-        client.get_model_metadata("none")
-
-
-def test_ten_megabytes_pass(client: Any, input_name: str) -> None:
-    pixels = np.zeros((17, 224, 224, 3), np.float32)
-    tensor = triton.InferInput(input_name, list(pixels.shape), "FP32")
-    tensor.set_data_from_numpy(pixels)
-    answer = client.infer("mobilenet_v2", [tensor])
-    assert answer.as_numpy(answer.get_response()["outputs"][0]["name"]).shape == (17, 1000)
-
-
 def test_three_jpegs_behind_the_json_as_openvinos_pages_have_it(stack: Stack, input_name: str) -> None:
     bodies = [photo(), photo("flower.jpg"), photo("china.jpg", size=(99, 50))]
     parameters = {"binary_data_size": ",".join(str(len(body)) for body in bodies)}
@@ -170,24 +120,3 @@ def test_sagemakers_form_through_boto3(stack: Stack, client: Any, input_name: st
     (output,) = found.get_response()["outputs"]
     expected = np.concatenate([predictions(stack, photo()), predictions(stack, photo("flower.jpg"))])
     np.testing.assert_allclose(found.as_numpy(output["name"]), expected, rtol=1e-4, atol=1e-7)
-
-
-@pytest.mark.extended
-def test_models_come_and_go_in_multi_model_mode(tmp_path: Path) -> None:
-    copy_golden("image_mean", tmp_path / "models" / "image_mean")
-    with (
-        running(tmp_path / "models", tmp_path / "run", SAGEMAKER_MULTI_MODEL="true") as stack,
-        triton.InferenceServerClient(f"127.0.0.1:{stack.port}") as client,
-    ):
-        assert client.is_server_ready()
-        assert client.get_model_repository_index() == []
-        with pytest.raises(InferenceServerException, match="model: there is no model 'none'"):
-            client.load_model("none")
-        client.load_model("image_mean")
-        client.load_model("image_mean")
-        assert [model["state"] for model in client.get_model_repository_index()] == ["READY"]
-        tensor = triton.InferInput(client.get_model_metadata("image_mean")["inputs"][0]["name"], [1], "BYTES")
-        tensor.set_data_from_numpy(np.array([png(np.full((9, 5, 3), 7))], object))
-        assert client.infer("image_mean", [tensor]).get_response()["model_name"] == "image_mean"
-        client.unload_model("image_mean")
-        assert not client.is_model_ready("image_mean")

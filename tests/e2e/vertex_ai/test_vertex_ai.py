@@ -17,9 +17,10 @@ from support.error_shape import assert_error
 from support.fakes import png
 from support.keys import HEALTH_ROUTE, bearer, key_line
 from support.models import copy_golden
-from support.parameters import few_of
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, free_port
+
+pytestmark = pytest.mark.extended
 
 PREDICT_ROUTE = f"{HEALTH_ROUTE}:predict"
 RED = png(np.full((8, 8, 3), (200, 0, 0)))
@@ -45,8 +46,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=few_of(["open", "keyed"], "keyed"))
-def vertex(request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+@pytest.fixture(scope="module")
+def vertex(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("vertex")
     environ = {
         "AIP_STORAGE_URI": models.as_uri(),
@@ -54,9 +55,8 @@ def vertex(request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytes
         "AIP_PREDICT_ROUTE": PREDICT_ROUTE,
         "LIGHTBOX_OPENAPI": "true",
     }
-    if request.param == "keyed":
-        (folder / "keys").write_text(key_line("ci", "key-of-ci"))
-        environ["LIGHTBOX_API_KEYS"] = str(folder / "keys")
+    (folder / "keys").write_text(key_line("ci", "key-of-ci"))
+    environ["LIGHTBOX_API_KEYS"] = str(folder / "keys")
     with started(folder, "AIP_HTTP_PORT", **environ) as stack:
         yield stack
 
@@ -88,7 +88,7 @@ def test_errors_and_methods_are_those_of_invocations(vertex: Stack) -> None:
 
 def test_without_a_key_no_prediction(vertex: Stack) -> None:
     answer = vertex.invoke(RED, PREDICT_ROUTE, Content_Type="image/png")
-    assert answer.status_code == (401 if "LIGHTBOX_API_KEYS" in vertex.environ else 200)
+    assert answer.status_code == 401
 
 
 def test_the_routes_are_described(vertex: Stack) -> None:
@@ -96,7 +96,7 @@ def test_the_routes_are_described(vertex: Stack) -> None:
     predict, health = document["paths"][PREDICT_ROUTE]["post"], document["paths"][HEALTH_ROUTE]["get"]
     assert predict["requestBody"] == document["paths"]["/invocations"]["post"]["requestBody"]
     assert predict["tags"] == health["tags"] == ["Vertex AI"]
-    assert health.get("security") == ([] if "LIGHTBOX_API_KEYS" in vertex.environ else None)
+    assert health["security"] == []
 
 
 def health_check(**environ: str) -> int:
@@ -110,7 +110,6 @@ def test_the_images_health_check_knows_the_port(vertex: Stack) -> None:
     assert health_check(SAGEMAKER_BIND_TO_PORT="1", AIP_HTTP_PORT=str(vertex.port)) == 1
 
 
-@pytest.mark.extended
 def test_cloud_runs_port(models: Path, tmp_path: Path) -> None:
     with started(tmp_path, "PORT", K_SERVICE="photos", LIGHTBOX_MODEL_DIR=str(models)) as stack:
         answer = stack.invoke(RED, Content_Type="image/png")

@@ -12,6 +12,7 @@ import pytest
 from lightbox.base.request_context import MOST_PER_BYTE, SMALL
 from support import commands
 from support.costly import BODIES, GRPC
+from support.parameters import each
 
 pytestmark = pytest.mark.extended
 
@@ -30,7 +31,7 @@ def peaks() -> dict[str, tuple[int, float]]:
     return {name.rstrip(":"): (int(status), float(peak)) for name, status, peak in lines}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_a_byte_takes_no_more_than_twelve(name: str) -> None:
     assert SIZE * MOST_PER_BYTE > SMALL, "smaller requests may take more"
     status, peak = peaks()[name]
@@ -38,7 +39,7 @@ def test_a_byte_takes_no_more_than_twelve(name: str) -> None:
     assert peak <= MOST_PER_BYTE
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "json of digits",

@@ -23,13 +23,14 @@ from support.costly import BODIES, GRPC, HEADERS, MEDIA_TYPES, MODELS, costly_ap
 from support.fake_transport import FakeTransport
 from support.fakes import signature
 from support.grpc_front import make_pipeline
+from support.parameters import each
 from support.patience import PATIENCE
 
 pytestmark = pytest.mark.extended
 
 TIMES = 8
 BETWEEN_LINEAR_AND_QUADRATIC = 24
-BODY, HEADER = 1 << 16, 1 << 13
+BODY, HEADER = 1 << 15, 1 << 13
 BASE_SECONDS = 0.001
 """Added to the smaller size: what every request takes, and the timer's own grain."""
 
@@ -61,7 +62,7 @@ def check_growth(run: Callable[[int], Callable[[], object]], size: int) -> None:
     assert grown < BETWEEN_LINEAR_AND_QUADRATIC, f"{TIMES} times the size took {grown:.0f} times as long"
 
 
-@pytest.mark.parametrize("name", BODIES)
+@each("name", BODIES)
 def test_bodies(name: str, app: Flask) -> None:
     def run(size: int) -> Callable[[], object]:
         sent = BODIES[name](size)
@@ -70,7 +71,7 @@ def test_bodies(name: str, app: Flask) -> None:
     check_growth(run, BODY)
 
 
-@pytest.mark.parametrize("name", HEADERS)
+@each("name", HEADERS)
 def test_headers(name: str, app: Flask) -> None:
     def run(size: int) -> Callable[[], object]:
         sent = HEADERS[name](size)
@@ -79,7 +80,7 @@ def test_headers(name: str, app: Flask) -> None:
     check_growth(run, HEADER)
 
 
-@pytest.mark.parametrize("name", GRPC)
+@each("name", GRPC)
 def test_grpc_messages(name: str) -> None:
     fake = FakeTransport()
     for model, tensor in MODELS.items():

@@ -17,6 +17,7 @@ from lightbox.serving.settings_loading import load_settings
 from lightbox.serving.worker import codec_options
 from support.costly import BODIES
 from support.fakes import signature
+from support.parameters import each
 
 pytestmark = pytest.mark.extended
 
@@ -40,8 +41,8 @@ def read(body: bytes, content_type: str, spec: SignatureSpec, context: RequestCo
     Codecs(codec_options(load_settings({}))).parse(body, content_type, method, context).decode(spec, ModelOptions())
 
 
-@pytest.mark.parametrize("looks", [0, 1, 2])
-@pytest.mark.parametrize(
+@each("looks", [0, 1, 2])
+@each(
     "name",
     [
         "json of digits",

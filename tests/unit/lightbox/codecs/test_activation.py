@@ -16,6 +16,7 @@ from lightbox.model.options import ActivationName, DetectionsName, ModelOptions
 from lightbox.model.presets import with_preset
 from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
+from support.parameters import each
 
 LOGITS = np.array([[9.96, -3.2, 1.0], [0, 0, -1000]], np.float32)
 
@@ -29,8 +30,8 @@ def named(outputs: Mapping[str, Array], **options: Any) -> list[Any]:
     return [json.loads(row) for row in ranked_rows(outputs, ModelOptions(**options), call) or ()]
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("activation", ["softmax", "sigmoid", "none", None])
+@each("dtype", [np.float16, np.float32, np.float64])
+@each("activation", ["softmax", "sigmoid", "none", None])
 def test_logits_become_scores(activation: ActivationName | None, dtype: Any) -> None:
     logits: Any = LOGITS.astype(dtype)
     powers = np.exp(logits.astype(np.float64))
@@ -40,7 +41,7 @@ def test_logits_become_scores(activation: ActivationName | None, dtype: Any) -> 
     assert found.dtype == (np.float32 if activation in expected and dtype == np.float16 else dtype)
 
 
-@pytest.mark.parametrize(
+@each(
     ("scores", "expected"),
     [
         ([[0.2, 0.8]], True),

@@ -229,7 +229,7 @@ corner, side = st.integers(0, 40), st.integers(0, 24)
 boxes = st.tuples(corner, corner, side, side, st.integers(0, 2), st.integers(0, 16))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(boxes, max_size=40),
     st.sampled_from([0.0, 0.25, 0.5, 0.7, 1.0]),

@@ -73,8 +73,8 @@ def test_the_pixels_are_the_librarys(case: Case, by_pillow: bool, monkeypatch: p
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize(("preset", "module"), [("keras-mobilenet", "mobilenet_v2"), ("keras-resnet", "resnet50")])
-@pytest.mark.parametrize("picture", sorted(SIZES))
+@each(("preset", "module"), [("keras-mobilenet", "mobilenet_v2"), ("keras-resnet", "resnet50")])
+@each("picture", sorted(SIZES))
 def test_the_pixels_are_keras(preset: str, module: str, picture: str, tmp_path: Path) -> None:
     import keras
 

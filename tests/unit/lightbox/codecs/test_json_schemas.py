@@ -12,6 +12,7 @@ from lightbox.model.options import ModelOptions
 from support.described_apps import ON, app_of, check, document_of
 from support.fakes import png
 from support.openapi import validator
+from support.parameters import each
 
 pytestmark = pytest.mark.extended
 IMAGE = png(np.full((4, 4, 3), (10, 20, 30)))
@@ -22,12 +23,8 @@ ROWS = {"json": {"instances": np.full((1, 4, 4, 3), 7).tolist()}}
 COLUMNS = {"json": {"inputs": {"image": np.full((2, 4, 4, 3), 7).tolist()}}}
 
 
-@pytest.mark.parametrize("sent", [IMAGES, ROWS, COLUMNS], ids=["image", "instances", "inputs"])
-@pytest.mark.parametrize(
-    "options",
-    [ModelOptions(), ModelOptions(labels=("r", "g", "b")), ModelOptions(top_k=2)],
-    ids=["plain", "labels", "top_k"],
-)
+@each("sent", [IMAGES, ROWS, COLUMNS])
+@each("options", [ModelOptions(), ModelOptions(labels=("r", "g", "b")), ModelOptions(top_k=2)])
 @pytest.mark.parametrize("model", ["mean", "detector"])
 def test_responses_are_as_declared(model: str, options: ModelOptions, sent: dict[str, Any]) -> None:
     app = app_of({model: options})

@@ -56,7 +56,7 @@ def test_a_jpeg_that_will_be_resized_is_reduced_to_no_less_than_twice_that(orien
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize(
+@each(
     ("size", "reduced"),
     [
         ((1608, 1200), (201, 150)),
@@ -65,7 +65,7 @@ def test_a_jpeg_that_will_be_resized_is_reduced_to_no_less_than_twice_that(orien
         ((1600, 1201), (1600, 1201)),
     ],
 )
-@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+@each("orientation", [1, 3, 6, 8])
 def test_a_reduced_picture_is_not_moved(size: Size, reduced: Size, orientation: int) -> None:
     """If a side is not a multiple of the scale, the last cells would cover only part of their area."""
     stripes = np.repeat(np.arange(-(-size[0] // 25)) % 2 * 200, 25)[: size[0]].astype(np.uint8)

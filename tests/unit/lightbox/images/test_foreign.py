@@ -72,8 +72,8 @@ def tiff(first: Tags, below: Tags, order: str, inside: bytes = b"") -> bytes:
     return body.ljust(400, b"\0") + b"\1\2\3\4".ljust(100, b"\0") + tiff_directory(below, order, 500)
 
 
-@pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize(
+@each("order", ["<", ">"])
+@each(
     ("first", "below"),
     [
         ({254: ("L", (1,)), 330: ("L", (500,))}, PLAIN),
@@ -96,8 +96,8 @@ def test_canons_raw_file_is_named_and_no_picture_whose_first_pixels_are_its_lett
         assert [decode_rgb(picture).getpixel(place) for place in ((0, 0), (1, 0))] == [(67,) * 3, (82,) * 3]
 
 
-@pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize(
+@each("order", ["<", ">"])
+@each(
     ("first", "below"),
     [
         ({}, SENSOR),

@@ -32,7 +32,7 @@ EXTREMES = [b"\xff" * 4, bytes(4), b"\x7f\xff\xff\xff"]
 # Small limits keep each example fast. test_limits_bombs.py tests the real limits.
 LIMITS = ImageLimits(max_pixels=2_000_000, max_memory_mb=60)
 
-bounded = settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+bounded = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def outcome_is_ours(body: bytes) -> None:

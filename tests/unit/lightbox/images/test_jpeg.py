@@ -59,7 +59,7 @@ def same_outcome(body: bytes) -> Image.Image | Rgbx | None:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     sides,
     sides,
@@ -91,7 +91,7 @@ def test_the_corpus(path: Path) -> None:
 
 
 @pytest.mark.extended
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(JPEGS), st.integers(0, 10**9), st.binary(max_size=4), st.integers(0, 4))
 def test_damaged_files_end_as_with_pillow(path: Path, place: int, piece: bytes, removed: int) -> None:
     body = path.read_bytes()

@@ -35,7 +35,7 @@ def empty(width: int, height: int, mode: str = "RGB", dtype: Any = np.uint8) -> 
 
 
 @pytest.mark.extended
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(
     st.data(),
     sides,

@@ -11,6 +11,7 @@ from PIL import Image
 
 from lightbox.images.preparation import PixelValues, Scaling
 from lightbox.model.presets import PRESETS
+from support.parameters import each
 
 pytestmark = pytest.mark.extended
 
@@ -47,14 +48,14 @@ def written(image: Image.Image, values: PixelValues, dtype: Any = np.float32, ou
     return out
 
 
-@pytest.mark.parametrize("scaling", Scaling)
+@each("scaling", Scaling)
 def test_scaling_is_bit_equal_to_keras(scaling: Scaling) -> None:
     tensor = written(every_value(), in_keras_order(scaling))
     assert tensor.tobytes() == np.ascontiguousarray(keras_on(every_value(), scaling)).tobytes()
 
 
-@pytest.mark.parametrize("scaling", Scaling)
-@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+@each("scaling", Scaling)
+@each("dtype", [np.float16, np.float64])
 def test_other_floats_are_cast_after_float32_arithmetic(scaling: Scaling, dtype: type[np.floating]) -> None:
     wanted = keras_on(every_value(), scaling).astype(dtype)
     assert np.array_equal(written(every_value(), in_keras_order(scaling), dtype), wanted)
@@ -67,7 +68,7 @@ def test_integer_models_get_the_pixels(dtype: type[np.integer]) -> None:
     assert np.array_equal(written(every_value(), PixelValues(), dtype), np.asarray(every_value()))
 
 
-@pytest.mark.parametrize("scaling", [Scaling.NONE, Scaling.UNIT, Scaling.TF])
+@each("scaling", [Scaling.NONE, Scaling.UNIT, Scaling.TF])
 def test_grey_has_one_channel(scaling: Scaling) -> None:
     grey = every_value().convert("L")
     tensor = written(grey, PixelValues(scaling))
@@ -76,7 +77,7 @@ def test_grey_has_one_channel(scaling: Scaling) -> None:
 
 
 @pytest.mark.parametrize("scaling", [Scaling.NONE, Scaling.UNIT, Scaling.TF])
-@pytest.mark.parametrize("bgr", [False, True])
+@each("bgr", [False, True])
 def test_mean_and_std_come_after_the_scaling_in_the_models_order(scaling: Scaling, bgr: bool) -> None:
     mean, std = (0.1, 0.5, -2.0), (0.25, 3.0, 7.0)
     pixels = np.asarray(every_value())[:, :, :: -1 if bgr else 1]

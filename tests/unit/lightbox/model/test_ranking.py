@@ -45,7 +45,7 @@ boxes = st.tuples(corner, corner, side, side, st.integers(0, 2), st.integers(0, 
 PIXELS = SignatureSpec("net", 1, "s", {"x": TensorSpec("x", "float32", (1, 3, 640, 640))}, {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "notes", "words"),
     [
         ((1, 20, 8400), {"task": "obb"}, "gives rotated boxes"),
@@ -75,8 +75,8 @@ def test_what_a_files_metadata_say_counts(
     assert problem is None if words is None else re.search(words, str(problem))
 
 
-@pytest.mark.parametrize("classes", [1, 3, 80, 90])
-@pytest.mark.parametrize("names", [("dets", "labels"), ("labels", "dets"), ("pred_logits", "pred_boxes"), ("a", "b")])
+@each("classes", [1, 3, 80, 90])
+@each("names", [("dets", "labels"), ("labels", "dets"), ("pred_logits", "pred_boxes"), ("a", "b")])
 def test_classes_with_a_sigmoid_each_are_refused(classes: int, names: tuple[str, str]) -> None:
     """RF-DETR's names are refused at the start already, as are outputs that may both be boxes."""
     logits, boxes = np.full((1, 300, classes + 1), -5, np.float32), np.full((1, 300, 4), 0.5, np.float32)

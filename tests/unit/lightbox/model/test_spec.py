@@ -185,7 +185,7 @@ def test_unknown_outputs_are_named() -> None:
         GOOD.check_outputs(["y", "z"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("inputs", "outputs", "expected"),
     [
         ([(None, 3)], [(None, 2)], True),

@@ -50,7 +50,7 @@ def test_a_recorded_model() -> None:
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("folder", sorted(GOLDEN.glob("*/[0-9]*")), ids=lambda path: path.parent.name)
+@each("folder", sorted(GOLDEN.glob("*/[0-9]*")))
 def test_every_recorded_model_as_tensorflow_reads_it(folder: Path) -> None:
     import tensorflow as tf
 
@@ -108,7 +108,7 @@ def test_the_graph_to_serve_is_found_among_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.extended
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, len(IMAGE_MEAN) - 1), st.binary(max_size=8))
 def test_damaged_files_raise_nothing_else(tmp_path: Path, at: int, piece: bytes) -> None:
     try:

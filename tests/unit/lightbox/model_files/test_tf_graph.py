@@ -50,15 +50,9 @@ def fields_of(message: Any, seen: set[str]) -> dict[str, tuple[int, bool, str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "theirs"),
-    [
-        ("SavedModel", saved_model_pb2.SavedModel),
-    ],
-)
-def test_fields_are_those_of_tensorflow(name: str, theirs: Any) -> None:
-    own = fields_of(parse(name, b"").DESCRIPTOR, set())
-    known = fields_of(theirs.DESCRIPTOR, set())
+def test_fields_are_those_of_tensorflow() -> None:
+    own = fields_of(parse("SavedModel", b"").DESCRIPTOR, set())
+    known = fields_of(saved_model_pb2.SavedModel.DESCRIPTOR, set())
     integer = str(parse("TensorInfo", b"").DESCRIPTOR.fields_by_name["dtype"].type)
     assert own == {
         path: (number, repeated, integer if kind == "int32" else kind)
@@ -79,7 +73,7 @@ def test_descriptors_are_those_of_the_protos(binpb: str, tmp_path: Path) -> None
 
 
 @pytest.mark.extended
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.integers(0, len(FILE) - 1), st.binary(max_size=8))
 def test_a_changed_file_that_tensorflow_parses_is_parsed_alike(at: int, piece: bytes) -> None:
     data = FILE[:at] + piece + FILE[at + len(piece) :]
@@ -97,17 +91,16 @@ def test_a_changed_file_that_tensorflow_parses_is_parsed_alike(at: int, piece: b
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("first", ["tensorflow", "lightbox.model_files.saved_model"])
-def test_tensorflow_and_these_messages_live_in_one_process(first: str) -> None:
+def test_tensorflow_and_these_messages_live_in_one_process() -> None:
     code = (
-        "import sys, importlib; own = lambda: importlib.import_module('lightbox.model_files.saved_model'); "
-        "importlib.import_module(sys.argv[1]); from pathlib import Path; folder = Path(sys.argv[2]); "
-        "before = own().read_signatures(folder, 'm', 1); "
+        "import sys; from lightbox.model_files import saved_model as own; "
+        "from pathlib import Path; folder = Path(sys.argv[1]); "
+        "before = own.read_signatures(folder, 'm', 1); "
         "import tensorflow as tf; from tensorflow.core.protobuf import saved_model_pb2; "
         "theirs = saved_model_pb2.SavedModel.FromString((folder / 'saved_model.pb').read_bytes()); "
         "loaded = tf.saved_model.load(str(folder)).signatures; "
-        "assert own().read_signatures(folder, 'm', 1) == before; "
+        "assert own.read_signatures(folder, 'm', 1) == before; "
         "assert set(loaded) == set(before) <= set(theirs.meta_graphs[0].signature_def), (set(loaded), set(before))"
     )
-    command = [sys.executable, "-P", "-c", code, first, str(IMAGE_MEAN)]
+    command = [sys.executable, "-P", "-c", code, str(IMAGE_MEAN)]
     subprocess.run(command, env={"PYTHONPATH": str(CONTAINER)}, check=True, timeout=PATIENCE)

@@ -14,6 +14,7 @@ from lightbox.model_files.saved_model import ModelFileError, check_whole
 from lightbox.tools.model_zoo.export import quiet_tensorflow
 from support.compressed_index import compress_index
 from support.models import GOLDEN, copy_made
+from support.parameters import each
 
 pytestmark = pytest.mark.extended
 
@@ -118,7 +119,7 @@ def test_whole_models_have_no_problem(make: Callable[[Path], Path], tmp_path: Pa
     check_whole(make(tmp_path / "1"))
 
 
-@pytest.mark.parametrize("folder", sorted(GOLDEN.glob("*/[0-9]*")), ids=lambda path: "/".join(path.parts[-2:]))
+@each("folder", sorted(GOLDEN.glob("*/[0-9]*")))
 def test_recorded_models_are_whole(folder: Path) -> None:
     check_whole(folder)
 

@@ -118,7 +118,7 @@ def test_an_error_says_where_a_misplaced_file_belongs(tmp_path: Path, place: str
     assert str(caught.value).endswith(f" it to {tmp_path / right}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("place", "right"),
     [
         ("lightbox.json", "code/lightbox.json"),

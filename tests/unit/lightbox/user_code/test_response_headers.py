@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from support.fakes import png
+from support.parameters import each
 
 from .conftest import WithCode
 
@@ -32,8 +33,8 @@ HANDLERS = {
 }
 
 
-@pytest.mark.parametrize("value", ODD.values(), ids=ODD)
-@pytest.mark.parametrize("code", HANDLERS.values(), ids=HANDLERS)
+@each("value", ODD.values())
+@each("code", HANDLERS.values())
 def test_odd_content_types_set_no_header(with_code: WithCode, code: str, value: str) -> None:
     answer = with_code(code.format(value=value)).post("/invocations", data=IMAGE, content_type="image/png")
     assert "X-Injected" not in answer.headers

@@ -6,9 +6,10 @@ import pytest
 
 from lightbox.base.errors import BadRequest
 from lightbox.features.streams.frame_options import Choice, from_query, from_text
+from support.parameters import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "sentence"),
     [
         ("latest=1", "latest: expected true or false, got '1'"),
@@ -24,7 +25,7 @@ def test_what_fits_no_header_is_refused(query: str, sentence: str) -> None:
         from_query(query)
 
 
-@pytest.mark.parametrize("text", ["", "a", "=b", "a=b,", "a=b,c"])
+@each("text", ["", "a", "=b", "a=b,", "a=b,c"])
 def test_a_text_frame_that_is_no_pairs_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="expected"):
         from_text(text, Choice())

@@ -59,6 +59,7 @@ def test_weights_in_another_file(tmp_path: Path) -> None:
         read_signature(file)
 
 
+@pytest.mark.extended
 def test_nodes_with_millions_of_numbers_and_texts(tmp_path: Path) -> None:
     """Forests of trees have their numbers in the attributes of one node, vectorizers their words, also "location"; some
     exporters have all weights in nodes."""

@@ -20,7 +20,7 @@ from lightbox.model_runtime.native.numbers import NativeNumbers
 from support.parameters import each
 
 MOST = 254
-MANY = settings(max_examples=200)
+MANY = settings(max_examples=100)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_zeros_and_an_exponent_that_makes_up_for_them(native: NativeNumbers, exp
 
 
 @pytest.mark.extended
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.text('[], \n\t-+0.1e9"tf', max_size=14).map(lambda inner: f"[{inner}]"))
 @example("[ [ 1 ,\r\n2 ] , [ 3 , 4 ] ]")
 @example("[[1, 2] 3, [4, 5]]")

@@ -48,6 +48,7 @@ def test_calls_of_others_are_joined(tmp_path: Path, rows: int | str, allowed: tu
     assert isinstance(loaded(tmp_path, rows, *allowed), BatchingSession)
 
 
+@pytest.mark.extended
 def test_a_warm_up_ends_with_the_time_of_its_load(tmp_path: Path) -> None:
     shape = ("FLOAT", [1])
     write(tmp_path / "model.onnx", [helper.make_node("Relu", ["x"], ["y"])], {"x": shape}, {"y": shape})

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from lightbox.model_runtime import wire as tfs_wire
 from lightbox.model_runtime.wire import dtypes, tensor_proto
 from lightbox.model_runtime.wire.messages import predict_pb2
 from lightbox.model_runtime.wire.predict_messages import (
@@ -25,7 +21,6 @@ from lightbox.model_runtime.wire.protobuf import delimited
 
 pytestmark = pytest.mark.extended
 
-CONTAINER = Path(tfs_wire.__file__).parents[2]
 NUMERIC = ["bool", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"]
 shapes = st_numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 arrays = st.sampled_from(NUMERIC).flatmap(lambda dtype: st_numpy.arrays(np.dtype(dtype), shapes))
@@ -140,19 +135,3 @@ def test_other_layouts_and_byte_orders_arrive_row_major() -> None:
     array = np.arange(12, dtype=">f4").reshape(3, 4).T
     request = predict_pb2.PredictRequest.FromString(b"".join(predict_request_pieces("m", "", {"x": array})))
     assert tf.make_ndarray(request.inputs["x"]).tolist() == array.tolist()
-
-
-def test_messages_come_without_tensorflow_and_leave_room_for_it() -> None:
-    program = """
-import sys
-from lightbox.model_runtime.wire import messages
-assert "tensorflow" not in sys.modules, "the placeholder was left behind"
-assert "tensorflow.python" not in sys.modules, "TensorFlow itself was imported"
-light = int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
-assert light < 60, f"{light} MB"
-import tensorflow as tf
-request = messages.predict_pb2.PredictRequest()
-request.inputs["x"].CopyFrom(tf.make_tensor_proto([1.0]))
-assert tf.make_ndarray(request.inputs["x"]).tolist() == [1.0]
-"""
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, cwd=CONTAINER)

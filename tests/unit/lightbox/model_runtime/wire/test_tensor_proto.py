@@ -24,7 +24,7 @@ NUMBERS = [row for row in range(1, 31) if dtypes.info(row) is not None]
 # make_tensor_proto and make_ndarray support these in one direction at most.
 ONLY_OURS = {dtypes.DT_STRING}
 SHAPES = npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
-LIMIT = settings(max_examples=40, deadline=None)
+LIMIT = settings(max_examples=15, deadline=None)
 
 
 def arrays(number: int) -> st.SearchStrategy[np.ndarray[Any, Any]]:
@@ -129,7 +129,7 @@ def test_any_bytes_are_a_tensor_or_malformed(data: bytes) -> None:
     assert array.size == math.prod(dim.size for dim in proto.tensor_shape.dim)
 
 
-@pytest.mark.parametrize(
+@each(
     "proto",
     [
         tensor_pb2.TensorProto(),

@@ -17,6 +17,7 @@ from lightbox.supervisor.starting.start_checks import find_problems, find_warnin
 from lightbox.tools.harness.ports import free_ports
 from support.models import copy_golden
 from support.onnx_models import write_classifier
+from support.parameters import each
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_a_setting_for_all_models_is_left_out_where_it_changes_nothing(root: Pat
     assert refusal.startswith("LIGHTBOX_ENGINE: 'tensorflow' does not open ")
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "words"),
     [
         ({"image_size": "64x64"}, "image_size: expected 224x224 or none, as the input image is of this size"),

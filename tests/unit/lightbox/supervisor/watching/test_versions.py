@@ -213,7 +213,7 @@ EVENT = st.tuples(
 
 
 @pytest.mark.extended
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     initial=st.sampled_from([(1,), (1, 2)]),
     events=st.lists(st.tuples(EVENT, st.integers(0, 4)), max_size=25),

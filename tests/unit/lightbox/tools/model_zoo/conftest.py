@@ -53,14 +53,6 @@ def seeded_mobilenet_v2() -> Any:
 
 
 @pytest.fixture(scope="session")
-def mobilenet_v2_forms(sample_models: Path) -> dict[str, Path]:
-    """Map each input form to its MobileNetV2 folder."""
-    return {"float32": sample_models / "mobilenet_v2"} | other_forms(
-        "mobilenet_v2", lambda: mobilenet_v2.image_model("none")
-    )
-
-
-@pytest.fixture(scope="session")
 def digits_forms(sample_models: Path, trained_digits: Any) -> dict[str, Path]:
     """Map each input form to its folder of the digits model."""
     return {"float32": sample_models / "digits"} | other_forms("digits", lambda: digits.image_model(trained_digits))

@@ -1,4 +1,4 @@
-"""Send one photo to the three input forms of MobileNetV2, and compare decoding in the graph with Pillow."""
+"""Decoding and resizing in the graph, compared with Pillow's. test_digits.py has the forms' predictions."""
 
 import io
 from pathlib import Path
@@ -13,57 +13,19 @@ from lightbox.tools.model_zoo.input_forms import decode_one, resize
 
 pytestmark = pytest.mark.extended
 
-SIDE = 224
-
 
 def pillow(photo: bytes, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
     image = Image.open(io.BytesIO(photo)).convert("RGB")
     return np.asarray(image.resize(size) if size else image)
 
 
-@pytest.fixture(scope="module")
-def in_process(seeded_mobilenet_v2: Any, photo: bytes) -> NDArray[np.float32]:
-    """Run Pillow's pixels through Keras's preprocessing and model."""
-    from keras.applications.mobilenet_v2 import preprocess_input
-
-    pixels = pillow(photo, (SIDE, SIDE)).astype(np.float32)
-    return np.asarray(seeded_mobilenet_v2(preprocess_input(pixels)[None], training=False))
-
-
-def test_a_prepared_tensor_gives_what_keras_gives(
-    mobilenet_v2_forms: dict[str, Path], predict: Any, in_process: NDArray[np.float32], photo: bytes
-) -> None:
-    prepared = pillow(photo, (SIDE, SIDE)).astype(np.float32) / np.float32(127.5) - np.float32(1)
-    np.testing.assert_allclose(
-        predict(mobilenet_v2_forms["float32"], prepared[None])["probabilities"], in_process, rtol=1e-4
-    )
-
-
-def test_raw_pixels_give_what_keras_gives(
-    mobilenet_v2_forms: dict[str, Path], predict: Any, in_process: NDArray[np.float32], photo: bytes
-) -> None:
-    pixels = pillow(photo, (SIDE, SIDE))
-    np.testing.assert_allclose(
-        predict(mobilenet_v2_forms["uint8"], pixels[None])["probabilities"], in_process, rtol=1e-4
-    )
-
-
-def test_encoded_bytes_give_what_keras_gives_but_for_single_rounded_pixels(
-    mobilenet_v2_forms: dict[str, Path], predict: Any, in_process: NDArray[np.float32], photo: bytes
-) -> None:
-    values = predict(mobilenet_v2_forms["bytes"], [photo])["probabilities"]
-    # One pixel value in a thousand differs by 1 (of 255).
-    np.testing.assert_allclose(values, in_process, rtol=0.02, atol=1e-6)
-    assert values.argmax() == in_process.argmax()
-
-
 def test_encoded_images_of_different_sizes_make_one_batch(
-    mobilenet_v2_forms: dict[str, Path], predict: Any, photo: bytes
+    digits_forms: dict[str, Path], predict: Any, photo: bytes
 ) -> None:
     smaller = encoded(pillow(photo, (300, 200)), "PNG")
-    both = predict(mobilenet_v2_forms["bytes"], [photo, smaller])["probabilities"]
-    alone = predict(mobilenet_v2_forms["bytes"], [smaller])["probabilities"]
-    assert both.shape == (2, 1000)
+    both = predict(digits_forms["bytes"], [photo, smaller])["probabilities"]
+    alone = predict(digits_forms["bytes"], [smaller])["probabilities"]
+    assert both.shape == (2, 10)
     np.testing.assert_allclose(both[1], alone[0], rtol=1e-4)
 
 

@@ -11,15 +11,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from lightbox.model_runtime.engines.base import Array, Runner
-from lightbox.model_runtime.engines.engine import Opened, OpenOptions, named
+from lightbox.model_runtime.engines.engine import OpenOptions, named
 from lightbox.model_runtime.engines.hardware import Hardware
 from lightbox.model_runtime.engines.onnxruntime.divisions import _GIVE_FLOATS, guard_divisions
-from lightbox.model_runtime.engines.selection import Opener
 from support.onnx_models import write
-
-
-def opened(folder: Path, engine: str) -> Opened:
-    return Opener(engine, ("serve",), b"", Hardware(2, 2)).open(str(folder), (1, 3))
+from support.parameters import each
 
 
 def loaded(folder: Path) -> Runner:
@@ -52,9 +48,9 @@ def quotient(of: Any, by: Any, dtype: np.dtype[Any]) -> Any:
     return rounded if rounded <= np.iinfo(dtype).max else -rounded
 
 
-@pytest.mark.parametrize("opset", [9, 11, 21])
-@pytest.mark.parametrize("dtype", ["INT32", "INT64", "FLOAT", "DOUBLE", "UINT32"])
-@pytest.mark.parametrize("is_known", [True, False])
+@each("opset", [9, 11, 21])
+@each("dtype", ["INT32", "INT64", "FLOAT", "DOUBLE", "UINT32"])
+@each("is_known", [True, False])
 def test_a_changed_division_has_the_same_results(tmp_path: Path, is_known: bool, dtype: str, opset: int) -> None:
     """A type behind an operation of another domain is unknown."""
     kind = np.dtype(dtype.lower().replace("float", "float32"))
@@ -69,9 +65,7 @@ def test_a_changed_division_has_the_same_results(tmp_path: Path, is_known: bool,
     graph = helper.make_graph([node], "made", [rows, columns], [table])
     functions = [] if is_known else [own]
     onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=8, functions=functions), tmp_path / "model.onnx")
-    (found,) = answer(
-        opened(tmp_path, "onnxruntime").runner, of=np.array(numbers, kind)[:, None], by=np.array(numbers, kind)
-    )
+    (found,) = answer(loaded(tmp_path), of=np.array(numbers, kind)[:, None], by=np.array(numbers, kind))
     expected = [[quotient(of, by, kind) for by in numbers] for of in numbers]
     np.testing.assert_array_equal(found, np.array(expected, kind))
 
@@ -84,7 +78,7 @@ def divisions(tmp_path: Path, nodes: list[Any], constants: dict[str, Array], ops
     return guard_divisions((tmp_path / "model.onnx").read_bytes())
 
 
-@pytest.mark.parametrize(
+@each(
     ("of", "by", "stays"),
     [
         ("x", "x", True),

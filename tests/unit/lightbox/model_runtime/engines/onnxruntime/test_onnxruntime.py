@@ -18,7 +18,7 @@ from lightbox.model_runtime.engines.race import fastest
 from lightbox.model_runtime.engines.selection import Opener
 from lightbox.model_runtime.wire.status import Code, StatusError
 from support.onnx_models import write, write_dense
-from support.parameters import few_of
+from support.parameters import each, few_of
 
 RUNTIMES = ["onnxruntime", "openvino"]
 
@@ -50,7 +50,7 @@ def write_swish(file: Path) -> None:
 
 def test_its_answers_are_the_runtimes_own(tmp_path: Path) -> None:
     write_dense(tmp_path / "model.onnx")
-    runner, _ = opened(tmp_path, "onnxruntime")
+    runner = loaded(tmp_path)
     direct = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
     for rows in (1, 3):
         given = np.random.default_rng(rows).standard_normal((rows, 4)).astype(np.float32)
@@ -126,7 +126,7 @@ def test_a_damaged_file_has_each_ones_reason(tmp_path: Path) -> None:
         opened(tmp_path, "auto")
 
 
-@pytest.mark.parametrize("dtype", few_of(["BOOL", "FLOAT", "INT64", "UINT8"], "INT64"))
+@pytest.mark.parametrize("dtype", few_of(["FLOAT", "INT64"], "INT64"))
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_every_engine_is_timed_with_scalars(tmp_path: Path, name: str, dtype: str) -> None:
     write(tmp_path / "model.onnx", [helper.make_node("Identity", ["x"], ["y"])], {"x": (dtype, [])}, {"y": (dtype, [])})
@@ -157,7 +157,7 @@ def test_openvino_alone_warns_of_what_it_computes_otherwise(tmp_path: Path, capl
     assert "is served by openvino, which may compute otherwise than the file specifies: AveragePool" in caplog.text
 
 
-@pytest.mark.parametrize(
+@each(
     ("operation", "attributes", "departs"),
     [
         ("MaxPool", {"kernel_shape": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}, True),

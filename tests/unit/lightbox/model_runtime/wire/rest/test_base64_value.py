@@ -56,7 +56,7 @@ def long_texts(draw: st.DrawFn) -> str:
 
 
 @given(st.text(st.sampled_from(CHARACTERS), max_size=12) | st.text(max_size=8) | long_texts())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_each_text_is_read_as_its_digits_say(text: str) -> None:
     try:
         found = decode_base64({"b64": text})

@@ -29,8 +29,8 @@ def error(body: bytes, number: int = dtypes.DT_FLOAT) -> str:
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("number", sorted(CARRIED))
-@pytest.mark.parametrize("by_row", [True, False])
+@each("number", sorted(CARRIED))
+@each("by_row", [True, False])
 def test_what_is_written_can_be_sent_back(number: int, by_row: bool) -> None:
     @LIMIT
     @given(CARRIED[number])

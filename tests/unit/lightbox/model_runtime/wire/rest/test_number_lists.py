@@ -159,7 +159,7 @@ nested = st.recursive(
 
 @pytest.mark.extended
 @given(value=nested, dtype=st.sampled_from(WIDTHS), named=st.booleans())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
 def test_any_nesting_gives_what_lists_give(
     value: Any, dtype: str, named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,7 +189,7 @@ PLACES = st.tuples(st.integers(0, 60), st.integers(0, 1), st.text('[], -0.e5tnf\
     faults=st.lists(PLACES, max_size=2),
     by_row=st.booleans(),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
 def test_a_text_with_faults_gives_what_lists_give(
     array: Any, faults: list[tuple[int, int, str]], by_row: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
