@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import time
 from contextlib import closing
@@ -17,6 +16,7 @@ import requests
 from benchmark import against, bound, offline, photos, resources, results
 from benchmark.clients import Load
 from benchmark.servers import LeastStack
+from support import commands
 from support.environments import environment
 from support.isolation import own_environ
 from support.stack import REPOSITORY
@@ -28,10 +28,7 @@ def test_a_quick_scenario_gives_figures_and_pages(tmp_path: Path) -> None:
     out = tmp_path / "out"
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
     command = [sys.executable, "-m", "benchmark", "--quick", "wire", "--out", str(out)]
-    done = subprocess.run(
-        command, env=own_environ() | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    commands.output(command, own_environ() | {"PYTHONPATH": paths}, patience=None)
     document = results.read(out / "results.json")
     inside, from_caller = document["scenarios"][0]["experiments"]
     figures = {variant["name"]: variant for variant in [*inside["variants"], *from_caller["variants"]]}
