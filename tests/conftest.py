@@ -65,14 +65,22 @@ SHARED_STACKS = ("stack", "page_stack", "golden_stack", "keyed", "tfs_stack")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out, before its imports, a module that ``make test`` has nothing of."""
-    left_out = config.option.markexpr == "not extended" and collection_path.suffix == ".py"
-    return (left_out and "\npytestmark = pytest.mark.extended\n" in collection_path.read_text()) or None
+    """Leave out, before its imports, a module that ``make test``, or ``make test-all``, has nothing of."""
+    if (marks := config.option.markexpr) not in ("extended", "not extended") or collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text()
+    if marks == "not extended":
+        return "\npytestmark = pytest.mark.extended\n" in text or None
+    return not (_is_extended(collection_path) or "extended" in text or "few_of" in text) or None
+
+
+def _is_extended(path: Path) -> bool:
+    return path.relative_to(TESTS).parts[0] in ("slow", "image")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark what is not part of ``make test``: all of two folders, beside what is marked where it stands."""
-    if {"slow", "image"}.intersection(item.path.relative_to(TESTS).parts[:1]):
+    if _is_extended(item.path):
         item.add_marker("extended")
 
 

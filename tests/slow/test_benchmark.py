@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from benchmark import against, bound, offline, photos
 from benchmark.clients import Load
+from support import commands
 from support.environments import environment
 from support.isolation import own_environ
 from support.stack import REPOSITORY
@@ -23,11 +23,7 @@ pytestmark = pytest.mark.timeout(3600)
 def test_a_quick_scenario_prints_a_table_of_each_experiment() -> None:
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
     command = [sys.executable, "-m", "benchmark", "--quick", "wire"]
-    done = subprocess.run(
-        command, env=own_environ() | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    shown = done.stdout
+    shown = commands.output(command, own_environ() | {"PYTHONPATH": paths}, patience=None)
     rows = re.findall(r"^\| (.+?)(?: \| [\d.]+){3}.* \|$", shown, re.MULTILINE)
     assert len(rows) == len(set(rows)) == 14
     assert re.search(r"^\| raw float32, gRPC \| .* \| 602 kB \|$", shown, re.MULTILINE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from PIL import Image
 
 from lightbox.images.resize import NativeResize
 from lightbox.images.resize_library import INSTRUCTIONS
+from support import commands
 from support.isolation import clean_environ
 from support.stack import REPOSITORY
 
@@ -32,14 +32,8 @@ def bare_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_makes_the_same_bits(bare_path: Path, tmp_path: Path) -> None:
     library = tmp_path / "resize.so"
-    done = subprocess.run(
-        [bare_path / "bash", "scripts/build_native.sh", library],
-        cwd=REPOSITORY,
-        env=clean_environ() | {"PATH": str(bare_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [str(bare_path / "bash"), "scripts/build_native.sh", str(library)]
+    done = commands.run(command, clean_environ() | {"PATH": str(bare_path)}, REPOSITORY, patience=None)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "cc is missing" in done.stderr
     assert "Pillow resizes" not in done.stdout

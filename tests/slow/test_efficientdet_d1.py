@@ -1,6 +1,8 @@
-"""The detector's interface as published by the detection zoo, and the relations between its outputs."""
+"""EfficientDet-D1: the detection zoo's interface, and the relations between its outputs, over both wires."""
 
 import io
+import shutil
+import sys
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,14 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from lightbox.model_runtime.engines import disk_cache
+from lightbox.model_runtime.engines.openvino.verdicts import IN_MODEL
 from lightbox.tools.model_zoo import efficientdet_d1
 from lightbox.tools.model_zoo.export import quiet_tensorflow
 from lightbox.tools.model_zoo.image_model import ImageModel
-from lightbox.tools.model_zoo.input_forms import input_spec, prepare, serving_function
-from support import photos
+from lightbox.tools.model_zoo.input_forms import prepare, serving_function
+from support import commands, photos
+from support.stack import Stack, running
 
 # Written out, independent of the code: these are the published model's.
 PUBLISHED_OUTPUTS = {
@@ -104,21 +109,6 @@ def overlap(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     return common / float(np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2]) - common + 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("form", "name", "shape", "dtype"),
-    [
-        ("float32", "input_tensor", (1, 640, 640, 3), "float32"),
-        ("uint8", "input_tensor", (1, 640, 640, 3), "uint8"),
-        ("bytes", "image_bytes", (1,), "string"),
-    ],
-)
-def test_each_form_has_its_input(
-    seeded_detector: ImageModel, form: Any, name: str, shape: tuple[int, ...], dtype: str
-) -> None:
-    spec = input_spec(seeded_detector, form)
-    assert (spec.name, tuple(spec.shape), spec.dtype.name) == (name, shape, dtype)
-
-
 def test_every_form_brings_the_same_pixels_to_the_network(
     seeded_detector: ImageModel, photo: bytes, pixels: NDArray[np.uint8]
 ) -> None:
@@ -132,7 +122,33 @@ def test_every_form_brings_the_same_pixels_to_the_network(
     assert serving_function(model, "bytes").input_signature[0].dtype == tf.string
 
 
-def test_the_seeded_weights_are_the_same_each_time(seeded_detector: ImageModel) -> None:
-    first, second = seeded_detector.keep, efficientdet_d1.image_model().keep
-    assert len(first) > 100
-    assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
+def test_all_outputs_and_a_chosen_few_come_over_both_wires(detector: Path, photo: bytes, tmp_path: Path) -> None:
+    few = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
+    with running(detector.parent, tmp_path) as stack:
+        grpc, rest = (detected(stack, photo, wire) for wire in ("grpc", "rest"))
+        assert {name: value.shape for name, value in grpc.items()} == PUBLISHED_OUTPUTS
+        assert grpc.keys() == rest.keys()
+        for name, value in grpc.items():
+            np.testing.assert_allclose(value, rest[name], rtol=2e-5, atol=1e-6)
+        for wire, every in (("grpc", grpc), ("rest", rest)):
+            chosen = detected(stack, photo, f"{wire},tfs-outputs={','.join(few)}")
+            assert chosen.keys() == set(few)
+            for name, value in chosen.items():
+                np.testing.assert_array_equal(value, every[name])
+
+
+def detected(stack: Stack, photo: bytes, wire: str) -> Outputs:
+    answer = stack.invoke(photo, X_Amzn_SageMaker_Custom_Attributes=f"tfs-transport={wire}", Accept="application/x-npz")
+    assert answer.status_code == 200, answer.text[:1000]
+    with np.load(io.BytesIO(answer.content)) as found:
+        return dict(found)
+
+
+def test_openvino_matches_tensorflow(detector: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "efficientdet_d1" / "1"
+    shutil.copytree(detector / "1", folder)
+    command = [sys.executable, "-m", "lightbox.model_runtime.engines", "--write", str(folder)]
+    assert "OpenVINO matches TensorFlow on" in commands.output(command)
+    content = disk_cache.read(folder / IN_MODEL)
+    assert content is not None
+    assert content["signatures"]["serving_default"]["is_equal"]

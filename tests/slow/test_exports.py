@@ -24,10 +24,9 @@ Answers = list[tuple[set[str], npt.NDArray[Any]]]
 """Of each output the names that the runtime has for it, and the value."""
 
 NETWORKS = ("keras", "efficientnet_lite0")
-OF_ALL_FORMATS = [f"{network}_{one}" for network in NETWORKS for one in FORMATS]
 OF_ONNX = [name for name, export in EXPORTS.items() if export.format == "onnx"]
 SERVED = [
-    *(("auto", name) for name in OF_ALL_FORMATS),
+    *(("auto", f"keras_{one}") for one in FORMATS),
     *(("openvino", name) for name in EXPORTS),
     *(("onnxruntime", name) for name in OF_ONNX),
 ]
@@ -136,7 +135,7 @@ def test_the_answer_is_the_runtimes_own(served: Callable[[str], Served], engine:
 @pytest.mark.parametrize("network", NETWORKS)
 def test_all_formats_of_a_network_are_answered_alike(served: Callable[[str], Served], network: str) -> None:
     """Converters and engines round differently: by at most 6.4e-7 when this was written."""
-    running, answers = served("auto"), {}
+    running, answers = served("auto" if network == "keras" else "openvino"), {}
     for one in FORMATS:
         name = f"{network}_{one}"
         (input_name,) = running.signature(name)["inputs"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from support import commands
 from support.environments import environment
 from support.stack import REPOSITORY, Stack, running
 
@@ -32,18 +32,8 @@ def python() -> Path:
 def loadgen(python: Path, stack: Stack, *options: str) -> tuple[int, dict[str, float]]:
     """Run the script for the minimum duration; return its exit code and figures."""
     url = f"http://127.0.0.1:{stack.port}/invocations"
-    command: list[str | Path] = [
-        python,
-        "scripts/loadgen.py",
-        url,
-        PHOTO,
-        "--header",
-        ATTRIBUTES,
-        "--seconds",
-        "3",
-        *options,
-    ]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    command = [str(python), "scripts/loadgen.py", url, str(PHOTO), "--header", ATTRIBUTES, "--seconds=3", *options]
+    done = commands.run(command, cwd=REPOSITORY, patience=None)
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
 
 

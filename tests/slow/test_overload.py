@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ import psutil
 import pytest
 import requests
 
+from support import commands
 from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image
 from support.isolation import own_environ
@@ -125,13 +125,7 @@ def test_twice_the_load_that_can_be_served(sample_models: Path, tmp_path: Path) 
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
     command = [sys.executable, "-m", "soak", "overload", "--seconds=4", "--peak-seconds=2", f"--models={sample_models}"]
     command += [f"--folder={tmp_path}", f"--deadline={PATIENCE:.0f}"]
-    done = subprocess.run(
-        command,
-        env=own_environ() | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = commands.run(command, own_environ() | {"PYTHONPATH": paths}, patience=None)
     report = done.stdout
     assert report, done.stderr
     rows = {cells[0]: cells for line in report.splitlines() if len(cells := line.strip("| ").split("|")) == 4}

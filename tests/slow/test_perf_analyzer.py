@@ -8,11 +8,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
 
+from support import commands
 from support.isolation import own_environ
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, free_port, running
@@ -36,22 +36,15 @@ def library() -> None:
 def test_every_line_of_the_page_runs_to_its_end(sample_models: Path, tmp_path: Path) -> None:
     models = tmp_path / "models"
     shutil.copytree(sample_models / "digits", models / "digits")
-    export: list[Any] = [
-        sys.executable,
-        "-m",
-        "lightbox",
-        "export",
-        "digits",
-        models / "digits_of_files",
-        "--input",
-        "bytes",
-    ]
-    subprocess.run(export, env=own_environ(), check=True, capture_output=True)
+    export = [sys.executable, "-m", "lightbox", "export", "digits", str(models / "digits_of_files")]
+    commands.output([*export, "--input=bytes"], own_environ(), patience=None)
     grpc = free_port()
     environ = {"LIGHTBOX_KSERVE_GRPC_PORT": str(grpc), "LIGHTBOX_TFS_API": "true"}
     environ |= {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "digits"}
     with running(models, tmp_path / "run", **environ) as stack:
-        reply = run(LINES.replace("localhost:8080", f"127.0.0.1:{stack.port}").replace(":8081", f":{grpc}"))
+        lines = LINES.replace("localhost:8080", f"127.0.0.1:{stack.port}").replace(":8081", f":{grpc}")
+        shell = ["bash", "-eo", "pipefail", "-c", lines]
+        reply = commands.output(shell, own_environ(), REPOSITORY, patience=None)
         counts = {
             entry["name"]: entry["inference_stats"]
             for entry in requests.get(f"{stack.url}/v2/models/stats", timeout=PATIENCE).json()["model_stats"]
@@ -69,12 +62,3 @@ def test_every_line_of_the_page_runs_to_its_end(sample_models: Path, tmp_path: P
         # It sends slightly more requests than it counts.
         assert counts[model]["success"]["count"] >= 2 * ASKED
         assert counts[model]["fail"]["count"] == 0
-
-
-def run(lines: str) -> str:
-    """Return the output of shell lines."""
-    environ: Any = own_environ()
-    command = ["bash", "-eo", "pipefail", "-c", lines]
-    done = subprocess.run(command, cwd=REPOSITORY, env=environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout

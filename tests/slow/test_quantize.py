@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import requests
 from PIL import Image
 
 from lightbox.tools.model_zoo import digits
+from support import commands
 from support.environments import environment
 from support.isolation import own_environ
 from support.patience import PATIENCE
@@ -34,9 +34,8 @@ def test_the_digits_keep_their_classes(sample_models: Path, tmp_path: Path) -> N
         (photos / str(label) / f"{number}.png").write_bytes(bodies[-1])
     environment(".venv-quantize")
     command = ["make", "--silent", "quantize", f"MODEL={model}", f"IMAGES={photos}"]
-    done = subprocess.run(command, cwd=REPOSITORY, env=own_environ(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    lines = dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+    reply = commands.output(command, own_environ(), REPOSITORY, patience=None)
+    lines = dict(line.split(": ", 1) for line in reply.splitlines() if ": " in line)
     assert lines["agreement"].endswith("% of 180 images")
     in_f32, in_int8 = (float(part.split()[1].rstrip("%")) for part in lines["accuracy"].split(", "))
     assert in_f32 >= 96

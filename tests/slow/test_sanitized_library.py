@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support import commands
 from support.stack import REPOSITORY
 
 TESTS = ("tests/unit/lightbox/images/test_native_resize.py", "tests/unit/lightbox/model_runtime/native")
@@ -17,10 +18,7 @@ pytestmark = pytest.mark.timeout(3600)
 
 def sanitized(program: list[str]) -> subprocess.CompletedProcess[str]:
     """Run Python with the sanitizers' libraries preloaded."""
-    found = [
-        subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
-        for name in ("libasan.so", "libubsan.so")
-    ]
+    found = [commands.output(["cc", f"-print-file-name={lib}.so"]).strip() for lib in ("libasan", "libubsan")]
     environ = os.environ | {
         "LD_PRELOAD": " ".join(found),
         "ASAN_OPTIONS": "detect_leaks=0",  # Python keeps memory until exit
@@ -30,8 +28,7 @@ def sanitized(program: list[str]) -> subprocess.CompletedProcess[str]:
     }
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_CURRENT_TEST"):
         environ.pop(name, None)
-    command = [sys.executable, *program]
-    return subprocess.run(command, cwd=REPOSITORY, env=environ, capture_output=True, text=True, check=False)
+    return commands.run([sys.executable, *program], environ, REPOSITORY, patience=None)
 
 
 def test_sanitizers_find_nothing() -> None:

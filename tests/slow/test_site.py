@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.by import By
 
+from support import commands
 from support.browser import Page
 from support.http_server import serving
 from support.isolation import clean_environ
@@ -32,10 +32,7 @@ pytestmark = pytest.mark.timeout(3600)
 @pytest.fixture(scope="module")
 def site() -> Path:
     shutil.rmtree(SITE, ignore_errors=True)
-    done = subprocess.run(
-        ["make", "docs"], cwd=REPOSITORY, env=clean_environ(), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    commands.output(["make", "docs"], clean_environ(), REPOSITORY, patience=None)
     return SITE
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from support import commands
 from support.isolation import own_environ
 from support.stack import REPOSITORY
 
@@ -19,24 +19,9 @@ pytestmark = pytest.mark.timeout(3600)
 
 def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
-    command = [
-        sys.executable,
-        "-m",
-        "soak",
-        "faults",
-        "--seconds=1",
-        "--kills=1",
-        "--kill-pause=1",
-        f"--models={sample_models}",
-        f"--folder={tmp_path}",
-    ]
-    done = subprocess.run(
-        command,
-        env=own_environ() | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "soak", "faults", "--seconds=1", "--kills=1", "--kill-pause=1"]
+    command += [f"--models={sample_models}", f"--folder={tmp_path}"]
+    done = commands.run(command, own_environ() | {"PYTHONPATH": paths}, patience=None)
     report = done.stdout
     assert done.returncode == 0, "\n".join([*done.stderr.splitlines()[-1:], report, done.stderr])
     fixed, changing = re.split(r"^changing models: .*$", report, flags=re.MULTILINE)

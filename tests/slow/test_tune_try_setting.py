@@ -24,7 +24,7 @@ PICTURE = SERVE.parent / "docs" / "samples" / "digit-7.png"
 
 
 TOO_LITTLE_TIME = re.compile(r"--seconds: expected at least|was not ready within")
-LONGEST_SECONDS = 1600
+LONGEST_SECONDS = 1280
 
 
 def lives(process: psutil.Process) -> bool:
@@ -57,7 +57,7 @@ def refused(tmp: Path, models: Path, *arguments: str, **environ: str) -> str:
 
 
 def test_a_short_run_tries_settings_and_leaves_nothing_behind(sample_models: Path, tmp_path: Path) -> None:
-    for seconds in (50, 100, 200, 400, 800, LONGEST_SECONDS):
+    for seconds in (20, 40, 80, 160, 320, 640, LONGEST_SECONDS):
         process = start(tmp_path, sample_models, "digits", "--image", str(PICTURE), f"--seconds={seconds}", "--json")
         output, errors = process.communicate()
         if process.returncode == 0 or not TOO_LITTLE_TIME.search(errors):  # printed on a slow or busy machine
@@ -101,8 +101,6 @@ def test_ctrl_c_stops_what_was_started(sample_models: Path, tmp_path: Path) -> N
         (["--image", "/nowhere/cat.jpg"], "--image: /nowhere/cat.jpg cannot be read: No such file"),
         (["--image", str(SERVE)], "is no image of a format that Lightbox reads"),
         (["--seconds", "5"], "Invalid value for '--seconds': 5.0 is not in the range 10<=x<=86400."),
-        (["--seconds", "soon"], "Invalid value for '--seconds': 'soon' is not a valid float range."),
-        (["digits", "mobilenet_v2"], "Got unexpected extra argument (mobilenet_v2)"),
     ],
 )
 def test_wrong_arguments_are_refused(sample_models: Path, tmp_path: Path, arguments: list[str], words: str) -> None:

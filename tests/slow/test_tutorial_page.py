@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,6 +13,7 @@ import pytest
 
 from lightbox.base.settings_types import ScalingName
 from lightbox.model.options import ModelOptions
+from support import commands
 from support.isolation import own_environ
 from support.stack import REPOSITORY, Stack, free_port, running
 
@@ -37,16 +37,8 @@ def run(command: str, folder: Path, port: int) -> str:
     """Run shell lines as a reader does, except for the port."""
     path = f"{folder}/.venv/bin:{os.environ['PATH']}"  # the effect of the page's "source"
     environ = own_environ() | {"SAGEMAKER_BIND_TO_PORT": str(port), "TF_CPP_MIN_LOG_LEVEL": "2", "PATH": path}
-    done = subprocess.run(
-        ["bash", "-ec", command.replace("localhost:8080", f"localhost:{port}")],
-        cwd=folder,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    shell = ["bash", "-ec", command.replace("localhost:8080", f"localhost:{port}")]
+    return commands.output(shell, environ, folder, patience=None)
 
 
 @pytest.fixture(scope="module")

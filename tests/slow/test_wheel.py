@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from install import configured, uv_options
 from lightbox import __version__
-from support import photos
+from support import commands, photos
 from support import stack as support_stack
 from support.onnx_models import write_classifier
 from support.released import packages
@@ -44,18 +45,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return packages(tmp_path_factory.mktemp("release"))
 
 
-def environment(folder: Path, minor: int, *arguments: str, **environ: str) -> Path:
-    """Make a virtual environment with pip's packages, which Python compiles on import; return its ``bin``."""
+def environment(folder: Path, minor: int, *installer: str, **environ: str) -> Path:
+    """Make a virtual environment with packages, which Python compiles on import; return its ``bin``."""
     subprocess.run([python_of(minor), "-m", "venv", "--without-pip", folder], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(folder), "install", "--quiet", "--disable-pip-version-check"]
-    command = [*pip, "--no-compile", *arguments]
-    done = subprocess.run(command, env=os.environ | environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    commands.output([sys.executable, "-m", *installer], os.environ | environ)
     return folder / "bin"
-
-
-def said_by(*command: str | Path) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("minor", MINORS)
@@ -63,13 +57,16 @@ def test_a_fresh_environment_answers_a_photo(
     minor: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = f"lightbox-serve[openvino]=={__version__}"
-    programs = environment(tmp_path / "venv", minor, "--find-links", str(made), wanted)
+    folder, options = tmp_path / "venv", configured()
+    words = (f"--python={folder}", f"--find-links={made}", *uv_options(options), wanted)
+    cert = {"SSL_CERT_FILE": options["cert"]} if "cert" in options else {}
+    programs = environment(folder, minor, "uv", "pip", "install", *words, **cert)
     listing = "from importlib.metadata import distributions; print(*(one.name for one in distributions()), sep='\\n')"
-    installed = set(said_by(programs / "python", "-c", listing).lower().splitlines())
+    installed = set(commands.output([programs / "python", "-c", listing]).lower().splitlines())
     assert {"lightbox-serve", "openvino"} <= installed
     assert {name for name in installed if name.startswith("tensorflow")} == set()
     listing = "from importlib.metadata import files; print(*files('lightbox-serve'), sep='\\n')"
-    files = [Path(line) for line in said_by(programs / "python", "-c", listing).splitlines()]
+    files = [Path(line) for line in commands.output([programs / "python", "-c", listing]).splitlines()]
     assert {file.name for file in files if file.parts[0] == ".."} == {"lightbox"}
     assert {file.parts[0] for file in files} == {"..", "lightbox", f"lightbox_serve-{__version__}.dist-info"}
     write_classifier(tmp_path / "models" / "colors" / "1" / "model.onnx")
@@ -78,7 +75,7 @@ def test_a_fresh_environment_answers_a_photo(
         answer = stack.invoke(photos.path_of("images", "china.jpg").read_bytes(), Content_Type="image/jpeg")
         assert answer.status_code == 200, answer.text
         assert len(answer.json()["predictions"]) == 1
-    resize = said_by(programs / "python", "-c", f"{RESIZE}; print(resize_line())")
+    resize = commands.output([programs / "python", "-c", f"{RESIZE}; print(resize_line())"])
     assert "not compiled" not in resize and "cannot be loaded" not in resize
 
 
@@ -87,10 +84,10 @@ def test_the_sources_bring_the_resize_where_there_is_a_compiler(made: Path, tmp_
     """Without one the installation succeeds, too."""
     (sources,) = made.glob("*.tar.gz")
     path = os.environ["PATH"] if compiler == "cc" else str(tmp_path / "nothing")
-    programs = environment(
-        tmp_path / "venv", sys.version_info.minor, "--no-deps", "--no-cache-dir", str(sources), PATH=path
-    )
-    resize = said_by(programs / "python", "-c", f"{RESIZE}; print(resize_line())")
+    folder = tmp_path / "venv"
+    words = (f"--python={folder}", "install", "--no-compile", "--no-deps", "--no-cache-dir", str(sources))
+    programs = environment(folder, sys.version_info.minor, "pip", *words, PATH=path)
+    resize = commands.output([programs / "python", "-c", f"{RESIZE}; print(resize_line())"])
     assert ("because the native resize is not compiled" in resize) == (compiler == "none")
     with tarfile.open(sources) as archive:
         assert f"{sources.name.removesuffix('.tar.gz')}/serve.sh" in archive.getnames()

@@ -25,9 +25,9 @@ def postprocess(outputs, request):
 """
 
 
-def models(folder: Path) -> Path:
+def models(folder: Path, *more: str) -> Path:
     """Copy small models that accept any input of their signatures."""
-    for name in ("half_plus_two", "image_mean", "two_in_two_out"):
+    for name in ("half_plus_two", "image_mean", *more):
         copy_golden(name, folder / name)
     return folder
 
@@ -59,7 +59,7 @@ def test_user_code(tmp_path: Path) -> None:
 
 
 def test_models_that_come_and_go(tmp_path: Path) -> None:
-    folder = models(tmp_path / "models")
+    folder = models(tmp_path / "models", "two_in_two_out")
     with running(folder, tmp_path, **ON, SAGEMAKER_MULTI_MODEL="true") as stack:
         for name in ("half_plus_two", "image_mean"):
             loaded = requests.post(f"{stack.url}/models", json={"model_name": name, "url": name}, timeout=PATIENCE)
