@@ -50,7 +50,7 @@ class ChildSpec:
     behind: bool = False
 
 
-Probe = Callable[[bool], Mapping[str, bool]]
+Probe = Callable[[bool], Mapping[str, bool | str]]
 """Returns the fields of a probe's response, given readiness; the status is 503 if not ready or any field is false."""
 
 

@@ -50,10 +50,11 @@ def schemas(models: Sequence[DescribedModel]) -> dict[str, Schema]:
 
 def _config() -> Schema:
     dims = array({"type": "integer", "minimum": -1})
-    tensors = array(struct({"name": TEXT, "data_type": TEXT, "dims": dims}))
-    batch: Schema = {"const": 0, "description": "The dims have the batch dimension."}
+    tensor = {"name": TEXT, "data_type": TEXT, "dims": dims}
+    batch: Schema = {"type": "integer", "minimum": 0, "description": "Not 0: the dims leave out the batch dimension."}
     texts = {"name": TEXT, "platform": TEXT, "backend": TEXT}
-    return struct({**texts, "max_batch_size": batch, "input": tensors, "output": tensors})
+    inputs, outputs = array(struct({**tensor, "format": TEXT})), array(struct(tensor))
+    return struct({**texts, "max_batch_size": batch, "input": inputs, "output": outputs})
 
 
 def _statistics() -> Schema:

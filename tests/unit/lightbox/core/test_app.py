@@ -273,7 +273,7 @@ def test_an_attribute_that_nobody_reads_is_refused(client: FlaskClient, sent: st
     assert (answer.status_code, answer.get_json()["error"]) == (400, error)
 
 
-@each("path", ["/invocations", "/endpoints/e/invocations", "/v2/models/mean/infer"])
+@each("path", ["/invocations", "/endpoints/e/invocations"])
 @each(
     ("query", "name", "hint"),
     [

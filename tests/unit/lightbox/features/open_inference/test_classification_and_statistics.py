@@ -151,8 +151,8 @@ def test_the_configuration_is_the_same_in_both_forms(forms: Forms) -> None:
         "backend": "tensorflow",
         "max_batch_size": 0,
         "input": [
-            {"name": "a", "data_type": "TYPE_STRING", "dims": [-1]},
-            {"name": "b", "data_type": "TYPE_FP16", "dims": []},
+            {"name": "a", "data_type": "TYPE_STRING", "dims": [-1], "format": "FORMAT_NONE"},
+            {"name": "b", "data_type": "TYPE_FP16", "dims": [], "format": "FORMAT_NONE"},
         ],
         "output": [
             {"name": "c", "data_type": "TYPE_BOOL", "dims": [-1]},
