@@ -5,6 +5,7 @@ docs/tested-by-others.md names the suites.
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from flask.testing import FlaskClient
 
+from lightbox.base.errors import ModelFailed
 from lightbox.model.options import ModelOptions
 from support.fakes import fake_app, mean_server, png, signature
 from support.parameters import each
@@ -35,6 +37,29 @@ ANSWER = {
 }
 
 
+TEXT = base64.b64encode(RED).decode()
+FILE = {"name": "image", "shape": [1], "datatype": "BYTES", "data": [TEXT]}
+BASE64 = {"inputs": [FILE | {"parameters": {"content_type": "base64"}}]}
+NO_BASE64 = {"inputs": [FILE | {"data": ["~"], "parameters": {"content_type": "base64"}}]}
+MEAN = {
+    "model_name": "mean",
+    "model_version": "1",
+    "outputs": [{"name": "mean", "datatype": "FP32", "shape": [1, 3], "data": [200.0, 0.0, 0.0]}],
+}
+OF_STRINGS = {
+    "parameters": {"content_type": "base64"},
+    "inputs": [{"name": "x", "shape": [1], "datatype": "BYTES", "data": [base64.b64encode(b"text").decode()]}],
+}
+STRINGS = {
+    "model_name": "strings",
+    "model_version": "1",
+    "outputs": [{"name": "y", "datatype": "BYTES", "shape": [1], "data": ["text"]}],
+}
+OF_TWO, OF_INT8 = ({"X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name={name}"} for name in ("two", "int8"))
+PICTURE = {"images": {"b64": TEXT}, "sizes": [4, 4]}
+TWO = [FILE | {"name": "images"}, {"name": "sizes", "shape": [1, 2], "datatype": "INT64", "data": [4, 4]}]
+
+
 def npy(array: Any) -> bytes:
     file = io.BytesIO()
     np.save(file, array)
@@ -50,7 +75,19 @@ def client() -> FlaskClient:
         signature("fixed", {"x": ("float32", (1, 3, 4, 4))}, {"y": ("float32", (1, 9))}),
         lambda inputs: {"y": np.zeros((1, 9), np.float32)},
     )
-    return fake_app(fake, {name: ModelOptions() for name in ("mean", "numbers", "fixed")}).test_client()
+    fake.serve(
+        signature("strings", {"x": ("string", (None,))}, {"y": ("string", (None,))}), lambda inputs: {"y": inputs["x"]}
+    )
+    sizes = {"images": ("float32", (None, 3, 4, 4)), "sizes": ("int64", (None, 2))}
+    fake.serve(signature("two", sizes, {"y": ("float32", (None,))}), lambda inputs: {})
+    fake.serve(signature("int8", {"x": ("int8", (1, 4, 4, 3))}, {"y": ("float32", (1, 3))}), lambda inputs: {})
+    fake.serve(signature("open", {"x": ("float32", (None, 3, None, None))}, {"y": ("float32", (None,))}), refuse)
+    models = ("mean", "numbers", "fixed", "strings", "two", "int8", "open")
+    return fake_app(fake, {name: ModelOptions() for name in models}).test_client()
+
+
+def refuse(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    raise ModelFailed("the shape of input data conflicts with the reshape pattern")
 
 
 @each(
@@ -90,6 +127,16 @@ def client() -> FlaskClient:
         ("/invocations", {"Content-Type": "binary/octet-stream"}, RED, 200, "application/json", None),
         ("/invocations", {"Content-Type": "file-path/raw-bytes"}, b"%PDF-1.7", 400, "application/json", "got PDF"),
         ("/invocations", {"Content-Type": "file-path/raw-bytes"}, b"text", 415, "application/json", "Content-Type"),
+        # MLServer's clients: base64 in JSON, by a parameter of the input or of the request
+        ("/v2/models/mean/infer", {}, BASE64, 200, "application/json", MEAN),
+        ("/v2/models/strings/infer", {}, OF_STRINGS, 200, "application/json", STRINGS),
+        ("/v2/models/mean/infer", {}, NO_BASE64, 400, "application/json", "content_type is base64"),
+        # a detector that also takes the sizes of images: a picture is no tensor of it
+        ("/invocations", OF_TWO, {"instances": [PICTURE]}, 400, "application/json", "images are decoded for models of"),
+        ("/invocations", OF_TWO, RED, 415, "application/json", "images are decoded for models of one input"),
+        ("/v2/models/two/infer", {}, {"inputs": TWO}, 400, "application/json", "images are decoded for models of one"),
+        # quantized pixels
+        ("/invocations", OF_INT8, RED, 415, "application/json", "but the input x is int8; make it in preprocess"),
         # the SDK's NumpySerializer with a file in place of pixels
         *(
             (
@@ -140,6 +187,14 @@ def test_tritons_image_client_finds_the_batch_and_the_layout(
     assert (config["max_batch_size"], taken["format"], taken["dims"]) == (most, form, dims)
     (described,) = client.get(f"/v2/models/{model}").get_json()["inputs"]
     assert described["shape"][1:] == dims, "the metadata have the batch"
+
+
+def test_a_model_of_one_size_that_does_not_say_so(client: FlaskClient) -> None:
+    answer = client.post(
+        "/invocations", data=RED, headers={"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=open"}
+    )
+    assert (answer.status_code, answer.get_json()["code"]) == (502, "model_failed")
+    assert answer.get_json()["error"].endswith("of one size only, set the option image_size")
 
 
 def test_boto3_shows_why_sagemakers_own_routes_are_missing(client: FlaskClient) -> None:

@@ -18,7 +18,7 @@ from lightbox.base.machine.links import followed
 from lightbox.base.settings import Settings
 from lightbox.model.options import ModelOptions, OptionSettings, load_options, options_file
 from lightbox.model.presets import PRESETS
-from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input
+from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input, refused_pixels
 from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_files.rescaling import Rescaling
@@ -72,14 +72,15 @@ def scaled_input(model: ModelOnDisk, layout: str | None = None) -> ImageInput | 
 
 
 def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ScalingLine | None:
-    """Return the line about a model, None without an input for pixels as floating-point numbers.
+    """Return the line about a model, None without an input for pixels.
 
     Raises ModelOptionsError and UserCodeError for unreadable files in ``code_dirs``.
     """
     options, code = load_options(code_dirs, settings), find_code(code_dirs)
     wanted = scaled_input(model, options.layout)
     if wanted is None:
-        return None
+        why = _refusal_of_pixels(model) if code is None else None
+        return ScalingLine(f"{model.name} takes no images: {why}", True) if why else None
     setting = "scaling" in options.model_fields_set
     expects, result = _look(newest_folder(model), wanted.name)
     place = _place(options, code_dirs, settings) if setting else "the default"
@@ -89,6 +90,11 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settin
     advice = _advice(expects, options.scaling, setting)
     try_it = f"; compare: lightbox try {model.name} --image photo.jpg"
     return ScalingLine(f"{assumed}; {result}{f': {advice}{try_it}' if advice else ''}", bool(advice))
+
+
+def _refusal_of_pixels(model: ModelOnDisk) -> str | None:
+    signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
+    return refused_pixels(signature) if signature else None
 
 
 def _place(options: ModelOptions, code_dirs: Sequence[Path], settings: Settings) -> str:
@@ -107,7 +113,7 @@ def _pixels(options: ModelOptions) -> str:
 
 
 def scaling_lines(settings: Settings) -> list[ScalingLine]:
-    """Return a line for each model that takes pixels as floating-point numbers.
+    """Return a line for each model that takes pixels as floating-point numbers, or has an input like one.
 
     Unreadable models, and models that are loaded later, have none.
     """
