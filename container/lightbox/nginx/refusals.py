@@ -39,11 +39,7 @@ ORIGIN_HEADER, HOST_HEADER = "x-lightbox-origin", "x-lightbox-host"
 """Headers with the caller's Origin, and its Host without a port."""
 CODE_HEADER = "X-Lightbox-Code"
 """Response header with the error's code for nginx's log; nginx hides it from the caller."""
-UNAVAILABLE = (
-    "try again: as many requests as are allowed are in progress and waiting, "
-    "or the sidecar is starting, restarting or stopping"
-)
-"""Message for an overload, and for an unknown failure of nginx."""
+FULL = "try again: as many requests as are allowed are in progress and waiting"
 
 _DENIALS = {kind.code: kind for kind in (Unauthenticated, PermissionDenied, Unavailable)}
 _ALLOWED = ("GET", "HEAD", "POST", "DELETE")
@@ -113,4 +109,4 @@ def _limit(settings: Settings, length: str) -> str:
 
 
 def _not_kept(needed: str | None) -> LightboxError:
-    return storage_full(needed) if needed else Unavailable(UNAVAILABLE)
+    return storage_full(needed) if needed else Unavailable("try again: nginx could not keep or forward the request")

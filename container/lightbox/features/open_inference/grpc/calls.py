@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lightbox.base.errors import DeadlineExceeded, LightboxError, Unavailable
+from lightbox.base.errors import DeadlineExceeded, LightboxError, QueueFull, Unavailable
 from lightbox.base.request_context import MakeContext, RequestContext
 from lightbox.base.telemetry.logs import FinishedRequest, Observer
 from lightbox.base.telemetry.metrics import QUEUE_FULL
@@ -76,7 +76,7 @@ class WorkerPool:
         """Run ``work`` for a message in a thread, return the result; ``finished`` is called when no thread has it."""
         if self.requests.total >= self._most:
             finished()
-            full = Unavailable("try again: as many requests as are allowed are in progress and waiting")
+            full = QueueFull("try again: as many requests as are allowed are in progress and waiting")
             return self._refused(route, len(data), caller, QUEUE_FULL, full)
         message, size, loop = [data], len(data), asyncio.get_running_loop()
         del data  # after a call is abandoned, only the thread's list holds it
