@@ -169,7 +169,7 @@ def post(path: str, length: str, method: str = "POST") -> str:
             "queue_full",
             "try again: all request bodies together may hold 100 M",
         ),
-        ("no storage", "Content-Length: 8000000", "no_room", "TMPDIR: "),
+        ("no storage", "Content-Length: 8000000", "no_room", "the server's temporary storage has no room"),
     ],
 )
 def test_refusals_of_what_the_sidecar_would_take(

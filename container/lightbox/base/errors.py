@@ -206,6 +206,8 @@ class LightboxError(Exception):
     code = "internal"
     log_code: str | None = None
     """The error's name in the log and in metrics, where it is more exact than ``code``."""
+    detail = ""
+    """A sentence about this machine, or about the user's code, for the log alone."""
 
     def __init__(self, message: str) -> None:
         # A caller's text may hold half of a surrogate pair, which no response can hold.
@@ -352,6 +354,10 @@ class NoRoom(LightboxError):
 
     code = "no_room"
 
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
 
 class NotAcceptable(LightboxError):
     """No media type of the Accept header can be written."""
@@ -468,9 +474,10 @@ class HandlerFailed(LightboxError):
     def _short(message: str) -> str:
         return shorten(message)
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, detail: str = "") -> None:
         super().__init__(message)
         self._status = status
+        self.detail = detail
 
     @property
     def status(self) -> int:

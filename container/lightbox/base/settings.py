@@ -308,6 +308,12 @@ class Settings(BaseModel):
     """How much [handlers may log](observability.md#log-lines): prints, records and tracebacks. Four seconds of it may
     come at once. Further lines are dropped and counted."""
 
+    handler_errors: Annotated[Literal["callers", "log"], BeforeValidator(in_lower_case)] = setting(
+        "Logs and metrics", "LIGHTBOX_HANDLER_ERRORS", default="callers"
+    )
+    """Who gets the text of a handler's exception: also `callers`, shortened, or only the `log`. Callers always get the
+    exception's class."""
+
     metrics: bool = setting("Logs and metrics", "LIGHTBOX_METRICS", default=True)
     """Serve `/metrics` for Prometheus."""
 

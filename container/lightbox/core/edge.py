@@ -18,13 +18,15 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from lightbox.base.error_bodies import REQUEST_ID_HEADER, Headers, error_response, has_model_errors, status_line
-from lightbox.base.errors import ClientDisconnected, LightboxError, QueueTimeout
+from lightbox.base.errors import ClientDisconnected, HandlerFailed, LightboxError, QueueTimeout
 from lightbox.base.machine.temporary_storage import is_full, storage_full
 from lightbox.base.request_context import Header, MakeContext, RequestContext, Turns
-from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer
+from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer, of_request
 
 log = logging.getLogger("lightbox")
 
@@ -42,6 +44,8 @@ SERVER_TIMING = "Server-Timing"
 EXCHANGE = "lightbox.exchange"
 """Key of the request's Exchange in the WSGI environ."""
 
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+_PACKAGE = Path(__file__).resolve().parents[1]
 _REQUEST_ID = re.compile(REQUEST_ID_PATTERN)
 _PIECE = 1 << 18
 
@@ -85,9 +89,30 @@ def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
     else:
         ours = LightboxError(f"internal error: {type(error).__name__}")
     if ours.status >= 500:
-        log.error("request %s: %s", request_id, ours.message, exc_info=error if ours.status == 500 else None)
+        said = f"{ours.message} ({ours.detail})" if ours.detail else ours.message
+        is_users = isinstance(ours, HandlerFailed)
+        log.error(
+            "request %s: %s",
+            request_id,
+            said,
+            exc_info=_shown(error) if ours.status == 500 else None,
+            extra={"request_id": request_id, **({"of_others": True} if is_users else {})},
+        )
     _drop_tracebacks(error)
     return ours
+
+
+def _shown(error: Exception) -> _ExcInfo | None:
+    """Return what the log has of an error: of a handler's the frames of the user's code, all with the level debug."""
+    cause = error.__cause__
+    if not isinstance(error, HandlerFailed) or log.isEnabledFor(logging.DEBUG):
+        return type(error), error, error.__traceback__
+    if cause is None:  # the message says what the handler has returned
+        return None
+    own = cause.__traceback__
+    while own is not None and Path(own.tb_frame.f_code.co_filename).is_relative_to(_PACKAGE):
+        own = own.tb_next
+    return type(cause), cause, own
 
 
 def _drop_tracebacks(error: BaseException | None) -> None:
@@ -146,7 +171,8 @@ class Requests:
             self._in_progress[key] = context
             self._on_change(self.total, len(self._in_progress))
         try:
-            yield
+            with of_request(request_id):
+                yield
         finally:
             with self._lock:
                 del self._in_progress[key]

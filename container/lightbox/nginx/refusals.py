@@ -22,6 +22,7 @@ from lightbox.base.errors import (
 )
 from lightbox.base.machine.temporary_storage import storage_full
 from lightbox.base.settings import Settings
+from lightbox.base.telemetry.logs import log
 from lightbox.core.edge import choose_request_id
 from lightbox.nginx.body_memory import FAILURE, LENGTH_HEADER, missing_storage
 
@@ -109,4 +110,8 @@ def _limit(settings: Settings, length: str) -> str:
 
 
 def _not_kept(needed: str | None) -> LightboxError:
-    return storage_full(needed) if needed else Unavailable("try again: nginx could not keep or forward the request")
+    if needed:
+        lack = storage_full(needed)
+        log(f"{lack.message}. {lack.detail}")
+        return lack
+    return Unavailable("try again: nginx could not keep or forward the request")

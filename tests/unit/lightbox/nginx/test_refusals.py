@@ -83,7 +83,7 @@ def test_a_full_tmpdir(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_memory, "free_bytes", lambda: 3_000_000)
     status, _, body = ask("507", X_Lightbox_Length="4000000")
     assert (status, json.loads(body)["code"]) == (STATUS_OF_CODE["no_room"].http, "no_room")
-    assert "too few for the request body of 4,000,000 bytes" in json.loads(body)["error"]
+    assert "no room for the request body of 4,000,000 bytes" in json.loads(body)["error"]
     assert ask("507", X_Lightbox_Length="2500000")[0] == 503
     assert ask("507")[0] == 503
     monkeypatch.setattr(body_memory, "free_bytes", lambda: 0)
