@@ -38,7 +38,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def observed_stack(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running(models, tmp_path_factory.mktemp("json"), LIGHTBOX_LOG_FORMAT="json") as running_stack:
+    with running(
+        models, tmp_path_factory.mktemp("json"), LIGHTBOX_LOG_FORMAT="json", LIGHTBOX_HOST="127.0.0.1"
+    ) as running_stack:
         yield running_stack
 
 
@@ -212,6 +214,13 @@ def test_restarted_processes_are_counted(observed_stack: Stack) -> None:
     assert any(not any(map(lives, (master, *workers_of_it))) for _ in poll())
     assert any(observed_stack.processes("nginx: master") and observed_stack.ping() == 200 for _ in poll())
     assert any(value(observed_stack, "lightbox_child_restarts_total", process="nginx") == before + 1 for _ in poll())
+
+
+def test_a_host_has_the_port_alone(observed_stack: Stack) -> None:
+    assert f"port {observed_stack.port} on 127.0.0.1: HTTP for callers" in observed_stack.log
+    assert f"every user of this machine may use port {observed_stack.port}" in observed_stack.log
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", observed_stack.port), PATIENCE):
+        pass
 
 
 def test_processes_are_measured_by_name(observed_stack: Stack) -> None:

@@ -14,7 +14,7 @@ from lightbox.model.catalogue import PlannedModel
 
 @dataclass(frozen=True)
 class Port:
-    """A port of nginx on all interfaces: its variable, its number and its purpose."""
+    """A port of nginx for callers: its variable, its number and its purpose."""
 
     variable: str
     number: int

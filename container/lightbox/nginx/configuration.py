@@ -16,6 +16,7 @@ from lightbox.core.additions import NginxParts
 from lightbox.core.edge import REQUEST_ID_PATTERN
 from lightbox.model_runtime.cores import available_cores
 from lightbox.nginx.body_memory import SMALL_BYTES
+from lightbox.nginx.listeners import address_of
 from lightbox.nginx.log import ANSWERED, FINISHED, level_to_log
 from lightbox.nginx.refusals import FULL
 
@@ -67,6 +68,7 @@ def render(
         "MAX_REQUESTS": str(settings.most_requests),
         # Without metrics the sidecar answers 404.
         "METRICS": "health" if settings.metrics else "sidecar",
+        "LISTEN": address_of(settings.host, settings.port) if settings.host else str(settings.port),
         "PORT": str(settings.port),
         "TLS": "ssl http2" if settings.tls_cert else "",
         "SSL": "ssl" if settings.tls_cert else "",

@@ -51,7 +51,7 @@ class TfsApi(Feature):
 
     @override
     def probes(self, settings: Settings) -> Mapping[str, Probe]:
-        return {"/": alive}
+        return {"/": alive} if self.enabled(settings) else {}
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:

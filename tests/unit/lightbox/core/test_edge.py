@@ -181,6 +181,7 @@ def test_the_callers_id_is_taken_where_it_is_a_plain_one(headers: dict[str, str]
 
 ROUTES = [
     ("POST", "/invocations"),
+    ("POST", "/models/mean/invoke"),
     ("POST", "/endpoints/any/invocations"),
     ("POST", "/endpoints/any/invocations-response-stream"),
     ("GET", "/execution-parameters"),
