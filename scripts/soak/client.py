@@ -169,7 +169,7 @@ class Client:
                 outcome.fate = Fate.NOT_CONNECTED if any(words in detail for words in _NEVER_SENT) else Fate.CUT
                 is_late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
                 raise (TimeoutError if is_late else ConnectionError)(detail) from None
-            outcome.answer(STATUS_OF_CODE[code].http, detail.encode(), code == "unavailable")
+            outcome.answer(STATUS_OF_CODE[code].http, detail.encode(), STATUS_OF_CODE[code].http == 503)
 
     def _frame(self, outcome: Outcome) -> None:
         path = outcome.request.path

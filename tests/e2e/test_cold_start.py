@@ -97,7 +97,7 @@ def test_requests_before_readiness_get_retry_after(tmp_path: Path) -> None:
         refused = [(answer, path) for answer, path in [*pings, *calls] if answer and answer.status != http.client.OK]
         assert {path for _, path in refused} == {"/ping", "/invocations"}
         for answer, path in refused:
-            assert_error(answer.status, answer.headers, answer.body, path, "unavailable")
+            assert_error(answer.status, answer.headers, answer.body, path, "starting")
             assert int(answer.headers["Retry-After"]) >= 1
         for call in held:
             assert call.result().status == http.client.OK, call.result().body

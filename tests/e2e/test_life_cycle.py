@@ -100,7 +100,7 @@ def test_ping_answers_while_every_thread_is_busy(odd_stack: Stack, door: Door) -
         while not enough.wait(0.05):
             asked = requests.post(odd_stack.url + path, red(255), headers=headers, timeout=PATIENCE)
             if asked.status_code != 200:
-                assert_error(asked.status_code, asked.headers, asked.content, path, "unavailable", f"client-{client}")
+                assert_error(asked.status_code, asked.headers, asked.content, path, "queue_full", f"client-{client}")
 
     with ThreadPoolExecutor(40) as pool:
         busy = pool.map(keep_asking, range(40))
@@ -151,7 +151,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path: Path) -> None:
         assert int(refused.headers["Retry-After"]) >= 1
         assert "Traceback" not in stack.log
         ping = requests.get(f"{stack.url}/ping", headers={"X-Amzn-RequestId": "asked-1"}, timeout=PATIENCE)
-        assert_error(ping.status_code, ping.headers, ping.content, "/ping", "unavailable", "asked-1")
+        assert_error(ping.status_code, ping.headers, ping.content, "/ping", "starting", "asked-1")
         (models / "away").rename(models / "net")
         stack.wait_for_ping(200)
         # The first is answered. The others still wait, and a probe too: /ping must not wait for it.

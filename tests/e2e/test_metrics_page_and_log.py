@@ -16,6 +16,7 @@ import pytest
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
+from lightbox import __version__
 from support import commands
 from support.fakes import png
 from support.log_lines import without_times
@@ -37,7 +38,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def observed_stack(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running(models, tmp_path_factory.mktemp("json"), LIGHTBOX_LOG_FORMAT="json") as running_stack:
+    with running(
+        models, tmp_path_factory.mktemp("json"), LIGHTBOX_LOG_FORMAT="json", LIGHTBOX_HOST="127.0.0.1"
+    ) as running_stack:
         yield running_stack
 
 
@@ -211,6 +214,26 @@ def test_restarted_processes_are_counted(observed_stack: Stack) -> None:
     assert any(not any(map(lives, (master, *workers_of_it))) for _ in poll())
     assert any(observed_stack.processes("nginx: master") and observed_stack.ping() == 200 for _ in poll())
     assert any(value(observed_stack, "lightbox_child_restarts_total", process="nginx") == before + 1 for _ in poll())
+
+
+def test_a_host_has_the_port_alone(observed_stack: Stack) -> None:
+    assert f"port {observed_stack.port} on 127.0.0.1: HTTP for callers" in observed_stack.log
+    assert f"every user of this machine may use port {observed_stack.port}" in observed_stack.log
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", observed_stack.port), PATIENCE):
+        pass
+
+
+def test_processes_are_measured_by_name(observed_stack: Stack) -> None:
+    assert value(observed_stack, "lightbox_build_info", version=__version__) == 1
+    for process in ("lightbox", "nginx", "gunicorn", "model_server"):
+        assert value(observed_stack, "lightbox_process_resident_memory_bytes", process=process) > 1e6
+    before = value(observed_stack, "lightbox_process_cpu_seconds_total", process="gunicorn")
+    for _ in poll():
+        observed_stack.invoke(IMAGE)
+        if value(observed_stack, "lightbox_process_cpu_seconds_total", process="gunicorn") > before > 0:
+            break
+    else:
+        raise AssertionError("its time does not grow")
 
 
 def test_processes_stay_small(observed_stack: Stack) -> None:

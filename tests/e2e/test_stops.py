@@ -222,7 +222,7 @@ def test_a_worker_that_dies_takes_only_its_own_requests_along(tmp_path: Path) ->
                 assert (answer.status_code, answer.json()) == (200, {"worker": other.pid})
             else:
                 assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-                assert answer.json()["code"] == "unavailable"
+                assert answer.json()["code"] == "worker_lost"
         assert stack.ping() == 200
 
 

@@ -257,7 +257,7 @@ def test_an_http2_body_without_a_length_counts_as_one_of_unknown_length(tls_stac
             assert found.status_code in (200, 424 if path.startswith("/endpoints/") else 503)
             return found.status_code, reply.get("code", "")
 
-        refused = (424 if path.startswith("/endpoints/") else 503, "unavailable")
+        refused = (424 if path.startswith("/endpoints/") else 503, "queue_full")
         with holding(tls_stack, 8 << 20, 5 << 20):  # of 16 MiB: this body counts as 2 MiB and may not grow
             assert status(1000) == (200, "")
             assert status(3 << 20) == refused

@@ -37,6 +37,8 @@ def assert_error(
         assert model_error["Message"] == expected
     else:
         assert "x-amzn-errortype" not in sent
+    if path.startswith("/endpoints/"):
+        assert answer.pop("message", answer["error"]) == answer["error"]
     assert answer.keys() == {"error", "code", "request_id"}
     assert (answer["code"], status) == (code, STATUS_OF_CODE[code].http)
     assert answer["request_id"] == sent["x-amzn-requestid"] == (request_id or sent["x-amzn-requestid"])

@@ -87,6 +87,8 @@ def error_response(
         status, body = HTTPStatus.FAILED_DEPENDENCY.value, model_error_body(error, request_id)
         headers.append(("x-amzn-ErrorType", "ModelError"))
     else:
+        if is_model_error:
+            more |= {"message": error.message}  # boto3 shows no other key
         body = error_body(error, request_id, **more)
     return status, [*headers, ("Content-Length", str(len(body)))], body
 

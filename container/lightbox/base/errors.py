@@ -22,6 +22,7 @@
     ├── NotAcceptable
     ├── UnsupportedMediaType
     ├── Unavailable           try again later: the model is loading, its server is down, the queue is full
+    │   ├── QueueFull · Starting · Stopping · WorkerLost · ModelLoading
     │   ├── ModelServerUnreachable no connection, so the request was never sent
     │   ├── QueueTimeout      the deadline passed in the queue
     │   └── ClientDisconnected the client disconnected in the queue
@@ -153,10 +154,35 @@ STATUS_OF_CODE: dict[str, Status] = {
         "The model failed, or its output cannot be used.",
         "Run the model with the same input in Python.",
     ),
+    "queue_full": Status(
+        503,
+        "UNAVAILABLE",
+        "As many requests, or bytes of bodies, as are allowed are in progress and waiting.",
+        "Repeat the request after `Retry-After` seconds, send fewer at a time, or add machines.",
+    ),
+    "starting": Status(
+        503,
+        "UNAVAILABLE",
+        "Lightbox, or a process of it, is starting or restarting, or a model does not answer yet.",
+        "Repeat the request after `Retry-After` seconds. If it stays, read the log.",
+    ),
+    "stopping": Status(503, "UNAVAILABLE", "Lightbox is stopping.", "Send the request to another machine."),
+    "worker_lost": Status(
+        503,
+        "UNAVAILABLE",
+        "The worker ended while it had the request, which may have run.",
+        "Repeat the request after `Retry-After` seconds. If it returns, the request may end workers: read the log.",
+    ),
+    "model_loading": Status(
+        503,
+        "UNAVAILABLE",
+        "The model or version is being loaded or unloaded.",
+        "Repeat the request after `Retry-After` seconds.",
+    ),
     "unavailable": Status(
         503,
         "UNAVAILABLE",
-        "Lightbox or a model server is starting, stopping or overloaded, or still loads the model or version.",
+        "A model server is not there or busy, or other requests hold what this one needs.",
         "Repeat the request after `Retry-After` seconds.",
     ),
     "deadline_exceeded": Status(
@@ -180,6 +206,8 @@ class LightboxError(Exception):
     code = "internal"
     log_code: str | None = None
     """The error's name in the log and in metrics, where it is more exact than ``code``."""
+    detail = ""
+    """A sentence about this machine, or about the user's code, for the log alone."""
 
     def __init__(self, message: str) -> None:
         # A caller's text may hold half of a surrogate pair, which no response can hold.
@@ -326,6 +354,10 @@ class NoRoom(LightboxError):
 
     code = "no_room"
 
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
 
 class NotAcceptable(LightboxError):
     """No media type of the Accept header can be written."""
@@ -343,10 +375,45 @@ class Unavailable(LightboxError):
     """The request did not run; it may be sent again after ``retry_after`` seconds."""
 
     code = "unavailable"
+    seconds = 1
+    """Default of ``retry_after``."""
 
-    def __init__(self, message: str, retry_after: int = 1) -> None:
+    def __init__(self, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
+        self.retry_after = self.seconds if retry_after is None else retry_after
+
+
+class QueueFull(Unavailable):
+    """As many requests or bytes as are allowed are in progress and waiting."""
+
+    code = "queue_full"
+
+
+class Starting(Unavailable):
+    """Lightbox or one of its processes is starting."""
+
+    code = "starting"
+    seconds = 2
+
+
+class Stopping(Unavailable):
+    """Lightbox is stopping; the next one may be here after this time."""
+
+    code = "stopping"
+    seconds = 5
+
+
+class WorkerLost(Unavailable):
+    """The worker ended while it had the request."""
+
+    code = "worker_lost"
+
+
+class ModelLoading(Unavailable):
+    """The model or version is being loaded or unloaded."""
+
+    code = "model_loading"
+    seconds = 2
 
 
 class ModelServerUnreachable(Unavailable):
@@ -407,9 +474,10 @@ class HandlerFailed(LightboxError):
     def _short(message: str) -> str:
         return shorten(message)
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, detail: str = "") -> None:
         super().__init__(message)
         self._status = status
+        self.detail = detail
 
     @property
     def status(self) -> int:

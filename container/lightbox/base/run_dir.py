@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -160,12 +161,13 @@ def claimed(port: int, address: str = CLAIMS) -> socket.socket:
     return claim
 
 
-def port_is_free(port: int) -> bool:
-    """Return whether a server could listen on a port of all interfaces."""
-    with socket.socket() as probe:
+def port_is_free(port: int, host: str | None = None) -> bool:
+    """Return whether a server could listen on a port of an address, or of all interfaces."""
+    family = socket.AF_INET6 if host and ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("0.0.0.0", port))  # noqa: S104 - nothing is served, the socket is closed at once
-        except OSError:
-            return False
+            probe.bind((host or "0.0.0.0", port))  # noqa: S104 - nothing is served, the socket is closed at once
+        except OSError as error:
+            return error.errno == errno.EADDRNOTAVAIL  # the start says so
         return True

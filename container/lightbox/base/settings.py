@@ -7,6 +7,7 @@ ours is called ``LIGHTBOX_*``. ``docs/settings.md`` is generated from this file 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -150,6 +151,11 @@ class Settings(BaseModel):
     nginx: bool = setting("Port", "LIGHTBOX_NGINX", default=True)
     """Serve through nginx. `false` is for a first try: gunicorn listens on loopback, without TLS, `/metrics` and
     protection from slow clients. The log names the features that are missing too."""
+
+    host: str | None = setting(
+        "Port", "LIGHTBOX_HOST", default_text="all interfaces; loopback without nginx", values_text="an IP address"
+    )
+    """Address of this machine on which all ports for callers listen: `127.0.0.1` for its own users alone."""
 
     tls_cert: Path | None = setting("TLS", "LIGHTBOX_TLS_CERT")
     """Certificate with its chain, in PEM, or a folder with `tls.crt`. All ports then speak [TLS](tls.md) only."""
@@ -308,6 +314,12 @@ class Settings(BaseModel):
     """How much [handlers may log](observability.md#log-lines): prints, records and tracebacks. Four seconds of it may
     come at once. Further lines are dropped and counted."""
 
+    handler_errors: Annotated[Literal["callers", "log"], BeforeValidator(in_lower_case)] = setting(
+        "Logs and metrics", "LIGHTBOX_HANDLER_ERRORS", default="callers"
+    )
+    """Who gets the text of a handler's exception: also `callers`, shortened, or only the `log`. Callers always get the
+    exception's class."""
+
     metrics: bool = setting("Logs and metrics", "LIGHTBOX_METRICS", default=True)
     """Serve `/metrics` for Prometheus."""
 
@@ -341,6 +353,19 @@ class Settings(BaseModel):
         """Return the variable that sets a field of Lightbox's own, or the first one that could."""
         names = variable_names(field)
         return next((name for name in names if name in self._given), names[0])
+
+    @field_validator("host")
+    @classmethod
+    def _is_an_address(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None:
+            return None
+        try:
+            address = ip_address(value)
+        except ValueError:
+            raise ValueError("expected an IP address of this machine, such as 127.0.0.1") from None
+        if not (info.data.get("nginx", True) or address.is_loopback):
+            raise ValueError("expected 127.0.0.1 without nginx, which protects the port")
+        return str(address)
 
     @field_validator("instance_count")
     @classmethod

@@ -10,7 +10,7 @@ import click
 
 from lightbox import __version__
 from lightbox.base.errors import StartError
-from lightbox.base.telemetry.logs import log
+from lightbox.base.telemetry.logs import line, log, uses_json
 
 COMMANDS = {
     "serve": "lightbox.cli.serve",
@@ -106,6 +106,9 @@ def main(arguments: Sequence[str]) -> int:
         print(f"Error: {needs}", file=sys.stderr)
         return 1
     except StartError as error:
-        log("cannot start:")
-        print(error, file=sys.stderr)
+        if uses_json():
+            print(line("lightbox", f"cannot start: {error}"), file=sys.stderr)
+        else:
+            log("cannot start:")
+            print(error, file=sys.stderr)
         return 1

@@ -31,9 +31,9 @@ def command() -> int:
     Settings without an option come from environment variables.
     """
     with checked_settings() as (_, settings, problems):
+        use_json(settings.log_format == "json")
         if problems:
             raise StartRefused("\n".join(problems))
-        use_json(settings.log_format == "json")
         for warning in spelling_hints() + find_warnings(settings, wants(settings)):
             log(f"warning: {warning}")
         for line in scaling_lines(settings):

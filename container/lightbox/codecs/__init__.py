@@ -55,9 +55,9 @@ def codec_classes() -> tuple[type[Reader] | type[Writer], ...]:
 
 
 CURL_TYPE = "application/x-www-form-urlencoded"
-MAYBE_IMAGE_TYPES = ("application/octet-stream", CURL_TYPE)
+MAYBE_IMAGE_TYPES = ("application/octet-stream", CURL_TYPE, "binary/octet-stream", "file-path/raw-bytes")
 """With these types a body is an image if it begins like one, or like a file of another format. The second one is
-curl's default."""
+curl's default, the third that of S3, the last that of the SageMaker SDK's DataSerializer."""
 
 
 _CURL_HINT = "; curl -d removes the line breaks of a file: use --data-binary @FILE"

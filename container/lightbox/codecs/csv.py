@@ -73,7 +73,7 @@ class CsvCodec(Reader, Writer):
     @override
     def encode(self, prediction: Prediction) -> Response:
         ((name, array),) = prediction.outputs.items()
-        content_type = f"{self.media_types[0]}; charset=utf-8"
+        (content_type,) = self.media_types  # without a charset: SDKs compare it with their Accept header
         if not array.size:
             return Response(b"", content_type)
         table = array.reshape(len(array) if array.ndim else 1, -1)

@@ -52,12 +52,14 @@ from lightbox.model.casting import string_tensor
 from lightbox.model.image_options import fixed_size, image_problems
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import (
+    ONE_INPUT,
     Array,
     ImageInput,
     Method,
     ModelCall,
     SignatureSpec,
     image_input,
+    refused_pixels,
 )
 from lightbox.model_runtime.cores import available_cores
 
@@ -335,10 +337,11 @@ def _wanted(signature: SignatureSpec) -> ImageInput:
     """Return the input that takes images; raise UnsupportedMediaType if there is none."""
     image = image_input(signature)
     if image is None:
+        why = refused_pixels(signature) or (ONE_INPUT if len(signature.inputs) > 1 else "send application/json")
         raise UnsupportedMediaType(
             f"the signature {signature.name!r} of the model {signature.model!r} takes "
             f"{', '.join(map(str, signature.inputs.values()))}: none of these accepts an image; "
-            f"send application/json{', or set layout in code/lightbox.json' if signature.open_input else ''}"
+            f"{why}{', or set layout in code/lightbox.json' if signature.open_input else ''}"
         )
     return image
 

@@ -8,7 +8,14 @@ from typing import Any
 
 from lightbox.images.probe import GREY_PNG
 from lightbox.model.options import ModelOptions
-from lightbox.model.ranking import DEFAULT_TOP_K, MOST_OBJECTS, has_objects, is_detector, other_classes
+from lightbox.model.ranking import (
+    DEFAULT_TOP_K,
+    MOST_OBJECTS,
+    has_objects,
+    is_detector,
+    other_classes,
+    shape_of_classes,
+)
 from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
 from lightbox.openapi.models import DescribedModel, zeros
 from lightbox.openapi.schemas import BASE64, TEXT, Schema, any_of, array, bounded, element, named, nested, ref, struct
@@ -114,7 +121,11 @@ def ranked_row(signature: SignatureSpec, outputs: Mapping[str, TensorSpec], opti
     if len(outputs) != 1:
         return None
     (spec,) = outputs.values()
-    if spec.is_string or (spec.shape is not None and len(spec.shape) != 2) or other_classes(options, spec) is not None:
+    if (
+        spec.is_string
+        or (spec.shape is not None and len(shape_of_classes(spec.shape)) != 2)
+        or other_classes(options, spec) is not None
+    ):
         return None
     item: dict[str, Schema] = {"class": {"type": "integer", "minimum": 0}, "score": number}
     named_class = struct(label | item) if options.labels else struct(item, label)

@@ -14,7 +14,7 @@ from lightbox.base.error_texts import shorten
 from lightbox.base.errors import InputMismatch, MalformedBody
 from lightbox.images.decode import is_image
 from lightbox.model.casting import cast, read_as
-from lightbox.model.spec import Array, SignatureSpec
+from lightbox.model.spec import ONE_INPUT, Array, SignatureSpec
 from lightbox.model_runtime.wire.rest.base64_value import decode_base64, is_base64
 from lightbox.model_runtime.wire.rest.json_inputs import is_named, read_inputs
 from lightbox.model_runtime.wire.rest.number_lists import Step
@@ -22,6 +22,8 @@ from lightbox.model_runtime.wire.status import StatusError
 
 _ECHO = 200
 """Longest quotation of the body in an error, in characters."""
+_GOT_A_PICTURE = re.compile('got (?:an object|")')
+"""The end of a message about base64 in place of a number."""
 _DATA_URI = re.compile(r"data:[^,]{0,200};base64,")
 _MAGIC_DIGITS = 44
 """Base64 digits of the 32 bytes that identify an image."""
@@ -36,7 +38,8 @@ def read(form: str, payload: Any, signature: SignatureSpec, step: Step = lambda:
     try:
         found = read_inputs(payload, form == "instances", {name: read_as(specs[name]) for name in specs}, step)
     except StatusError as error:
-        raise InputMismatch(shorten(error.message, _ECHO)) from None
+        hint = f"; {ONE_INPUT}" if len(specs) > 1 and _GOT_A_PICTURE.search(error.message) else ""
+        raise InputMismatch(shorten(error.message, _ECHO) + hint) from None
     return {name: found[name] if specs[name].is_string else cast(found[name], specs[name]) for name in specs}
 
 

@@ -16,14 +16,17 @@ from lightbox.base.errors import InputMismatch, LightboxError, MalformedBody, No
 from lightbox.base.request_context import RequestContext
 from lightbox.codecs.base import Parsed, Reader, Response, Writer
 from lightbox.codecs.media_type import ContentType
+from lightbox.images.decode import is_image
 from lightbox.model.casting import fitted, numpy_dtype, only_input
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec
+from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, image_input
 
 _MAGIC, _ENTRY = b"PK\x03\x04", b"PK\x01\x02"
 MAX_MEMBERS = 256
 _MOST_ENTRIES = 10_000
 """Most entries; zipfile reads the whole directory, and the entries' signature is rare elsewhere in a file."""
+_BEGINNING = 32
+"""Bytes that identify an image."""
 _READ_HEADER = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 _KINDS = "biufcSU"
 _MAX_HEADER = 10_000
@@ -101,7 +104,9 @@ class NpyCodec(Reader, Writer):
     ) -> dict[str, Array]:
         if not body.startswith(_MAGIC):
             spec = only_input(signature, content_type.name)
-            return _as_inputs({spec.name: read_npy(body)}, signature, context)
+            array = read_npy(body)
+            _refuse_a_file(array, signature)
+            return _as_inputs({spec.name: array}, signature, context)
         arrays = {
             name: read_npy(member) for name, member in read_members(body, self._options.max_body_mb, context).items()
         }
@@ -112,6 +117,18 @@ class NpyCodec(Reader, Writer):
                 f"npz: expected arrays named {', '.join(signature.inputs)}, got {', '.join(arrays)[:200] or 'none'}"
             )
         return _as_inputs(arrays, signature, context)
+
+
+def _refuse_a_file(array: Array, signature: SignatureSpec) -> None:
+    """Raise InputMismatch for an image's file as an array of bytes, where the model takes pixels."""
+    image = image_input(signature)
+    if image is None or image.encoded or array.ndim > 1 or array.dtype.char not in "BS":
+        return
+    if is_image(array.ravel()[: _BEGINNING if array.dtype.char == "B" else 1].tobytes()):
+        raise InputMismatch(
+            f"input {image.name}: expected an array of pixels, got the bytes of an image's file; send them as "
+            "application/x-image, without numpy"
+        )
 
 
 def _as_inputs(arrays: Mapping[str, Array], signature: SignatureSpec, context: RequestContext) -> dict[str, Array]:

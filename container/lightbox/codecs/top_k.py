@@ -27,6 +27,7 @@ from lightbox.model.ranking import (
     is_detector,
     other_classes,
     plainly,
+    shape_of_classes,
 )
 from lightbox.model.spec import Array, ModelCall, image_input
 
@@ -50,9 +51,11 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
     if is_detector(outputs):
         return _objects(outputs, labels, options.top_k)
     name, scores = next(iter(outputs.items())) if len(outputs) == 1 else ("", None)
+    spec = call.signature.outputs.get(name)
+    if scores is not None and spec is not None and spec.shape and len(shape_of_classes(spec.shape)) == 2:
+        scores = scores.reshape(len(scores), -1) if scores.size else scores
     if scores is None or scores.ndim != 2 or scores.dtype.kind not in "iuf" or not scores.shape[1]:
         return None
-    spec = call.signature.outputs.get(name)
     if spec is not None and other_classes(options, spec) is not None:
         return None
     if labels and len(labels) != scores.shape[1]:

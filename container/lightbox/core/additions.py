@@ -14,7 +14,7 @@ from lightbox.model.catalogue import PlannedModel
 
 @dataclass(frozen=True)
 class Port:
-    """A port of nginx on all interfaces: its variable, its number and its purpose."""
+    """A port of nginx for callers: its variable, its number and its purpose."""
 
     variable: str
     number: int
@@ -50,7 +50,7 @@ class ChildSpec:
     behind: bool = False
 
 
-Probe = Callable[[bool], Mapping[str, bool]]
+Probe = Callable[[bool], Mapping[str, bool | str]]
 """Returns the fields of a probe's response, given readiness; the status is 503 if not ready or any field is false."""
 
 

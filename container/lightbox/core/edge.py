@@ -13,10 +13,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from lightbox.base.error_bodies import Headers, error_response, has_model_errors, status_line
-from lightbox.base.errors import ClientDisconnected, LightboxError, QueueTimeout
+from lightbox.base.errors import ClientDisconnected, HandlerFailed, LightboxError, QueueTimeout
 from lightbox.base.machine.temporary_storage import is_full, storage_full
 from lightbox.base.request_context import (
     REQUEST_ID_HEADER,
@@ -27,7 +29,7 @@ from lightbox.base.request_context import (
     Turns,
     choose_request_id,
 )
-from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer
+from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer, of_request
 
 log = logging.getLogger("lightbox")
 
@@ -40,6 +42,8 @@ SERVER_TIMING = "Server-Timing"
 EXCHANGE = "lightbox.exchange"
 """Key of the request's Exchange in the WSGI environ."""
 
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+_PACKAGE = Path(__file__).resolve().parents[1]
 _PIECE = 1 << 18
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -71,9 +75,30 @@ def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
     else:
         ours = LightboxError(f"internal error: {type(error).__name__}")
     if ours.status >= 500:
-        log.error("request %s: %s", request_id, ours.message, exc_info=error if ours.status == 500 else None)
+        said = f"{ours.message} ({ours.detail})" if ours.detail else ours.message
+        is_users = isinstance(ours, HandlerFailed)
+        log.error(
+            "request %s: %s",
+            request_id,
+            said,
+            exc_info=_shown(error) if ours.status == 500 else None,
+            extra={"request_id": request_id, **({"of_others": True} if is_users else {})},
+        )
     _drop_tracebacks(error)
     return ours
+
+
+def _shown(error: Exception) -> _ExcInfo | None:
+    """Return what the log has of an error: of a handler's the frames of the user's code, all with the level debug."""
+    cause = error.__cause__
+    if not isinstance(error, HandlerFailed) or log.isEnabledFor(logging.DEBUG):
+        return type(error), error, error.__traceback__
+    if cause is None:  # the message says what the handler has returned
+        return None
+    own = cause.__traceback__
+    while own is not None and Path(own.tb_frame.f_code.co_filename).is_relative_to(_PACKAGE):
+        own = own.tb_next
+    return type(cause), cause, own
 
 
 def _drop_tracebacks(error: BaseException | None) -> None:
@@ -122,7 +147,7 @@ class Edge:
             refusal = self._refusal(environ, admitted, exchange.context.waited)
             if refusal is not None:
                 return exchange.refuse(refusal)
-            with self.requests.progress(exchange.request_id, exchange.context):
+            with self.requests.progress(exchange.request_id, exchange.context), of_request(exchange.request_id):
                 return exchange.run(self._app)
         finally:
             if admitted:

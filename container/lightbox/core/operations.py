@@ -51,7 +51,7 @@ class Description:
 
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     """Schemas that operations refer to, by name."""
-    probes: Mapping[str, Callable[[bool], Mapping[str, bool]]] = field(default_factory=dict)
+    probes: Mapping[str, Callable[[bool], Mapping[str, bool | str]]] = field(default_factory=dict)
     """Responses of the supervisor, by path: the docstring of each is its summary."""
     tag: str = ""
     """That of the probes."""

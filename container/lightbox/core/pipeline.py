@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lightbox.base.errors import BadRequest, DeadlineExceeded, ModelNotFound
+from lightbox.base.errors import BadRequest, DeadlineExceeded, ModelFailed, ModelNotFound
 from lightbox.base.request_context import MemoryBudget, RequestContext
 from lightbox.base.settings_types import TransportName
 from lightbox.codecs import Codecs
@@ -22,7 +22,7 @@ from lightbox.core.attributes import CustomAttributes
 from lightbox.core.request import Body, Call, TensorResponse
 from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Layout, ModelCall, Prediction, SignatureSpec
+from lightbox.model.spec import Layout, ModelCall, Prediction, SignatureSpec, image_input
 from lightbox.model_files.layout import is_model_name
 from lightbox.transports.base import Transport
 from lightbox.transports.signature_cache import (
@@ -240,7 +240,8 @@ class Pipeline:
         writer.check(len(outputs or signature.outputs))
         self.rank_guard.check(signature, request.inputs)
         context.memory.hold_tensors(content.size(context), request.inputs.values())
-        found = self.rank_guard.predict(transport, ModelCall(signature, request.inputs, outputs), context)
+        with _hinting_at_the_size(request, model.options):
+            found = self.rank_guard.predict(transport, ModelCall(signature, request.inputs, outputs), context)
         with context.stage("postprocess"):
             # In the signature's order: gRPC's map has no order, and both transports return the same response.
             ordered = {name: found[name] for name in signature.outputs if name in found}
@@ -341,6 +342,19 @@ class Pipeline:
         if name not in self._transports:
             raise _no_transport(name, list(self._transports))
         return self._transports[name]
+
+
+@contextmanager
+def _hinting_at_the_size(request: ModelCall, options: ModelOptions) -> Iterator[None]:
+    """Name the option image_size where a model of open sizes fails for images in their own."""
+    try:
+        yield
+    except (ModelFailed, BadRequest) as error:
+        image = image_input(request.signature)
+        if not request.placed or image is None or (image.height and image.width) or options.image_size:
+            raise
+        size = "; if the model takes images of one size only, set the option image_size"
+        raise type(error)(error.message + size) from error
 
 
 def _no_transport(name: str, there: list[str]) -> BadRequest:

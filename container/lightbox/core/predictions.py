@@ -49,7 +49,8 @@ class Predictions:
         target = header(TARGET_MODEL) if model is None else None
         held = self._pipeline.catalogue.target(target, context, loads) if target else nullcontext(model)
         with held as wanted, received_body(environ, self._pipeline.memory, self._max_body_mb) as body:
-            check_query(environ)
+            if model is None:  # a path that names the model leaves a query nothing to choose
+                check_query(environ)
             return self._respond(self._call(body, header, wanted, accept), header, context)
 
     def _call(self, body: bytes, header: Header, model: str | None, accept: str | None) -> Call[Response]:

@@ -42,7 +42,7 @@ class Start:
     def address(self, name: str) -> str:
         """Return the address of one of our processes: ``unix:/path``, or ``host:port`` for a sidecar alone."""
         if name == "sidecar" and not self.settings.nginx:
-            return f"127.0.0.1:{self.settings.port}"
+            return f"{self.settings.host or '127.0.0.1'}:{self.settings.port}"
         return f"unix:{self.run_dir.socket_path(name)}"
 
     @cached_property

@@ -70,6 +70,7 @@ def prepare(start: Start) -> Additions:
     settings, run_dir, planned = start.settings, start.run_dir.path, start.plan.models
     fixed = ServedModels(planned.keys, planned.values)
     on = enabled(settings)
+    shown = {feature.name: feature.shown_at for feature in on if feature.shown_at}
     for feature in on:
         feature.prepare(start)
     return Additions(
@@ -77,10 +78,15 @@ def prepare(start: Start) -> Additions:
         children=[spec for feature in on for spec in feature.children(start)],
         workers=sum(feature.workers(settings) for feature in on),
         nginx=[feature.nginx(start) for feature in on],
-        probes={path: probe for feature in on for path, probe in feature.probes(settings).items()},
+        probes={
+            path: probe
+            for feature in on
+            for path, probe in feature.probes(settings).items()
+            if path not in shown.values()
+        },
         tasks=lambda: [task for feature in on for task in feature.tasks(start)],
         served=next((served for feature in on if (served := feature.served(run_dir))), fixed),
-        shown={feature.name: feature.shown_at for feature in on if feature.shown_at},
+        shown=shown,
         direct=[path for feature in on for path in feature.direct],
         without_nginx=[feature.without_nginx for feature in FEATURES if feature.without_nginx],
         measure=lambda: {metric: value for each in FEATURES for metric, value in each.measure(run_dir).items()},

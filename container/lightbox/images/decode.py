@@ -57,6 +57,7 @@ from lightbox.images.limits import (
     decoding_bytes,
     undecodable,
 )
+from lightbox.images.png_texts import without_large_texts
 from lightbox.images.preparation import Size
 from lightbox.images.resize import for_pillow
 
@@ -158,6 +159,8 @@ def open_image(body: bytes | memoryview, limits: ImageLimits = DEFAULT_LIMITS) -
     data = bytes(body)
     with undecodable(f"{name} image"):
         check_header(name, data, limits)
+        if name == "PNG":
+            data = without_large_texts(data)
         image = OPENERS[name](TimeLimitedBytes(data, limits.header_cpu_seconds))
         limits.check_size(*image.size)
         check_decoding(image, data, limits)

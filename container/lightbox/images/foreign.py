@@ -28,7 +28,8 @@ _OTHERS = {
     rb"PK\x03\x04": "a zip archive",
     rb"\x1f\x8b": "a file compressed with gzip",
     rb"\s*[\[{]": "JSON: its Content-Type is application/json",
-    rb"data:image/|/9j/|iVBORw0KGgo|R0lGOD|UklGR": "base64 of an image: send the file's bytes, or base64 in JSON",
+    rb"data:image/|/9j/|iVBORw0KGgo|R0lGOD|UklGR": "base64 of an image: send the file's bytes, or in JSON "
+    '{"b64": ...}; with /v2 binary_data_size',
     rb"\x93NUMPY": "a NumPy array: its Content-Type is application/x-npy",
 }
 

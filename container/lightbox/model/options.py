@@ -18,7 +18,7 @@ from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
 from lightbox.base.telemetry.logs import escape
 from lightbox.model.presets import OF_LOGITS, PRESETS, PresetName, with_preset
-from lightbox.model_runtime.access import MOST_OPTIONS, MOST_TEXT, is_file, read_file
+from lightbox.model_runtime.access import MOST_OPTIONS, MOST_TEXT, is_file, read_text_file
 
 OPTIONS_FILE = "lightbox.json"
 CODE = "code"
@@ -336,7 +336,7 @@ def options_file(code_dirs: Sequence[Path]) -> Path | None:
 
 def _read(path: Path) -> ModelOptions:
     try:
-        return ModelOptions.model_validate_json(read_file(path, MOST_OPTIONS), strict=False)
+        return ModelOptions.model_validate_json(read_text_file(path, MOST_OPTIONS), strict=False)
     except OSError as error:
         raise ModelOptionsError(f"{path} cannot be read: {error.strerror}") from None
     except ValidationError as error:
@@ -377,18 +377,20 @@ def _inside(name: str, own: Path, code_dirs: Sequence[Path], settings: Settings)
 
 
 def _read_labels(setting: str, name: str, places: Sequence[Path]) -> tuple[str, ...]:
-    """Read one label a line; an empty line is a class without a name. A model file has no folder of code."""
+    """Read one label a line; an empty line before others is a class without a name. A model file has no folder of
+    code."""
     candidates = list(dict.fromkeys(places))
     path = next((candidate for candidate in candidates if is_file(candidate)), None)
     if path is None:
         raise ModelOptionsError(f"{setting}: there is no file {' or '.join(map(str, candidates)) or name}")
     try:
-        text = read_file(path, MOST_TEXT).decode("utf-8-sig")
-        labels = _LABELS.validate_json(text) if path.suffix == ".json" else tuple(map(str.strip, text.splitlines()))
+        text = read_text_file(path, MOST_TEXT)
+        lines = map(str.strip, text.rstrip().splitlines())
+        labels = _LABELS.validate_json(text) if path.suffix == ".json" else tuple(lines)
     except ValidationError:
         raise ModelOptionsError(f"{setting}: {path}: expected a JSON list of names") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelOptionsError(f"{setting}: {path} cannot be read as UTF-8 text: {error}") from None
+    except OSError as error:
+        raise ModelOptionsError(f"{setting}: {path} cannot be read: {error.strerror}") from None
     if len(labels) > MOST_LABELS:
         raise ModelOptionsError(f"{setting}: {path} has {len(labels):,} names, expected at most {MOST_LABELS:,}")
     return labels

@@ -20,6 +20,7 @@ _EXPECTED: Mapping[str, str] = {
     "tf": f"{BOXES} of [N, K, 4], {CLASSES} and {SCORES} of [N, K]",
 }
 T = TypeVar("T")
+Size = TypeVar("Size", int, int | None)
 _PAIR_OF_DETR = 2
 END_TO_END = 6
 _NAMED_AS_BOXES, _NAMED_AS_CLASSES = re.compile("box|det", re.I), re.compile("logit|label|class|cls|score", re.I)
@@ -57,7 +58,7 @@ def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | No
     if is_detector(chosen):
         return None
     spec = next(iter(chosen.values())) if len(chosen) == 1 else None
-    if spec is None or (spec.shape is not None and len(spec.shape) != 2):
+    if spec is None or (spec.shape is not None and len(shape_of_classes(spec.shape)) != 2):
         actual = ", ".join(
             f"{name} {describe_shape(item.shape) if item.shape is not None else '(any shape)'}"
             for name, item in chosen.items()
@@ -72,9 +73,18 @@ def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | No
     return None
 
 
+def shape_of_classes(shape: tuple[Size, ...]) -> tuple[Size | int, ...]:
+    """Return an output's shape without further dimensions of 1: [batch, classes, 1, 1] is one of classes, too."""
+    if len(shape) <= 2:
+        return shape
+    first, *others = shape
+    return first, *([size for size in others if size != 1] or [1])
+
+
 def other_classes(options: ModelOptions, spec: TensorSpec) -> int | None:
     """Return the number of classes of an output [batch, classes] if it declares another one than there are labels."""
-    classes = spec.shape[1] if spec.shape is not None and len(spec.shape) == 2 else None
+    shape = shape_of_classes(spec.shape or ())
+    classes = shape[1] if len(shape) == 2 else None
     return None if options.labels is None or classes == len(options.labels) else classes
 
 

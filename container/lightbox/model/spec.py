@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 else:
     Array = "ndarray"  # for annotations only: the supervisor reads specifications without numpy
 
+ONE_INPUT = (
+    "images are decoded for models of one input; for one of several make the tensors in preprocess of code/inference.py"
+)
 DEFAULT_SIGNATURE = "serving_default"
 """The default signature of a request."""
 
@@ -94,8 +97,9 @@ class SignatureSpec:
                 f"{', '.join(str(spec) for spec in self.inputs.values())}; "
                 f"got {_named(inputs) or 'none'}"
             )
+        hint = f"; {ONE_INPUT}" if len(self.inputs) > 1 else ""
         for name, array in inputs.items():
-            _check_dtype(self.inputs[name], array)
+            _check_dtype(self.inputs[name], array, hint)
 
     def misfit(self, inputs: Mapping[str, Array]) -> str | None:
         """Return a sentence about the first input with another shape than declared, else None."""
@@ -157,10 +161,11 @@ def _named(names: Iterable[str]) -> str:
     return shorten(", ".join(sorted(names)), 60)
 
 
-def _check_dtype(spec: TensorSpec, array: Array) -> None:
+def _check_dtype(spec: TensorSpec, array: Array, hint: str) -> None:
     came = "string" if array.dtype.hasobject else array.dtype.name
     if came != spec.dtype:
-        raise InputMismatch(f"input {spec.name}: expected dtype {spec.dtype}, got {came}")
+        more = hint if array.dtype.hasobject else ""
+        raise InputMismatch(f"input {spec.name}: expected dtype {spec.dtype}, got {came}{more}")
 
 
 def _misfit(spec: TensorSpec, array: Array) -> str | None:
@@ -227,6 +232,18 @@ def image_input(signature: SignatureSpec) -> ImageInput | None:
     if first == 3 or (first == 1 and len(spec.shape) == 4):
         return replace(pixels, height=second, width=last, channels=first, channels_first=True)
     return None
+
+
+def refused_pixels(signature: SignatureSpec) -> str | None:
+    """Return why a signature takes no image though its one input has the shape of one; None for others."""
+    if len(signature.inputs) != 1:
+        return None
+    (spec,) = signature.inputs.values()
+    alike = replace(signature, inputs={spec.name: replace(spec, dtype="float32")})
+    if spec.is_string or image_input(signature) is not None or image_input(alike) is None:
+        return None
+    known = ", ".join(sorted(PIXEL_DTYPES))
+    return f"pixels become {known}, but the input {spec.name} is {spec.dtype}; make it in preprocess of inference.py"
 
 
 class Method(Enum):

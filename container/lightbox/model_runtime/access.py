@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 from pathlib import Path
@@ -49,6 +50,20 @@ def read_file(path: Path, most: int) -> bytes:
         if len(content := file.read(most + 1)) > most:
             raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
         return content
+
+
+def read_text_file(path: Path, most: int) -> str:
+    """Return the text of a regular file in UTF-8, with or without a byte order mark, which editors on Windows write.
+
+    Raises as ``read_file``, and OSError for another encoding.
+    """
+    content = read_file(path, most)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise OSError(errno.EILSEQ, "it is UTF-16, as PowerShell writes it: save it as UTF-8", str(path))
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise OSError(errno.EILSEQ, f"it is not UTF-8: {error.reason} at byte {error.start}", str(path)) from None
 
 
 def access_problem(folder: Path) -> str | None:

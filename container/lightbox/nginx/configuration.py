@@ -9,15 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lightbox.base.error_bodies import error_body, model_error_body
-from lightbox.base.errors import Unavailable
+from lightbox.base.errors import QueueFull, Starting, WorkerLost
 from lightbox.base.request_context import REQUEST_ID_PATTERN
 from lightbox.base.settings import Settings
 from lightbox.codecs import COMPRESSIBLE_TYPES
 from lightbox.core.additions import NginxParts
 from lightbox.model_runtime.cores import available_cores
 from lightbox.nginx.body_memory import SMALL_BYTES
+from lightbox.nginx.listeners import address_of
 from lightbox.nginx.log import ANSWERED, FINISHED, level_to_log
-from lightbox.nginx.refusals import UNAVAILABLE
+from lightbox.nginx.refusals import FULL
 
 _TIMES_IN_PROGRESS = 4
 """Minimum number of bodies of 0.1 to 1 MB in progress for each request of the sidecar."""
@@ -67,6 +68,7 @@ def render(
         "MAX_REQUESTS": str(settings.most_requests),
         # Without metrics the sidecar answers 404.
         "METRICS": "health" if settings.metrics else "sidecar",
+        "LISTEN": address_of(settings.host, settings.port) if settings.host else str(settings.port),
         "PORT": str(settings.port),
         "TLS": "ssl http2" if settings.tls_cert else "",
         "SSL": "ssl" if settings.tls_cert else "",
@@ -103,15 +105,18 @@ def _user_directive() -> str:
 
 def _overload_bodies(room: int) -> dict[str, str]:
     """Return nginx's responses to an overload, escaped for single-quoted strings of its configuration."""
-    unavailable = Unavailable(UNAVAILABLE)
-    no_room = Unavailable(
+    no_room = QueueFull(
         f"try again: all request bodies together may hold {room >> 20} MiB "
         "(LIGHTBOX_REQUEST_MEMORY_MB, and half of the free space of TMPDIR)"
     )
+    found = {
+        "NO_ROOM": no_room,
+        "FULL": QueueFull(FULL),
+        "STARTING": Starting("try again: no worker takes requests yet, because Lightbox is starting or restarting"),
+        "LOST": WorkerLost("try again: the worker ended while it had the request"),
+    }
+    forms = {"ERROR": error_body, "MODEL_ERROR": model_error_body}
     bodies = {
-        "ERROR_UNAVAILABLE": error_body(unavailable, REQUEST_ID),
-        "ERROR_NO_ROOM": error_body(no_room, REQUEST_ID),
-        "MODEL_ERROR_UNAVAILABLE": model_error_body(unavailable, REQUEST_ID),
-        "MODEL_ERROR_NO_ROOM": model_error_body(no_room, REQUEST_ID),
+        f"{form}_{name}": write(error, REQUEST_ID) for form, write in forms.items() for name, error in found.items()
     }
     return {name: body.decode().replace("\\", "\\\\") for name, body in bodies.items()}

@@ -26,6 +26,13 @@ def on_all_interfaces(port: int) -> str:
     return f"[::]:{port}" if socket.has_dualstack_ipv6() else f"0.0.0.0:{port}"
 
 
+def address_of(host: str | None, port: int) -> str:
+    """Return the address of a port at one of this machine's addresses, on all interfaces without one."""
+    if host is None:
+        return on_all_interfaces(port)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def inherited(listeners: Sequence[socket.socket]) -> dict[str, str]:
     """Return the environment that passes the sockets to nginx; their descriptors must stay open for it."""
     return {INHERIT_VARIABLE: "".join(f"{listener.fileno()};" for listener in listeners)}

@@ -23,6 +23,7 @@ from lightbox.base.errors import (
 from lightbox.base.machine.temporary_storage import storage_full
 from lightbox.base.request_context import choose_request_id
 from lightbox.base.settings import Settings
+from lightbox.base.telemetry.logs import log
 from lightbox.nginx.body_memory import FAILURE, LENGTH_HEADER, missing_storage
 
 PATH = "/refusal/"
@@ -39,11 +40,7 @@ ORIGIN_HEADER, HOST_HEADER = "x-lightbox-origin", "x-lightbox-host"
 """Headers with the caller's Origin, and its Host without a port."""
 CODE_HEADER = "X-Lightbox-Code"
 """Response header with the error's code for nginx's log; nginx hides it from the caller."""
-UNAVAILABLE = (
-    "try again: as many requests as are allowed are in progress and waiting, "
-    "or the sidecar is starting, restarting or stopping"
-)
-"""Message for an overload, and for an unknown failure of nginx."""
+FULL = "try again: as many requests as are allowed are in progress and waiting"
 
 _DENIALS = {kind.code: kind for kind in (Unauthenticated, PermissionDenied, Unavailable)}
 _ALLOWED = ("GET", "HEAD", "POST", "DELETE")
@@ -113,4 +110,8 @@ def _limit(settings: Settings, length: str) -> str:
 
 
 def _not_kept(needed: str | None) -> LightboxError:
-    return storage_full(needed) if needed else Unavailable(UNAVAILABLE)
+    if needed:
+        lack = storage_full(needed)
+        log(f"{lack.message}. {lack.detail}")
+        return lack
+    return Unavailable("try again: nginx could not keep or forward the request")

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from lightbox.base.errors import StartError
 from lightbox.base.settings import Settings, variable_names
+from lightbox.base.settings_types import option_of
 from lightbox.features import FEATURES, enabled
 from lightbox.model.options import OptionSettings
 
@@ -121,11 +122,21 @@ def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:
         if name in REMOVED and environ[name].strip():
             problems.append(f"{name}: this setting is gone; {REMOVED[name]}")
         elif name not in known | REMOVED.keys() | NOT_SETTINGS:
-            close = _closest(name, known | REMOVED.keys(), _OURS)
+            close = _by_option().get(name) or _closest(name, known | REMOVED.keys(), _OURS)
             gone = f" It is gone; {REMOVED[close]}" if close in REMOVED else ""
             hint = f"did you mean {close}?{gone}" if close else "the names are listed in docs/settings.md."
             problems.append(f"{name}: there is no such setting; {hint}")
     return problems
+
+
+def _by_option() -> dict[str, str]:
+    """Return the variable of each setting by the name that its option suggests: LIGHTBOX_PORT of ``--port``."""
+    found = {}
+    for part in parts():
+        for name, field in part.model_fields.items():
+            option = option_of(field).name or name
+            found[f"{_OURS}{option.replace('-', '_').upper()}"] = variable_names(name, part)[0]
+    return found | _TRIED
 
 
 def _closest(name: str, names: Iterable[str], prefix: str, likeness: float = 0.6) -> str | None:
@@ -148,6 +159,17 @@ def spelling_hints(environ: Mapping[str, str] | None = None) -> list[str]:
             hints.append(f"{name}: there is no such setting; did you mean {close}?")
     return hints
 
+
+_TRIED = {
+    "LIGHTBOX_BIND_TO_PORT": "SAGEMAKER_BIND_TO_PORT",
+    "LIGHTBOX_HTTP_PORT": "SAGEMAKER_BIND_TO_PORT",
+    "LIGHTBOX_GRPC_PORT": "LIGHTBOX_KSERVE_GRPC_PORT",
+    "LIGHTBOX_LOGLEVEL": "SAGEMAKER_GUNICORN_LOGLEVEL",
+    "LIGHTBOX_MODEL": "LIGHTBOX_MODEL_DIR",
+    "LIGHTBOX_MODEL_PATH": "LIGHTBOX_MODEL_DIR",
+    "LIGHTBOX_TIMEOUT": "LIGHTBOX_REQUEST_TIMEOUT_SECONDS",
+}
+"""Further names that people try, with the setting that they mean."""
 
 _ONLY_BESIDE = {"PORT": "K_SERVICE"}
 """Variables with names that other programs have too, and the platform's own beside which they are meant for us."""

@@ -38,6 +38,7 @@ from lightbox.transports.rest import RestTransport
 from lightbox.transports.rest_connections import rest_connections
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.aws_response import rest_response
+from lightbox.user_code.handlers import keep_texts
 from lightbox.user_code.registry import UserCode
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
         _models_outside_model_dir(settings, plan)
         | {"LIGHTBOX_MODEL_DIR": settings.model_dir, "LIGHTBOX_CODE_DIR": settings.code_dir, "TMPDIR": run_dir}
     )
+    if settings.handler_errors == "log":
+        keep_texts()
     # As in AWS's container, records of a handler's logging are shown.
     # A no-op in gunicorn's workers, whose logging is configured already.
     logging.basicConfig(level=settings.gunicorn_loglevel.upper())

@@ -16,7 +16,7 @@ from lightbox.core.start import Start
 from lightbox.nginx.body_memory import BodyAccount
 from lightbox.nginx.configuration import render
 from lightbox.nginx.installation import find_nginx
-from lightbox.nginx.listeners import inherited, listen_for_callers, on_all_interfaces
+from lightbox.nginx.listeners import address_of, inherited, listen_for_callers
 from lightbox.nginx.log import NginxLog, RefusedRequests
 from lightbox.nginx.tls import TlsWatch
 from lightbox.supervisor.child import Child
@@ -50,8 +50,10 @@ class NginxProcess:
 
     def _listen(self) -> list[socket.socket]:
         """Return the sockets for callers and those of features."""
-        listeners = [listen_for_callers(self._settings.variable("port"), f"0.0.0.0:{self._settings.port}")]
-        listeners += [listen_for_callers(one.variable, on_all_interfaces(one.number)) for one in self._added.ports]
+        host = self._settings.host
+        own = address_of(host or "0.0.0.0", self._settings.port)  # noqa: S104 - as the setting says
+        listeners = [listen_for_callers(self._settings.variable("port"), own)]
+        listeners += [listen_for_callers(one.variable, address_of(host, one.number)) for one in self._added.ports]
         return listeners + [listen(address) for part in self._added.nginx for address in part.listens]
 
     def close_listeners(self) -> None:

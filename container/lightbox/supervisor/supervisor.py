@@ -18,8 +18,9 @@ from lightbox.base.run_dir import RunDir
 from lightbox.base.telemetry import logs, relay
 from lightbox.base.telemetry.line_limit import few_lines, many_lines, record_lines
 from lightbox.base.telemetry.logs import log
+from lightbox.base.telemetry.metrics import Metric
 from lightbox.base.telemetry.saturation import Saturation
-from lightbox.core.additions import Additions
+from lightbox.core.additions import Additions, Measured
 from lightbox.core.heartbeats import last_beat
 from lightbox.core.start import Start
 from lightbox.model_runtime import RECORD_MARK
@@ -42,6 +43,7 @@ from lightbox.supervisor.watching.hang_watch import HangWatch, Watched, runs
 from lightbox.supervisor.watching.health_server import HealthServer
 from lightbox.supervisor.watching.metrics_page import MetricsPage
 from lightbox.supervisor.watching.model_server_log import ModelServerLog, unloadable
+from lightbox.supervisor.watching.process_use import process_use
 from lightbox.supervisor.watching.readiness import Health, ServerWatch
 from lightbox.supervisor.watching.reload_watch import ReloadWatch
 from lightbox.supervisor.watching.version_watch import VersionWatch
@@ -91,7 +93,7 @@ class Supervisor:
                 models,
                 self._nginx.refused.reasons,
                 not_served,
-                added.measure,
+                self._measure,
                 self._dropped_lines,
             )
         self._saturation = Saturation(run_dir.path, settings.slots)
@@ -186,6 +188,10 @@ class Supervisor:
             child.limit = limit(child.name).after(child.limit)
             if not is_wordy:
                 child.record_limit = record_lines(child.name).after(child.record_limit)
+
+    def _measure(self) -> dict[Metric, Measured]:
+        groups = {child.name: child.groups for child in self._children}
+        return {**process_use(groups), **self._added.measure()}
 
     def _dropped_lines(self) -> int:
         return relay.dropped_lines() + sum(child.dropped for child in self._children)

@@ -22,6 +22,7 @@ from lightbox.base.errors import (
     InputMismatch,
     LightboxError,
     ModelFailed,
+    ModelLoading,
     ModelNotFound,
     ModelUninitialized,
     Unavailable,
@@ -139,7 +140,7 @@ class Signatures:
         """
         if self._is_loading(model, version, context):
             which = f"the model {model!r}" if version is None else f"version {version} of the model {model!r}"
-            raise Unavailable(f"{which} is still loading; try again")
+            raise ModelLoading(f"{which} is still loading; try again")
 
     def forget(self, model: str) -> None:
         """Drop a model's signatures from the cache."""

@@ -127,7 +127,23 @@ def call(function: Function, *arguments: Any) -> Any:
     except LightboxError:
         raise
     except BaseException as error:
-        raise _http_error(error) or HandlerFailed(f"handler failed: {_describe(error)}") from error
+        raise _http_error(error) or _failed(error) from error
+
+
+class _Texts:
+    are_for_callers = True
+
+
+def keep_texts() -> None:
+    """Keep the texts of exceptions from callers, who learn their classes alone, in this process."""
+    _Texts.are_for_callers = False
+
+
+def _failed(error: BaseException) -> HandlerFailed:
+    text = _describe(error)
+    if _Texts.are_for_callers:
+        return HandlerFailed(f"handler failed: {text}")
+    return HandlerFailed(f"handler failed: {type(error).__name__}", detail=text)
 
 
 def _http_error(error: BaseException) -> LightboxError | None:

@@ -48,10 +48,10 @@ def test_the_configuration_is_the_metadata_in_tritons_words(stack: Stack) -> Non
     config = described("http", stack, "get_model_config", MODEL)
     metadata = described("http", stack, "get_model_metadata", MODEL)
     assert config == described("http", stack, "get_model_config", MODEL, "1")
-    assert (config["name"], config["platform"], config["max_batch_size"]) == (MODEL, metadata["platform"], 0)
+    assert (config["name"], config["platform"], config["max_batch_size"]) == (MODEL, metadata["platform"], 1024)
     for mine, theirs in (("input", "inputs"), ("output", "outputs")):
         assert [(t["name"], t["data_type"], t["dims"]) for t in config[mine]] == [
-            (t["name"], f"TYPE_{t['datatype']}", t["shape"]) for t in metadata[theirs]
+            (t["name"], f"TYPE_{t['datatype']}", t["shape"][1:]) for t in metadata[theirs]
         ]
     by_grpc = described("grpc", stack, "get_model_config", MODEL)["config"]
     assert by_grpc == {key: value for key, value in config.items() if value}, "protobuf's JSON leaves out what is 0"

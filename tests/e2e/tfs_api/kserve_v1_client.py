@@ -11,7 +11,9 @@ from kserve import InferenceRESTClient, RESTConfig
 
 
 async def ask(address: str, model: str, numbers: list[float]) -> Any:
-    return await InferenceRESTClient(RESTConfig(protocol="v1")).infer(address, {"instances": numbers}, model_name=model)
+    client = InferenceRESTClient(RESTConfig(protocol="v1"))
+    assert await client.is_server_live(address), "GET / says so"
+    return await client.infer(address, {"instances": numbers}, model_name=model)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ def is_full(error: BaseException) -> bool:
 def storage_full(needed: str) -> NoRoom:
     """Return the error for a failed write; ``needed`` names the data, and its size if known."""
     return NoRoom(
-        f"TMPDIR: {temporary_folder()} has {free_bytes():,} bytes free, too few for {needed}; "
-        "free some space there, or set TMPDIR to a folder with more"
+        f"the server's temporary storage has no room for {needed}",
+        f"TMPDIR: {temporary_folder()} has {free_bytes():,} bytes free; free some space, or set it to a folder with "
+        "more",
     )

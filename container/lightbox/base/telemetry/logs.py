@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,6 +54,11 @@ class _Form:
 def use_json(as_json: bool) -> None:
     """Choose the form of all further lines of this process."""
     _Form.as_json = as_json
+
+
+def uses_json() -> bool:
+    """Return whether lines are JSON objects."""
+    return _Form.as_json
 
 
 def escape(text: str) -> str:
@@ -182,9 +187,64 @@ def log_like_others(level: str, as_json: bool, descriptor: int, process: str = "
     """Let the logging module of a worker write records in our form to ``descriptor``, including warnings and
     exceptions that end a thread."""
     use_json(as_json)
-    logging.basicConfig(level=level.upper(), handlers=[RecordHandler(descriptor, as_json, process)])
+    handler = RecordHandler(descriptor, as_json, process)
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+    sys.stdout, sys.stderr = _Printed(sys.stdout, handler), _Printed(sys.stderr, handler)
     logging.captureWarnings(True)
     threading.excepthook = _log_end_of_thread
+
+
+class _Request(threading.local):
+    id = ""
+
+
+_request = _Request()
+
+
+def current_request() -> str:
+    """Return the id of the request that this thread works on, "" for none."""
+    return _request.id
+
+
+@contextmanager
+def of_request(request_id: str) -> Iterator[None]:
+    """Let what this thread logs and prints in the block have the id of a request."""
+    _request.id, before = request_id, _request.id
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, _Printed):
+                stream.end()
+        _request.id = before
+
+
+class _Printed:
+    """A worker's stdout or stderr: lines that are printed during a request have its id, others are as before."""
+
+    def __init__(self, plain: Any, handler: RecordHandler) -> None:
+        self._plain, self._handler = plain, handler
+        self._own = threading.local()
+
+    def write(self, text: str) -> int:
+        """Write whole lines, and keep the beginning of the next one until its end or the request's."""
+        if not _request.id:
+            return int(self._plain.write(text))
+        *lines, self._own.rest = (getattr(self._own, "rest", "") + text).split("\n")
+        for part in lines:
+            self._handler.printed(part)
+        if len(self._own.rest) > _LONGEST:
+            self.end()
+        return len(text)
+
+    def end(self) -> None:
+        """Write what has no end of line."""
+        if rest := getattr(self._own, "rest", ""):
+            self._own.rest = ""
+            self._handler.printed(rest)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plain, name)
 
 
 def _log_end_of_thread(ended: threading.ExceptHookArgs) -> None:
@@ -201,6 +261,9 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         message, raised = _texts(record)
         text = f"{record.levelname}:{record.name}:{escape(message.rstrip())}"
+        request_id = current_request()
+        if request_id and request_id not in message:
+            text += f" request_id={request_id}"
         return text + "".join(f"\n  | {escape(part)}" for part in (raised.rstrip().split("\n") if raised else ()))
 
 
@@ -246,10 +309,19 @@ class RecordHandler(logging.Handler):
         lines = self._text.format(record).split("\n")
         write_line("\n".join(text_line(self._process, part) for part in lines), self._descriptor, mark)
 
+    def printed(self, text: str) -> None:
+        """Write a line that user code has printed during a request."""
+        fields = {"process": self._process, "message": shorten(text, _LONGEST), "request_id": _request.id}
+        plain = f"{escape(fields['message'])} request_id={_request.id}"
+        written = json_line(fields) if self._as_json else text_line(self._process, plain)
+        write_line(written, self._descriptor, self._mark)
+
     @staticmethod
     def _json(record: logging.LogRecord) -> str:
         message, raised = _texts(record)
         fields = {"level": record.levelname.lower(), "logger": record.name, "message": message}
+        if request_id := getattr(record, "request_id", current_request()):
+            fields["request_id"] = request_id
         return json_line({"process": "worker", **fields, **({"traceback": raised} if raised else {})})
 
 

@@ -93,10 +93,19 @@ MODEL_VERSIONS = Metric(
     "Versions of each model by their state in the model server.",
     ("model", "server", "state"),
 )
+BUILD = Metric("gauge", "lightbox_build_info", "1, with the version of Lightbox.", ("version",))
+MEMORY = Metric(
+    "gauge",
+    "lightbox_process_resident_memory_bytes",
+    "Memory of each process and its workers in bytes; memory that several share counts for each.",
+    ("process",),
+)
+CPU = Metric("counter", "lightbox_process_cpu_seconds", "Processor time of each process and its workers.", ("process",))
 VERSION_NOT_SERVED = Metric(
     "gauge",
     "lightbox_version_not_served",
-    "1 for each version on disk that is not served.",
+    "1 for each version on disk that is not served: its `files` cannot be used yet, it is `incompatible` with the one "
+    "that answers, or its `load` or first `probe` failed. The log has the sentence.",
     ("model", "version", "reason"),
 )
 MODEL_ENGINE = Metric(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from lightbox.base.errors import AlreadyLoaded, BadRequest
+from lightbox.base.errors import AlreadyLoaded, BadRequest, ModelLoading, ModelNotFound
 from lightbox.base.machine.shared_files import release
 from lightbox.base.request_context import RequestContext
 from lightbox.base.settings import Settings
@@ -85,6 +85,11 @@ class LoadableModels(Catalogue):
             pass  # it made room for another one a moment ago
         try:
             yield entry.model.name
+        except ModelNotFound as error:
+            if self.state.all().get(entry.model.name) == entry:
+                raise
+            # Taken off the list since: the model stays until this use has ended, and the next request loads it again.
+            raise ModelLoading(f"the model {entry.model.name!r} is being unloaded; try again") from error
         finally:
             release(use)
 

@@ -19,7 +19,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from lightbox.base.error_texts import echo
-from lightbox.base.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
+from lightbox.base.errors import BadRequest, DeadlineExceeded, ModelLoading, ModelNotFound
 from lightbox.base.machine.shared_files import Document, held, hold, locked, release, replace_file, try_lock
 from lightbox.base.request_context import RequestContext
 from lightbox.base.telemetry.logs import log
@@ -65,9 +65,9 @@ def not_loaded(name: str) -> ModelNotFound:
     )
 
 
-def being_loaded(name: str) -> Unavailable:
+def being_loaded(name: str) -> ModelLoading:
     """Return the error for a model, or a target, that is being loaded."""
-    return Unavailable(f"the model {name!r} is being loaded; try again")
+    return ModelLoading(f"the model {name!r} is being loaded; try again")
 
 
 class _File(BaseModel):
@@ -276,5 +276,5 @@ class LoadedModels:
 
         Raises Unavailable if it is not free by the request's deadline.
         """
-        busy = Unavailable("another model is being loaded or unloaded; try again")
+        busy = ModelLoading("another model is being loaded or unloaded; try again")
         return locked(self._run_dir / "loaded_models.lock", context, busy)

@@ -16,7 +16,7 @@ from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, setting
 from lightbox.core.additions import ChildSpec, NginxParts, Port, Probe
 from lightbox.core.feature import Feature
-from lightbox.nginx.listeners import on_all_interfaces
+from lightbox.nginx.listeners import address_of
 
 if TYPE_CHECKING:
     from flask import Blueprint
@@ -46,9 +46,9 @@ def server_ready(ready: bool) -> dict[str, bool]:
 PROBES: Mapping[str, Probe] = {"/v2/health/live": live, "/v2/health/ready": server_ready}
 
 
-def nginx_part(port: int, calls: str, streams: str) -> NginxParts:
+def nginx_part(port: int, calls: str, streams: str, host: str | None = None) -> NginxParts:
     """Return nginx's server of the gRPC port, which forwards unary calls and streams to two addresses."""
-    listen = on_all_interfaces(port) + (" ipv6only=off" if "[" in on_all_interfaces(port) else "")
+    listen = address_of(host, port) + (" ipv6only=off" if address_of(host, port).startswith("[::]") else "")
     probes = re.escape("/grpc.health.v1.Health/") + ".*"
     places = {"GRPC_LISTEN": listen, "GRPC_CALLS": calls, "GRPC_STREAMS": streams, "GRPC_PROBES": probes}
     return NginxParts.of(Path(__file__).parent, **places)
@@ -119,7 +119,7 @@ class OpenInference(Feature):
     def nginx(self, start: Start) -> NginxParts:
         port, part = self._port(start.settings), NginxParts()
         if port is not None:
-            part = nginx_part(port, start.address("grpc_calls"), start.address("grpc_streams"))
+            part = nginx_part(port, start.address("grpc_calls"), start.address("grpc_streams"), start.settings.host)
         if start.settings.has_fixed_models:
             return part
         return replace(part, server=Path(__file__).with_name("loads.conf").read_text())

@@ -15,6 +15,7 @@ from lightbox.codecs.top_k import best_classes, score_texts
 from lightbox.core.request import TensorResponse
 from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
+from lightbox.model.ranking import shape_of_classes
 from lightbox.model.spec import Array
 
 CLASSIFICATION = "classification"
@@ -56,6 +57,7 @@ def classified(
 
 
 def _classes(name: str, array: Array, count: int, options: ModelOptions, memory: Share) -> Array:
+    array = array.reshape(shape_of_classes(array.shape))
     if array.ndim not in RANKS or array.dtype.kind not in "iuf" or not array.shape[-1]:
         raise BadRequest(
             f"output {name}: {CLASSIFICATION}: expected an output of numbers of shape [batch,classes] or [classes], "

@@ -6,7 +6,7 @@ Whether the server is live and ready, the supervisor knows: REST's probes are it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,9 +21,9 @@ from lightbox.core.attributes import CUSTOM_ATTRIBUTES, TARGET_MODEL, CustomAttr
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import ByteStrings, Call, TensorResponse, Tensors
 from lightbox.features.open_inference.classification import classified
-from lightbox.features.open_inference.tensors import configured, described
+from lightbox.features.open_inference.tensors import NO_FORMAT, configured, described, image_format
 from lightbox.model.engine_report import engines_of
-from lightbox.model.spec import Array, Method, SignatureSpec
+from lightbox.model.spec import Array, Method, SignatureSpec, TensorSpec, image_input
 from lightbox.model_files.layout import version_folder, weights_note
 from lightbox.model_runtime.formats import SAVED_MODEL_PLATFORM, platform
 
@@ -32,6 +32,8 @@ DEFAULT_BACKEND = "tensorflow"
 """The engine of a signature without a report: TensorFlow, in the embedded server or in TensorFlow Serving."""
 SERVER_NAME = "lightbox"
 PROTOCOL_VERSION = "2"
+MOST_ROWS = 1024
+"""``max_batch_size`` of a model with an open one: Triton needs a number. Bytes and memory limit requests, not rows."""
 MAX_NAMED = 1024
 """Most inputs, outputs and parameters of a request, each; models of TensorFlow Serving have fewer."""
 
@@ -131,18 +133,22 @@ class DataPlane:
     def model_config(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
         """Return a model's configuration in Triton's form, for the signature of ``model_metadata``.
 
-        Shapes include the batch dimension, if there is one, thus ``max_batch_size`` is 0. ``backend`` is the engine.
-        Raises as ``model_metadata`` does.
+        Triton's clients add a batch dimension to the dims where ``max_batch_size`` is not 0: that of a model whose
+        tensors all begin with an open dimension, or with 1 beside an image. Otherwise the dims are whole. ``backend``
+        is the engine. Raises as ``model_metadata`` does.
         """
         spec = self.pipeline.describe(model, version_number(version), context)
         engines = {item.signature: item.engine for item in engines_of(self._run_dir, spec.model, spec.version)}
+        outputs, image = self.pipeline.outputs(spec).outputs, image_input(spec)
+        form = image_format(image)
+        most = _most_rows([*spec.inputs.values(), *outputs.values()], is_image=form != NO_FORMAT)
         return {
             "name": spec.model,
             "platform": self._platform(spec),
             "backend": engines.get(spec.name, DEFAULT_BACKEND),
-            "max_batch_size": 0,
-            "input": [configured(tensor) for tensor in spec.inputs.values()],
-            "output": [configured(tensor) for tensor in self.pipeline.outputs(spec).outputs.values()],
+            "max_batch_size": most,
+            "input": [configured(tensor, most > 0) | {"format": form} for tensor in spec.inputs.values()],
+            "output": [configured(tensor, most > 0) for tensor in outputs.values()],
         }
 
     def model_statistics(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
@@ -187,8 +193,17 @@ class DataPlane:
         found = [self._entry(name, context) for name in self.pipeline.models()]
         return [entry for entry in found if entry["state"] == "READY" or not ready_only]
 
-    def repository_model_load(self, model: str, context: RequestContext) -> None:
-        """Load a folder or an archive of the models directory, if it is not loaded. Raises as Catalogue.load."""
+    def repository_model_load(self, model: str, parameters: Iterable[str], context: RequestContext) -> None:
+        """Load a folder or an archive of the models directory, if it is not loaded.
+
+        Raises as Catalogue.load, and BadRequest for one of Triton's ``parameters``: it would replace what the folder
+        holds.
+        """
+        if given := sorted(name for name in parameters if name == "config" or name.startswith("file:")):
+            raise BadRequest(
+                f"parameters: expected none, got {echo(', '.join(given))}; a model has the files of its folder, and "
+                "its options are in code/lightbox.json"
+            )
         self.pipeline.catalogue.load(model, context)
 
     def repository_model_unload(self, model: str, context: RequestContext) -> None:
@@ -229,6 +244,14 @@ class DataPlane:
         except LightboxError as error:
             return {"name": name, "version": "", "state": "UNAVAILABLE", "reason": error.message}
         return {"name": name, "version": str(version), "state": "READY", "reason": ""}
+
+
+def _most_rows(tensors: Sequence[TensorSpec], is_image: bool) -> int:
+    """Return Triton's ``max_batch_size`` of a model: 0 unless all of its tensors have rows beside other dimensions."""
+    if any(tensor.shape is None or len(tensor.shape) < 2 or tensor.has_own_rows for tensor in tensors):
+        return 0
+    rows = {tensor.shape[0] for tensor in tensors if tensor.shape}
+    return MOST_ROWS if rows == {None} else int(rows == {1} and is_image)
 
 
 def read_attributes(header: Header) -> CustomAttributes:

@@ -11,6 +11,7 @@ from lightbox.core.edge import MODEL_HEADER
 from lightbox.core.operations import BODY, JSON, REQUEST_IDS, Operation, Served, example, header, response
 from lightbox.features.open_inference.classification import CLASSIFICATION, RANKS
 from lightbox.features.open_inference.tensors import BYTES, JSON_LENGTH, described
+from lightbox.model.ranking import shape_of_classes
 from lightbox.model.spec import SignatureSpec, TensorSpec, describe_shape
 from lightbox.openapi.models import DescribedModel, zeros
 from lightbox.openapi.schemas import BINARY, TEXT, Schema, any_of, array, bounded, element, named, ref, struct
@@ -50,10 +51,11 @@ def schemas(models: Sequence[DescribedModel]) -> dict[str, Schema]:
 
 def _config() -> Schema:
     dims = array({"type": "integer", "minimum": -1})
-    tensors = array(struct({"name": TEXT, "data_type": TEXT, "dims": dims}))
-    batch: Schema = {"const": 0, "description": "The dims have the batch dimension."}
+    tensor = {"name": TEXT, "data_type": TEXT, "dims": dims}
+    batch: Schema = {"type": "integer", "minimum": 0, "description": "Not 0: the dims leave out the batch dimension."}
     texts = {"name": TEXT, "platform": TEXT, "backend": TEXT}
-    return struct({**texts, "max_batch_size": batch, "input": tensors, "output": tensors})
+    inputs, outputs = array(struct({**tensor, "format": TEXT})), array(struct(tensor))
+    return struct({**texts, "max_batch_size": batch, "input": inputs, "output": outputs})
 
 
 def _statistics() -> Schema:
@@ -128,7 +130,7 @@ def _output(spec: TensorSpec) -> Schema:
     size = struct({"binary_data_size": {"type": "integer", "minimum": 0}})
     own: dict[str, Schema] = {"name": {"const": spec.name}, "datatype": {"const": datatype}, "shape": _SIZES}
     numbers = struct(own, {"data": named(spec, data), "parameters": size})
-    if datatype == BYTES or (spec.shape is not None and len(spec.shape) not in RANKS):
+    if datatype == BYTES or (spec.shape is not None and len(shape_of_classes(spec.shape)) not in RANKS):
         return numbers
     classes = own | {"datatype": {"const": BYTES}}
     return any_of([numbers, struct(classes, {"data": array(TEXT), "parameters": size})])

@@ -14,7 +14,7 @@ from lightbox.base.error_texts import echo, shown
 from lightbox.base.errors import InputMismatch, MalformedBody
 from lightbox.core.request import ByteStrings
 from lightbox.model.casting import cast, numbers, numpy_dtype, read_as
-from lightbox.model.spec import Array, TensorSpec
+from lightbox.model.spec import Array, ImageInput, TensorSpec
 from lightbox.model_runtime.wire.dtypes import PLAIN, PROTOCOL_NAMES
 from lightbox.model_runtime.wire.rest.number_lists import NumberList
 
@@ -23,6 +23,7 @@ JSON_LENGTH = "Inference-Header-Content-Length"
 TRITON_TYPE = "application/vnd.sagemaker-triton.binary+json"
 """The media type of the protocol's bodies on SageMaker's own route: JSON followed by tensors."""
 BYTES = "BYTES"
+NO_FORMAT = "FORMAT_NONE"
 _DTYPES = {name: numpy for numpy, name in PROTOCOL_NAMES.items() if numpy in PLAIN}
 MAX_DIMENSIONS = 32
 _MOST_VALUES = 1 << 48
@@ -55,12 +56,19 @@ def described(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "datatype": datatype, "shape": [-1 if size is None else size for size in shape]}
 
 
-def configured(spec: TensorSpec) -> dict[str, Any]:
-    """Return an input or output in the form of Triton's model configuration."""
+def image_format(image: ImageInput | None) -> str:
+    """Return Triton's name of the layout of an image's pixels."""
+    if image is None or image.encoded or not image.batched:
+        return NO_FORMAT
+    return "FORMAT_NCHW" if image.channels_first else "FORMAT_NHWC"
+
+
+def configured(spec: TensorSpec, is_batched: bool) -> dict[str, Any]:
+    """Return an input or output in the form of Triton's model configuration; its dims are those behind the batch's."""
     tensor = described(spec)
     kind = tensor["datatype"]
     known = {BYTES: "TYPE_STRING", **{name: f"TYPE_{name}" for name in (*_DTYPES, "BF16")}}
-    return {"name": tensor["name"], "data_type": known.get(kind, "TYPE_INVALID"), "dims": tensor["shape"]}
+    return {"name": tensor["name"], "data_type": known.get(kind, "TYPE_INVALID"), "dims": tensor["shape"][is_batched:]}
 
 
 def checked_shape(name: str, shape: Any) -> tuple[int, ...]:

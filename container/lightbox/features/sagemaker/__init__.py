@@ -38,6 +38,10 @@ class SageMaker(Feature):
         from lightbox.features.sagemaker.routes import sagemaker_blueprint
 
         yield sagemaker_blueprint(services)
+        if services.settings.has_fixed_models:
+            from lightbox.features.sagemaker.by_path import by_path_blueprint
+
+            yield by_path_blueprint(services)
 
     @override
     def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:

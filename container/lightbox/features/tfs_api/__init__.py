@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
@@ -10,12 +10,18 @@ from typing_extensions import override
 
 from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, setting
+from lightbox.core.additions import Probe
 from lightbox.core.feature import Feature, GrpcServices
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.services import Services
+
+
+def alive(ready: bool) -> dict[str, str]:
+    """Whether the server runs, for clients of KServe's v1 protocol."""
+    return {"status": "alive"}
 
 
 class TfsApiSettings(BaseModel):
@@ -42,6 +48,10 @@ class TfsApi(Feature):
     @override
     def enabled(self, settings: Settings) -> bool:
         return settings.of(TfsApiSettings).tfs_api
+
+    @override
+    def probes(self, settings: Settings) -> Mapping[str, Probe]:
+        return {"/": alive} if self.enabled(settings) else {}
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:

@@ -30,7 +30,8 @@ _HOLDS = {
 _MANY = {_OF_ATTRIBUTE: (7, 8, 9), _TENSOR: (6,)}
 """The fields that may be there a million times: numbers, and texts such as a vocabulary."""
 _DEEPEST, _LOCATION = 100, b"location"
-_NAME, _TYPE, _TENSOR_TYPE = 1, 2, 1
+_NAME, _TYPE, _TENSOR_TYPE, _SEQUENCE, _MAP = 1, 2, 1, 4, 5
+_OTHER_TYPES = {_SEQUENCE: "a sequence", _MAP: "a map", 8: "a sparse tensor", 9: "an optional"}
 _ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SYMBOL = 1, 2, 1, 1, 2
 _OPEN = 1 << 63
 """From here on a varint is a negative size, which PaddlePaddle writes for an open dimension."""
@@ -207,9 +208,11 @@ class _Stored:
 
 def _tensor(described: memoryview) -> tuple[str, FileTensor]:
     name = _text(_last(described, _NAME))
-    tensor = _last(_last(described, _TYPE) or memoryview(b""), _TENSOR_TYPE)
+    kind = _last(described, _TYPE) or memoryview(b"")
+    tensor = _last(kind, _TENSOR_TYPE)
     if tensor is None:
-        raise ValueError(f"{name!r} is no tensor")
+        number = next((number for number, _, _ in read_fields(kind)), 0)
+        raise ValueError(f"{name!r} is {_OTHER_TYPES.get(number, 'of no type')}, expected a tensor{_zipmap(number)}")
     element = next((_number(value) for number, _, value in read_fields(tensor) if number == _ELEMENT), 0)
     if element not in _DTYPES:
         raise ValueError(f"{name!r} has the dtype {element} of ONNX, which cannot be served")
@@ -218,6 +221,11 @@ def _tensor(described: memoryview) -> tuple[str, FileTensor]:
         return name, FileTensor(_DTYPES[element], None, name)
     sizes, first = tuple(_sizes(shape)), _first_symbol(shape)
     return name, FileTensor(_DTYPES[element], sizes, name, first if sizes[:1] == (None,) else "")
+
+
+def _zipmap(number: int) -> str:
+    """Return a hint for the outputs of classifiers that scikit-learn's converter makes maps of."""
+    return "; convert a classifier of scikit-learn with zipmap=False" if number in (_SEQUENCE, _MAP) else ""
 
 
 def _first_symbol(shape: memoryview) -> str:

@@ -23,7 +23,7 @@ PLATFORM = "tensorflow"
 def read_text_proto(path: str, message: MessageType) -> MessageType:
     """Fill ``message`` from a text file; raise StatusError with tensorflow_model_server's texts."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise StatusError(Code.NOT_FOUND, f"{path}; {error.strerror}") from None
     if not text:

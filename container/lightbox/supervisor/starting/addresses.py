@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 
 from lightbox.base.errors import PortTaken
@@ -27,11 +28,12 @@ def listening(
 
     ``ports`` are each model server's for gRPC and REST; closed ones are skipped. ``added`` are those of the features.
     """
-    lines = [f"port {settings.port} on all interfaces: {'HTTPS' if settings.tls_cert else 'HTTP'} for callers"]
+    there = "all interfaces" if settings.host is None else settings.host
+    lines = [f"port {settings.port} on {there}: {'HTTPS' if settings.tls_cert else 'HTTP'} for callers"]
     if not settings.nginx:
         lines = [f"port {settings.port} on loopback: HTTP of the sidecar, without nginx"]
     over = " over TLS" if settings.tls_cert else ""
-    lines += [f"port {port.number} on all interfaces: {port.purpose}{over}" for port in added]
+    lines += [f"port {port.number} on {there}: {port.purpose}{over}" for port in added]
     where = "all interfaces" if model_server_program(settings)[0] == BINARY else "loopback"
     for index, name, why in ((0, "gRPC", transports.why_grpc_port), (1, "REST", transports.why_rest_port)):
         if why is not None:
@@ -46,7 +48,7 @@ def callers_line(settings: Settings, added: Iterable[Port], sentence: str | None
     if sentence:
         return f"callers: {sentence}"
     ports = " or ".join(str(number) for number in (settings.port, *(port.number for port in added)))
-    if not settings.nginx:
+    if not settings.nginx or (settings.host and ip_address(settings.host).is_loopback):
         return f"no keys are set: every user of this machine may use port {ports}"
     who = "every holder of a client certificate who" if settings.tls_client_ca else "everyone who"
     return f"no keys are set: {who} reaches port {ports} may use it (docs/keys.md)"
@@ -112,19 +114,19 @@ def _for_callers(settings: Settings, added: Iterable[Port]) -> dict[int, str]:
 
 def check_port(settings: Settings) -> None:
     """Raise PortTaken if nginx could not listen."""
-    _check_bindable(settings.variable("port"), settings.port)
+    _check_bindable(settings.variable("port"), settings.port, settings.host)
 
 
-def check_added_ports(ports: Iterable[Port]) -> None:
+def check_added_ports(ports: Iterable[Port], host: str | None = None) -> None:
     """Raise PortTaken if a feature could not listen."""
     for port in ports:
-        _check_bindable(port.variable, port.number)
+        _check_bindable(port.variable, port.number, host)
 
 
-def _check_bindable(setting: str, port: int) -> None:
+def _check_bindable(setting: str, port: int, host: str | None) -> None:
     if port < 1024 and os.geteuid() != 0 and not _may_bind_low_ports():
         raise PortTaken(f"{setting}: port {port} needs root; use one from 1024 up")
-    if not port_is_free(port):
+    if not port_is_free(port, host):
         raise PortTaken(f"{setting}: port {port} is taken by another process")
 
 

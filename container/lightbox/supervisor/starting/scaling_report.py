@@ -18,7 +18,7 @@ from lightbox.base.machine.links import followed
 from lightbox.base.settings import Settings
 from lightbox.model.options import ModelOptions, OptionSettings, ResolvedOptions, options_file
 from lightbox.model.presets import PRESETS
-from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input
+from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input, refused_pixels
 from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_files.rescaling import Rescaling
@@ -73,8 +73,7 @@ def scaled_input(model: ModelOnDisk, layout: str | None = None) -> ImageInput | 
 
 
 def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ScalingLine | None:
-    """Return the line about a model's recipe or, without one, its scaling; None without an input for pixels as
-    floating-point numbers.
+    """Return the line about a model's recipe or, without one, its scaling; None without an input for pixels.
 
     Raises ModelOptionsError and UserCodeError for unreadable files in ``code_dirs``.
     """
@@ -83,7 +82,8 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settin
     if options.recipe_source:
         return ScalingLine(_recipe_line(model, options, wanted), False)
     if wanted is None:
-        return None
+        why = _refusal_of_pixels(model) if code is None else None
+        return ScalingLine(f"{model.name} takes no images: {why}", True) if why else None
     setting = "scaling" in options.model_fields_set
     expects, result = _look(newest_folder(model), wanted.name)
     place = _place(options, code_dirs, settings) if setting else "the default"
@@ -106,6 +106,11 @@ def _recipe_line(model: ModelOnDisk, options: ResolvedOptions, wanted: ImageInpu
     return f"recipe of {model.name}: {', '.join(said)}; from {options.recipe_source}{left_out}"
 
 
+def _refusal_of_pixels(model: ModelOnDisk) -> str | None:
+    signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
+    return refused_pixels(signature) if signature else None
+
+
 def _place(options: ModelOptions, code_dirs: Sequence[Path], settings: Settings) -> str:
     """Return the source of the scaling: a file or a variable."""
     if variable := settings.of(OptionSettings).variable("scaling"):
@@ -122,7 +127,7 @@ def _pixels(options: ModelOptions) -> str:
 
 
 def scaling_lines(settings: Settings) -> list[ScalingLine]:
-    """Return a line for each model with a recipe, or that takes pixels as floating-point numbers.
+    """Return a line for each model with a recipe, an input for pixels as floating-point numbers, or one like it.
 
     Unreadable models, and models that are loaded later, have none.
     """

@@ -43,7 +43,7 @@ def find_problems(settings: Settings, wrong: Collection[str] = (), wants: StartN
         with _collecting_into(problems):
             check_port(settings)
     with _collecting_into(problems):
-        check_added_ports(wants.ports)
+        check_added_ports(wants.ports, settings.host)
     with _collecting_into(problems):
         check_port_range(settings, wants)
     return list(dict.fromkeys(problems + find_lasting_problems(settings, wrong, wants)))

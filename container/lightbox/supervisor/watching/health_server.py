@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from lightbox.base.error_bodies import Headers, error_response, http_bytes
-from lightbox.base.errors import LightboxError, MethodNotAllowed, Unavailable
+from lightbox.base.errors import LightboxError, MethodNotAllowed, Starting, Stopping, Unavailable
 from lightbox.base.machine.local_sockets import QUEUE, listen
 from lightbox.base.plain_http import headers_of
 from lightbox.base.request_context import choose_request_id
@@ -18,7 +18,7 @@ from lightbox.base.telemetry.saturation import SATURATION_HEADER, Saturation
 from lightbox.core.additions import Probe
 from lightbox.nginx import body_memory, refusals
 from lightbox.supervisor.watching.metrics_page import CONTENT_TYPE, MetricsPage
-from lightbox.supervisor.watching.readiness import Health
+from lightbox.supervisor.watching.readiness import STOPPING, Health
 
 LAST_SECONDS = 5.0
 """Seconds that nginx has to read a refusal."""
@@ -102,7 +102,7 @@ def _good(body: bytes, *headers: tuple[str, str], content_type: str = "applicati
 
 
 def _not_ready(problem: str) -> Unavailable:
-    return Unavailable(f"not ready: {problem}")
+    return (Stopping if problem == STOPPING else Starting)(f"not ready: {problem}")
 
 
 def _failed(error: LightboxError, head: bytes, more_headers: Headers, **more: Any) -> bytes:

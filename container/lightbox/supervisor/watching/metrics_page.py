@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lightbox import __version__
 from lightbox.base.telemetry.metrics import (
+    BUILD,
     HANGS,
     IN_PROGRESS,
     LOG_LINES_DROPPED,
@@ -139,7 +141,7 @@ class MetricsPage:
         measure: Callable[[], Mapping[Metric, Measured]] = dict,
         dropped_lines: Callable[[], int] = int,
     ) -> None:
-        """``measure`` returns the values of the features."""
+        """``measure`` returns the values of the features and of the processes."""
         self._run_dir = run_dir
         self._folder = run_dir / METRICS_FOLDER
         self._statuses = statuses
@@ -165,7 +167,11 @@ class MetricsPage:
             saturation.value,
             saturation.in_progress,
             dict(self.hangs),
-            {LOG_LINES_DROPPED: self._dropped_lines(), **self._measure()},
+            {
+                LOG_LINES_DROPPED: self._dropped_lines(),
+                BUILD: {__version__: 1},
+                **self._measure(),
+            },
         )
         return await asyncio.to_thread(exposition, self._folder, facts)
 

@@ -19,6 +19,8 @@ from lightbox.core.additions import ChildSpec
 from lightbox.supervisor.watching.fronts import FrontWatch
 from lightbox.transports.model_status import ModelStatus
 
+STOPPING = "stopping"
+"""The problem of a server that ends."""
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
 """Seconds between two checks of a ready and of a failing process."""
 GLANCE_SECONDS = 0.02
@@ -175,7 +177,7 @@ class Health:
     def problem(self) -> str | None:
         """Return why requests cannot be served now, None if they can."""
         if self.draining:
-            return "stopping"
+            return STOPPING
         if not any(server.available for server in self.servers):
             return self.servers[0].problem
         return self.sidecar.problem or next((front.problem for front in self.fronts.values() if front.problem), None)

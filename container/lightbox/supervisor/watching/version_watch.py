@@ -67,11 +67,11 @@ class VersionWatch:
         return new
 
     def not_served(self) -> list[tuple[str, str, str]]:
-        """Return model, version and reason for each version on disk that is not served."""
+        """Return model, version and the reason's code for each version on disk that is not served."""
         return [
-            (name, str(number), versions.links.with_source(why))
+            (name, str(number), reason)
             for name, versions in self._followed.items()
-            for number, why in versions.not_served().items()
+            for number, reason in versions.not_served().items()
         ]
 
     def server_ended(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Literal
 
 from lightbox.base.errors import Unavailable
 from lightbox.supervisor.watching.version_links import Files, VersionLinks
@@ -30,6 +31,10 @@ MOST_ENDS = 2
 
 _GONE = VersionStatus("END")
 """The state of a version that a server does not know."""
+
+
+Reason = Literal["files", "incompatible", "load", "probe"]
+"""Why a version is not served: its files, another signature than the answering one's, its load, or its first probe."""
 
 
 class Phase(Enum):
@@ -55,6 +60,8 @@ class _Version:
     """Whether it has appeared since the last check."""
     problem: str | None = None
     """Why these files are not visible; empty if they may be, None until they were equal in two checks."""
+    reason: Reason = "files"
+    """The kind of ``problem``."""
     beside: list[int] | None = None
     """The answering version with which ``problem`` was found; None without a comparison."""
     reported: bool = False
@@ -77,10 +84,10 @@ class ModelVersions:
         """Return the versions that may answer, the best first."""
         return sorted(self._in(Phase.ANSWERING), reverse=True)
 
-    def not_served(self) -> dict[int, str]:
-        """Return the versions that the log reports as not served, each with the reason."""
+    def not_served(self) -> dict[int, Reason]:
+        """Return the versions that the log reports as not served, each with the reason's code."""
         waiting = self._in(Phase.WAITING).items()
-        return {number: version.problem for number, version in waiting if version.problem and version.reported}
+        return {number: version.reason for number, version in waiting if version.problem and version.reported}
 
     async def look(self, now: float) -> None:
         """Compare the disk with the last check, and advance each version by one phase; ``now`` is in seconds."""
@@ -149,7 +156,7 @@ class ModelVersions:
                 if problem := await self.links.problem(number):
                     self.links.log(number, f"has appeared and cannot be served yet: {problem}")
             if version.problem is None and version.files is not None and version.since < self._now:
-                version.problem = await self.links.problem(number) or ""
+                version.problem, version.reason = await self.links.problem(number) or "", "files"
             if version.problem and not version.reported and self._now - version.since >= QUIET_SECONDS:
                 self._report(number, version)
             await self._compare_with_answering(number, version)
@@ -161,6 +168,7 @@ class ModelVersions:
         if is_whole and version.beside != best:
             version.beside = best
             version.problem = await self.links.misfit(number, next(iter(best), None)) or ""
+            version.reason = "incompatible"
             if version.problem:
                 self._report(number, version)
 
@@ -217,14 +225,14 @@ class ModelVersions:
         if self._versions.get(number) is not version or version.phase is not Phase.LOADING:
             return  # a model server has ended meanwhile
         if problem:
-            self._hide(number, f"it failed a probe: {problem}")
+            self._hide(number, f"it failed a probe: {problem}", "probe")
             return
         version.phase, version.since, version.reported = Phase.ANSWERING, self._now, False
         self.links.publish(self.answering())
         is_best = number == self.answering()[0]
         self.links.log(number, "answers" if is_best else f"is served; version {self.answering()[0]} answers")
 
-    def _hide(self, number: int, problem: str | None = None) -> None:
+    def _hide(self, number: int, problem: str | None = None, reason: Reason = "load") -> None:
         """Hide a version from the model servers; the next checks start over.
 
         With a ``problem`` it is retried only after its files change.
@@ -232,7 +240,7 @@ class ModelVersions:
         self.links.hide(number)
         version = self._versions[number]
         files = version.files if version.phase is Phase.LOADING or problem else None
-        hidden = _Version(files, self._now, hidden_at=self._now, ends=version.ends, problem=problem)
+        hidden = _Version(files, self._now, hidden_at=self._now, ends=version.ends, problem=problem, reason=reason)
         self._versions[number] = hidden
         if problem:
             self._report(number, hidden)

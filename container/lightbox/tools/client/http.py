@@ -8,8 +8,12 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -53,10 +57,9 @@ class Http:
 
     def request(self, method: str, url: str, body: Any = None, headers: Mapping[str, Any] | None = None) -> Came:
         """Send a request and return its response. Raises NoResponse, ResponseTimeout and BadResponse."""
+        send = partial(self._session().request, allow_redirects=False, stream=True, proxies=_proxies(url))
         try:
-            with self._session().request(
-                method, url, data=body, headers=headers, timeout=self._timeout, allow_redirects=False, stream=True
-            ) as came:
+            with send(method, url, data=body, headers=headers, timeout=self._timeout) as came:
                 if came.is_redirect:
                     to = came.headers["Location"]
                     raise BadResponse(f"status {came.status_code}: the endpoint leads to another address, {to[:200]!r}")
@@ -76,6 +79,19 @@ class Http:
                 self._local.session.mount(scheme, _Adapter())
         session: requests.Session = self._local.session
         return session
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether an address is this machine's own, which no proxy reaches."""
+    host = urlsplit(url).hostname or ""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost" or host.endswith(".localhost")
+
+
+def _proxies(url: str) -> dict[str, str] | None:
+    """Return no proxy for this machine's own addresses, and for others None: those of the environment."""
+    return dict.fromkeys(("http", "https", "all"), "") if is_loopback(url) else None
 
 
 def _body(came: requests.Response) -> bytes:

@@ -22,7 +22,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from lightbox.base.telemetry import output
 from lightbox.base.telemetry.logs import escape
-from lightbox.tools.client.http import MOST_RESPONSE, BadResponse
+from lightbox.tools.client.http import MOST_RESPONSE, BadResponse, is_loopback
 from lightbox.tools.client.image_files import counted, find_images
 from lightbox.tools.client.invoke import LOCAL
 
@@ -97,7 +97,12 @@ def command(
     address = url.replace("http", "ws", 1).rstrip("/") + ROUTE
     try:
         with (
-            connect(f"{address}?{urlencode(pairs)}", compression=None, max_size=MOST_RESPONSE) as stream,
+            connect(
+                f"{address}?{urlencode(pairs)}",
+                compression=None,
+                max_size=MOST_RESPONSE,
+                proxy=None if is_loopback(address) else True,
+            ) as stream,
             out_file.open("w") if out_file else nullcontext() as out,
         ):
             report = send_all(stream, listing.images, fps, out)

@@ -437,12 +437,18 @@ NEEDS_PYARROW = "Parquet needs the package pyarrow: pip install 'lightbox-serve[
 
 def _column(schema: Any, requested: str | None) -> str:
     """Return the column of bytes, such as ``image``, or ``image.bytes`` of a structure, as Hugging Face writes it."""
-    from pyarrow.types import is_binary, is_large_binary, is_struct
+    from pyarrow import types
 
-    names = [field.name for field in schema if is_binary(field.type) or is_large_binary(field.type)]
+    def is_bytes(kind: Any) -> bool:
+        return any(
+            known(kind)
+            for known in (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
+        )
+
+    names = [field.name for field in schema if is_bytes(field.type)]
     for field in schema:
-        if is_struct(field.type):
-            names += [f"{field.name}.{part.name}" for part in field.type if is_binary(part.type)]
+        if types.is_struct(field.type):
+            names += [f"{field.name}.{part.name}" for part in field.type if is_bytes(part.type)]
     if requested in names or (requested is None and len(names) == 1):
         return requested or str(names[0])
     expected = (

@@ -6,6 +6,7 @@ tests/e2e/test_refused_starts.py has what only processes show.
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from lightbox import cli
+from lightbox.base.telemetry import logs
 from lightbox.cli import starting
 from lightbox.supervisor.supervisor import STOP_SIGNALS
 from lightbox.tools.harness.ports import free_ports
@@ -249,6 +251,22 @@ def test_a_real_model_server_opens_only_saved_models(refuse: Refuse, tmp_path: P
     path = f"{tmp_path}:{os.environ['PATH']}"
     said = refuse(LIGHTBOX_MODEL_DIR=str(tmp_path / "models"), PATH=path, LIGHTBOX_MODEL_SERVER="auto")
     assert "which tensorflow_model_server does not open; set LIGHTBOX_MODEL_SERVER=embedded" in said
+
+
+@pytest.mark.usefixtures("signals_as_they_were")
+def test_a_refusal_is_one_json_object_like_other_lines(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    as_if_started: AsIfStarted,
+) -> None:
+    monkeypatch.setattr(logs._Form, "as_json", False)  # restored after the test
+    wrong = {"LIGHTBOX_LOG_FORMAT": "json", "LIGHTBOX_MODEL_DIR": str(tmp_path / "nowhere"), "LIGHTBOX_BOGUS": "1"}
+    as_if_started(wrong | {"TMPDIR": str(tmp_path), "SAGEMAKER_BIND_TO_PORT": str(free_port())})
+    assert cli.main(["serve"]) == 1
+    entry = json.loads(capsys.readouterr().err)
+    assert (entry["process"], entry["message"].count("\n")) == ("lightbox", 1)
+    assert entry["message"].startswith("cannot start: LIGHTBOX_BOGUS: there is no such setting")
 
 
 @pytest.mark.parametrize("folder", ["/proc", "/proc/nowhere", "/etc/hostname"])

@@ -36,6 +36,19 @@ def test_the_best_classes_come_first_with_their_names() -> None:
     ]
 
 
+@each(
+    ("declared", "given"), [((None, 3, 1, 1), (2, 3, 1, 1)), ((None, 1, 3), (2, 1, 3)), ((None, 1, 1, 3), (2, 1, 1, 3))]
+)
+def test_classes_have_further_dimensions_of_1(declared: tuple[int | None, ...], given: tuple[int, ...]) -> None:
+    spec, options = replace(PIXELS, outputs={"y": TensorSpec("y", "float32", declared)}), ModelOptions(labels=NAMES)
+    assert ranking_problem(options, spec) is None
+    scores = np.array([[0.1, 0.7, 0.2], [0.5, 0.25, 0.25]], np.float32).reshape(given)
+    plain, call = ranked_rows({"y": scores.reshape(2, 3)}, options, NUMBERS), replace(NUMBERS, signature=spec)
+    assert ranked_rows({"y": scores}, options, call) == plain
+    other = ModelOptions(labels=("a", "b"))
+    assert "a label for each of the 3 classes" in str(ranking_problem(other, spec))
+
+
 def test_five_unless_said() -> None:
     assert [len(row) for row in rows(ModelOptions(labels=NAMES), y=np.zeros((2, 3)))] == [3, 3]
     labels = tuple(map(str, range(8)))

@@ -273,7 +273,7 @@ def test_an_attribute_that_nobody_reads_is_refused(client: FlaskClient, sent: st
     assert (answer.status_code, answer.get_json()["error"]) == (400, error)
 
 
-@each("path", ["/invocations", "/endpoints/e/invocations", "/v2/models/mean/infer"])
+@each("path", ["/invocations", "/endpoints/e/invocations"])
 @each(
     ("query", "name", "hint"),
     [
@@ -296,5 +296,8 @@ def test_a_prediction_says_which_model_answered(client: FlaskClient, transport: 
         assert (answer.status_code, answer.headers["X-Lightbox-Model"]) == (200, model)
     infer = {"inputs": [{"name": "image", "datatype": "UINT8", "shape": [1, 4, 4, 3], "data": [7] * 48}]}
     assert client.post("/v2/models/other/infer", json=infer).headers["X-Lightbox-Model"] == "other/3"
+    by_path = client.post("/models/other/invoke?ignored=1", data=IMAGE)
+    assert (by_path.status_code, by_path.headers["X-Lightbox-Model"]) == (200, "other/3")
+    assert client.post("/models/none/invoke", data=IMAGE).get_json()["code"] == "model_not_found"
     for refused in (client.post("/invocations", data=b"no image"), client.get("/v2/models/mean")):
         assert "X-Lightbox-Model" not in refused.headers

@@ -72,9 +72,17 @@ def test_labels_are_read_from_the_file_that_is_named(tmp_path: Path) -> None:
     own = write(tmp_path / "net" / "code", '{"labels": "names.txt", "top_k": 3}')
     root = tmp_path / "code"
     root.mkdir()
-    (root / "names.txt").write_text("\ufeffcat\r\n\nGro\u00dfe Katze\n", "utf-8")
+    (root / "names.txt").write_text("\ufeffcat\r\n\nGro\u00dfe Katze\r\n\r\n  \r\n", "utf-8")
     options = load_options([own, root], load_settings({}))
     assert (options.labels, options.top_k) == (("cat", "", "Große Katze"), 3)
+
+
+def test_options_with_a_byte_order_mark(tmp_path: Path) -> None:
+    own = write(tmp_path, "\ufeff" + '{"scaling": "unit"}')
+    assert load_options([own], load_settings({})).scaling == "unit"
+    (own / "lightbox.json").write_text('{"scaling": "unit"}', "utf-16")
+    with pytest.raises(ModelOptionsError, match=r"lightbox\.json cannot be read: it is UTF-16, .*: save it as UTF-8"):
+        load_options([own], load_settings({}))
 
 
 def test_labels_from_the_environment(tmp_path: Path) -> None:

@@ -72,6 +72,10 @@ def test_a_misspelled_name_of_aws_stops_nothing_and_gets_a_hint(given: str, mean
     ("given", "meant"),
     [
         ("LIGHTBOX_TRANSPORTS", "LIGHTBOX_TRANSPORT?"),
+        ("LIGHTBOX_PORT", "SAGEMAKER_BIND_TO_PORT?"),
+        ("LIGHTBOX_WORKERS", "SAGEMAKER_GUNICORN_WORKERS?"),
+        ("LIGHTBOX_LOG_LEVEL", "SAGEMAKER_GUNICORN_LOGLEVEL?"),
+        ("LIGHTBOX_MODEL", "LIGHTBOX_MODEL_DIR?"),
         ("LIGHTBOX_TOPK", "LIGHTBOX_TOP_K? It is gone; set"),
         ("LIGHTBOX_IMAGESIZE", "LIGHTBOX_IMAGE_SIZE? It is gone; set"),
     ],
@@ -79,6 +83,19 @@ def test_a_misspelled_name_of_aws_stops_nothing_and_gets_a_hint(given: str, mean
 def test_a_misspelled_name_of_ours_gets_the_setting_or_what_took_its_place(given: str, meant: str) -> None:
     (line,) = problems(**{given: "1"})
     assert line.startswith(f"{given}: there is no such setting; did you mean {meant}")
+
+
+@each(
+    ("given", "expected"),
+    [
+        ({"LIGHTBOX_HOST": "localhost"}, "expected an IP address of this machine, such as 127.0.0.1"),
+        ({"LIGHTBOX_HOST": "0.0.0.0", "LIGHTBOX_NGINX": "false"}, "expected 127.0.0.1 without nginx"),
+    ],
+)
+def test_a_host_is_an_address_that_nginx_protects(given: dict[str, str], expected: str) -> None:
+    (line,) = problems(**given)
+    assert line.startswith(f"LIGHTBOX_HOST: {expected}")
+    assert load_settings({"LIGHTBOX_HOST": "::1", "LIGHTBOX_NGINX": "false"}).host == "::1"
 
 
 def service(name: str, address: str = "10.0.0.1") -> dict[str, str]:

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from lightbox.user_code import handlers
 from support.error_shape import assert_error
 
 from .conftest import WithCode
@@ -45,11 +46,28 @@ def test_what_a_handler_raises(
     assert len(body["error"]) <= 1000
     assert "Traceback" not in body["error"]
     if status == 500:
-        assert "req-1" in caplog.text
+        (record,) = caplog.records
+        assert "req-1" in caplog.text and record.__dict__["request_id"] == "req-1"
         assert "inference.py" in caplog.text
+        assert "lightbox/user_code/handlers.py" not in caplog.text, "our own frames are for the level debug"
     elif status < 500:
         assert not caplog.records
     assert client.post("/invocations", data=IMAGE).status_code == status
+
+
+def test_texts_of_exceptions_may_stay_in_the_log(
+    with_code: WithCode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(handlers._Texts, "are_for_callers", True)  # restored after the test
+    handlers.keep_texts()
+    client = with_code("""
+    def preprocess(request):
+        raise ValueError("postgres://user:secret@db")
+    """)
+    with caplog.at_level(logging.ERROR, "lightbox"):
+        answer = client.post("/invocations", data=IMAGE)
+    assert answer.get_json()["error"] == "handler failed: ValueError"
+    assert "handler failed: ValueError (ValueError: postgres://user:secret@db)" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lightbox.base.errors import DeadlineExceeded, LightboxError, Unavailable
+from lightbox.base.errors import DeadlineExceeded, LightboxError, QueueFull, Unavailable
 from lightbox.base.request_context import MakeContext, RequestContext, Requests, choose_request_id
-from lightbox.base.telemetry.logs import FinishedRequest, Observer
+from lightbox.base.telemetry.logs import FinishedRequest, Observer, of_request
 from lightbox.base.telemetry.metrics import QUEUE_FULL
 from lightbox.core.edge import Work, as_lightbox_error
 from lightbox.features.open_inference.grpc.incoming import seconds_left
@@ -76,7 +76,7 @@ class WorkerPool:
         """Run ``work`` for a message in a thread, return the result; ``finished`` is called when no thread has it."""
         if self.requests.total >= self._most:
             finished()
-            full = Unavailable("try again: as many requests as are allowed are in progress and waiting")
+            full = QueueFull("try again: as many requests as are allowed are in progress and waiting")
             return self._refused(route, len(data), caller, QUEUE_FULL, full)
         message, size, loop = [data], len(data), asyncio.get_running_loop()
         del data  # after a call is abandoned, only the thread's list holds it
@@ -123,7 +123,7 @@ class WorkerPool:
         data = message.pop()
         context = self._make_context(caller.allowed_seconds, caller.header, caller.waited)
         context.note_caller(caller.header)
-        with self.requests.progress(caller.request_id, context):
+        with self.requests.progress(caller.request_id, context), of_request(caller.request_id):
             outcome = _done(work, data, caller, context)
             context.finish()
             code = outcome.error.code if outcome.error else None

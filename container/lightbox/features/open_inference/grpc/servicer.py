@@ -118,7 +118,7 @@ class InferenceService:
 
     def repository_model_load(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:
         """Load a model in multi-model mode."""
-        self._plane.repository_model_load(request.model_name, context)
+        self._plane.repository_model_load(request.model_name, request.parameters, context)
         return {}
 
     def repository_model_unload(self, request: Any, header: Header, context: RequestContext) -> dict[str, Any]:

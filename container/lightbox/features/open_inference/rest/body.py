@@ -28,11 +28,15 @@ from lightbox.features.open_inference.tensors import (
 from lightbox.images.decode import is_image
 from lightbox.model.casting import numpy_dtype
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.model_runtime.wire.rest.base64_value import decode_base64
 from lightbox.model_runtime.wire.rest.number_lists import parsing_bytes
+from lightbox.model_runtime.wire.status import StatusError
 
 _ELEMENT_BYTES = 80
 _KEYS = ("name", "datatype", "shape", "data")
 """The fields of an input in a request of JSON alone."""
+_CONTENT = "content_type"
+"""The parameter, of an input or of the request, in which MLServer's clients say that texts are base64."""
 _OBJECT = re.compile(rb"\s*\{")
 _ROWS = re.compile(rb'\s*\{\s*"(?:instances|signature_name)"')
 """The beginnings of TensorFlow Serving's requests, to avoid a search in the whole body."""
@@ -85,9 +89,10 @@ def _request(values: Any, reader: _Blobs) -> InferRequest:
         raise MalformedBody(f"the body: expected {_OBJECTS}")
     document = _without_nulls(values[0])
     inputs, outputs = _objects(document, "inputs", required=True), _objects(document, "outputs")
-    arrays = {entry["name"]: _input(entry, reader, entry is inputs[-1]) for entry in inputs}
-    reader.check_end()
     parameters = _parameters(document)
+    content = parameters.get(_CONTENT)
+    arrays = {entry["name"]: _input(entry, reader, entry is inputs[-1], content) for entry in inputs}
+    reader.check_end()
     return InferRequest(
         inputs=arrays,
         outputs=tuple(entry["name"] for entry in outputs),
@@ -140,7 +145,7 @@ class _Blobs:
             raise MalformedBody(f"{len(self._data)} bytes are left over after the last input's data")
 
 
-def _input(entry: dict[str, Any], blobs: _Blobs, last: bool) -> Array | ByteStrings:
+def _input(entry: dict[str, Any], blobs: _Blobs, last: bool, content: Any) -> Array | ByteStrings:
     name, datatype = entry["name"], _text(entry, "datatype")
     shape = checked_shape(name, entry.get("shape"))
     parameters = _parameters(entry)
@@ -148,13 +153,23 @@ def _input(entry: dict[str, Any], blobs: _Blobs, last: bool) -> Array | ByteStri
     if has_size and "data" in entry:
         raise MalformedBody(f"input {echo(name)}: expected either data or binary_data_size, got both")
     if "data" in entry:
-        return read_data(name, datatype, shape, entry["data"])
+        found = read_data(name, datatype, shape, entry["data"])
+        is_base64 = parameters.get(_CONTENT, content) == "base64"
+        return _decoded(name, found) if is_base64 and isinstance(found, ByteStrings) else found
     if not has_size and not (datatype == BYTES and last and len(blobs)):
         raise MalformedBody(f"input {echo(name)}: expected either data or binary_data_size, got neither")
     if datatype == BYTES:
         elements = _elements(name, math.prod(shape), parameters.get("binary_data_size"), blobs)
         return ByteStrings(elements, shape)
     return from_buffer(name, datatype, shape, blobs.take(name, _size(name, parameters["binary_data_size"])))
+
+
+def _decoded(name: str, texts: ByteStrings) -> ByteStrings:
+    """Return the bytes of base64, as MLServer's clients send them; raise MalformedBody for other text."""
+    try:
+        return ByteStrings([decode_base64({"b64": text.decode()}) for text in texts.elements], texts.shape)
+    except StatusError:
+        raise MalformedBody(f"input {echo(name)}: content_type is base64, but an element is not valid base64") from None
 
 
 def _elements(name: str, count: int, size: Any, blobs: _Blobs) -> list[bytes]:

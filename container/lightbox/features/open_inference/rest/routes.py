@@ -15,7 +15,7 @@ from lightbox.codecs.json_parsing import parse_values
 from lightbox.codecs.json_text import to_json
 from lightbox.codecs.media_type import parse_content_type
 from lightbox.core.attributes import CustomAttributes
-from lightbox.core.http import check_query, http_response, json_body, received_body
+from lightbox.core.http import http_response, json_body, received_body
 from lightbox.core.operations import ANYWHERE, OF_A_LOAD, OF_A_MODEL, described, json_operation
 from lightbox.core.request import Body, Call, Respond, TensorResponse
 from lightbox.features.open_inference.dataplane import DataPlane, InferRequest, read_attributes, version_number
@@ -85,17 +85,13 @@ class TritonBodies:
         self._plane = plane
 
     def __call__(self, call: Call[Response], header: Header, context: RequestContext, respond: Respond) -> Response:
-        """Answer with blobs if the response has some, else in JSON. Raises LightboxError."""
+        """Answer with blobs if an output asks for one, else in JSON. Raises LightboxError."""
         content = call.content
         assert isinstance(content, Body), "SageMaker's routes take bodies"
         size = parse_content_type(content.content_type).parameters.get(SIZE)
         if size is None:
             raise MalformedBody(f"Content-Type: expected {TRITON_TYPE};{SIZE}=N, the length of the JSON; got no {SIZE}")
-        attributes = read_attributes(header)
-        plain = _infer(self._plane, call, content.body, size, attributes, context)
-        if JSON_LENGTH not in plain.headers:
-            return plain
-        return Response(plain.body, f"{TRITON_TYPE};{SIZE}={plain.headers[JSON_LENGTH]}")
+        return _infer(self._plane, call, content.body, size, read_attributes(header), context)
 
 
 class JsonBodies:
@@ -111,7 +107,7 @@ class JsonBodies:
         self._plane = plane
 
     def __call__(self, call: Call[Response], header: Header, context: RequestContext, respond: Respond) -> Response:
-        """Answer in JSON, or call ``respond``. Raises LightboxError."""
+        """Answer as ``TritonBodies`` does, or call ``respond``. Raises LightboxError."""
         content = call.content
         assert isinstance(content, Body), "SageMaker's routes take bodies"
         if not is_request(content.body, context) or self._goes_to_user_code(call):
@@ -135,13 +131,18 @@ def _infer(
     attributes: CustomAttributes,
     context: RequestContext,
 ) -> Response:
-    """Answer a body on SageMaker's routes; ``size`` is the length of its JSON, None if all of it is JSON."""
+    """Answer a body on SageMaker's routes; ``size`` is the length of its JSON, None if all of it is JSON.
+
+    The media type has the length of the response's JSON, as InvokeEndpoint passes on no other header.
+    """
     model = call.model or attributes.model
     find = partial(plane.pipeline.describe, model, attributes.version, context, attributes.signature)
     asked = read_body(body, (f"Content-Type: {SIZE}", size), find, context)
     response = plane.model_infer(asked, model, "", attributes, context)
     with context.stage("postprocess"):
-        return encode_response(response, asked)
+        encoded = encode_response(response, asked)
+    length = encoded.headers.get(JSON_LENGTH)
+    return encoded if length is None else Response(encoded.body, f"{TRITON_TYPE};{SIZE}={length}")
 
 
 def kserve_blueprint(plane: DataPlane, max_body_mb: int) -> Blueprint:
@@ -204,7 +205,6 @@ def kserve_blueprint(plane: DataPlane, max_body_mb: int) -> Blueprint:
         find = partial(pipeline.describe, model, number, g.context, attributes.signature)
         held = plane.target(model, request.headers.get, g.context)
         with held, received_body(request.environ, pipeline.memory, max_body_mb) as body:
-            check_query(request.environ)
             asked = read_body(body, length, find, g.context)
             response = plane.model_infer(asked, model, version, attributes, g.context)
             with g.context.stage("postprocess"):
@@ -220,14 +220,16 @@ def kserve_blueprint(plane: DataPlane, max_body_mb: int) -> Blueprint:
     def repository_index() -> HttpResponse:
         """All models with their state."""
         with received_body(request.environ, pipeline.memory, max_body_mb) as body:
-            ready_only = _ready_only(body, g.context)
+            ready_only = _object(body, g.context).get("ready") is True
         return _json(plane.repository_index(ready_only, g.context))
 
     @blueprint.post("/repository/models/<model>/load", endpoint="repository_load")
     @described(_CHANGE, changes_models=True)
     def repository_model_load(model: str) -> HttpResponse:
         """Load a model."""
-        plane.repository_model_load(model, g.context)
+        with received_body(request.environ, pipeline.memory, max_body_mb) as body:
+            wanted = _object(body, g.context)
+        plane.repository_model_load(model, wanted.get("parameters") or (), g.context)
         return _json({})
 
     @blueprint.post("/repository/models/<model>/unload", endpoint="repository_unload")
@@ -240,14 +242,14 @@ def kserve_blueprint(plane: DataPlane, max_body_mb: int) -> Blueprint:
     return blueprint
 
 
-def _ready_only(body: bytes, context: RequestContext) -> bool:
+def _object(body: bytes, context: RequestContext) -> dict[str, Any]:
     if not body.strip():
-        return False
+        return {}
     context.memory.hold(len(body) + parsing_bytes(body), "the JSON")
     (wanted, *_) = parse_values(body)
     if not isinstance(wanted, dict):
         raise MalformedBody('the body: expected a JSON object such as {"ready": true}')
-    return wanted.get("ready") is True
+    return wanted
 
 
 def _json(value: Any) -> HttpResponse:

@@ -12,7 +12,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lightbox.base.telemetry import metrics
-from lightbox.base.telemetry.metrics import LOG_LINES_DROPPED, MOST_MODELS, PARTS, claim_slot, read_counts
+from lightbox.base.telemetry.metrics import (
+    BUILD,
+    CPU,
+    LOG_LINES_DROPPED,
+    MEMORY,
+    MOST_MODELS,
+    PARTS,
+    claim_slot,
+    read_counts,
+)
 from lightbox.features import FEATURES
 from lightbox.model.engine_report import FOLDER, all_engines, engines_of
 from lightbox.model_files.layout import LONGEST_NAME
@@ -105,10 +114,11 @@ def test_every_name_is_shown_and_explained(tmp_path: Path) -> None:
         True,
         {"nginx": 1},
         {("cats", "0", "AVAILABLE"): 1},
-        not_served=[("cats", "2", "expected an image")],
+        not_served=[("cats", "2", "files")],
         engines=[("cats", "1", "serving_default", "openvino")],
         hangs={"model_server": 1},
-        measured={metric: 1 for feature in FEATURES for metric in feature.metrics} | {LOG_LINES_DROPPED: 1},
+        measured={metric: 1 for feature in FEATURES for metric in feature.metrics}
+        | {LOG_LINES_DROPPED: 1, BUILD: {"0": 1}, MEMORY: {"nginx": 1}, CPU: {"nginx": 1}},
     )
     text = exposition(tmp_path, facts).decode()
     assert set(samples(tmp_path, facts)) == series_names()

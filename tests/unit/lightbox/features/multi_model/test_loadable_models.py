@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lightbox.base.errors import Unavailable
+from lightbox.base.errors import ModelLoading, ModelNotFound, Unavailable
 from lightbox.base.request_context import RequestContext
 from lightbox.features.multi_model.loadable_models import LoadableModels
 from lightbox.features.multi_model.state import LoadedModels
@@ -47,6 +47,21 @@ def test_those_who_wait_for_one_load_hold_half_of_the_threads(run_dir: Path) -> 
                 one.result()
         assert [one.result() for one in uses if one not in refused] == ["half", "half"]
     assert use(models, "half") == "half"
+
+
+def test_a_target_that_is_unloaded_meanwhile_is_asked_for_again(run_dir: Path) -> None:
+    """Its request holds it, but the list has it no more when the request looks it up."""
+    models = loadable(run_dir)
+    name = use(models, "half")
+    with (
+        pytest.raises(ModelLoading, match="the model 'half' is being unloaded; try again"),
+        models.target("half", RequestContext(PATIENCE), loads=True),
+    ):
+        models.state.update(name, leaving=models.state.all()[name])
+        models.find(name)
+    assert use(models, "half") == name, "the next request loads it"
+    with pytest.raises(ModelNotFound), models.target("half", RequestContext(PATIENCE), loads=True):
+        models.find("another")
 
 
 def test_a_name_that_no_one_can_choose_is_the_same_at_each_load(tmp_path: Path) -> None:

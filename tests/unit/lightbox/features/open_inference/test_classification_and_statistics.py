@@ -135,6 +135,7 @@ def test_labels_are_those_of_an_output_with_as_many_classes() -> None:
 def test_scores_have_the_digits_of_every_response_and_nan_comes_last() -> None:
     assert classes(np.array([[np.nan, np.inf, 0.1]], np.float32), 3) == [[b"Infinity:1", b"0.1:2", b"NaN:0"]]
     assert classes(np.array([0.1, 0.5], np.float16), 1) == [b"0.5:1"]
+    assert classes(np.array([[[[0.1]], [[0.5]]]], np.float16), 1) == [[b"0.5:1"]], "with further dimensions of 1"
     assert classes(np.zeros((0, 3), np.float32), 1) == []
 
 
@@ -151,8 +152,8 @@ def test_the_configuration_is_the_same_in_both_forms(forms: Forms) -> None:
         "backend": "tensorflow",
         "max_batch_size": 0,
         "input": [
-            {"name": "a", "data_type": "TYPE_STRING", "dims": [-1]},
-            {"name": "b", "data_type": "TYPE_FP16", "dims": []},
+            {"name": "a", "data_type": "TYPE_STRING", "dims": [-1], "format": "FORMAT_NONE"},
+            {"name": "b", "data_type": "TYPE_FP16", "dims": [], "format": "FORMAT_NONE"},
         ],
         "output": [
             {"name": "c", "data_type": "TYPE_BOOL", "dims": [-1]},

@@ -114,7 +114,7 @@ def of_sessions(document: Document, path: str) -> tuple[set[str], set[str], bool
 def test_sessions_are_there_where_they_are_served(environ: Mapping[str, str]) -> None:
     without, document = (document_of(app_of(ALL, {**environ, **more})) for more in ({}, SESSIONS))
     of_sagemaker = {path for path in document["paths"] if "invo" in path}
-    assert len(of_sagemaker) == (4 if environ is MULTI else 3)
+    assert len(of_sagemaker) == (4 if environ is MULTI else 6), "three, and one for each model or for any"
     id_, new, closed = (f"X-Amzn-SageMaker-{name}" for name in ("Session-Id", "New-Session-Id", "Closed-Session-Id"))
     for path in of_sagemaker:
         assert of_sessions(document, path) == ({id_}, {new, closed}, False)

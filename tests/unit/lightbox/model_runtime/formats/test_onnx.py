@@ -46,6 +46,25 @@ def test_what_no_engine_carries_is_refused(tmp_path: Path) -> None:
         read_signature(file)
 
 
+def test_outputs_that_are_no_tensors(tmp_path: Path) -> None:
+    """scikit-learn's converter makes a sequence of maps of a classifier's scores."""
+    number = helper.make_tensor_type_proto(1, None)
+    scores = helper.make_map_type_proto(7, number)
+    kinds = {
+        "a sequence": helper.make_sequence_type_proto(scores),
+        "a map": scores,
+        "an optional": helper.make_optional_type_proto(number),
+        "a sparse tensor": helper.make_sparse_tensor_type_proto(1, None),
+    }
+    for kind, described in kinds.items():
+        output = helper.make_value_info("scores", described)
+        graph = helper.make_graph([], "g", [], [output])
+        (tmp_path / "m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+        with pytest.raises(ValueError, match=f"'scores' is {kind}, expected a tensor") as raised:
+            read_signature(tmp_path / "m.onnx")
+        assert ("zipmap=False" in str(raised.value)) == (kind in ("a sequence", "a map"))
+
+
 def test_weights_in_another_file(tmp_path: Path) -> None:
     file, weights = tmp_path / "m.onnx", tmp_path / "of m"
     write_dense(file)

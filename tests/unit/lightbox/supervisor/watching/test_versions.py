@@ -28,7 +28,7 @@ def test_what_is_not_whole_is_reported_once_when_nobody_copies_any_more() -> Non
     assert (world.logged, world.versions.not_served()) == ([SEEN], {})
     world.look(30)
     reply = (2, "is not served: variables are missing. It is tried again when its files change")
-    assert (world.logged, world.versions.not_served()) == ([SEEN, reply], {2: "variables are missing"})
+    assert (world.logged, world.versions.not_served()) == ([SEEN, reply], {2: "files"})
     world.write(2, WHOLE)
     world.look(1 + until_loaded())
     assert (world.answering, world.versions.not_served()) == (2, {})
@@ -54,7 +54,7 @@ def test_a_version_of_another_kind_is_held_and_reported_once() -> None:
     assert world.logged == [held(2, 1)], "a whole version is not waited for"
     world.look(30)
     assert (world.answering, world.visible, world.logged) == (1, {1}, [held(2, 1)])
-    assert world.versions.not_served() == {2: "it is not of the kind of version 1"}
+    assert world.versions.not_served() == {2: "incompatible"}
     world.write(3, WHOLE)
     world.look(1 + until_loaded())
     assert world.answering == 3

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from lightbox.tools.client.boto import runtime_client
-from lightbox.tools.client.http import NoResponse
+from lightbox.tools.client.boto import bounded, runtime_client
+from lightbox.tools.client.http import NoResponse, is_loopback
 from lightbox.tools.client.senders import Boto3Sender, InvocationsSender, Misconfigured, OpenInferenceSender
 from support.http_server import Answer as Reply
 from support.http_server import answering_posts
+from support.parameters import each
 from support.patience import PATIENCE
 
 
@@ -27,6 +28,24 @@ def served() -> Iterator[Any]:
 def test_an_answer_that_is_no_json_is_kept_as_text(served: Any) -> None:
     answer = InvocationsSender(served(lambda body: (500, b"<html>" + body)), "a=b", PATIENCE).send(b"png")
     assert (answer.status, *answer.failure()) == (500, "<html>png", "status_500")
+
+
+@each("protocol", ["http", "boto3"])
+def test_no_proxy_is_between_this_machine_and_itself(
+    served: Any, monkeypatch: pytest.MonkeyPatch, closed_port: int, protocol: str
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{closed_port}")
+    url = served(lambda body: (200, b"1")).replace("127.0.0.1", "localhost")
+    boto3 = Boto3Sender(bounded(runtime_client(url), PATIENCE), "any", "")
+    sender = InvocationsSender(url, "", PATIENCE) if protocol == "http" else boto3
+    assert sender.send(b"png").response == 1
+    assert [is_loopback(name) for name in ("http://[::1]", "ws://a.localhost/", "http://10.0.0.1", "x")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_connection_that_is_closed_is_no_answer(served: Any) -> None:

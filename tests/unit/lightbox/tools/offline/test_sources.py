@@ -19,6 +19,7 @@ from lightbox.tools.offline import sources
 from lightbox.tools.offline.rows import in_order
 from lightbox.tools.offline.sources import Source, SourceError
 from lightbox.tools.offline.storage import AwsError, Folder, at
+from support.parameters import each
 from support.patience import poll
 from support.picture_sources import write_folder, write_list, write_shard, write_table
 
@@ -107,6 +108,19 @@ def test_a_table_alone(tmp_path: Path, nested: bool) -> None:
     source = Source(str(write_table(tmp_path / "t.parquet", PICTURES, nested)))
     assert read(source) == {f"t.parquet/{row}": content for row, content in enumerate(PICTURES.values())}
     assert is_counted(source, len(PICTURES))
+
+
+@each("kind", ["binary", "large_binary", "binary_view", "fixed"])
+def test_a_column_of_each_type_of_bytes(tmp_path: Path, kind: str) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    of_bytes = pyarrow.binary(1) if kind == "fixed" else getattr(pyarrow, kind)()
+    column = pyarrow.array([b"a", b"b"], of_bytes)
+    for name, image in (("flat", column), ("nested", pyarrow.StructArray.from_arrays([column], ["bytes"]))):
+        pyarrow.parquet.write_table(pyarrow.table({"image": image}), tmp_path / f"{name}.parquet")
+        source = Source(str(tmp_path / f"{name}.parquet"))
+        assert read(source) == {f"{name}.parquet/0": b"a", f"{name}.parquet/1": b"b"}, list(source.problems)
 
 
 def test_a_table_of_several_columns_of_bytes_needs_a_name(tmp_path: Path) -> None:
