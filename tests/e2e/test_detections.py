@@ -96,6 +96,18 @@ def test_boxes_are_in_the_pictures_pixels(stack: Stack, form: str, fit: str) -> 
         assert found(stack, f"{form}_{fit}", body, tfs_transport=wire) == found(stack, f"{form}_{fit}", body)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_images_for_a_model_of_one_are_answered_one_by_one(stack: Stack, form: str) -> None:
+    model, images = f"{form}_letterbox", [photo(), photo(size=(320, 240)), photo(times=2)]
+    answer = requests.post(
+        f"{stack.url}/invocations",
+        files=[("image", image) for image in images],
+        headers={"Accept": "application/json", "X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name={model}"},
+        timeout=PATIENCE,
+    )
+    assert answer.json()["predictions"] == [found(stack, model, image) for image in images]
+
+
 @pytest.mark.parametrize("fit", FITS)
 @pytest.mark.parametrize("orientation", [3, 6, 8])
 def test_a_turned_photo_has_boxes_as_a_viewer_shows_it(stack: Stack, fit: str, orientation: int) -> None:
