@@ -29,9 +29,11 @@ MOST_LABELS = 1_000_000
 _MOST_PROBLEMS = 20
 ActivationName = Literal["softmax", "sigmoid", "none"]
 DetectionsName = Literal["ultralytics", "detr", "tf"]
-_LABELS = TypeAdapter(tuple[str, ...])
+_LABELS = TypeAdapter[tuple[str, ...] | dict[int, str]](tuple[str, ...] | dict[int, str])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
-PerChannel = tuple[float, ...] | None
+PerChannel = Annotated[
+    tuple[float, ...] | None, BeforeValidator(lambda given: [given] if isinstance(given, int | float) else given)
+]
 _ONLY_WITH: Mapping[str, tuple[str, str]] = {
     "resize_shorter": ("fit", "crop"),
     "crop_pct": ("fit", "crop"),
@@ -315,11 +317,18 @@ def _read_labels(setting: str, name: str, places: Sequence[Path]) -> tuple[str, 
         raise ModelOptionsError(f"{setting}: there is no file {' or '.join(map(str, candidates)) or name}")
     try:
         text = read_file(path, MOST_TEXT).decode("utf-8-sig")
-        labels = _LABELS.validate_json(text) if path.suffix == ".json" else tuple(map(str.strip, text.splitlines()))
-    except ValidationError:
-        raise ModelOptionsError(f"{setting}: {path}: expected a JSON list of names") from None
+        labels = _of_json(text) if path.suffix == ".json" else tuple(map(str.strip, text.splitlines()))
+    except (ValidationError, KeyError):
+        expected = 'a JSON list of names, or an object {"0": name, "1": name, ...}'
+        raise ModelOptionsError(f"{setting}: {path}: expected {expected}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ModelOptionsError(f"{setting}: {path} cannot be read as UTF-8 text: {error}") from None
     if len(labels) > MOST_LABELS:
         raise ModelOptionsError(f"{setting}: {path} has {len(labels):,} names, expected at most {MOST_LABELS:,}")
     return labels
+
+
+def _of_json(text: str) -> tuple[str, ...]:
+    """Return a list of labels, or an object with one for each number, as Hugging Face's id2label. Raises KeyError."""
+    found = _LABELS.validate_json(text)
+    return tuple(found[number] for number in range(len(found)))
