@@ -129,7 +129,7 @@ def test_without_nginx(file: Path, tmp_path: Path) -> None:
     with serving(tmp_path, str(file), "--without-nginx", "--page") as served:
         assert "without nginx, for a first try: no limit for slow clients" in served.log
         served.first_class()
-        page = requests.get(f"{served.url}/", timeout=PATIENCE)
+        page = requests.get(f"{served.url}/", timeout=PATIENCE, allow_redirects=False)
         assert (page.text, page.headers["Content-Security-Policy"]) == ((FILES / "index.html").read_text(), POLICY)
         assert not requests.get(f"{served.url}/ui/start.json", timeout=PATIENCE).json()["metrics"]
         for path in ("/ui/none.js", "/ui/samples", "/ui/%2e%2e/__init__.py"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from flask import Blueprint, request, send_file, send_from_directory
@@ -14,9 +15,6 @@ def page_blueprint(files: Path, start: Path, policy: str) -> Blueprint:
     """Return the routes of the folder ``files`` and of the file ``start``, which are not observed."""
     blueprint = Blueprint("page", __name__)
 
-    @blueprint.get("/", defaults={"name": "index.html"})
-    @blueprint.get("/ui", defaults={"name": "index.html"})
-    @blueprint.get("/ui/", defaults={"name": "index.html"})
     @blueprint.get("/ui/<path:name>")
     def file(name: str) -> HttpResponse:
         request.environ[EXCHANGE].is_observed = False
@@ -26,4 +24,6 @@ def page_blueprint(files: Path, start: Path, policy: str) -> Blueprint:
         found.headers["Referrer-Policy"] = "no-referrer"
         return found
 
+    for number, path in enumerate(("/", "/ui", "/ui/")):  # with defaults, all but one would be redirects
+        blueprint.add_url_rule(path, f"index_{number}", partial(file, "index.html"))
     return blueprint
