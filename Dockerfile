@@ -5,7 +5,7 @@
 # With OpenVINO instead of TensorFlow, the smallest:  docker build --target openvino -t lightbox:openvino .
 # For SageMaker:  docker build --build-arg HANDLER_PACKAGES=aws --build-arg RUN_AS=0:0 -t lightbox:sagemaker .
 # With a GPU:  docker build --build-arg TFS_IMAGE=tensorflow/serving:2.19.1-gpu -t lightbox:gpu .
-ARG TFS_IMAGE=tensorflow/serving:2.20.0
+ARG TFS_IMAGE=tensorflow/serving:2.19.1
 ARG PYTHON_IMAGE=python:3.11.17-slim-bookworm
 # "aws" adds the large packages that handlers import in AWS's container: requirements/handlers_aws.in.
 ARG HANDLER_PACKAGES=
@@ -112,15 +112,15 @@ ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="lightbox" \
       com.amazonaws.sagemaker.capabilities.bidirectional-streaming="true" \
-      org.opencontainers.image.description="Inference container for TensorFlow vision models: post an image, get a prediction" \
+      org.opencontainers.image.description="Inference container for vision models: post an image, get a prediction" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${PYTHON_IMAGE}" \
       com.amazonaws.sagemaker.capabilities.accept-bind-to-port="true" \
       com.amazonaws.sagemaker.capabilities.multi-models="true"
-# 8080: HTTP. 8081: the Open Inference Protocol over gRPC, where LIGHTBOX_KSERVE_GRPC_PORT names it.
-EXPOSE 8080 8081
+# The port of gRPC is off unless LIGHTBOX_KSERVE_GRPC_PORT names it.
+EXPOSE 8080
 # SageMaker's documentation asks for root: --build-arg RUN_AS=0:0 there.
 ARG RUN_AS=1000:1000
 USER ${RUN_AS}

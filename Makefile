@@ -60,7 +60,7 @@ models: $(READY)  ## Export the sample models into $(MODELS)/ if they are not th
 	@$(PY) scripts/sample_models.py $(MODELS)
 
 serve: can-serve $(READY) nginx native models  ## Serve the sample models on port 8080
-	@LIGHTBOX_MODEL_DIR="$(abspath $(MODELS))" LIGHTBOX_ENGINE="$${LIGHTBOX_ENGINE-$(if $(filter tensorflow_model_server,$(LIGHTBOX_MODEL_SERVER)),,auto)}" \
+	@LIGHTBOX_MODEL_DIR="$(abspath $(MODELS))" LIGHTBOX_MODEL_SERVER="$${LIGHTBOX_MODEL_SERVER-embedded}" \
 	 LIGHTBOX_PAGE="$${LIGHTBOX_PAGE-true}" \
 	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-efficientnet_lite0}" ./serve.sh serve
 

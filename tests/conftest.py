@@ -218,8 +218,9 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def page(page_stack: Stack, chromium: Any) -> Iterator[Page]:
-    """The page, freshly loaded. Unchecked browser complaints fail the test."""
+    """The page, freshly loaded, with both wires. Unchecked browser complaints fail the test."""
     opened = Page(chromium, page_stack.url).open()
+    opened.wire("both")
     yield opened
     assert opened.complaints() == []
 

@@ -37,6 +37,10 @@ _LATE = {
 """Imported on first use, as they take longer than errors."""
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})
+
+
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module 'lightbox' has no attribute {name!r}")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import requests
 
+from lightbox.features.page import FILES, POLICY
 from lightbox.supervisor.starting.child_environment import CONTAINER_DIR
 from lightbox.tools.harness.http_client import status_of
 from lightbox.tools.harness.ports import free_ports
@@ -125,9 +126,14 @@ def test_no_error_shows_a_caller_where_a_model_lies(file: Path, tmp_path: Path) 
 
 
 def test_without_nginx(file: Path, tmp_path: Path) -> None:
-    with serving(tmp_path, str(file), "--without-nginx") as served:
+    with serving(tmp_path, str(file), "--without-nginx", "--page") as served:
         assert "without nginx, for a first try: no limit for slow clients" in served.log
         served.first_class()
+        page = requests.get(f"{served.url}/", timeout=PATIENCE, allow_redirects=False)
+        assert (page.text, page.headers["Content-Security-Policy"]) == ((FILES / "index.html").read_text(), POLICY)
+        assert not requests.get(f"{served.url}/ui/start.json", timeout=PATIENCE).json()["metrics"]
+        for path in ("/ui/none.js", "/ui/samples", "/ui/%2e%2e/__init__.py"):
+            assert requests.get(served.url + path, timeout=PATIENCE).json()["code"] == "route_not_found"
         assert requests.get(f"{served.url}/v2/health/ready", timeout=PATIENCE).status_code == 200
         assert requests.get(f"{served.url}/metrics", timeout=PATIENCE).json()["code"] == "route_not_found"
         assert requests.post(f"{served.url}/invocations", data=b"none", timeout=PATIENCE).status_code in (400, 415)

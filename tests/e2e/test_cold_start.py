@@ -42,7 +42,7 @@ def test_a_second_start_finds_what_the_first_found_out(
     models = tmp_path / "digits"
     shutil.copytree(sample_models / "digits", models, ignore=shutil.ignore_patterns(IN_MODEL.name))
     monkeypatch.delenv("XDG_CACHE_HOME")
-    environ = {"LIGHTBOX_ENGINE": "auto", "SAGEMAKER_GUNICORN_LOGLEVEL": "debug", "HOME": str(tmp_path / "home")}
+    environ = {"LIGHTBOX_ENGINE": "", "SAGEMAKER_GUNICORN_LOGLEVEL": "debug", "HOME": str(tmp_path / "home")}
     compares = []
     for number in (1, 2):
         with Stack(models, tmp_path / f"run{number}", environ) as stack:

@@ -92,6 +92,18 @@ def test_boxes_are_in_the_pictures_pixels(stack: Stack, form: str, fit: str) -> 
     check(found(stack, f"{form}_{fit}", photo()), RED, BLUE, 3)
 
 
+@pytest.mark.parametrize("form", [form for form, fit in SERVED if fit == "letterbox"])
+def test_images_for_a_model_of_one_are_answered_one_by_one(stack: Stack, form: str) -> None:
+    model, images = f"{form}_letterbox", [photo(), photo(size=(320, 240)), photo(times=2)]
+    answer = requests.post(
+        f"{stack.url}/invocations",
+        files=[("image", image) for image in images],
+        headers={"Accept": "application/json", "X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name={model}"},
+        timeout=PATIENCE,
+    )
+    assert answer.json()["predictions"] == [found(stack, model, image) for image in images]
+
+
 @pytest.mark.parametrize(("fit", "orientation"), [("stretch", 3), ("crop", 8), *((fit, 6) for fit in FITS)])
 def test_a_turned_photo_has_boxes_as_a_viewer_shows_it(stack: Stack, fit: str, orientation: int) -> None:
     """The file's pixels are not rotated. The caller sees the picture rotated, and the boxes match that view."""

@@ -57,7 +57,7 @@ def test_boto3_lines(stack: Stack, folder: Path) -> None:
 
 
 def test_invoke_asks_and_shows_where_the_time_went(stack: Stack, folder: Path) -> None:
-    (photo,) = re.findall(r"`\.venv/bin/lightbox invoke (photo\.jpg)`", README)
+    (photo,) = re.findall(r"`lightbox invoke (photo\.jpg)`", README)
     command = [sys.executable, "-m", "lightbox", "invoke", "--url", stack.url, photo]
     said = run([*command, "--transport", "rest"], folder)
     assert "predictions" in said

@@ -91,8 +91,13 @@ def on_a_gpu(models: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "hidden", "engine", "words"),
     [
-        (onnx, ("openvino", "onnxruntime"), "", "no engine opens the model"),
-        (onnx, ("onnxruntime",), "onnxruntime", "engine onnxruntime: the package onnxruntime is not installed"),
+        (
+            onnx,
+            ("openvino", "onnxruntime"),
+            "",
+            "which needs openvino or onnxruntime: pip install 'lightbox-serve[openvino]'",
+        ),
+        (onnx, ("onnxruntime",), "onnxruntime", "which needs onnxruntime: pip install 'lightbox-serve[onnxruntime]'"),
         (on_a_gpu, (), "", "Cannot assign a device for operation"),
     ],
 )

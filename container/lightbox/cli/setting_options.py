@@ -77,7 +77,8 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     # Our processes run in other folders. A value that is no file may be a name that is looked up elsewhere.
     variable = param.variable
     os.environ[variable] = str(Path(text).absolute()) if exists else text
-    ctx.meta.setdefault(_GIVEN, {})[variable] = f"--{option_name(param.setting, param.part)}"
+    without = "without-" if value is False else ""
+    ctx.meta.setdefault(_GIVEN, {})[variable] = f"--{without}{option_name(param.setting, param.part)}"
 
 
 class SettingsCommand(click.Command):

@@ -151,7 +151,7 @@ def _hinted(media_type: str) -> Iterator[None]:
     except ImageUndecodable as error:
         if media_type != CURL_TYPE:
             raise
-        raise ImageUndecodable(f"{error.message}{_CURL_HINT}") from error
+        raise ImageUndecodable(f"{error.message.removesuffix('.')}{_CURL_HINT}") from error
 
 
 def _image_bodies(body: bytes, content_type: str, context: RequestContext) -> Sequence[bytes]:

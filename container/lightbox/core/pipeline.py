@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lightbox.base.errors import BadRequest, DeadlineExceeded, ModelFailed, ModelNotFound
+from lightbox.base.errors import BadRequest, DeadlineExceeded, InputMismatch, ModelFailed, ModelNotFound
 from lightbox.base.request_context import MemoryBudget, RequestContext
 from lightbox.base.settings_types import TransportName
 from lightbox.codecs import Codecs
@@ -22,7 +22,7 @@ from lightbox.core.attributes import CustomAttributes
 from lightbox.core.request import Body, Call, TensorResponse
 from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Layout, ModelCall, Prediction, SignatureSpec, image_input
+from lightbox.model.spec import Array, Layout, ModelCall, Prediction, SignatureSpec, image_input
 from lightbox.model_files.layout import is_model_name
 from lightbox.transports.base import Transport
 from lightbox.transports.signature_cache import (
@@ -241,7 +241,9 @@ class Pipeline:
         self.rank_guard.check(signature, request.inputs)
         context.memory.hold_tensors(content.size(context), request.inputs.values())
         with _hinting_at_the_size(request, model.options):
-            found = self.rank_guard.predict(transport, ModelCall(signature, request.inputs, outputs), context)
+            found = self._found(
+                transport, ModelCall(signature, request.inputs, outputs, images=request.images), context
+            )
         with context.stage("postprocess"):
             # In the signature's order: gRPC's map has no order, and both transports return the same response.
             ordered = {name: found[name] for name in signature.outputs if name in found}
@@ -257,6 +259,24 @@ class Pipeline:
         if isinstance(response, TensorResponse) and not content.outputs:
             self._handler_outputs.note(model.name, response.outputs)
         return response
+
+    def _found(self, transport: Transport, call: ModelCall, context: RequestContext) -> Mapping[str, Array]:
+        """Return the model's outputs. Several images for a model that takes one at a time are as many calls."""
+        signature, count = call.signature, len(call.images)
+        call = replace(call, images=())
+        if count < 2 or any((spec.shape or ())[:1] != (1,) for spec in signature.inputs.values()):
+            return self.rank_guard.predict(transport, call, context)
+        if not signature.gives_rows(call.outputs or signature.outputs):
+            gives = ", ".join(map(str, signature.outputs.values()))
+            raise InputMismatch(f"expected one image in a request: the model takes one and gives {gives}; got {count}")
+        import numpy as np
+
+        found = []
+        for at in range(count):
+            context.check(f"image {at + 1} of {count}")
+            inputs = {name: array[at : at + 1] for name, array in call.inputs.items()}
+            found.append(self.rank_guard.predict(transport, replace(call, inputs=inputs), context))
+        return {name: np.concatenate([outputs[name] for outputs in found]) for name in found[0]}
 
     def _preprocessed(
         self,

@@ -30,9 +30,11 @@ _MOST_PROBLEMS = 20
 RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm"]
 ActivationName = Literal["softmax", "sigmoid", "none"]
 DetectionsName = Literal["ultralytics", "detr", "tf"]
-_LABELS = TypeAdapter(tuple[str, ...])
+_LABELS = TypeAdapter[tuple[str, ...] | dict[int, str]](tuple[str, ...] | dict[int, str])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
-PerChannel = tuple[float, ...] | None
+PerChannel = Annotated[
+    tuple[float, ...] | None, BeforeValidator(lambda given: [given] if isinstance(given, int | float) else given)
+]
 RANKING = ("detections", "labels", "top_k")
 """Options that name classes or objects."""
 _ONLY_WITH: Mapping[str, tuple[str, str]] = {
@@ -386,11 +388,18 @@ def _read_labels(setting: str, name: str, places: Sequence[Path]) -> tuple[str, 
     try:
         text = read_text_file(path, MOST_TEXT)
         lines = map(str.strip, text.rstrip().splitlines())
-        labels = _LABELS.validate_json(text) if path.suffix == ".json" else tuple(lines)
-    except ValidationError:
-        raise ModelOptionsError(f"{setting}: {path}: expected a JSON list of names") from None
+        labels = _of_json(text) if path.suffix == ".json" else tuple(lines)
+    except (ValidationError, KeyError):
+        expected = 'a JSON list of names, or an object {"0": name, "1": name, ...}'
+        raise ModelOptionsError(f"{setting}: {path}: expected {expected}") from None
     except OSError as error:
         raise ModelOptionsError(f"{setting}: {path} cannot be read: {error.strerror}") from None
     if len(labels) > MOST_LABELS:
         raise ModelOptionsError(f"{setting}: {path} has {len(labels):,} names, expected at most {MOST_LABELS:,}")
     return labels
+
+
+def _of_json(text: str) -> tuple[str, ...]:
+    """Return a list of labels, or an object with one for each number, as Hugging Face's id2label. Raises KeyError."""
+    found = _LABELS.validate_json(text)
+    return tuple(found[number] for number in range(len(found)))

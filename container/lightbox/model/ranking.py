@@ -68,8 +68,9 @@ def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | No
             "name one in outputs"
         )
     if (classes := other_classes(options, spec)) is not None:
-        count = len(options.labels or ())
-        return f"expected a label for each of the {classes} classes of the output {spec.name}, got {count}"
+        labels = options.labels or ()
+        empty = f", of which {labels.count('')} are empty" if "" in labels else ""
+        return f"expected a label for each of the {classes} classes of the output {spec.name}, got {len(labels)}{empty}"
     return None
 
 

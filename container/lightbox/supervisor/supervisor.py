@@ -261,7 +261,7 @@ class Supervisor:
             log(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
         workers = f"workers: {self._settings.workers} x {self._settings.threads} threads"
         log(f"model server: {self._server_kind}; transports: {', '.join(self._plan.transports.names)}; {workers}")
-        if self._not_kept and self._server_kind == "embedded" and self._settings.engine not in (None, DEFAULT):
+        if self._not_kept and self._server_kind == "embedded" and self._settings.engine != DEFAULT:
             log(f"facts about models are cached for this run only: {self._not_kept}")
         if len(self._gpus) > 1:
             log(f"GPUs: {', '.join(self._gpus)}; the model servers take them in turn, one each")

@@ -101,7 +101,7 @@ def test_classes_of_both_wires_beside_each_other(page: Page, page_stack: Stack) 
         line = rf"request_id={request_id} .* model=digits transport={wire} status=200 bytes_in={len(DIGIT)} "
         assert any(re.search(line, page_stack.log) for _ in poll()), "the log has the id that the page shows"
     assert bars(page, "grpc")[0][0] == "class 7"
-    assert page.text("#agreement") == "Both wires gave exactly the same answer."
+    assert page.text("#agreement") == "Both transports gave exactly the same answer."
     assert page.text("#status").startswith("gRPC: class 7, ")
 
 
@@ -317,7 +317,21 @@ def test_engines_and_signatures_come_from_the_server(page: Page, page_stack: Sta
     assert page.texts("#model option") == [entry["name"] for entry in index]
 
 
-def test_the_default_model_is_chosen_and_both_wires(page: Page) -> None:
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_one_click_on_a_sample_shows_the_answer_of_the_defaults(page: Page, width: int, height: int) -> None:
+    page.open()
+    page.look(width, "light", height)
+    assert page.js("return run.getBoundingClientRect().bottom") <= height
+    page.element("[data-sample='coffee.jpg']").click()
+    page.wait_for("document.querySelector('.answer')")
+    page.settle()
+    assert [answer["status"] for answer in page.recorded()] == [200]
+    assert bars(page, "local")[0][0] == "espresso"
+    top, bottom = page.js(
+        "const at = document.querySelector('.classes').getBoundingClientRect(); return [at.top, at.bottom]"
+    )
+    assert 0 <= top < bottom <= height
+    assert page.element("[data-sample='coffee.jpg']").get_attribute("aria-pressed") == "true"
     assert page.js("return document.getElementById('model').value") == "efficientnet_lite0"
-    assert page.js("return document.querySelector('input[name=wire]:checked').value") == "both"
+    assert page.js("return document.querySelector('input[name=wire]:checked').value") == "local"
     page.wait_until(lambda: page.text("#health") == "Server is ready", "the health of the server")

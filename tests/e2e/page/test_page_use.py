@@ -63,6 +63,7 @@ def test_all_by_keyboard(page: Page) -> None:
     tab_to(page, "Digit")
     press(page, "ENTER")
     page.shown("digit-7.png")
+    page.settle()
     tab_to(page, "model")
     press(page, "ARROW_DOWN")  # from efficientnet_lite0 to image_mean
     page.wait_for("document.getElementById('model-facts').innerText.includes('mean')")

@@ -1,4 +1,7 @@
-"""The page at ``/`` and ``/ui``: static files served by nginx, and a JSON file with facts about this start."""
+"""The page at ``/`` and ``/ui``: static files, and a JSON file with facts about this start.
+
+nginx serves them; in a start without it, a worker.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,9 @@ from lightbox.core.additions import NginxParts
 from lightbox.core.feature import Feature
 
 if TYPE_CHECKING:
+    from flask import Blueprint
+
+    from lightbox.core.services import Services
     from lightbox.core.start import Start
 
 FILES = Path(__file__).resolve().parent / "files"
@@ -39,13 +45,12 @@ class PageSettings(BaseModel):
 
 
 class Page(Feature):
-    """Static files served by nginx, and a JSON file with facts about this start."""
+    """Static files, and a JSON file with facts about this start."""
 
     name = "page"
     settings = PageSettings
     paths = ("/ui",)
     shown_at = "/"
-    without_nginx = "page"
 
     @override
     def enabled(self, settings: Settings) -> bool:
@@ -58,16 +63,20 @@ class Page(Feature):
             "default_model": start.plan.default_model,
             "wires": [str(name) for name in start.plan.transports.names],
             "max_body_mb": start.settings.max_body_mb,
-            "metrics": start.settings.metrics,
+            "metrics": start.settings.metrics and start.settings.nginx,
             "features": list(start.features),
         }
         (start.run_dir.path / START).write_text(json.dumps(facts))
 
     @override
-    def needs_nginx(self, settings: Settings) -> Iterable[str]:
-        return ["LIGHTBOX_PAGE"]
-
-    @override
     def nginx(self, start: Start) -> NginxParts:
         started = str(start.run_dir.path / START)
         return NginxParts.of(Path(__file__).parent, PAGE_START=started, PAGE_FILES=str(FILES), PAGE_POLICY=POLICY)
+
+    @override
+    def routes(self, services: Services) -> Iterable[Blueprint]:
+        """Without nginx a worker serves the files."""
+        if not services.settings.nginx:
+            from lightbox.features.page.files_of_workers import page_blueprint
+
+            yield page_blueprint(FILES, services.run_dir / START, POLICY)

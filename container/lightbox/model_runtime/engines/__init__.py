@@ -1,14 +1,14 @@
 """The engines that run models, in any process. Each engine is a package in here with an ``ENGINE``."""
 
-from importlib.util import find_spec
-
 ENGINES = ("tensorflow", "openvino", "onnxruntime")
 DEFAULT = "tensorflow"
-"""The default engine of SavedModels; files of other formats default to ``AUTO``."""
+"""The default of the model server's flag, for SavedModels as in tensorflow_model_server. Other files have ``AUTO``."""
 AUTO = "auto"
-"""The name that chooses the best engine of each model."""
-
-
-def default() -> str:
-    """Return the default engine: DEFAULT if its package is installed, else AUTO."""
-    return DEFAULT if find_spec(DEFAULT) else AUTO
+"""The name that chooses the best engine of each model: Lightbox's default."""
+OPENING = {
+    "tensorflow_savedmodel": ("tensorflow", "openvino"),
+    "onnx": ("openvino", "onnxruntime"),
+    "openvino_ir": ("openvino",),
+    "litert": ("openvino",),
+}
+"""The engines that open a platform's models; each needs the package and the extra of its name."""

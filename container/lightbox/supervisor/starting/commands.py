@@ -16,7 +16,7 @@ from lightbox.base.settings import Settings
 from lightbox.model import engine_report
 from lightbox.model.options import OptionSettings
 from lightbox.model.plan import ModelServerAddress
-from lightbox.model_runtime.engines import default
+from lightbox.model_runtime.engines import AUTO
 from lightbox.supervisor.starting.model_server_config import BATCHING_PARAMETERS, MODEL_CONFIG
 
 BINARY = "tensorflow_model_server"
@@ -85,7 +85,7 @@ def engine_flags(settings: Settings, run_dir: Path, cache: Path) -> list[str]:
     chosen = _engine_options(settings)
     most = 0 if settings.has_fixed_models else LOAD_SHARE * settings.load_seconds
     return [
-        f"--engine={settings.engine or default()}",
+        f"--engine={settings.engine or AUTO}",
         *([f"--engine_options={json.dumps(chosen)}"] if chosen else []),
         f"--engine_cache_dir={cache}",
         f"--num_load_threads={LOADS_AT_ONCE}",

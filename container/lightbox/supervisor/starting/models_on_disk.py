@@ -138,3 +138,17 @@ def planned_model(
         names_images_only=options.for_images_only,
         code_dirs=importable(folders, settings),
     )
+
+
+def find_model(name: str | None, settings: Settings) -> ModelOnDisk:
+    """Return a model by its name, the default one for None. Raises LookupError with a sentence for an unknown name."""
+    try:
+        models, default = plan_models(settings)
+    except StartError as error:
+        if name is None:
+            raise
+        raise LookupError(f"MODEL: there is no file or folder {name!r}, and no model of this name: {error}") from None
+    if name is not None and name not in models:
+        known = ", ".join(models)
+        raise LookupError(f"MODEL: there is no model named {name!r} in {settings.model_dir}; found: {known}")
+    return models[name or default]

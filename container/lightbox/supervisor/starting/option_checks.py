@@ -15,7 +15,7 @@ from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, SignatureSpec, im
 from lightbox.model_files.checks import newest_folder, newest_signatures
 from lightbox.model_files.layout import ModelOnDisk, is_version
 from lightbox.model_runtime.access import is_file
-from lightbox.model_runtime.engines import AUTO, DEFAULT, default
+from lightbox.model_runtime.engines import AUTO, DEFAULT
 from lightbox.model_runtime.engines.hardware import INT8
 from lightbox.model_runtime.formats import model_file
 from lightbox.recipes import model_options
@@ -59,7 +59,7 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
     has_labels = options.labels is not None or find_inference(code_dirs) is not None
     refuse_misplaced_options(code_dirs, has_labels)
     yield from misfits(model.name, newest_signatures(model), options, code_dirs, settings)
-    file, engine = model_file(newest_folder(model)), options.engine or settings.engine or default()
+    file, engine = model_file(newest_folder(model)), options.engine or settings.engine or AUTO
     problems = list[tuple[str, str]]()
     if file and engine == DEFAULT and (options.engine or settings.engine):
         problems.append(("engine", f"{DEFAULT!r} does not open {file.path}; set {AUTO!r}"))

@@ -117,7 +117,8 @@ def _place(options: ModelOptions, code_dirs: Sequence[Path], settings: Settings)
         return variable
     if options.preset and PRESETS[options.preset]["scaling"] == options.scaling:
         return f"preset {options.preset}"
-    return f"{options_file(code_dirs)}: scaling"
+    file = options_file(code_dirs)
+    return f"{file}: scaling" if file else "the default"
 
 
 def _pixels(options: ModelOptions) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from lightbox.base.errors import StartError
@@ -16,8 +17,8 @@ from lightbox.model_files.checks import bytes_of_files, newest_folder, unusable_
 from lightbox.model_files.foreign_files import MLFLOW, describe_foreign_folder
 from lightbox.model_files.layout import ModelOnDisk, folders_without_model, is_version, weights_note
 from lightbox.model_runtime.access import access_problem, is_file
-from lightbox.model_runtime.engines import DEFAULT
-from lightbox.model_runtime.formats import model_file
+from lightbox.model_runtime.engines import AUTO, DEFAULT, OPENING
+from lightbox.model_runtime.formats import SAVED_MODEL_PLATFORM, model_file
 from lightbox.nginx import tls
 from lightbox.nginx.installation import find_nginx, http2_warning
 from lightbox.recipes import model_options
@@ -58,7 +59,7 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants
         with _collecting_into(problems):
             find_nginx()
     elif needing := [*tls.variables(settings), *wants.nginx]:
-        problems.append(f"LIGHTBOX_NGINX: expected true, which {', '.join(needing)} needs; got false")
+        problems.append(f"LIGHTBOX_NGINX: expected nginx, for {', '.join(needing)}; got a start without it")
     with _collecting_into(problems):
         tls.identify(settings)
     for check in wants.checks:
@@ -145,15 +146,23 @@ def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings
 
 
 def _engine_problem(model: ModelOnDisk, settings: Settings) -> Iterator[str]:
-    """Yield the problem if the newest version of a model is a file that the model server cannot open, or if the model's
-    own options choose an engine, which it does not have."""
-    if model_server_program(settings)[0] != BINARY:
-        return
-    if file := model_file(newest_folder(model)):
-        why = f"is {file.format.title}, which {BINARY} does not open; set LIGHTBOX_MODEL_SERVER=embedded"
-        yield f"LIGHTBOX_MODEL_DIR: {file.path} {why}"
+    """Yield the problem if no installed engine opens the newest version of a model, if tensorflow_model_server does
+    not, or if the model's own options choose an engine beside it."""
     folders = code_dirs(model, shared_code_dirs(settings))
-    options = model_options(model, folders, settings)
+    options, file = model_options(model, folders, settings), model_file(newest_folder(model))
+    engine = options.engine or settings.engine or AUTO
+    opening = OPENING[file.format.platform if file else SAVED_MODEL_PLATFORM]
+    needed = opening if engine == AUTO or (file and engine == DEFAULT) else (engine,)
+    title = f"{file.path} is {file.format.title}" if file else f"{newest_folder(model)} is a SavedModel"
+    install = "" if any(map(find_spec, needed)) else f": pip install 'lightbox-serve[{needed[0]}]'"
+    if model_server_program(settings)[0] != BINARY:
+        if install:
+            yield f"LIGHTBOX_MODEL_DIR: {title}, which needs {' or '.join(needed)}{install}"
+        return
+    if file:
+        why = f"{install}; of the images, --target openvino and --target embedded have it" if install else ""
+        how = f"set LIGHTBOX_MODEL_SERVER=embedded{f', which needs {needed[0]}' if install else ''}{why}"
+        yield f"LIGHTBOX_MODEL_DIR: {title}, which {BINARY} does not open; {how}"
     for key, without in (("engine", (None, DEFAULT)), ("precision", ("f32",))):
         if getattr(options, key) not in without:
             why = f"expected none with {BINARY}, which has its own; set LIGHTBOX_MODEL_SERVER=embedded"

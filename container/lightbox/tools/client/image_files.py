@@ -11,6 +11,13 @@ IMAGE_ENDINGS = (
     *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"),
 )
 
+PICTURE_ENDINGS = (
+    *IMAGE_ENDINGS,
+    *(".heic", ".heif", ".hif", ".jp2", ".jxl", ".psd", ".svg", ".ico"),
+    *(".arw", ".cr2", ".cr3", ".dng", ".nef", ".orf", ".raf", ".rw2"),
+)
+"""Also of pictures that cannot be read: their errors say so."""
+
 
 @dataclass(frozen=True)
 class Folder:

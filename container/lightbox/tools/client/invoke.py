@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import mimetypes
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import click
 
 from lightbox.base.telemetry.logs import escape
-from lightbox.tools.client.http import MOST_RESPONSE, BadResponse, NoResponse, ResponseTimeout
+from lightbox.tools.client.http import MOST_RESPONSE, BadResponse, Http, NoResponse, ResponseTimeout
+from lightbox.tools.client.senders import Response
 
 LOCAL = "http://localhost:8080"
 SHOWN, TIMEOUT = 400, 120.0
 """Characters of a response that are printed, and seconds that it may take."""
+OK = 200
+_HEADERS = {
+    name: f"X-Amzn-SageMaker-{header}"
+    for name, header in (
+        ("CustomAttributes", "Custom-Attributes"),
+        ("TargetModel", "Target-Model"),
+        ("TargetContainerHostname", "Target-Container-Hostname"),
+        ("InferenceComponentName", "Inference-Component"),
+    )
+}
+"""Headers by boto3's arguments."""
 
 
 @click.command("invoke", epilog="Example: lightbox invoke photo.jpg --model digits")
@@ -36,31 +48,47 @@ def command(
     transport: str | None,
     **target: str | None,
 ) -> None:
-    """Send an image with boto3; print response and stages."""
+    """Send an image; print response and stages. A SageMaker endpoint is called with boto3."""
+    chosen = {"tfs-model-name": model, "tfs-transport": transport}
+    attributes = {"CustomAttributes": ",".join(f"{name}={value}" for name, value in chosen.items() if value)}
+    given = {name.title().replace("_", ""): value for name, value in target.items()} | attributes
+    named = {name: value for name, value in given.items() if value}
+    if endpoint_name:
+        show(*_from_sagemaker(image, endpoint_name, region, named))
+    else:
+        show(*_from_url(image, url, named))
+
+
+def _from_url(image: Path, url: str, named: Mapping[str, str]) -> tuple[bytes, Mapping[str, str]]:
+    """Return a local endpoint's response and its headers."""
+    headers = {_HEADERS[name]: value for name, value in named.items()} | {"Content-Type": content_type(image)}
+    try:
+        came = Http(TIMEOUT).request("POST", f"{url.rstrip('/')}/invocations", image.read_bytes(), headers)
+    except (NoResponse, ResponseTimeout, BadResponse) as error:
+        raise click.ClickException(escape(str(error))) from None
+    if came.status != OK:
+        raise click.ClickException(escape(Response(came.status, came.body).failure()[0]))
+    return came.body, came.headers
+
+
+def _from_sagemaker(
+    image: Path, endpoint_name: str, region: str | None, named: Mapping[str, str]
+) -> tuple[bytes, Mapping[str, str]]:
+    """Return a SageMaker endpoint's response and its headers."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from lightbox.tools.client.boto import bounded, runtime_client
+    from lightbox.tools.client.boto import runtime_client
 
-    chosen = {"tfs-model-name": model, "tfs-transport": transport}
-    attributes = ",".join(f"{name}={value}" for name, value in chosen.items() if value)
-    client = runtime_client(None if endpoint_name else url, region)
-    client = client if endpoint_name else bounded(client, TIMEOUT)
+    client = runtime_client(None, region)
     try:
         response = client.invoke_endpoint(
-            EndpointName=endpoint_name or "local",
-            Body=image.read_bytes(),
-            ContentType=content_type(image),
-            **({"CustomAttributes": attributes} if attributes else {}),
-            **{name.title().replace("_", ""): value for name, value in target.items() if value},
+            EndpointName=endpoint_name, Body=image.read_bytes(), ContentType=content_type(image), **named
         )
-        body = response["Body"].read(MOST_RESPONSE)
+        return response["Body"].read(MOST_RESPONSE), response["ResponseMetadata"]["HTTPHeaders"]
     except ClientError as error:
         raise click.ClickException(escape(str(error.response.get("OriginalMessage") or error))) from None
-    except (BotoCoreError, NoResponse, ResponseTimeout, BadResponse) as error:
+    except BotoCoreError as error:
         raise click.ClickException(escape(str(error))) from None
-    except Exception as error:  # botocore's parser raises whatever an endpoint's answer leads to
-        raise click.ClickException(escape(f"the answer cannot be read: {type(error).__name__}: {error}")) from None
-    show(body, response)
 
 
 def content_type(path: Path) -> str:
@@ -68,12 +96,12 @@ def content_type(path: Path) -> str:
     return mimetypes.guess_type(path.name)[0] or "application/x-image"
 
 
-def show(body: bytes, response: dict[str, Any]) -> None:
+def show(body: bytes, headers: Mapping[str, str]) -> None:
     """Print the response, shortened, and the stages."""
     text = body.decode(errors="replace")
     click.echo(text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(body)} bytes)")
-    stages = read_server_timing(response["ResponseMetadata"]["HTTPHeaders"].get("server-timing", ""))
-    for name, milliseconds in stages.items():
+    timing = next((value for name, value in headers.items() if name.lower() == "server-timing"), "")
+    for name, milliseconds in read_server_timing(timing).items():
         click.echo(escape(f"  {name:16} {milliseconds:8.2f} ms"))
 
 

@@ -5,6 +5,7 @@
     mobilenet_v2   ImageNet classifier, 224x224, 1000 classes
     digits         handwritten digits, 8x8, trained here in seconds; its train/held-out split
     efficientdet_d1, detections, published   the detector: network, its eight outputs, the real archive
+    onnx_file      writes a network as an ONNX file, without TensorFlow
     torch_file     reads the tensors of a PyTorch checkpoint
     image_model    the currency between them: a network on prepared pixels
     input_forms    prepared tensor, raw pixels or encoded bytes in front of a network

@@ -1,8 +1,11 @@
-"""``lightbox export``: a sample model as a SavedModel."""
+"""``lightbox export``: a sample model as a SavedModel or an ONNX file."""
 
 from __future__ import annotations
 
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Literal
 
 import click
 
@@ -25,6 +28,12 @@ from lightbox.tools.model_zoo.zoo import CATALOGUE, Weights
     "By default float32; uint8 for efficientnet_lite0 and efficientdet_d1.",
 )
 @click.option(
+    "--format",
+    "written_as",
+    type=click.Choice(["saved_model", "onnx"]),
+    help="Format of the file; onnx for efficientnet_lite0 only. By default saved_model; onnx without TensorFlow.",
+)
+@click.option(
     "--weights",
     type=click.Choice(["imagenet", "coco", "none"]),
     help="Weights, or none for random ones, the default of efficientdet_d1.",
@@ -42,12 +51,12 @@ def command(
     model: str,
     out: Path,
     form: InputForm | None,
+    written_as: Literal["saved_model", "onnx"] | None,
     weights: Weights | None,
     archive: Path | None,
-    version: int | None,
-    force: bool,
+    **numbered: Any,
 ) -> None:
-    """Export a sample model as a SavedModel.
+    """Export a sample model as a SavedModel, which takes TensorFlow, or as an ONNX file.
 
     MODEL is efficientnet_lite0, mobilenet_v2, efficientdet_d1 or digits. The model is written to
     OUT/VERSION, the scaling that it needs to OUT/code/lightbox.json.
@@ -61,15 +70,26 @@ def command(
         )
     if archive is not None and not archive.is_file():
         raise click.UsageError(f"--archive {archive}: there is no such file")
-    quiet_tensorflow()
+    version, force = numbered["version"], numbered["force"]
+    form = form or entry.form
+    save_onnx = entry.save_onnx if form != "bytes" else None
+    if written_as == "onnx" and save_onnx is None:
+        raise click.UsageError("--format onnx is for efficientnet_lite0 with an input of uint8 or float32")
+    if written_as == "saved_model" or (written_as is None and find_spec("tensorflow")):
+        save_onnx = None
     try:
         # What would do harm is refused before the seconds of building.
         layout.check_writable(out)
         number = layout.version_to_write(out, version, force)
-        layout.settings_to_write(out, left_to_caller(entry.scaling, form or entry.form), force)
-        say.progress(f"{model}: building it with input {form or entry.form}; TensorFlow takes some seconds to start")
+        settings = layout.settings_to_write(out, left_to_caller(entry.scaling, form), force)
+        if save_onnx:
+            written = layout.write_version(out, number, settings, entry.labels(), partial(save_onnx, form))
+            say.progress(f"{model}: {written} is ready, an ONNX file")
+            return
+        quiet_tensorflow()
+        say.progress(f"{model}: building it with input {form}; TensorFlow takes some seconds to start")
         built = entry.build(weights or entry.weights[0], archive)
-        written = export(built, form or entry.form, out, number, force)
+        written = export(built, form, out, number, force)
     except (layout.Refused, OSError) as problem:
         raise click.ClickException(str(problem)) from None
     if built.random:

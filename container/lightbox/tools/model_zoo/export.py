@@ -1,7 +1,8 @@
-"""Writes a model into its folder: a version directory with a SavedModel, and code/lightbox.json."""
+"""Writes a model into its folder: a version directory with its files, and code/lightbox.json."""
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from lightbox.model_files.layout import WEIGHTS_NOTE
 from lightbox.tools.model_zoo import folder as layout
 from lightbox.tools.model_zoo.image_model import ImageModel, InputForm
 from lightbox.tools.model_zoo.input_forms import left_to_caller, serving_function
-from lightbox.tools.model_zoo.staging import staging
 
 
 def quiet_tensorflow() -> None:
@@ -19,21 +19,9 @@ def quiet_tensorflow() -> None:
 
 
 def export(model: ImageModel, form: InputForm, root: Path, version: int = 1, force: bool = False) -> Path:
-    """Write the model as ROOT/<version> and return that directory.
-
-    The version appears whole, after code/lightbox.json: a server that polls the folder never sees less.
-    """
+    """Write the model as the SavedModel ROOT/<version> and return that directory."""
     settings = layout.settings_to_write(root, left_to_caller(model.scaling, form), force)
-    with staging(root) as partial:
-        # Not a number: what a killed run leaves must not pass for a version of a model named .partial-…
-        built = partial / "saved_model"
-        save(model, form, built)
-        layout.write_settings(root, settings, model.labels)
-        target = root / str(version)
-        if target.exists():
-            target.rename(partial / "replaced")
-        built.rename(target)
-    return target
+    return layout.write_version(root, version, settings, model.labels, partial(save, model, form))
 
 
 def save(model: ImageModel, form: InputForm, directory: Path) -> None:

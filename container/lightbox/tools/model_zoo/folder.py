@@ -1,13 +1,15 @@
-"""A model's folder as the server reads it: ROOT/<version>/saved_model.pb beside ROOT/code/lightbox.json."""
+"""A model's folder as the server reads it: ROOT/<version>/ beside ROOT/code/lightbox.json."""
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lightbox.tools.model_zoo.staging import replace_file
+from lightbox.tools.model_zoo.staging import replace_file, staging
 
+FILES = ("saved_model.pb", "model.onnx")
+"""The file of a version, by which it is known."""
 SETTINGS = Path("code", "lightbox.json")
 LABELS = SETTINGS.with_name("labels.txt")
 
@@ -17,8 +19,13 @@ class Refused(Exception):
 
 
 def versions(root: Path) -> list[int]:
-    """Return the versions under `root` that hold a SavedModel, oldest first."""
-    return sorted(int(model.parent.name) for model in root.glob("*/saved_model.pb") if model.parent.name.isdigit())
+    """Return the versions under `root` that hold a model, oldest first."""
+    return sorted({int(file.parent.name) for file in root.glob("*/*") if is_model(file)})
+
+
+def is_model(file: Path) -> bool:
+    """Return whether it is the file of a version."""
+    return file.name in FILES and file.parent.name.isdigit()
 
 
 def version_to_write(root: Path, requested: int | None, force: bool) -> int:
@@ -80,3 +87,23 @@ def write_settings(root: Path, settings: dict[str, Any], labels: Sequence[str] =
         replace_file(root / LABELS, "\n".join(labels) + "\n")
         settings = settings | {"labels": LABELS.name}
     replace_file(root / SETTINGS, json.dumps(settings, indent=2) + "\n")
+
+
+def write_version(
+    root: Path, version: int, settings: dict[str, Any], labels: Sequence[str], save_to: Callable[[Path], object]
+) -> Path:
+    """Let ``save_to`` write a version's directory, and return it.
+
+    The version appears whole, after code/lightbox.json: a server that polls the folder never sees less.
+    """
+    with staging(root) as partial_folder:
+        # Not a number: what a killed run leaves must not pass for a version of a model named .partial-…
+        built = partial_folder / "version"
+        built.mkdir()
+        save_to(built)
+        write_settings(root, settings, labels)
+        target = root / str(version)
+        if target.exists():
+            target.rename(partial_folder / "replaced")
+        built.rename(target)
+    return target

@@ -20,6 +20,10 @@ class Entry:
     form: InputForm
     weights: tuple[Weights, ...]
     remedy: str = ""
+    save_onnx: Callable[[InputForm, Path], object] | None = None
+    """Writes it into a folder as an ONNX file, without TensorFlow."""
+    labels: Callable[[], tuple[str, ...]] = tuple
+    """Returns the names of its classes, for that file."""
 
 
 def build_efficientdet_d1(weights: Weights, archive: Path | None) -> ImageModel:
@@ -33,7 +37,12 @@ def build_efficientdet_d1(weights: Weights, archive: Path | None) -> ImageModel:
 
 CATALOGUE = {
     "efficientnet_lite0": Entry(
-        lambda *_: efficientnet_lite0.image_model(), efficientnet_lite0.SCALING, "uint8", ("imagenet",)
+        lambda *_: efficientnet_lite0.image_model(),
+        efficientnet_lite0.SCALING,
+        "uint8",
+        ("imagenet",),
+        save_onnx=efficientnet_lite0.save_onnx,
+        labels=efficientnet_lite0.class_names,
     ),
     "mobilenet_v2": Entry(
         lambda weights, _: mobilenet_v2.image_model("imagenet" if weights == "imagenet" else "none"),

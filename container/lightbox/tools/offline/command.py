@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 import click
@@ -25,6 +27,7 @@ from lightbox.tools.offline.sources import Source, SourceError
 from lightbox.tools.offline.storage import S3_SCHEME, AwsError
 from lightbox.tools.offline.targets import PART_ROWS, Target, TargetError
 
+_ALONE = ("labels", "scaling", "engine")
 MOST_SENT = 100 << 20
 """Bytes of an image that are sent to an endpoint, which has its own limit, whatever the one of this machine is."""
 
@@ -61,6 +64,9 @@ class ConcurrencyType(click.ParamType[Concurrency]):
 )
 @click.option("--model", help="Folder or file of the model; with an endpoint, the name of one of its models.")
 @click.option("--options", metavar="JSON", help="Options of the model, as in lightbox.json.")
+@click.option("--labels", metavar="FILE", help="Option `labels` alone: a file with class names, one per line.")
+@click.option("--scaling", metavar="NAME", help="Option `scaling` alone.")
+@click.option("--engine", metavar="NAME", help="Option `engine` alone.")
 @click.option("--column", help="Parquet column of the images, such as image.bytes.")
 @click.option("--outside", is_flag=True, help="Also read what a list or a link names outside SOURCE.")
 @click.option(
@@ -130,14 +136,14 @@ def make_answerer(
     endpoint_name: str | None,
     concurrency: Concurrency,
     attempts: int,
-    **to: Any,
+    **more: Any,
 ) -> Predictor:
     """Return the model, endpoint or cluster that the command line names. Raises StartError and Misconfigured."""
-    address = to.pop("ray")
+    address, alone = more.pop("ray"), {key: more.pop(key) for key in _ALONE}
     if address and (url or endpoint_name):
         raise Misconfigured("expected --ray, or --url or --endpoint-name; got both")
     if url or endpoint_name:
-        sender = make_sender(model, url or LOCAL, endpoint_name, **to)
+        sender = make_sender(model, url or LOCAL, endpoint_name, **more)
         sender.check()
         return Endpoint(model, Retrying(sender, attempts, stopping), concurrency)
     if model is None:
@@ -150,10 +156,16 @@ def make_answerer(
         raise Misconfigured(f"--options: expected a JSON object: {error}") from error
     if not isinstance(chosen, dict):
         raise Misconfigured(f"--options: expected a JSON object, got {options}")
+    if alone["labels"] and Path(alone["labels"]).exists():  # else a name in the model's code/
+        alone["labels"] = str(Path(alone["labels"]).absolute())
+    chosen |= {key: value for key, value in alone.items() if value is not None}
     if address:
         cluster: Predictor = lightbox.ray.Cluster(address, model, chosen)
         return cluster
-    return load(model, **chosen)
+    try:
+        return load(model, **chosen)
+    except StartError as problem:
+        raise StartError("\n".join(re.sub("^path:", "--model:", line) for line in str(problem).splitlines())) from None
 
 
 def make_sender(

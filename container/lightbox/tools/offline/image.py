@@ -14,7 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 from typing_extensions import override
 
-from lightbox.base.errors import HandlerFailed
+from lightbox.base.errors import BadRequest, HandlerFailed
 from lightbox.base.request_context import RequestContext
 from lightbox.codecs.base import Response
 from lightbox.codecs.json_text import encode_row, from_json
@@ -78,7 +78,23 @@ def read_image(image: AnyImage, most: int) -> bytes:
         return bytes(image) if len(image) <= most else refuse(most)
     if isinstance(image, str | PathLike):
         return Folder(Path()).read(os.fspath(image), most)
-    pixels = image if isinstance(image, Image.Image) else Image.fromarray(image)
+    pixels = image if isinstance(image, Image.Image) else Image.fromarray(_checked(image))
     written = BytesIO()
     pixels.save(written, "PNG", compress_level=0)
     return written.getvalue()
+
+
+def _checked(image: object) -> npt.NDArray[np.uint8]:
+    """Return an array of pixels; raise BadRequest for anything else."""
+    if isinstance(image, np.ndarray):
+        if (
+            image.dtype == np.uint8
+            and image.size
+            and (image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (3, 4)))
+        ):
+            return image
+        came = f"{image.dtype} {list(image.shape)}"
+    else:
+        came = type(image).__name__
+    expected = "bytes, a path, an image of Pillow, or uint8 [height, width, 3] or [height, width]"
+    raise BadRequest(f"image: expected {expected}; got {came}")

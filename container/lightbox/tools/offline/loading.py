@@ -34,6 +34,8 @@ from lightbox.user_code.registry import UserCode
 LIMITS = ("LIGHTBOX_MAX_IMAGE_PIXELS", MAX_BODY, "LIGHTBOX_LINKED_FOLDERS", "LIGHTBOX_MODEL_CODE")
 """The settings of the environment that count: errors name them."""
 
+_MODEL_DIR = "LIGHTBOX_MODEL_DIR: "
+
 
 def load(path: str | PathLike[str], *, threads: int | None = None, **options: Any) -> Model:
     """Load the model at ``path``: whatever LIGHTBOX_MODEL_DIR may name, if it holds one model.
@@ -45,6 +47,20 @@ def load(path: str | PathLike[str], *, threads: int | None = None, **options: An
     """
     if threads is not None and threads < 1:
         raise StartError(f"threads: expected at least 1, got {threads}")
+    try:
+        return _loaded(path, threads, options)
+    except StartError as error:
+        lines = [_by_argument(line) for line in str(error).splitlines()]
+        raise StartError("\n".join(lines)) from None
+
+
+def _by_argument(line: str) -> str:
+    """Return a sentence about settings with the arguments of ``load`` that set them."""
+    line = line.removeprefix("LIGHTBOX_OPTIONS: ")
+    return f"path: {line.removeprefix(_MODEL_DIR)}" if line.startswith(_MODEL_DIR) else line
+
+
+def _loaded(path: str | PathLike[str], threads: int | None, options: dict[str, Any]) -> Model:
     settings = load_settings({name: variable(name) for name in LIMITS})
     settings = settings.model_copy(update={"model_dir": Path(path).absolute(), "engine": AUTO})
     settings.add(OptionSettings.of(options))

@@ -59,11 +59,16 @@ class Model:
             alone=lambda: threads is None and self._running <= 1,
         )
 
-    def predict(self, image: AnyImage) -> Any:
-        """Return what ``/invocations`` answers for an image, as ``predictions[0]`` has it.
+    def __repr__(self) -> str:
+        return f"<lightbox.Model {self.name}, version {self.version}, engine {self.engine}>"
 
-        Where the model's ``inference.py`` answers otherwise, it is the document, text or bytes that it returns. Raises
-        LightboxError, with the endpoint's ``code`` and sentence, and OSError for a path that cannot be read.
+    def predict(self, image: AnyImage) -> Any:
+        """Return what ``/invocations`` answers for an image, as ``predictions[0]`` has it: numbers, lists and dicts.
+
+        An image is the bytes of a file, its path, an image of Pillow, or pixels: uint8 [height, width, 3] in RGB or
+        [height, width]. Where the model's ``inference.py`` answers otherwise, it is the document, text or bytes that it
+        returns. Raises LightboxError, with the endpoint's ``code`` and sentence, and OSError for a path that cannot be
+        read.
         """
         content = self._predict(image)
         return from_json(content.text) if isinstance(content, JsonText) else content

@@ -32,7 +32,7 @@ from lightbox.model_files.tar_members import (
     Stream,
     read_members,
 )
-from lightbox.tools.client.image_files import IMAGE_ENDINGS, counted
+from lightbox.tools.client.image_files import PICTURE_ENDINGS, counted
 from lightbox.tools.offline.parquet_pages import check_pages
 from lightbox.tools.offline.rows import reason
 from lightbox.tools.offline.storage import S3_SCHEME, AwsError, Files, Outside, at, refuse, split
@@ -77,7 +77,7 @@ class Source:
         self.total: int | None = None
         self._column, self._skip, self._most, self._outside = column, skip, most, outside
         self._only: str | None = None
-        if _ending(place) in (SHARD, TABLE, *LISTS):
+        if _ending(place) in (SHARD, TABLE, *LISTS, *PICTURE_ENDINGS) and not Path(place).is_dir():
             parent, self._only = split(place)
             self._given, self._files = at(parent), at(parent, outside)
             if not self._given.exists(self._only):
@@ -86,7 +86,7 @@ class Source:
             self._given = self._files = at(place, outside)
         elif Path(place).exists():
             kinds = ", ".join((SHARD, TABLE, *LISTS))
-            raise SourceError(f"{place}: expected a folder, or a file that ends in {kinds}")
+            raise SourceError(f"{place}: expected a folder, a picture, or a file that ends in {kinds}")
         else:
             raise SourceError(f"{place}: there is no such folder")
 
@@ -123,8 +123,8 @@ class Source:
             try:
                 for name in names:
                     kind = self._kind(name)
-                    images += kind in IMAGE_ENDINGS
-                    if kind and kind not in IMAGE_ENDINGS:
+                    images += kind in PICTURE_ENDINGS
+                    if kind and kind not in PICTURE_ENDINGS:
                         others.append(name)
                     batch.append(name)
                     if len(batch) == NAMES:
@@ -154,7 +154,7 @@ class Source:
     def _kind(self, name: str) -> str | None:
         """Return the suffix that decides how a file is read, None for other files. A list counts only as the source."""
         ending = _ending(name)
-        return ending if ending in (*IMAGE_ENDINGS, SHARD, TABLE) or (self._only and ending in LISTS) else None
+        return ending if ending in (*PICTURE_ENDINGS, SHARD, TABLE) or (self._only and ending in LISTS) else None
 
     def _items(self) -> Iterator[Item]:
         escaped = set[str]()
@@ -164,11 +164,11 @@ class Source:
                 self.others += 1
             elif path in escaped:
                 self._report(f"{path}: is there again; one has a row")
-            elif kind not in IMAGE_ENDINGS:
+            elif kind not in PICTURE_ENDINGS:
                 yield from self._inside(name, kind)
             else:
                 self.found += 1
-                yield path, partial(self._files.read, name, self._most)
+                yield path, partial((self._given if self._only else self._files).read, name, self._most)
             if "\\" in path:
                 escaped.add(path)
         if not self.found and not self.problems:
@@ -394,7 +394,7 @@ def _ending(name: str) -> str:
 def _is_image(member: Member) -> bool:
     """Return whether a member is an image, or a link to one."""
     is_hidden = PurePosixPath(member.name).name.startswith(".")
-    return member.kind in (FILE, HARD_LINK, SYMBOLIC_LINK) and not is_hidden and _ending(member.name) in IMAGE_ENDINGS
+    return member.kind in (FILE, HARD_LINK, SYMBOLIC_LINK) and not is_hidden and _ending(member.name) in PICTURE_ENDINGS
 
 
 def _listed(line: bytes) -> str | None:

@@ -11,9 +11,8 @@ from itertools import zip_longest
 from lightbox.base.settings import Settings, variable_names
 from lightbox.base.settings_types import TransportName
 from lightbox.model_runtime.cores import available_cores
-from lightbox.model_runtime.engines import AUTO, DEFAULT
+from lightbox.model_runtime.engines import AUTO
 from lightbox.supervisor.starting.chosen_transports import usual_transports
-from lightbox.supervisor.starting.commands import BINARY, model_server_program
 
 PARAMETERS = (
     "engine",
@@ -98,10 +97,10 @@ def _values(parameter: str, settings: Settings, clients: int) -> Iterable[Mappin
 
 
 def _engines(settings: Settings) -> list[Mapping[str, str]]:
-    """Return the other engine, where the embedded model server runs and has two."""
-    if model_server_program(settings)[0] == BINARY or importlib.util.find_spec("openvino") is None:
+    """Return the default, which has measured the engines, instead of one that is named, if there are two."""
+    if settings.engine in (None, AUTO) or importlib.util.find_spec("openvino") is None:
         return []
-    return [{"engine": AUTO if settings.engine in (None, DEFAULT) else DEFAULT}]
+    return [{"engine": AUTO}]
 
 
 def _other_numbers(field: str, numbers: Iterable[int], present: int) -> list[Mapping[str, str]]:

@@ -19,7 +19,7 @@ from lightbox.model_runtime.cores import available_cores
 from lightbox.nginx.installation import find_nginx
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.commands import model_server_program
-from lightbox.supervisor.starting.models_on_disk import plan_models, unpacked
+from lightbox.supervisor.starting.models_on_disk import find_model, unpacked
 from lightbox.supervisor.starting.op_threads import with_op_threads
 from lightbox.tools.tune import report
 from lightbox.tools.tune.candidates import PARAMETERS, single_changes
@@ -76,7 +76,10 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def _run(settings: Settings, name: str | None, file: Path | None, limit: float, as_json: bool, began: float) -> int:
     find_nginx()
     kind, _ = model_server_program(settings)
-    model = _find_model(name, settings)
+    try:
+        model = find_model(name, settings)
+    except LookupError as error:
+        raise TuneRefused(str(error)) from None
     body, image = image_to_send(file)
     clients = min(max(LEAST_CLIENTS, 4 * available_cores()), MOST_CLIENTS)
     baseline = "the present settings" if settings.model_fields_set.intersection(PARAMETERS) else "the defaults"
@@ -108,15 +111,6 @@ def _measure(model: ModelOnDisk, settings: Settings, request: Request, seconds: 
 
 def _progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _find_model(name: str | None, settings: Settings) -> ModelOnDisk:
-    models, default = plan_models(settings)
-    if name is not None and name not in models:
-        raise TuneRefused(
-            f"MODEL: there is no model named {name!r} in {settings.model_dir}; found: {', '.join(models)}"
-        )
-    return models[name or default]
 
 
 def environ_of_one_model(model: ModelOnDisk, settings: Settings) -> dict[str, str]:

@@ -23,16 +23,17 @@ from lightbox.base.telemetry.logs import escape, log
 from lightbox.cli.setting_options import SettingsCommand, named_model_argument
 from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.image import ImageCodec
+from lightbox.codecs.top_k import ranked_rows
 from lightbox.images.preparation import Fit
 from lightbox.model.image_options import image_problems
 from lightbox.model.options import ModelOptions
 from lightbox.model.presets import with_preset
-from lightbox.model.spec import DEFAULT_SIGNATURE, Array, ImageInput, SignatureSpec, image_input
+from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, ModelCall, SignatureSpec, image_input
 from lightbox.model_files.checks import newest_folder, newest_signatures, show_version, version_problem
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.recipes import model_options
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
+from lightbox.supervisor.starting.models_on_disk import code_dirs, find_model, shared_code_dirs, unpacked
 from lightbox.supervisor.starting.scaling_report import PIXELS, scaling_line
 from lightbox.tools.harness import http_client
 from lightbox.tools.harness.server_process import ServerFailed
@@ -40,7 +41,7 @@ from lightbox.tools.harness.tables import padded_table
 from lightbox.tools.tune.load import ImageUnreadable, image_to_send
 from lightbox.tools.tune.measured_stack import STOP_SECONDS, reason, start
 
-TOP = 5
+TOP, MOST_NAMED = 5, 3
 INTERRUPTED = 130
 SECONDS_EACH = 60.0
 _PROGRESS_SECONDS = 10.0
@@ -89,7 +90,7 @@ def command(name: str | None, image: Path) -> int:
     except KeyboardInterrupt:
         log("interrupted: all started processes are stopped")
         return INTERRUPTED
-    except (TryRefused, ImageUnreadable) as error:
+    except (TryRefused, ImageUnreadable, LookupError) as error:
         log(str(error))
         return 1
 
@@ -99,11 +100,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _run(settings: Settings, name: str | None, image: Path) -> int:
-    models, default = plan_models(settings)
-    if name is not None and name not in models:
-        known = ", ".join(models)
-        raise TryRefused(f"MODEL: there is no model named {name!r} in {settings.model_dir}; found: {known}")
-    model = models[name or default]
+    model = find_model(name, settings)
     if problem := version_problem(newest_folder(model), model.name, 0, settings.linked_folders):
         raise TryRefused(problem)
     folders = code_dirs(model, shared_code_dirs(settings))
@@ -114,7 +111,7 @@ def _run(settings: Settings, name: str | None, image: Path) -> int:
     ways = ways_of(options, wanted)
     log(f"starting {model.name}; {described}, {len(ways)} ways")
     responses = _responses(model, signature, options, ways, bodies)
-    print(f"{model.name}, {described}: {_title(bool(classes))}\n")
+    print(f"{model.name}, {described}: {_title(bool(classes), options.detections is not None)}\n")
     for line in accuracy_table(responses, classes) if classes else side_by_side(responses, labels):
         print(escape(line))
     if said := scaling_line(model, folders, settings):
@@ -134,19 +131,23 @@ def _input_of(model: ModelOnDisk, options: ModelOptions) -> tuple[SignatureSpec,
 
 
 def ways_of(options: ModelOptions, target: ImageInput) -> dict[Way, ModelOptions]:
-    """Return the fits and scalings that a model's input can have, each with options that are the model's own else."""
-    ways = {}
+    """Return the fits and scalings that a model's input can have, each with options that are the model's own else.
+
+    Two scalings come with the other order of channels, too.
+    """
+    ways, other = {}, "rgb" if options.channels == "bgr" else "bgr"
     for fit in map(str, Fit):
-        for scaling in PIXELS:
+        for name in (*PIXELS, *(f"{scaling} {other}" for scaling in ("none", "unit"))):
+            scaling, _, channels = name.partition(" ")
             changes = {key: getattr(options, key) for key in options.model_fields_set if key != "preset"}
-            changes |= {"fit": fit, "scaling": scaling}
+            changes |= {"fit": fit, "scaling": scaling, "channels": channels or options.channels}
             if fit != options.fit:
                 changes |= {"resize_shorter": None, "crop_pct": None, "pad": None}
             if scaling != options.scaling:
                 changes |= {"mean": None, "std": None}
             own = ModelOptions().model_copy(update=with_preset(changes))
             if not list(image_problems(own, target)):
-                ways[Way(fit, scaling)] = own
+                ways[Way(fit, name)] = own
     return ways
 
 
@@ -175,10 +176,10 @@ def _visible(paths: Iterable[Path]) -> list[Path]:
     return sorted(path for path in paths if not path.name.startswith("."))
 
 
-def _title(labelled: bool) -> str:
+def _title(labelled: bool, of_objects: bool) -> str:
     if labelled:
         return "how many each way classifies right"
-    return f"the best {TOP} of each fit and scaling, as class, label, score"
+    return f"the best {TOP} of each fit and scaling, as class, label, score{', box' if of_objects else ''}"
 
 
 def _responses(
@@ -205,7 +206,8 @@ def _responses(
                         announced = time.monotonic()
                         log(f"{number} of {len(bodies)} images")
                     for way, its_options in ways.items():
-                        responses[way].append(_ask(client, _pixels(codec, body, signature, its_options)))
+                        call = _call(codec, body, signature, its_options)
+                        responses[way].append(_ask(client, call, its_options))
         except ServerFailed as error:
             why = reason(error).replace(str(Path(folder, model.name)), str(model.base_path))
             raise TryRefused(f"{model.name} cannot be served: {why}") from None
@@ -222,23 +224,31 @@ def _copy(model: ModelOnDisk, folder: Path, options: ModelOptions) -> None:
     (folder / "code" / "lightbox.json").write_text(json.dumps(kept))
 
 
-def _pixels(codec: ImageCodec, body: bytes, signature: SignatureSpec, options: ModelOptions) -> Array:
+def _call(codec: ImageCodec, body: bytes, signature: SignatureSpec, options: ModelOptions) -> ModelCall:
     try:
-        call = codec.decode([body], signature, options, RequestContext(SECONDS_EACH))
+        return codec.decode([body], signature, options, RequestContext(SECONDS_EACH))
     except LightboxError as error:
         raise TryRefused(f"--image: {error.message}") from None
-    return next(iter(call.inputs.values()))
 
 
-def _ask(client: http_client.Client, pixels: Array) -> Any:
+def _ask(client: http_client.Client, call: ModelCall, options: ModelOptions) -> Any:
+    """Return the prediction: the objects with their boxes, if the model's options decode them, else the outputs."""
     file = BytesIO()
-    np.save(file, pixels)
+    np.save(file, next(iter(call.inputs.values())))
     headers = {"Content-Type": "application/x-npy", "Accept": "application/json"}
     response = client.send("POST", "/invocations", file.getvalue(), headers)
     content = json.loads(response.body)
     if response.status != http.HTTPStatus.OK:
         raise TryRefused(f"--image: the model answers {response.status}: {content.get('error', content)}")
-    return content["predictions"][0] if "predictions" in content else content["outputs"]
+    by_row = "predictions" in content
+    prediction = content["predictions"][0] if by_row else content["outputs"]
+    if options.detections is None:
+        return prediction
+    names = options.outputs or tuple(call.signature.outputs)
+    named = prediction if isinstance(prediction, dict) else {names[0]: prediction}
+    outputs = {name: np.asarray([values] if by_row else values, np.float32) for name, values in named.items()}
+    rows = ranked_rows(outputs, options, call)
+    return prediction if rows is None else json.loads(rows[0])
 
 
 def side_by_side(responses: Mapping[Way, Sequence[Any]], labels: Sequence[str]) -> list[str]:
@@ -266,15 +276,18 @@ def accuracy_table(responses: Mapping[Way, Sequence[Any]], classes: Sequence[int
     ways = sorted(right, key=lambda way: -right[way])
     rows = [[*way, f"{right[way]} of {len(classes)}", f"{right[way] / len(classes):.1%}"] for way in ways]
     firsts = [str(way) for way in ways if right[way] == right[ways[0]]]
+    named = f"{len(firsts)} ways" if len(firsts) > MOST_NAMED else " and ".join(firsts)
     table = padded_table(["fit", "scaling", "right", "accuracy"], rows)
-    return table + ([f"\n{' and '.join(firsts)} are alike: {_HARDER}"] if len(firsts) > 1 else [])
+    return table + ([f"\n{named} are alike: {_HARDER}"] if len(firsts) > 1 else [])
 
 
 def best(prediction: Any, labels: Sequence[str]) -> list[str]:
-    """Return ``class label score`` of the best classes of one prediction, the best first.
+    """Return ``class label score`` of the best classes of one prediction, the best first; of objects also the box.
 
     Without scores of classes, it is the beginning of each output as JSON.
     """
+    if isinstance(prediction, list) and all(isinstance(item, dict) for item in prediction):
+        return [_object_line(item) for item in prediction[:TOP]] or ["no object"]
     outputs = _outputs(prediction)
     ranked = _ranked(outputs)
     if ranked is None:
@@ -296,6 +309,11 @@ def _ranked(outputs: Mapping[str, Any]) -> list[tuple[int, float]] | None:
             return None
         pairs = list(enumerate(scores))
     return sorted(pairs, key=lambda pair: -pair[1])
+
+
+def _object_line(item: Mapping[str, Any]) -> str:
+    box = ",".join(f"{side:.0f}" for side in item["box"])
+    return " ".join(filter(None, (str(item["class"]), item.get("label"), f"{item['score']:.3f}", f"[{box}]")))
 
 
 def _line(number: int, labels: Sequence[str], score: float) -> str:

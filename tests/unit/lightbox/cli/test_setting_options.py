@@ -78,7 +78,7 @@ def test_what_a_command_finds_missing_when_it_runs_names_the_extra(
 ) -> None:
     (tmp_path / "photo.jpg").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "botocore.exceptions", None)
-    assert main(["invoke", str(tmp_path / "photo.jpg")]) == 1
+    assert main(["invoke", str(tmp_path / "photo.jpg"), "--endpoint-name", "digits"]) == 1
     assert capsys.readouterr().err == "Error: it needs the package botocore: pip install 'lightbox-serve[aws]'\n"
     monkeypatch.setitem(sys.modules, "keras", None)
     assert main(["export", "digits", str(tmp_path / "digits")]) == 1
@@ -214,7 +214,7 @@ def test_without_nginx_what_needs_it_is_refused(plan: Check, tmp_path: Path) -> 
     assert "on loopback: HTTP of the sidecar, without nginx" in said
     code, said = plan(str(tmp_path / "models"), "--without-nginx", "--page", "--cors-origins", "*")
     assert code == 1
-    assert "--nginx: expected true, which LIGHTBOX_PAGE, LIGHTBOX_CORS_ORIGINS needs; got false" in said
+    assert "--without-nginx: expected nginx, for LIGHTBOX_CORS_ORIGINS; got a start without it" in said
 
 
 def test_signals_that_a_supervisor_ignores_stay_ignored() -> None:

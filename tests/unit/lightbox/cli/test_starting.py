@@ -20,6 +20,7 @@ import pytest
 from lightbox import cli
 from lightbox.base.telemetry import logs
 from lightbox.cli import starting
+from lightbox.supervisor.starting import start_checks
 from lightbox.supervisor.supervisor import STOP_SIGNALS
 from lightbox.tools.harness.ports import free_ports
 from support.certificates import write_pair
@@ -244,13 +245,19 @@ def test_a_model_server_that_is_not_there(refuse: Refuse, models: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_a_real_model_server_opens_only_saved_models(refuse: Refuse, tmp_path: Path, file: str) -> None:
+def test_a_real_model_server_opens_only_saved_models(
+    refuse: Refuse, tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (binary := tmp_path / "tensorflow_model_server").write_text("#!/bin/sh\nexit 1\n")
     binary.chmod(0o755)
     write_dense_as(tmp_path / "models" / "m" / "1" / file)
     path = f"{tmp_path}:{os.environ['PATH']}"
-    said = refuse(LIGHTBOX_MODEL_DIR=str(tmp_path / "models"), PATH=path, LIGHTBOX_MODEL_SERVER="auto")
-    assert "which tensorflow_model_server does not open; set LIGHTBOX_MODEL_SERVER=embedded" in said
+    environ = {"LIGHTBOX_MODEL_DIR": str(tmp_path / "models"), "PATH": path, "LIGHTBOX_MODEL_SERVER": "auto"}
+    hint = "which tensorflow_model_server does not open; set LIGHTBOX_MODEL_SERVER=embedded"
+    assert refuse(**environ).endswith(f"{hint}\n")
+    monkeypatch.setattr(start_checks, "find_spec", lambda name: None)
+    install = "which needs openvino: pip install 'lightbox-serve[openvino]'; of the images, --target openvino"
+    assert f"{hint}, {install} and --target embedded have it" in refuse(**environ)
 
 
 @pytest.mark.usefixtures("signals_as_they_were")

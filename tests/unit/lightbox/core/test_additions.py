@@ -65,5 +65,5 @@ def test_the_models_that_a_model_server_is_to_have_are_the_plans_but_where_a_fea
 
 def test_what_is_missing_without_nginx_is_said_of_features_that_are_off_too() -> None:
     found = added(load_settings({}))
-    assert sorted(found.without_nginx) == ["gRPC port", "keys", "page", "streams"]
+    assert sorted(found.without_nginx) == ["gRPC port", "keys", "streams"]
     assert found.direct == ["/invocations"]

@@ -75,6 +75,14 @@ def test_labels_are_read_from_the_file_that_is_named(tmp_path: Path) -> None:
     (root / "names.txt").write_text("\ufeffcat\r\n\nGro\u00dfe Katze\r\n\r\n  \r\n", "utf-8")
     options = load_options([own, root], load_settings({}))
     assert (options.labels, options.top_k) == (("cat", "", "Große Katze"), 3)
+    for text, labels in (('{"1": "dog", "0": "cat"}', ("cat", "dog")), ('["cat"]', ("cat",))):
+        (root / "names.json").write_text(text)
+        write(own, '{"labels": "names.json", "mean": 0.5}')
+        options = load_options([own, root], load_settings({}))
+        assert (options.labels, options.mean) == (labels, (0.5,))
+    (root / "names.json").write_text('{"1": "dog"}')
+    with pytest.raises(ModelOptionsError, match="expected a JSON list of names, or an object"):
+        load_options([own, root], load_settings({}))
 
 
 def test_options_with_a_byte_order_mark(tmp_path: Path) -> None:

@@ -91,4 +91,4 @@ def test_importing_lightbox_for_its_errors_is_cheap() -> None:
 
 def test_unknown_names_of_lightbox_are_attribute_errors() -> None:
     with pytest.raises(ImportError):
-        from lightbox import Nothing  # noqa: F401
+        from lightbox import Nothing  # type: ignore[attr-defined]  # noqa: F401

@@ -175,10 +175,10 @@ const numbersIn = (value) => (typeof value === "number" ? [value]
 // Whether both wires said the same, in words.
 export function agreement(results) {
   if (results.length < 2) return null;
-  if (results[0].text === results[1].text) return "Both wires gave exactly the same answer.";
-  if (results[0].bytes > MOST_COMPARED) return "The answers of both wires differ.";
+  if (results[0].text === results[1].text) return "Both transports gave exactly the same answer.";
+  if (results[0].bytes > MOST_COMPARED) return "The answers of both transports differ.";
   const numbers = results.map((result) => numbersIn(parse(result.text)));
-  if (numbers[0].length !== numbers[1].length || !numbers[0].length) return "The answers of both wires differ.";
+  if (numbers[0].length !== numbers[1].length || !numbers[0].length) return "The answers of both transports differ.";
   const most = numbers[0].reduce((worst, value, at) => Math.max(worst, Math.abs(value - numbers[1][at])), 0);
-  return most === 0 ? "Both wires gave exactly the same answer." : `The answers of both wires differ by at most ${number(most)}.`;
+  return most === 0 ? "Both transports gave exactly the same answer." : `The answers of both transports differ by at most ${number(most)}.`;
 }

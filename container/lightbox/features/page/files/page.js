@@ -74,7 +74,8 @@ async function chooseSample(name) {
   try {
     const answer = await fetch(`/ui/samples/${name}`);
     choose(await answer.blob(), name);
-  } catch { showError(new server.Failure(`The sample ${name} could not be loaded: the server does not answer.`)); }
+  } catch { return showError(new server.Failure(`The sample ${name} could not be loaded: the server does not answer.`)); }
+  return runOnce();
 }
 
 // Model
@@ -190,7 +191,7 @@ function keep(run) {
     return [at ? "" : entry.time, entry.name, `${entry.model} ${entry.version}`, WIRES[result.wire], headline(result.answer), total,
       result.sent.toLocaleString("en"), result.bytes.toLocaleString("en"), h("span", { class: "mono" }, result.requestId), at ? "" : show];
   }));
-  $("runs").replaceChildren(table("Last runs", ["Time", "Image", "Model and version", "Wire", "Answer", "Total", "Sent", "Received", "Request ID", "Again"], rows, [5, 6, 7]));
+  $("runs").replaceChildren(table("Last runs", ["Time", "Image", "Model and version", "Transport", "Answer", "Total", "Sent", "Received", "Request ID", "Again"], rows, [5, 6, 7]));
 }
 
 async function perform(work) {
@@ -226,6 +227,7 @@ function finished(results, series) {
   const run = { results, same, series, model, version: version || state.meta.versions?.[0] || "", name: state.name, file: state.file,
     time: new Date().toLocaleTimeString("en-GB"), size: sides(state.meta.inputs?.[0]?.shape), picture: state.picture };
   showRun(run);
+  $("answers").scrollIntoView({ block: "nearest" });
   keep(run);
   return results.map((result) => `${WIRES[result.wire]}: ${headline(result.answer)}, ${ms(result.timing.total)}`).join(". ");
 }
@@ -329,12 +331,11 @@ async function begin() {
   state.start = await server.start();
   $("openapi").hidden = !state.start.features.includes("openapi");
   $("metrics").hidden = !state.start.metrics;
-  const both = ["grpc", "rest"].every((name) => state.start.wires.includes(name));
   for (const radio of document.querySelectorAll("input[name=wire]")) {
     const needed = radio.value === "both" ? ["grpc", "rest"] : [radio.value];
     radio.parentElement.hidden = radio.value === "local" && !state.start.wires.includes("local"); // another model server's
     radio.disabled = !needed.every((name) => state.start.wires.includes(name));
-    radio.checked = radio.value === (both ? "both" : state.start.wires[0]);
+    radio.checked = radio.value === state.start.wires[0];
   }
   const off = ["grpc", "rest"].filter((name) => !state.start.wires.includes(name));
   $("wire-note").textContent = off.length ? `${off.map((name) => WIRES[name]).join(", ")} is off in this start: see LIGHTBOX_TRANSPORT.` : "";

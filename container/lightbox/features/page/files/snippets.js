@@ -9,7 +9,7 @@ const HEADER = "X-Amzn-SageMaker-Custom-Attributes";
 function perWire(chosen, body) {
   if (chosen.wire !== "both") return body(python(attributes(chosen, chosen.wire)), "");
   const prefix = attributes(chosen, "");
-  return `for wire in ("grpc", "rest"):\n${body(`${python(prefix)} + wire`, "    ")}`;
+  return `for transport in ("grpc", "rest"):\n${body(`${python(prefix)} + transport`, "    ")}`;
 }
 const indented = (text, by) => text.split("\n").map((line) => (line ? by + line : line)).join("\n");
 
@@ -18,7 +18,7 @@ function curl(chosen, origin) {
   -H ${custom} \\
   --data-binary ${shell(`@${chosen.file}`)} ${shell(`${origin}/invocations`)}`;
   if (chosen.wire !== "both") return command(shell(`${HEADER}: ${attributes(chosen, chosen.wire)}`));
-  return `for wire in grpc rest; do\n${command(`${shell(`${HEADER}: ${attributes(chosen, "")}`)}"$wire"`)}\ndone`;
+  return `for transport in grpc rest; do\n${command(`${shell(`${HEADER}: ${attributes(chosen, "")}`)}"$transport"`)}\ndone`;
 }
 
 function boto3(chosen, origin) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from onnx import helper
 
 import lightbox
 from lightbox.base.errors import StartError
+from lightbox.cli import main
+from support.fakes import png
 from support.onnx_models import write, write_classifier, write_patches
 
 Tensors = dict[str, tuple[str, list[int | str]]]
@@ -31,8 +34,42 @@ def test_options_that_do_not_fit_the_model_are_refused(key: str, from_file: bool
     if from_file:
         (tmp_path / "colors" / "code").mkdir()
         (tmp_path / "colors" / "code" / "lightbox.json").write_text(json.dumps(options))
-    with pytest.raises(StartError, match=rf"{'lightbox.json' if from_file else 'LIGHTBOX_OPTIONS'}: {key}: "):
+    with pytest.raises(StartError, match=rf"{'lightbox.json: ' if from_file else '^'}{key}: "):
         lightbox.load(tmp_path / "colors", **({} if from_file else options))
+
+
+def test_a_notebook_sees_arguments_and_images_in_its_words(tmp_path: Path) -> None:
+    assert {"load", "Model"} <= set(dir(lightbox))
+    write_classifier(tmp_path / "colors.onnx")
+    for words, arguments in (
+        ("^path: the model directory .*nosuch does not exist", {"path": tmp_path / "nosuch"}),
+        ("^scalin: ", {"path": tmp_path / "colors.onnx", "scalin": "unit"}),
+    ):
+        with pytest.raises(StartError, match=words):
+            lightbox.load(**arguments)
+    model = lightbox.load(tmp_path / "colors.onnx", engine="openvino")
+    assert repr(model) == "<lightbox.Model colors, version 1, engine openvino>"
+    wrong: list[Any] = [5, None, np.zeros((8, 8, 3), np.float32), np.zeros((8, 8, 7), np.uint8), np.zeros(0, np.uint8)]
+    for image, came in zip(
+        wrong, ("int", "NoneType", "float32 [8, 8, 3]", "uint8 [8, 8, 7]", "uint8 [0]"), strict=True
+    ):
+        with pytest.raises(lightbox.BadRequest, match=re.escape(f"[height, width]; got {came}")):
+            model.predict(image)
+
+
+def test_predict_takes_a_picture_and_the_options_of_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_classifier(tmp_path / "colors.onnx")
+    Path("names.txt").write_text("red\ngreen\nblue\n")
+    Path("green.png").write_bytes(png(np.full((8, 8, 3), (0, 255, 0))))
+    words = ["--to", "out.jsonl", "--labels", "names.txt", "--scaling", "unit", "--engine", "openvino"]
+    assert main(["predict", "green.png", "--model", "colors.onnx", *words]) == 0
+    (row,) = map(json.loads, Path("out.jsonl").read_text().splitlines())
+    assert (row["path"], row["response"][0]["label"], row["engine"]) == ("green.png", "green", "openvino")
+    assert main(["predict", "green.png", "--to", "a.csv", "--model", "nosuch"]) == 2
+    assert "--model: the model directory " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("batch", [1, "batch"])

@@ -340,6 +340,13 @@ def test_two_names_that_are_one_as_text_have_one_row(tmp_path: Path, ending: str
     assert source.problems == [f"\\xff{ending}: is there again; one has a row"]
 
 
+def test_a_picture_is_a_source_and_one_of_another_format_has_a_row(tmp_path: Path) -> None:
+    for name in ("a.jpg", "b.HEIC", "notes.txt"):
+        (tmp_path / name).write_bytes(name.encode())
+    assert read(Source(str(tmp_path))) == {"a.jpg": b"a.jpg", "b.HEIC": b"b.HEIC"}
+    assert read(Source(f"{tmp_path}/a.jpg")) == {"a.jpg": b"a.jpg"}
+
+
 def test_what_is_no_source_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(b"")
     (tmp_path / "empty").mkdir()
@@ -347,7 +354,7 @@ def test_what_is_no_source_is_a_sentence(tmp_path: Path) -> None:
     for place, words in (
         ("nowhere", "there is no such folder"),
         ("s.tar", "there is no such file"),
-        ("a.zip", "expected a folder, or a file that ends in .tar, .parquet, .jsonl, .manifest"),
+        ("a.zip", "expected a folder, a picture, or a file that ends in .tar, .parquet, .jsonl, .manifest"),
         ("empty", "holds no pictures; 1 file of other kinds"),
     ):
         with pytest.raises(SourceError) as caught:

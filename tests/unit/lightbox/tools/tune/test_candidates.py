@@ -8,7 +8,6 @@ import os
 import pytest
 
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting.commands import BINARY
 from lightbox.tools.tune import candidates
 from lightbox.tools.tune.candidates import PARAMETERS, combined, single_changes
 
@@ -19,7 +18,7 @@ def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
 
 
-GIVEN = {"SAGEMAKER_GUNICORN_WORKERS": "4", "LIGHTBOX_MODEL_SERVER": "embedded"}
+GIVEN = {"SAGEMAKER_GUNICORN_WORKERS": "4", "LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_ENGINE": "tensorflow"}
 """Settings of the baseline, whatever model server is on PATH."""
 
 
@@ -56,13 +55,7 @@ def test_batching_is_switched_off_where_it_is_on() -> None:
 
 def test_the_other_engine_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tried()[0] == "LIGHTBOX_ENGINE=auto"
-    assert tried(LIGHTBOX_ENGINE="tensorflow")[0] == "LIGHTBOX_ENGINE=auto"
-    assert tried(LIGHTBOX_ENGINE="openvino")[0] == "LIGHTBOX_ENGINE=tensorflow"
-    monkeypatch.setattr(candidates, "model_server_program", lambda _: (BINARY, []))
-    assert not [one for one in tried() if "ENGINE" in one]
-
-
-def test_an_engine_that_is_not_installed_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not [one for one in tried(LIGHTBOX_ENGINE="") if "ENGINE" in one], "auto has compared them"
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert not [one for one in tried() if "ENGINE" in one]
 
