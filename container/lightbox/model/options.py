@@ -55,17 +55,17 @@ class ModelOptionsError(StartError):
 
 
 class RecipeError(ModelOptionsError):
-    """What a model's files say about it cannot be followed; the message names the file and the option that decides."""
+    """A recipe in a model's files cannot be followed; the message names the file and the option that decides."""
 
 
 class Recipe(NamedTuple):
-    """What a model's files say about its pixels and its answer: options of ``lightbox.json``."""
+    """Says how a model's pixels are made and what its answer means: options of ``lightbox.json``."""
 
     options: Mapping[str, Any]
     source: str
     """Where it is from, for the beginning of an error."""
     said: str
-    """What it says, in a clause."""
+    """Its content in a clause."""
 
 
 class ModelOptions(BaseModel):
@@ -197,7 +197,7 @@ class ResolvedOptions(ModelOptions):
     recipe_source: str = ""
     """Where that recipe is from."""
     recipe_said: str = ""
-    """What that recipe says, in a clause."""
+    """Its content in a clause."""
 
     @property
     def for_images_only(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a model's files say about its pixels and its answer: a module for each library that writes such files.
+"""Reads recipes of pixels and answers from a model's files: a module for each library that writes such files.
 
 A recipe is options of ``lightbox.json`` with the place that they are from. ``lightbox.json`` and the settings override
 each of them. Nothing is guessed: what no file says is left to the options, and an output whose form is not known stays

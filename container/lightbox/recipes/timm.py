@@ -1,4 +1,4 @@
-"""What timm writes into ``config.json``: ``pretrained_cfg`` has the pixels of ``timm.data.create_transform``."""
+"""Reads timm's ``config.json``: its ``pretrained_cfg`` has the pixels of ``timm.data.create_transform``."""
 
 from __future__ import annotations
 

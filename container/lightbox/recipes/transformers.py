@@ -1,4 +1,4 @@
-"""What Hugging Face's transformers write: ``config.json`` and ``preprocessor_config.json``.
+"""Reads ``config.json`` and ``preprocessor_config.json`` of Hugging Face's transformers.
 
 Pixels are those of an image processor, scores those of ``pipeline`` and of ``post_process_object_detection``.
 """

@@ -1,4 +1,4 @@
-"""What Ultralytics' exporter writes: ONNX's metadata, or ``metadata.yaml`` beside other formats.
+"""Reads what Ultralytics' exporter writes: ONNX's metadata, or ``metadata.yaml`` beside other formats.
 
 Pixels are those of ``LetterBox`` and, for classifiers, of ``classify_transforms``; thresholds those of ``predict``.
 """

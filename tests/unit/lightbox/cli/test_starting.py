@@ -299,7 +299,7 @@ def test_code_from_s3_that_cannot_be_had(refuse: Refuse, models: Path, bucket: s
         ('{"labels": "names.txt"}', "labels: there is no file"),
         ('{"labels": "names.json"}', "names.json: expected a JSON list of names"),
         ('{"scale": "tf"}', "scale: there is no such option; did you mean scaling?"),
-        ('{"colour": "red"}', "colour: there is no such option; expected preset, fit,"),
+        ('{"colour": "red"}', "colour: there is no such option; expected recipe, preset,"),
         ('{"resize": "cubic"}', "resize: Input should be 'bicubic', 'bilinear'"),
         ('{"mean": [1, 2, 3, 4]}', "mean: expected 3 numbers, one for each channel of the input"),
         ('{"pad": 0}', "pad: works only with fit 'letterbox', got fit 'stretch'"),

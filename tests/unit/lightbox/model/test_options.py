@@ -150,7 +150,7 @@ def test_a_preset_is_the_options_of_its_row(tmp_path: Path) -> None:
     assert (found.fit, found.pad, found.resize, found.scaling, found.mean) == (
         "letterbox",
         114,
-        "tf_bilinear",
+        "opencv_bilinear",
         "unit",
         None,
     )

@@ -1,4 +1,4 @@
-"""What timm writes into ``config.json`` becomes options."""
+"""All that timm writes into ``config.json`` becomes options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transformers write into ``config.json`` and ``preprocessor_config.json`` becomes options."""
+"""All that transformers write into ``config.json`` and ``preprocessor_config.json`` becomes options."""
 
 from __future__ import annotations
 

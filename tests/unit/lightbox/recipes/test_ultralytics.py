@@ -1,4 +1,4 @@
-"""What Ultralytics' exporter writes becomes options: in ONNX, beside OpenVINO's IR, and behind a LiteRT file."""
+"""All that Ultralytics' exporter writes becomes options: in ONNX, beside OpenVINO's IR, and behind a LiteRT file."""
 
 from __future__ import annotations
 
