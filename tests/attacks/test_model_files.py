@@ -129,7 +129,7 @@ def test_a_graph_that_leads_in_a_circle(tmp_path: Path) -> None:
         ({"lightbox.json": b" " * MB + b"{}"}, "lightbox.json cannot be read: it has more than 1,048,576 bytes"),
         ({"lightbox.json": b'{"outputs": [' + b"1," * 20 + b"1]}"}, "lightbox.json: the file: 21 values are wrong"),
         ({"lightbox.json": b'{"labels": "l.txt"}', "l.txt": b"a" * (16 * MB + 1)}, "it has more than 16,777,216 bytes"),
-        ({"lightbox.json": b'{"labels": "l.txt"}', "l.txt": b"\n" * 101}, "l.txt has 101 names, expected at most 100"),
+        ({"lightbox.json": b'{"labels": "l.txt"}', "l.txt": b"a\n" * 101}, "l.txt has 101 names, expected at most 100"),
         ({"lightbox.json": b'{"labels": "l.json"}', "l.json": b'["",' + b'"",' * 99 + b'""]'}, "has 101 names"),
     ],
 )

@@ -27,7 +27,9 @@ def page_models(folder: Path, sample_models: Path) -> Path:
     options.write_text(json.dumps(json.loads(options.read_text()) | {"labels": NAMES, "top_k": 3}))
     export_boxes(folder / "boxes" / "1")
     shutil.copytree(folder / "boxes", folder / "named_boxes")
-    (folder / "named_boxes" / "code").mkdir()
+    for name in ("boxes", "named_boxes"):
+        (folder / name / "code").mkdir()
+    (folder / "boxes" / "code" / "lightbox.json").write_text('{"recipe": "none"}')
     things = {"labels": [f"thing {number}" for number in range(20)]}
     (folder / "named_boxes" / "code" / "lightbox.json").write_text(json.dumps(things))
     copy_golden("image_mean", folder / "image_mean")

@@ -182,7 +182,7 @@ STATUS_OF_CODE: dict[str, Status] = {
     "unavailable": Status(
         503,
         "UNAVAILABLE",
-        "A model server is not there or busy, or other requests hold what this one needs.",
+        "A model server is not there or busy, or other requests have the memory that this one needs.",
         "Repeat the request after `Retry-After` seconds.",
     ),
     "deadline_exceeded": Status(

@@ -6,7 +6,7 @@ The docstring of a view is the summary of its operation, the name of its endpoin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from lightbox.base.errors import STATUS_OF_CODE
@@ -196,6 +196,7 @@ def example(value: Any) -> dict[str, Any]:
 
 def invocation(served: Served, model: DescribedModel | None) -> Operation:
     """Return the operation of a route that predicts with any body and any form of response."""
+    served = served if model is None else replace(served, models=[model])
     ok = response("The predictions.", _response_content(served))
     ok["headers"] |= {name: {"schema": TEXT} for writer in served.writers.values() for name in writer.headers}
     return prediction(served, ok)

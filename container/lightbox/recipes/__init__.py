@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lightbox.base.settings import Settings
-from lightbox.model.options import Recipe, RecipeError, ResolvedOptions, load_options, own_options
+from lightbox.model.options import RANKING, Recipe, RecipeError, ResolvedOptions, load_options, own_options
 from lightbox.model.presets import OF_PIXELS
 from lightbox.model.spec import DEFAULT_SIGNATURE
 from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
@@ -37,6 +37,9 @@ def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Setti
     own = own_options(code_dirs, settings)
     try:
         recipe = find_recipe(model, own.get("recipe", "auto"))
+        # With labels or top_k TensorFlow's detectors return objects with boxes as their outputs have them.
+        if recipe and recipe.options.get("detections") == "tf" and own.keys() & set(RANKING):
+            recipe = None
     except RecipeError:
         if not own.keys() & {"preset", *OF_PIXELS}:
             raise

@@ -297,7 +297,7 @@ def test_code_from_s3_that_cannot_be_had(refuse: Refuse, models: Path, bucket: s
             "expected a label for each of the 10 classes of the output probabilities, got 2; the model is 'digits'",
         ),
         ('{"labels": "names.txt"}', "labels: there is no file"),
-        ('{"labels": "names.json"}', "names.json: expected a JSON list of names"),
+        ('{"labels": "names.json"}', "names.json: expected a JSON list of names, or an object"),
         ('{"scale": "tf"}', "scale: there is no such option; did you mean scaling?"),
         ('{"colour": "red"}', "colour: there is no such option; expected recipe, preset,"),
         ('{"resize": "cubic"}', "resize: Input should be 'bicubic', 'bilinear'"),
@@ -316,7 +316,7 @@ def test_options_that_a_model_cannot_follow(
     shutil.copytree(sample_models / "digits", tmp_path / "models" / "digits")
     code = tmp_path / "models" / "digits" / "code"
     (code / "lightbox.json").write_text(options)
-    (code / "names.json").write_text('{"0": "cat"}')
+    (code / "names.json").write_text('{"one": "cat"}')
     assert words in refuse(LIGHTBOX_MODEL_DIR=str(tmp_path / "models"))
 
 

@@ -72,6 +72,7 @@ def test_the_names_of_outputs_tell_their_form(tmp_path: Path) -> None:
     assert (found.detections, found.activation, found.mean) == ("detr", "sigmoid", (0.485, 0.456, 0.406))
     of_api = {"detection_boxes": dets, "detection_classes": dets[..., 0], "detection_scores": dets[..., 0]}
     assert resolved(write_network(tmp_path / "od.onnx", of_api, dtype="UINT8")).detections == "tf"
+    assert resolved(tmp_path / "od.onnx", {"labels": ["a", "b"]}).detections is None  # as before
     assert resolved(write_network(tmp_path / "float.onnx", of_api)).detections is None
 
 
