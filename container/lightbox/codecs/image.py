@@ -265,9 +265,11 @@ class ImageCodec:
                 with _image_of_batch(index, len(openers), context):
                     image, size, origin = opened(mode, plan.resized)
                     target = plan.size or (expected.width or size[0], expected.height or size[1])
+                    fitting = plan.preparation.fitting
                     if options.stride is not None and len(openers) == 1:
-                        target = plan.preparation.fitting.padded(size, target, options.stride)
-                    placement = plan.placement or plan.preparation.fitting.place(size, target)
+                        target, placement = fitting.padded(size, target, options.stride)
+                    else:
+                        placement = plan.placement or fitting.place(size, target)
                     self._check_whole(size, placement.size)
                 with context.stage("preprocess"):
                     if batch is None or rows is None:

@@ -62,11 +62,17 @@ def test_no_boxes_come_back_as_none() -> None:
 
 @each(
     ("source", "most", "padded"),
-    [((810, 1080), (640, 640), (480, 640)), ((1280, 720), (640, 640), (640, 384)), ((20, 20), (640, 640), (640, 640))],
+    [
+        ((810, 1080), (640, 640), (480, 640)),
+        ((1280, 720), (640, 640), (640, 384)),
+        ((20, 20), (640, 640), (640, 640)),
+        ((2000, 301), (640, 640), (640, 96)),
+    ],
 )
 def test_a_letterbox_may_end_at_the_next_stride(source: Size, most: Size, padded: Size) -> None:
     """As Ultralytics' ``LetterBox(auto=True, stride=32)``."""
-    assert Fitting(Fit.LETTERBOX).padded(source, most, 32) == padded
+    target, placement = Fitting(Fit.LETTERBOX).padded(source, most, 32)
+    assert (target, placement.size) == (padded, Fitting(Fit.LETTERBOX).place(source, most).size)
 
 
 def test_half_a_pixel_may_be_cut_from_the_lower_one() -> None:
