@@ -142,7 +142,7 @@ def ways_of(options: ModelOptions, target: ImageInput) -> dict[Way, ModelOptions
             changes = {key: getattr(options, key) for key in options.model_fields_set if key != "preset"}
             changes |= {"fit": fit, "scaling": scaling, "channels": channels or options.channels}
             if fit != options.fit:
-                changes |= {"resize_shorter": None, "crop_pct": None, "pad": None}
+                changes |= {"resize_shorter": None, "crop_pct": None, "pad": None, "stride": None}
             if scaling != options.scaling:
                 changes |= {"mean": None, "std": None}
             own = ModelOptions().model_copy(update=with_preset(changes))
