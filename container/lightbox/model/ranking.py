@@ -29,6 +29,8 @@ SIGMOIDS = "each of its classes has a sigmoid: set the option activation to 'sig
 _OTHER_TASKS = {"obb": "rotated boxes", "pose": "poses", "segment": "masks", "classify": "classes of whole images"}
 """Ultralytics' tasks with other outputs than plain boxes."""
 Shapes = Mapping[str, tuple[int | None, ...] | None]
+MOST_LITERAL = 1 << 18
+"""Most characters of a literal of Python in metadata: the parser takes some hundred bytes for each."""
 DEFAULT_TOP_K = 5
 MOST_OBJECTS = 300
 
@@ -115,8 +117,10 @@ def _problem_in_notes(notes: Mapping[str, str]) -> str | None:
 
 def _names_in(notes: Mapping[str, str]) -> int | None:
     """Return the number of names of classes in Ultralytics' metadata, None if there are none."""
+    if len(names := notes.get("names", "")) > MOST_LITERAL:
+        return None
     with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return len(literal_eval(notes.get("names", ""))) or None
+        return len(literal_eval(names)) or None
     return None
 
 

@@ -55,9 +55,12 @@ def _notes(file: Looks) -> dict[str, str]:
         return {}
     tail = file.bytes(start := max(0, file.size - _MOST_NOTES), file.size - start)
     try:
-        with zipfile.ZipFile(io.BytesIO(tail)) as archive, archive.open(_NOTES) as noted:
-            found = json.loads(noted.read(_MOST_NOTES))
-    except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError, RecursionError, zlib.error):
+        with zipfile.ZipFile(io.BytesIO(tail)) as archive:
+            if archive.getinfo(_NOTES).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                return {}
+            with archive.open(_NOTES) as noted:
+                found = json.loads(noted.read(_MOST_NOTES))
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, RuntimeError, zlib.error):
         return {}
     notes = found if isinstance(found, dict) else {}
     return {str(key): value if isinstance(value, str) else repr(value) for key, value in notes.items()}
