@@ -302,6 +302,15 @@ def load_options(code_dirs: Sequence[Path], settings: Settings, recipe: Recipe |
     return options
 
 
+def checked(recipe: Recipe) -> Recipe:
+    """Return a recipe whose values are those that ``lightbox.json`` may have. Raises RecipeError."""
+    try:
+        options = ModelOptions.model_validate(recipe.options)
+    except ValidationError as error:
+        raise RecipeError(f"{recipe.source}: {_problems(error, 'the file')}; set recipe to none") from None
+    return recipe._replace(options={key: getattr(options, key) for key in recipe.options})
+
+
 def place_of(key: str, options: ModelOptions, code_dirs: Sequence[Path], settings: Settings) -> str:
     """Return where an option is set, for the beginning of an error: a variable, a file, or a recipe."""
     if isinstance(options, ResolvedOptions) and key in options.of_recipe:

@@ -24,25 +24,26 @@ OF_LOGITS = frozenset({"torchvision", "timm"})
 
 _REPLACED = {
     "scaling": ("mean", "std"),
-    "fit": ("crop_pct", "crop_offset", "pad", "stride"),
+    "fit": ("resize_shorter", "crop_pct", "crop_offset", "pad", "stride"),
     "resize_shorter": ("crop_pct",),
+    "crop_pct": ("resize_shorter",),
 }
-"""Options of a preset that an override also removes: a mean belongs to its scaling, padding to its fit."""
+"""Options of a preset or a recipe that an override also removes: a mean belongs to its scaling, padding to its fit."""
 
 
 OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "pad", "stride"}) | {
     *("fit", "resize_shorter", "crop_pct", "crop_offset")
 }
-_OF_ANSWERS = frozenset({"detections", "activation", "score_threshold", "top_k", "outputs"})
+OF_ANSWERS = frozenset({"detections", "activation", "score_threshold", "top_k", "outputs", "labels"})
 """Options of a recipe that belong together: a preset replaces the first, another output format the second."""
 
 
 def with_preset(options: Mapping[str, Any], recipe: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return options merged with those of their preset, or else of a recipe, and the implied ones."""
     name: str | None = options.get("preset")
-    left_out = (OF_PIXELS if name else frozenset()) | (
-        _OF_ANSWERS if options.keys() & {"detections", "outputs"} else frozenset()
-    )
+    left_out = OF_PIXELS if name else frozenset[str]()
+    if options.keys() & {"detections", "outputs"}:
+        left_out |= OF_ANSWERS - {"labels"} if options.get("detections") else OF_ANSWERS
     usable = {key: value for key, value in (recipe or {}).items() if key not in left_out}
     usual = usable | dict(PRESETS[name] if name else {})
     usual_order = usual.get("channels", "rgb")

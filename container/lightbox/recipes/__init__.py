@@ -11,14 +11,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lightbox.base.settings import Settings
-from lightbox.model.options import RANKING, Recipe, RecipeError, ResolvedOptions, load_options, own_options
-from lightbox.model.presets import OF_PIXELS
-from lightbox.model.spec import DEFAULT_SIGNATURE
+from lightbox.model.options import (
+    RANKING,
+    ModelOptions,
+    Recipe,
+    RecipeError,
+    ResolvedOptions,
+    checked,
+    load_options,
+    own_options,
+)
+from lightbox.model.presets import OF_ANSWERS, OF_PIXELS
+from lightbox.model.ranking import ranking_problem
+from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec
 from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.formats import model_file
 from lightbox.recipes import output_names, timm, transformers, ultralytics
-from lightbox.recipes.files import ModelFiles, Reader
+from lightbox.recipes.files import FROM_TORCH, ModelFiles, Reader
 
 READERS: Mapping[str, Reader] = {
     "ultralytics": ultralytics.read,
@@ -48,7 +58,7 @@ def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Setti
 
 
 def find_recipe(model: ModelOnDisk, wanted: str = "auto") -> Recipe | None:
-    """Return the recipe in the files of a model's newest version, None without one.
+    """Return the recipe in the files of a model's newest version, None without one or for a model without pixels.
 
     ``wanted`` is the option ``recipe``. Raises RecipeError for a broken recipe, for two, and if there is no recipe of
     the library that ``wanted`` names.
@@ -61,10 +71,26 @@ def find_recipe(model: ModelOnDisk, wanted: str = "auto") -> Recipe | None:
     place = file.place().parent if file else folder
     files = ModelFiles(file.path if file else folder, signature, place, model_folder(place))
     readers = READERS if wanted == "auto" else {wanted: READERS[wanted]}
-    found = {name: recipe for name, read in readers.items() if (recipe := read(files))}
+    takes_pixels = files.image is not None  # libraries write the same files beside models of texts and sounds
+    found = {name: recipe for name, read in readers.items() if takes_pixels and (recipe := read(files))}
     if not found and wanted != "auto":
         raise RecipeError(f"recipe: expected files with {wanted}'s recipe, found none for {files.path}")
     if len(found) > 1:
         sources = " and ".join(recipe.source for recipe in found.values())
         raise RecipeError(f"recipe: {sources} disagree; set it to one of {', '.join(found)}, or to none")
-    return next(iter(found.values()), None) or output_names.read(files)
+    recipe = next(iter(found.values()), None)
+    if signature.open_input is None:
+        recipe = recipe or output_names.read(files)
+    elif recipe:
+        recipe = recipe._replace(options={"layout": FROM_TORCH, **recipe.options})
+    return _fitting(checked(recipe), signature.with_layout(FROM_TORCH)) if recipe else None
+
+
+def _fitting(recipe: Recipe, signature: SignatureSpec) -> Recipe:
+    """Return a recipe without its answers if the model's outputs are others, such as features: these stay tensors."""
+    options = ModelOptions().model_copy(update=dict(recipe.options))
+    asks = any(getattr(options, key) is not None for key in RANKING)
+    if not asks or (problem := ranking_problem(options, signature)) is None:
+        return recipe
+    pixels = {key: value for key, value in recipe.options.items() if key not in OF_ANSWERS}
+    return recipe._replace(options=pixels, said=f"{recipe.said}, but its outputs stay tensors: {problem}")

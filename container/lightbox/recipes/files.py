@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from lightbox.base.machine.links import followed
+from lightbox.base.telemetry.logs import escape
 from lightbox.model.options import Recipe, RecipeError
+from lightbox.model.ranking import MOST_LITERAL
 from lightbox.model.spec import ImageInput, SignatureSpec, image_input
-from lightbox.model_runtime.access import MOST_OPTIONS, is_file, read_file
+from lightbox.model_runtime.access import is_file, read_file
 
-MOST_NAMES = 100_000
-"""Most names of classes in a recipe."""
+MOST_NAMES, _MOST_BYTES = 100_000, 4 << 20
+"""Most names of classes in a recipe, and bytes of a file with them."""
+FROM_TORCH = "NCHW"
+"""The layout of exports that leave all sides open, as Optimum's."""
 
 
 class ModelFiles(NamedTuple):
@@ -39,7 +43,7 @@ class ModelFiles(NamedTuple):
             if not is_file(place) or followed(place, place.parent) is None:
                 continue
             try:
-                found = json.loads(read_file(place, MOST_OPTIONS))
+                found = json.loads(read_file(place, _MOST_BYTES))
             except OSError as error:
                 raise RecipeError(f"{place} cannot be read: {error.strerror}") from None
             except (ValueError, RecursionError) as error:
@@ -52,7 +56,7 @@ class ModelFiles(NamedTuple):
     @property
     def image(self) -> ImageInput | None:
         """The input for pixels, None if the model takes no image, or a file that it decodes itself."""
-        found = image_input(self.signature)
+        found = image_input(self.signature.with_layout(FROM_TORCH))
         return None if found is None or found.encoded else found
 
     @property
@@ -85,7 +89,14 @@ def class_names(found: object, source: str, key: str) -> tuple[str, ...]:
 
 def literal(text: str, source: str, key: str) -> Any:
     """Return the value of a literal of Python, as exporters write values into notes. Raises RecipeError."""
+    if len(text) > MOST_LITERAL:
+        raise RecipeError(f"{source}: {key}: expected at most {MOST_LITERAL:,} characters, got {len(text):,}")
     try:
         return literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise RecipeError(f"{source}: {key}: expected a number, a list or names, got {text[:60]!r}") from None
+
+
+def said_by(found: object) -> str:
+    """Return a name that a file has chosen for a line of the log."""
+    return escape(str(found)[:60])

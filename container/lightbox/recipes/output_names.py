@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lightbox.images.preparation import IMAGENET_MEAN, IMAGENET_STD
 from lightbox.model.options import Recipe
-from lightbox.model.ranking import is_detector
+from lightbox.model.ranking import detections_problem, is_detector
 from lightbox.recipes.files import ModelFiles
 
 _RF_DETR = {"dets", "labels"}
@@ -18,7 +18,8 @@ def read(files: ModelFiles) -> Recipe | None:
     if is_detector(outputs) and image.dtype == "uint8":
         source = f"the outputs of {files.path.name}"
         return Recipe({"detections": "tf"}, source, "TensorFlow's Object Detection API")
-    if set(outputs) == _RF_DETR and not files.has_open_sides:
+    is_rf_detr = set(outputs) == _RF_DETR and detections_problem("detr", outputs) is None  # else MMDeploy's
+    if is_rf_detr and not files.has_open_sides:
         pixels = {"fit": "stretch", "resize": "bilinear", "scaling": "unit", "mean": IMAGENET_MEAN, "std": IMAGENET_STD}
         form = {"detections": "detr", "activation": "sigmoid", "score_threshold": 0.5}
         return Recipe(pixels | form, f"the outputs dets and labels of {files.path.name}", "RF-DETR")

@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from lightbox.model.options import Recipe, RecipeError
-from lightbox.recipes.files import ModelFiles, class_names
+from lightbox.recipes.files import ModelFiles, class_names, said_by
 
 _FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box")
 """Filters by Pillow's number."""
 _SOFTMAX = ("DetrForObjectDetection", "YolosForObjectDetection", "TableTransformerForObjectDetection")
 """Detectors with a last class for "no object"; all others have sigmoids."""
+_INSTEAD = "set fit, image_size and scaling"
 _LEAST_SHORTER = 384
 """A shorter side below this is that of the cut-out, in ConvNeXt's processor."""
+_FOLLOWED = {"do_resize", "do_rescale", "do_normalize", "do_center_crop", "do_convert_rgb", "do_flip_channel_order"}
+_OF_TRAINING = {"do_reduce_labels", "do_convert_annotations", "do_pad"}
+"""Steps that change no image alone: padding makes images of one batch equal, unless it has a size."""
+_CHANGING = ("rescale_offset", "offset", "keep_aspect_ratio", "max_size", "pad_size", "size_divisor")
+"""Further keys that change pixels."""
+_OF_OWN_SIZE = ("LevitImageProcessor", "LevitFeatureExtractor")
+"""Processors whose size means another one."""
 _THRESHOLD = 0.5
 """Least score of an object in transformers' pipeline."""
 
@@ -26,10 +34,10 @@ def read(files: ModelFiles) -> Recipe | None:
     """Return the recipe of a folder as ``save_pretrained`` and the exporters lay it out."""
     found, prepared = files.json("config.json"), files.json("preprocessor_config.json")
     architectures = found[1].get("architectures") if found else None
-    if found is None or not isinstance(architectures, list) or not architectures:
-        return None
+    if found is None or not isinstance(architectures, list) or not architectures or "pretrained_cfg" in found[1]:
+        return None  # with the last it is timm's, which transformers wrap
     place, config = found
-    name = str(architectures[0])
+    name = said_by(architectures[0])
     if prepared is None:
         raise RecipeError(
             f"{place}: {name} needs preprocessor_config.json beside it, which has its pixels; copy it there, or set "
@@ -38,8 +46,10 @@ def read(files: ModelFiles) -> Recipe | None:
     options = _pixels(*prepared, files)
     said = f"transformers' {name}"
     if name.endswith("ForImageClassification"):
-        activation = "sigmoid" if config.get("problem_type") == "multi_label_classification" else "softmax"
-        options |= {"activation": activation, "top_k": 5, **_labels(place, config), **_outputs(files, "logits")}
+        labels = _labels(place, config)
+        is_each = config.get("problem_type") == "multi_label_classification" or len(labels.get("labels", ())) == 1
+        options |= {"activation": "sigmoid" if is_each else "softmax", "top_k": 5}
+        options |= {**labels, **_outputs(files, "logits")}
         return Recipe(options, str(place), f"{said}, classes")
     if name.endswith("ForObjectDetection"):
         options |= {"detections": "detr", "activation": "softmax" if name in _SOFTMAX else "sigmoid"}
@@ -59,20 +69,38 @@ def _outputs(files: ModelFiles, *names: str) -> dict[str, Any]:
 
 
 def _pixels(place: Path, config: dict[str, Any], files: ModelFiles) -> dict[str, Any]:
+    _refuse_other_steps(place, config)
     number = config.get("resample", 2)
     if not isinstance(number, int) or not 0 <= number < len(_FILTERS):
         raise RecipeError(f"{place}: resample: expected 0 to {len(_FILTERS) - 1}, got {number!r}")
     options: dict[str, Any] = {"resize": _FILTERS[number], "scaling": "none"}
+    if config.get("do_flip_channel_order"):
+        options["channels"] = "bgr"
     if config.get("do_rescale", True):
         factor = config.get("rescale_factor", 1 / 255)
         if not isinstance(factor, int | float) or not math.isclose(factor, 1 / 255, rel_tol=1e-3):
             raise RecipeError(f"{place}: rescale_factor: expected 1/255, got {factor!r}; set recipe to none")
         options["scaling"] = "unit"
-    if config.get("do_normalize"):
-        options |= {"mean": _numbers(place, config, "image_mean"), "std": _numbers(place, config, "image_std")}
+    if config.get("do_normalize", config.get("image_mean") is not None):
+        std = _numbers(place, config, "image_std")
+        # EfficientNet's processor divides by the deviation once more.
+        options["std"] = tuple(number * number for number in std) if config.get("include_top") else std
+        options["mean"] = _numbers(place, config, "image_mean")
     if config.get("do_resize", True):
         options |= _fit(place, config, files)
     return options
+
+
+def _refuse_other_steps(place: Path, config: dict[str, Any]) -> None:
+    """Raise RecipeError for a processor that does more than the options can say."""
+    steps = [key for key in config if key.startswith("do_") and key not in _FOLLOWED | _OF_TRAINING]
+    if not config.get("do_resize", True):
+        steps.append("do_center_crop")
+    if key := next((key for key in (*steps, *_CHANGING) if config.get(key)), None):
+        raise RecipeError(f"{place}: {key}: expected none, got {config[key]!r}, which cannot be followed; {_INSTEAD}")
+    kind = config.get("image_processor_type", config.get("feature_extractor_type"))
+    if str(kind).removesuffix("Fast") in _OF_OWN_SIZE:
+        raise RecipeError(f"{place}: size: {kind} enlarges it, which cannot be followed; {_INSTEAD}")
 
 
 def _numbers(place: Path, config: dict[str, Any], key: str) -> tuple[float, ...]:
@@ -83,45 +111,40 @@ def _numbers(place: Path, config: dict[str, Any], key: str) -> tuple[float, ...]
 
 
 def _fit(place: Path, config: dict[str, Any], files: ModelFiles) -> dict[str, Any]:
-    size = config.get("size")
-    sides = {"height": size, "width": size} if isinstance(size, int) else size
-    cut = config.get("crop_size") if config.get("do_center_crop") else None
-    if isinstance(cut, int):
-        cut = {"height": cut, "width": cut}
-    if not isinstance(sides, dict) or not (cut is None or isinstance(cut, dict)):
-        raise RecipeError(f"{place}: size: expected height and width, or shortest_edge; got {size!r}")
-    shorter = sides.get("shortest_edge")
-    image = files.image
-    fixed = (image.width, image.height) if image is not None and not files.has_open_sides else None
-    if "height" in sides and "width" in sides and cut is None:
-        return _sized({"fit": "stretch"}, (sides["width"], sides["height"]), fixed, place)
+    size, share = config.get("size"), config.get("crop_pct")
+    cut = _sides(config.get("crop_size")) if config.get("do_center_crop") else None
+    shorter = size.get("shortest_edge") if isinstance(size, dict) else size if share else None
+    if isinstance(size, dict) and size.get("longest_edge"):
+        shorter = None
+    if shorter is None and not config.get("do_center_crop") and (sides := _sides(size)):
+        return _sized({"fit": "stretch"}, sides, files, place)
+    if isinstance(shorter, int) and _is_share(share):
+        if cut is None and shorter >= _LEAST_SHORTER:
+            return _sized({"fit": "stretch"}, (shorter, shorter), files, place)
+        cut, shorter = cut or (shorter, shorter), int(shorter / share)
     if isinstance(shorter, int) and cut is not None:
-        return _sized(
-            {"fit": "crop", "crop_offset": "lower", "resize_shorter": shorter},
-            (cut["width"], cut["height"]),
-            fixed,
-            place,
-        )
-    if isinstance(shorter, int) and "crop_pct" in config:
-        if shorter >= _LEAST_SHORTER:
-            return _sized({"fit": "stretch"}, (shorter, shorter), fixed, place)
-        return _sized(
-            {"fit": "crop", "crop_offset": "lower", "resize_shorter": int(shorter / config["crop_pct"])},
-            (shorter, shorter),
-            fixed,
-            place,
-        )
+        return _sized({"fit": "crop", "crop_offset": "lower", "resize_shorter": shorter}, cut, files, place)
     raise RecipeError(
         f"{place}: size: expected height and width, or shortest_edge with a cut; got {size!r}, which keeps the "
-        "proportions of each image and cannot be followed; set fit, image_size and scaling"
+        f"proportions of each image and cannot be followed; {_INSTEAD}"
     )
 
 
-def _sized(
-    options: dict[str, Any], size: tuple[int, int], fixed: tuple[int | None, int | None] | None, place: Path
-) -> dict[str, Any]:
+def _sides(found: object) -> tuple[int, int] | None:
+    """Return width and height; None for other forms."""
+    width, height = (found.get("width"), found.get("height")) if isinstance(found, dict) else (found, found)
+    return (width, height) if isinstance(width, int) and isinstance(height, int) else None
+
+
+def _is_share(found: object) -> TypeGuard[float]:
+    return isinstance(found, int | float) and 0.01 <= found <= 1
+
+
+def _sized(options: dict[str, Any], size: tuple[int, int], files: ModelFiles, place: Path) -> dict[str, Any]:
+    image = files.image
+    fixed = (image.width, image.height) if image is not None and not files.has_open_sides else None
     if fixed is None:
-        return {**options, "image_size": size}
+        return {**options, "image_size": f"{size[0]}x{size[1]}"}
     if fixed != size:
         raise RecipeError(
             f"{place}: size: expected {fixed[0]}x{fixed[1]}, that of the model's input, got {size[0]}x{size[1]}; set "

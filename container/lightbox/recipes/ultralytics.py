@@ -10,7 +10,7 @@ from typing import Any
 
 from lightbox.model.options import Recipe, RecipeError
 from lightbox.model.presets import PRESETS
-from lightbox.recipes.files import ModelFiles, class_names, literal
+from lightbox.recipes.files import ModelFiles, class_names, literal, said_by
 
 _TASKS = {
     "segment": "masks",
@@ -31,10 +31,11 @@ def read(files: ModelFiles) -> Recipe | None:
     if "stride" not in notes or "names" not in notes or not ("task" in notes or "imgsz" in notes):
         return None
     task = notes.get("task", "detect")
-    source = f"the metadata of {files.path.name} (Ultralytics {notes.get('version', 'of unknown version')})"
+    source = f"the metadata of {files.path.name} (Ultralytics {said_by(notes.get('version', 'of unknown version'))})"
     names = class_names(literal(notes["names"], source, "names"), source, "names")
     options: dict[str, Any] = {"labels": names}
-    is_rtdetr = "RTDETR" in notes.get("head", "")
+    # Older releases write no head; the description has the name of the network.
+    is_rtdetr = "RTDETR" in notes.get("head", "") or "rtdetr" in notes.get("description", "").lower()
     if files.has_open_sides:
         is_letterboxed = task not in ("classify", "depth") and not is_rtdetr
         options |= _open(notes, source) if is_letterboxed else {"image_size": _size(notes.get("imgsz", ""), source)}
@@ -58,10 +59,10 @@ def _open(notes: Mapping[str, str], source: str) -> dict[str, Any]:
     return {"image_size": (_USUAL_SIDE, _USUAL_SIDE), "stride": stride}
 
 
-def _size(text: str, source: str) -> tuple[int, int]:
+def _size(text: str, source: str) -> str:
     """Return width and height; the metadata have height and width."""
     found = literal(text, source, "imgsz")
     sides = [found, found] if isinstance(found, int) else found
     if not isinstance(sides, list | tuple) or len(sides) != 2 or not all(isinstance(side, int) for side in sides):
         raise RecipeError(f"{source}: imgsz: expected height and width, got {text[:60]!r}")
-    return sides[1], sides[0]
+    return f"{sides[1]}x{sides[0]}"

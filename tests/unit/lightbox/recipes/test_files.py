@@ -74,6 +74,9 @@ def test_the_names_of_outputs_tell_their_form(tmp_path: Path) -> None:
     assert resolved(write_network(tmp_path / "od.onnx", of_api, dtype="UINT8")).detections == "tf"
     assert resolved(tmp_path / "od.onnx", {"labels": ["a", "b"]}).detections is None  # as before
     assert resolved(write_network(tmp_path / "float.onnx", of_api)).detections is None
+    of_mmdeploy = {"dets": np.zeros((1, 30, 5)), "labels": np.zeros((1, 30))}
+    found = resolved(write_network(tmp_path / "mm.onnx", of_mmdeploy))
+    assert (found.detections, found.recipe_source) == (None, "")
 
 
 def test_names_of_classes_are_bounded() -> None:

@@ -35,8 +35,9 @@ def test_open_sides_get_the_size_of_the_training(tmp_path: Path) -> None:
 
 def test_classes_without_names_are_numbers_and_features_stay_tensors(tmp_path: Path) -> None:
     assert (options_of(tmp_path, CONFIG).labels, options_of(tmp_path, CONFIG).top_k) == (None, 5)
-    features = options_of(tmp_path, CONFIG | {"num_classes": 0})
-    assert (features.top_k, features.activation, features.scaling) == (None, None, "unit")
+    for classes in (0, 1):
+        features = options_of(tmp_path, CONFIG | {"num_classes": classes})
+        assert (features.top_k, features.activation, features.scaling) == (None, None, "unit")
 
 
 def test_an_option_replaces_what_the_file_says(tmp_path: Path) -> None:
@@ -56,6 +57,8 @@ def test_an_option_replaces_what_the_file_says(tmp_path: Path) -> None:
         ({"crop_mode": "squash"}, "crop_pct: expected 1 beside crop_mode 'squash', got 0.95"),
         ({"interpolation": "random"}, "interpolation: expected bicubic"),
         ({"input_size": None}, "input_size: expected channels, height and width"),
+        ({"crop_pct": "much"}, "crop_pct: Input should be a valid number"),
+        ({"mean": {"a": 1}}, "mean: "),
     ],
 )
 def test_what_cannot_be_followed_is_a_sentence(pixels: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -68,3 +71,10 @@ def test_what_cannot_be_followed_is_a_sentence(pixels: dict[str, Any], words: st
 def test_a_squashed_image_is_stretched(tmp_path: Path) -> None:
     pixels = {**PIXELS, "crop_pct": 1, "crop_mode": "squash"}
     assert options_of(tmp_path, CONFIG | {"pretrained_cfg": pixels}).fit == "stretch"
+
+
+def test_what_a_file_leaves_out_is_as_in_timm(tmp_path: Path) -> None:
+    wrapped = {"architectures": ["TimmWrapperForImageClassification"], "pretrained_cfg": {"mean": 0.5, "std": None}}
+    options = options_of(tmp_path, wrapped)
+    assert (options.resize, options.fit, options.crop_pct) == ("bicubic", "crop", 0.875)
+    assert (options.mean, options.std) == ((0.5,), (0.229, 0.224, 0.225))

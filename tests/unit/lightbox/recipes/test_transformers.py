@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from lightbox.model.options import RecipeError, ResolvedOptions
+from support.model_files import write_dense_as
 from support.recipes import Sides, resolved, write_network
 
 VIT = {"architectures": ["ViTForImageClassification"], "id2label": {"0": "a", "1": "b", "2": "c"}}
@@ -65,6 +67,8 @@ def test_a_classifier_needs_no_options(tmp_path: Path) -> None:
         ),
         ({"size": {"shortest_edge": 72}, "do_center_crop": True, "crop_size": 64}, ("crop", 72)),
         ({"size": {"shortest_edge": 64}, "crop_pct": 0.875}, ("crop", 73)),  # ConvNeXt's processor
+        ({"size": 64, "crop_pct": 0.875}, ("crop", 73)),  # an older one, as of microsoft/resnet-50
+        ({"size": {"shortest_edge": 64}, "crop_pct": 0.9, "do_center_crop": True, "crop_size": 64}, ("crop", 71)),
     ],
 )
 def test_the_size_is_that_of_the_processor(
@@ -84,7 +88,8 @@ def test_the_size_is_that_of_the_processor(
     ],
 )
 def test_a_detector_has_the_scores_of_its_architecture(architecture: str, activation: str, tmp_path: Path) -> None:
-    config = VIT | {"architectures": [architecture]}
+    names = {"0": "a", "1": "b"} if activation == "softmax" else VIT["id2label"]  # the last class is no object
+    config = {"architectures": [architecture], "id2label": names}
     options = options_of(tmp_path, config, PIXELS, outputs=("logits", "pred_boxes", "last_hidden_state"))
     assert (options.detections, options.activation, options.score_threshold) == ("detr", activation, 0.5)
     assert options.outputs == ("logits", "pred_boxes")
@@ -105,6 +110,12 @@ def test_other_networks_get_their_pixels_and_stay_tensors(tmp_path: Path) -> Non
         ({"rescale_factor": 0.5}, "rescale_factor: expected 1/255, got 0.5"),
         ({"resample": 7}, "resample: expected 0 to 4, got 7"),
         ({"image_mean": None}, "image_mean: expected a number for each channel"),
+        ({"image_std": [0, 0, 0]}, "std: expected numbers other than 0"),
+        ({"size": 800, "max_size": 1333}, "max_size: expected none, got 1333"),
+        ({"do_thumbnail": True}, "do_thumbnail: expected none"),
+        ({**SHORTER, "crop_size": {"shortest_edge": 64}}, "size: expected height and width"),
+        ({**SHORTER, "crop_size": 64, "image_processor_type": "LevitImageProcessorFast"}, "enlarges it"),
+        ({"size": {"shortest_edge": 64}, "crop_pct": 0}, "size: expected height and width"),
     ],
 )
 def test_what_cannot_be_followed_is_a_sentence(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -117,3 +128,43 @@ def test_a_missing_processor_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"ViTForImageClassification needs preprocessor_config\.json"):
         options_of(tmp_path, VIT, None)
     assert options_of(tmp_path, {"backend": "tensorflow"}, None).recipe_source == ""
+
+
+def test_what_a_processor_does_besides_is_followed(tmp_path: Path) -> None:
+    assert options_of(tmp_path, VIT, PIXELS | {"do_flip_channel_order": True, "do_normalize": False}).channels == "bgr"
+    twice = options_of(tmp_path, VIT, PIXELS | {"include_top": True})  # EfficientNet's divides twice
+    assert twice.std == pytest.approx((0.04, 0.04, 0.01))
+    alone = VIT | {"id2label": {"0": "a"}}
+    values = {"logits": np.zeros((1, 1))}
+    file = write_network(tmp_path / "one.onnx", values)
+    (tmp_path / "config.json").write_text(json.dumps(alone))
+    assert resolved(file).activation == "sigmoid"
+
+
+def test_open_inputs_are_of_torch(tmp_path: Path) -> None:
+    assert options_of(tmp_path, VIT, PIXELS).layout is None
+    network = onnx.load(tmp_path / "net.onnx")
+    for side in network.graph.input[0].type.tensor_type.shape.dim:
+        side.dim_param = f"any{side.dim_value}"
+    onnx.save(network, tmp_path / "net.onnx")
+    options = resolved(tmp_path / "net.onnx")
+    assert (options.layout, options.image_size) == ("NCHW", (64, 64))
+
+
+def test_features_and_networks_without_pixels_stay_tensors(tmp_path: Path) -> None:
+    options = options_of(tmp_path, VIT, PIXELS, outputs=("last_hidden_state", "pooler_output"))
+    assert (options.labels, options.top_k, options.scaling) == (None, None, "unit")
+    assert "its outputs stay tensors: expected one output of [batch, classes]" in options.recipe_said
+    write_dense_as(tmp_path / "text.onnx")
+    assert resolved(tmp_path / "text.onnx").recipe_source == ""
+
+
+def test_an_option_replaces_what_belongs_together(tmp_path: Path) -> None:
+    cut = PIXELS | SHORTER | {"crop_size": 64}
+    assert options_of(tmp_path, VIT, cut, fit="stretch").resize_shorter is None
+    assert options_of(tmp_path, VIT, cut, crop_pct=0.9).resize_shorter is None
+    named = options_of(tmp_path, VIT, cut)
+    assert (named.labels, named.top_k) == (("a", "b", "c"), 5)
+    for own in ({"outputs": ["logits"]}, {"detections": None}):  # who chooses outputs gets them as they are
+        raw = resolved(tmp_path / "net.onnx", own)
+        assert (raw.labels, raw.top_k, raw.fit) == (None, None, "crop")

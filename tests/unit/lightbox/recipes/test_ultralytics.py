@@ -38,7 +38,8 @@ def test_open_sides_get_the_size_that_predict_takes(tmp_path: Path) -> None:
 
 
 def test_a_classifier_is_cut_out_and_not_letterboxed(tmp_path: Path) -> None:
-    options = resolved(network(tmp_path, task="classify", names=["cat", "dog"]))
+    metadata = of_ultralytics("classify", ["cat", "dog"])
+    options = resolved(write_network(tmp_path / "yolo.onnx", {"output0": np.zeros((1, 2))}, metadata=metadata))
     assert (options.fit, options.crop_pct, options.resize, options.scaling) == ("crop", 1, "bilinear", "unit")
     assert (options.labels, options.activation, options.detections) == (("cat", "dog"), "none", None)
 
@@ -51,6 +52,14 @@ def test_other_tasks_get_their_pixels_and_stay_tensors(task: str, tmp_path: Path
     assert "returned as tensors" in options.recipe_said
 
 
+def test_boxes_of_rt_detr_and_other_outputs_stay_tensors(tmp_path: Path) -> None:
+    described = resolved(network(tmp_path, names=["cat", "dog"], description="Ultralytics rtdetr-l model"))
+    assert (described.fit, described.detections) == ("stretch", None)  # releases without a head in the metadata
+    other = resolved(network(tmp_path, names=["cat", "dog", "cow"]))
+    assert (other.fit, other.detections, other.labels) == ("letterbox", None, None)
+    assert "its outputs stay tensors: expected a label for each of the 2 classes" in other.recipe_said
+
+
 @pytest.mark.parametrize(
     ("notes", "words"),
     [
@@ -58,6 +67,8 @@ def test_other_tasks_get_their_pixels_and_stay_tensors(task: str, tmp_path: Path
         ({"task": "sing", "names": ["a"]}, "task: expected detect, classify"),
         ({"names": ["a"], "imgsz": "x", "task": "classify"}, "imgsz: expected"),
         ({"names": ["a"], "stride": "[8, 16]", "imgsz": "x"}, "stride: expected a number"),
+        ({"names": ["a"], "stride": "0", "imgsz": "x"}, "stride: Input should be greater than or equal to 2"),
+        ({"names": ["a"], "imgsz": [0, 8], "task": "classify"}, "image_size: expected one side or width x height"),
     ],
 )
 def test_broken_metadata_is_a_sentence(notes: dict[str, Any], words: str | None, tmp_path: Path) -> None:
@@ -70,7 +81,9 @@ def test_broken_metadata_is_a_sentence(notes: dict[str, Any], words: str | None,
         resolved(network(tmp_path, sides, **notes))
 
 
-@pytest.mark.parametrize("names", ["{0: 'a', 2: 'b'}", "{'x': 'a'}", "[]", "__import__('os')", "{0: 'a'"])
+@pytest.mark.parametrize(
+    "names", ["{0: 'a', 2: 'b'}", "{'x': 'a'}", "[]", "__import__('os')", "{0: 'a'", f"[{'1,' * 200_000}]"]
+)
 def test_names_that_are_no_names_are_a_sentence(names: str, tmp_path: Path) -> None:
     file = write_network(tmp_path / "yolo.onnx", BOXES, metadata=of_ultralytics("detect", ["a"]) | {"names": names})
     with pytest.raises(RecipeError, match="names: expected"):
@@ -97,7 +110,12 @@ def test_the_metadata_behind_a_litert_file_are_read(tmp_path: Path) -> None:
         archive.writestr("metadata.json", json.dumps({"task": "detect", "names": {"0": "cat"}, "stride": 32}))
     assert _notes(file) == {"task": "detect", "names": "{'0': 'cat'}", "stride": "32"}
     whole = file.read_bytes()
-    for broken in (whole[:-30] + b"x" * 8 + whole[-22:], whole.replace(b"metadata.json", b"metadata.jsoo")):
+    packed = tmp_path / "packed.tflite"
+    write_dense_as(packed)
+    with zipfile.ZipFile(packed, "a", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("metadata.json", '{"stride": 32}')
+    renamed = whole.replace(b"metadata.json", b"metadata.jsoo")
+    for broken in (packed.read_bytes(), whole[:-30] + b"x" * 8 + whole[-22:], renamed):
         file.write_bytes(broken)
         assert _notes(file) == {}
 
