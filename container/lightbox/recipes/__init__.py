@@ -86,6 +86,18 @@ def find_recipe(model: ModelOnDisk, wanted: str = "auto") -> Recipe | None:
     return _fitting(checked(recipe), signature.with_layout(FROM_TORCH)) if recipe else None
 
 
+def changed_key(model: ModelOnDisk, options: ModelOptions) -> str | None:
+    """Return the first option from a recipe that the files of a model, or of one version, no longer have; else None.
+
+    Raises RecipeError as ``find_recipe``.
+    """
+    if not isinstance(options, ResolvedOptions) or not options.of_recipe:
+        return None
+    recipe = find_recipe(model, options.recipe)
+    has = recipe.options if recipe else {}
+    return next((key for key in sorted(options.of_recipe) if has.get(key) != getattr(options, key)), None)
+
+
 def _fitting(recipe: Recipe, signature: SignatureSpec) -> Recipe:
     """Return a recipe without its answers if the model's outputs are others, such as features: these stay tensors."""
     options = ModelOptions().model_copy(update=dict(recipe.options))

@@ -22,8 +22,9 @@ from lightbox.model.catalogue import PlannedModel
 from lightbox.model.spec import SignatureSpec
 from lightbox.model_files.changes import change_problem
 from lightbox.model_files.checks import signatures_of, version_problem
-from lightbox.model_files.layout import LARGEST_VERSION, is_version
+from lightbox.model_files.layout import LARGEST_VERSION, ModelOnDisk, is_version
 from lightbox.model_runtime.access import is_dir
+from lightbox.recipes import changed_key
 from lightbox.supervisor.starting.option_checks import misfits
 from lightbox.transports.model_status import ModelStatus, ServerState
 
@@ -137,12 +138,15 @@ class VersionLinks:
         try:
             new = self._signatures[version] = signatures_of(self._folder(version), model.name, version)
             found = list(misfits(model.name, new, model.options, model.code_dirs, self._settings))
+            other = changed_key(ModelOnDisk(model.name, self._folder(version), unversioned=True), model.options)
         except StartError as error:
             return str(error)
         if problem := next(
             (one.sentence for one in found if one.is_own or (self._is_default and not one.is_idle)), None
         ):
             return f"{problem}; other options need a restart"
+        if other:
+            return f"its recipe has another value of {other}; other options need a restart"
         if not new or current is None or model.options.model_changes == "allow":
             return None
         if problem := change_problem(self._signatures.get(current, {}), new):

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightbox.model.options import RecipeError
+from lightbox.model.options import ModelOptions, RecipeError
 from lightbox.model_files.layout import ModelOnDisk
+from lightbox.recipes import changed_key
 from lightbox.recipes.files import MOST_NAMES, class_names
 from support.recipes import of_ultralytics, resolved, write_network
 from unit.lightbox.recipes.test_timm import CONFIG
@@ -83,3 +84,15 @@ def test_names_of_classes_are_bounded() -> None:
     assert class_names({"1": "b", "0": "a"}, "net", "names") == ("a", "b")
     with pytest.raises(RecipeError, match="net: names: expected 1 to 100,000 names"):
         class_names(["x"] * (MOST_NAMES + 1), "net", "names")
+
+
+def test_a_new_version_may_have_another_recipe(tmp_path: Path) -> None:
+    """Requests are answered with the options of the start: other names for the same classes would be wrong."""
+    boxes = {"output0": np.zeros((1, 4 + 2, 84))}
+    for version, names in (("1", "ab"), ("2", "ab"), ("3", "ba")):
+        write_network(tmp_path / version / "model.onnx", boxes, metadata=of_ultralytics("detect", names))
+    write_network(tmp_path / "4" / "model.onnx", boxes)
+    versions = [ModelOnDisk("net", tmp_path / str(number), unversioned=True) for number in (1, 2, 3, 4)]
+    options = resolved(tmp_path / "1", model=versions[0])
+    assert [changed_key(one, options) for one in versions] == [None, None, "labels", "detections"]
+    assert changed_key(versions[2], ModelOptions()) is None
