@@ -46,7 +46,7 @@ def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Setti
     """
     own = own_options(code_dirs, settings)
     try:
-        recipe = find_recipe(model, own.get("recipe", "auto"))
+        recipe = find_recipe(model, own.get("recipe", "auto"), settings.linked_folders)
         # With labels or top_k TensorFlow's detectors return objects with boxes as their outputs have them.
         if recipe and recipe.options.get("detections") == "tf" and own.keys() & set(RANKING):
             recipe = None
@@ -57,11 +57,11 @@ def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Setti
     return load_options(code_dirs, settings, recipe)
 
 
-def find_recipe(model: ModelOnDisk, wanted: str = "auto") -> Recipe | None:
+def find_recipe(model: ModelOnDisk, wanted: str = "auto", allowed: Sequence[Path] = ()) -> Recipe | None:
     """Return the recipe in the files of a model's newest version, None without one or for a model without pixels.
 
-    ``wanted`` is the option ``recipe``. Raises RecipeError for a broken recipe, for two, and if there is no recipe of
-    the library that ``wanted`` names.
+    ``wanted`` is the option ``recipe``. Links may lead into the folders ``allowed``. Raises RecipeError for a broken
+    recipe, for two, and if there is no recipe of the library that ``wanted`` names.
     """
     signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
     if signature is None or wanted == "none":
@@ -69,7 +69,7 @@ def find_recipe(model: ModelOnDisk, wanted: str = "auto") -> Recipe | None:
     folder = newest_folder(model)
     file = model_file(folder)
     place = file.place().parent if file else folder
-    files = ModelFiles(file.path if file else folder, signature, place, model_folder(place))
+    files = ModelFiles(file.path if file else folder, signature, place, model_folder(place), allowed)
     readers = READERS if wanted == "auto" else {wanted: READERS[wanted]}
     takes_pixels = files.image is not None  # libraries write the same files beside models of texts and sounds
     found = {name: recipe for name, read in readers.items() if takes_pixels and (recipe := read(files))}
@@ -86,14 +86,14 @@ def find_recipe(model: ModelOnDisk, wanted: str = "auto") -> Recipe | None:
     return _fitting(checked(recipe), signature.with_layout(FROM_TORCH)) if recipe else None
 
 
-def changed_key(model: ModelOnDisk, options: ModelOptions) -> str | None:
+def changed_key(model: ModelOnDisk, options: ModelOptions, allowed: Sequence[Path] = ()) -> str | None:
     """Return the first option from a recipe that the files of a model, or of one version, no longer have; else None.
 
     Raises RecipeError as ``find_recipe``.
     """
     if not isinstance(options, ResolvedOptions) or not options.of_recipe:
         return None
-    recipe = find_recipe(model, options.recipe)
+    recipe = find_recipe(model, options.recipe, allowed)
     has = recipe.options if recipe else {}
     return next((key for key in sorted(options.of_recipe) if has.get(key) != getattr(options, key)), None)
 

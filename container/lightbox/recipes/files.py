@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from ast import literal_eval
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,6 +30,8 @@ class ModelFiles(NamedTuple):
     """Folder of the file."""
     home: Path
     """The model's own folder, which links may not lead out of: ``folder``, or the one above its version."""
+    allowed: Sequence[Path] = ()
+    """Folders into which links may lead all the same."""
 
     def json(self, name: str) -> tuple[Path, dict[str, Any]] | None:
         """Return a JSON object beside a model's file, or in the folder above, as exporters lay them out, or None.
@@ -40,7 +42,7 @@ class ModelFiles(NamedTuple):
             return None
         above = self.folder.parent if self.folder.name == "onnx" else self.home
         for place in dict.fromkeys((self.folder / name, above / name)):
-            if not is_file(place) or followed(place, place.parent) is None:
+            if followed(place, place.parent, self.allowed) is None or not is_file(place):
                 continue
             try:
                 found = json.loads(read_file(place, _MOST_BYTES))

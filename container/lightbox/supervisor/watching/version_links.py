@@ -138,7 +138,8 @@ class VersionLinks:
         try:
             new = self._signatures[version] = signatures_of(self._folder(version), model.name, version)
             found = list(misfits(model.name, new, model.options, model.code_dirs, self._settings))
-            other = changed_key(ModelOnDisk(model.name, self._folder(version), unversioned=True), model.options)
+            fresh = ModelOnDisk(model.name, self._folder(version), unversioned=True)
+            other = changed_key(fresh, model.options, self._settings.linked_folders)
         except StartError as error:
             return str(error)
         if problem := next(

@@ -10,7 +10,7 @@ import pytest
 
 from lightbox.model.options import ModelOptions, RecipeError
 from lightbox.model_files.layout import ModelOnDisk
-from lightbox.recipes import changed_key
+from lightbox.recipes import changed_key, find_recipe
 from lightbox.recipes.files import MOST_NAMES, class_names
 from support.recipes import of_ultralytics, resolved, write_network
 from unit.lightbox.recipes.test_timm import CONFIG
@@ -45,6 +45,9 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     file = write_network(tmp_path / "net" / "net.onnx", LOGITS)
     (tmp_path / "net" / "config.json").symlink_to(tmp_path / "other" / "config.json")
     assert resolved(file).recipe_source == ""
+    found = find_recipe(ModelOnDisk("net", file, unversioned=True), allowed=[tmp_path / "other"])
+    assert found is not None
+    assert found.source == str(tmp_path / "net" / "config.json")
 
 
 @pytest.mark.parametrize(("text", "words"), [("{", "is not JSON"), ("[]", "expected an object, got list")])
