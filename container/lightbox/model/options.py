@@ -284,7 +284,8 @@ def load_options(code_dirs: Sequence[Path], settings: Settings, recipe: Recipe |
     own, path, set_here = settings.of(OptionSettings), options_file(code_dirs), own_options(code_dirs, settings)
     usual = recipe.options if recipe else {}
     merged = with_preset(set_here, usual)
-    of_recipe = {key for key in merged.keys() & usual.keys() - set_here.keys() if merged[key] is usual[key]}
+    others = set_here.keys() | PRESETS.get(set_here.get("preset") or "", {}).keys()
+    of_recipe = {key for key in merged.keys() & usual.keys() - others if merged[key] is usual[key]}
     options = ResolvedOptions(of_recipe=frozenset(of_recipe)).model_copy(update=merged)
     if recipe:
         options = options.model_copy(update={"recipe_source": recipe.source, "recipe_said": recipe.said})

@@ -45,6 +45,7 @@ def test_an_option_replaces_what_the_file_says(tmp_path: Path) -> None:
     assert (own.scaling, own.mean, own.top_k, own.crop_pct) == ("tf", None, 2, 0.95)
     preset = options_of(tmp_path, CONFIG, preset="timm")
     assert (preset.mean, preset.crop_pct, preset.activation) == ((0.485, 0.456, 0.406), 0.875, "softmax")
+    assert preset.of_recipe == {"activation", "top_k"}
     assert options_of(tmp_path, CONFIG, channels="bgr").mean == (0.3, 0.4, 0.5)
     none = options_of(tmp_path, CONFIG, recipe="none")
     assert (none.recipe_source, none.scaling, none.top_k) == ("", "none", None)
