@@ -23,6 +23,8 @@ from lightbox.model_runtime.access import MOST_OPTIONS, MOST_TEXT, is_file, read
 OPTIONS_FILE = "lightbox.json"
 CODE = "code"
 """The folder in a model's that holds it, with the model's code."""
+INFERENCE = "inference.py"
+"""The file of the model's code."""
 
 MOST_PIXELS = 65535
 MOST_LABELS = 1_000_000

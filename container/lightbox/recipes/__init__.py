@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lightbox.base.settings import Settings
 from lightbox.model.options import (
+    INFERENCE,
     RANKING,
     ModelOptions,
     Recipe,
@@ -26,6 +27,7 @@ from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec
 from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
 from lightbox.model_files.layout import ModelOnDisk
+from lightbox.model_runtime.access import is_file
 from lightbox.model_runtime.formats import model_file
 from lightbox.recipes import output_names, timm, transformers, ultralytics
 from lightbox.recipes.files import FROM_TORCH, ModelFiles, Reader
@@ -42,7 +44,7 @@ def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Setti
     """Return a model's options: those of its recipe, overridden by ``lightbox.json`` and the settings.
 
     Raises ModelOptionsError as ``load_options``, and RecipeError for a recipe that cannot be followed or one of two,
-    unless the options say how pixels are made.
+    unless the options say how pixels are made, or the model's code may make them.
     """
     own = own_options(code_dirs, settings)
     try:
@@ -51,7 +53,7 @@ def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Setti
         if recipe and recipe.options.get("detections") == "tf" and own.keys() & set(RANKING):
             recipe = None
     except RecipeError:
-        if not own.keys() & {"preset", *OF_PIXELS}:
+        if not own.keys() & {"preset", *OF_PIXELS} and not any(is_file(one / INFERENCE) for one in code_dirs):
             raise
         recipe = None
     return load_options(code_dirs, settings, recipe)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from lightbox.base.errors import StartError
 from lightbox.base.settings import Settings
-from lightbox.model.options import CODE, OPTIONS_FILE
+from lightbox.model.options import CODE, INFERENCE, OPTIONS_FILE
 from lightbox.model_runtime.access import is_dir, is_file
 from lightbox.model_runtime.deadline import check_deadline
 
-FILE_NAME = "inference.py"
+FILE_NAME = INFERENCE
 LABELS = "labels.txt"
 LIB = "lib"
 REQUIREMENTS = "requirements.txt"

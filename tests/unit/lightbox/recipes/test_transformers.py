@@ -127,6 +127,9 @@ def test_what_cannot_be_followed_is_a_sentence(changes: dict[str, Any], words: s
 def test_a_missing_processor_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"ViTForImageClassification needs preprocessor_config\.json"):
         options_of(tmp_path, VIT, None)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "inference.py").touch()  # it may make pixels by itself
+    assert resolved(tmp_path / "net.onnx", code=[tmp_path / "code"]).recipe_source == ""
     assert options_of(tmp_path, {"backend": "tensorflow"}, None).recipe_source == ""
 
 
