@@ -27,7 +27,7 @@ from lightbox.base.request_context import RequestContext
 from lightbox.base.telemetry import say
 from lightbox.codecs.image import ImageCodec
 from lightbox.images.decode import is_image
-from lightbox.model.options import ModelOptions, load_options
+from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, image_input
 from lightbox.model_files.checks import newest_folder, newest_signatures
 from lightbox.model_files.layout import find_models
@@ -38,6 +38,7 @@ from lightbox.model_runtime.engines.openvino.graph_check import refusals
 from lightbox.model_runtime.engines.openvino.int8 import Quantized
 from lightbox.model_runtime.engines.openvino.verdicts import digest
 from lightbox.model_runtime.wire.status import StatusError
+from lightbox.recipes import model_options
 from lightbox.serving.settings_loading import load_settings
 from lightbox.serving.worker import codec_options
 from lightbox.supervisor.starting.models_on_disk import code_dirs
@@ -120,7 +121,8 @@ def find_subject(root: Path, name: str) -> Subject:
     folders = code_dirs(model, ())
     if code := find_code(folders):
         say.progress(f"warning: {code} is not run: images are prepared by the built-in handling")
-    return Subject(folder, signatures[name], load_options(folders, settings), ImageCodec(codec_options(settings)))
+    options = model_options(model, folders, settings)
+    return Subject(folder, signatures[name], options, ImageCodec(codec_options(settings)))
 
 
 def find_photos(folder: Path, labels: Sequence[str]) -> list[Photo]:

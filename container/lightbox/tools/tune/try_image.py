@@ -221,7 +221,7 @@ def _copy(model: ModelOnDisk, folder: Path, options: ModelOptions) -> None:
     (folder / "code").mkdir(parents=True)
     show_version(newest_folder(model), folder / "1")
     kept = options.model_dump(include={"outputs", "engine", "precision", "layout"}, exclude_none=True)
-    (folder / "code" / "lightbox.json").write_text(json.dumps(kept))
+    (folder / "code" / "lightbox.json").write_text(json.dumps({**kept, "recipe": "none"}))
 
 
 def _call(codec: ImageCodec, body: bytes, signature: SignatureSpec, options: ModelOptions) -> ModelCall:
