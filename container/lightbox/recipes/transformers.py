@@ -6,6 +6,7 @@ Pixels are those of an image processor, scores those of ``pipeline`` and of ``po
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -24,8 +25,10 @@ _OF_TRAINING = {"do_reduce_labels", "do_convert_annotations", "do_pad"}
 """Steps that change no image alone: padding makes images of one batch equal, unless it has a size."""
 _CHANGING = ("rescale_offset", "offset", "keep_aspect_ratio", "max_size", "pad_size", "size_divisor")
 """Further keys that change pixels."""
-_OF_OWN_SIZE = ("LevitImageProcessor", "LevitFeatureExtractor")
+_OF_OWN_SIZE = ("Levit",)
 """Processors whose size means another one."""
+_SHARES = {"ConvNext": 224 / 256}
+"""The ``crop_pct`` of processors that have one where a file has none."""
 _THRESHOLD = 0.5
 """Least score of an object in transformers' pipeline."""
 
@@ -98,9 +101,14 @@ def _refuse_other_steps(place: Path, config: dict[str, Any]) -> None:
         steps.append("do_center_crop")
     if key := next((key for key in (*steps, *_CHANGING) if config.get(key)), None):
         raise RecipeError(f"{place}: {key}: expected none, got {config[key]!r}, which cannot be followed; {_INSTEAD}")
-    kind = config.get("image_processor_type", config.get("feature_extractor_type"))
-    if str(kind).removesuffix("Fast") in _OF_OWN_SIZE:
-        raise RecipeError(f"{place}: size: {kind} enlarges it, which cannot be followed; {_INSTEAD}")
+    if _kind(config) in _OF_OWN_SIZE:
+        raise RecipeError(f"{place}: size: {_kind(config)} enlarges it, which cannot be followed; {_INSTEAD}")
+
+
+def _kind(config: dict[str, Any]) -> str:
+    """Return the name of the processor without its ending: ``Levit`` for LevitImageProcessorFast."""
+    name = config.get("image_processor_type") or config.get("feature_extractor_type")
+    return re.sub("(ImageProcessor|FeatureExtractor)(Fast)?$", "", str(name))
 
 
 def _numbers(place: Path, config: dict[str, Any], key: str) -> tuple[float, ...]:
@@ -111,7 +119,7 @@ def _numbers(place: Path, config: dict[str, Any], key: str) -> tuple[float, ...]
 
 
 def _fit(place: Path, config: dict[str, Any], files: ModelFiles) -> dict[str, Any]:
-    size, share = config.get("size"), config.get("crop_pct")
+    size, share = config.get("size"), config.get("crop_pct") or _SHARES.get(_kind(config))
     cut = _sides(config.get("crop_size")) if config.get("do_center_crop") else None
     shorter = size.get("shortest_edge") if isinstance(size, dict) else size if share else None
     if isinstance(size, dict) and size.get("longest_edge"):

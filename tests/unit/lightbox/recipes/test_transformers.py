@@ -68,6 +68,7 @@ def test_a_classifier_needs_no_options(tmp_path: Path) -> None:
         ({"size": {"shortest_edge": 72}, "do_center_crop": True, "crop_size": 64}, ("crop", 72)),
         ({"size": {"shortest_edge": 64}, "crop_pct": 0.875}, ("crop", 73)),  # ConvNeXt's processor
         ({"size": 64, "crop_pct": 0.875}, ("crop", 73)),  # an older one, as of microsoft/resnet-50
+        ({"size": 64, "crop_pct": None, "feature_extractor_type": "ConvNextFeatureExtractor"}, ("crop", 73)),
         ({"size": {"shortest_edge": 64}, "crop_pct": 0.9, "do_center_crop": True, "crop_size": 64}, ("crop", 71)),
     ],
 )
