@@ -107,4 +107,4 @@ def _fitting(recipe: Recipe, signature: SignatureSpec) -> Recipe:
     if not asks or (problem := ranking_problem(options, signature)) is None:
         return recipe
     pixels = {key: value for key, value in recipe.options.items() if key not in OF_ANSWERS}
-    return recipe._replace(options=pixels, said=f"{recipe.said}, but its outputs stay tensors: {problem}")
+    return recipe._replace(options=pixels, said=f"{recipe.said} (its outputs stay tensors: {problem})")
