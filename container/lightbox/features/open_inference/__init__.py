@@ -146,8 +146,8 @@ class OpenInference(Feature):
         from lightbox.features.open_inference.tensors import TRITON_TYPE
         from lightbox.openapi.schemas import BINARY, ref
 
-        # A Triton container's body gets a JSON response, unless an output is a blob.
-        responses = {JSON: [ref(f"{model.name}.infer_response") for model in models], TRITON_TYPE: [BINARY]}
+        # A Triton container's body gets a JSON response, unless an output is a blob; without bytes that is JSON alone.
+        responses = {JSON: [ref(f"{model.name}.infer_response") for model in models], TRITON_TYPE: [{}]}
         return Description(
             schemas=schemas(models),
             probes=PROBES,
