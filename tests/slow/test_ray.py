@@ -120,7 +120,7 @@ class Node:
             names = [" ".join(process.cmdline()) for process in self._process.children(recursive=True)]
         except psutil.Error:  # one of them has just ended
             return False
-        return any(name.startswith("ray::_answer") or "MapBatches(Predict)).submit" in name for name in names)
+        return any(name.startswith("ray::_predictions") or "MapBatches(Predict)).submit" in name for name in names)
 
     def kill(self) -> None:
         """Kill its processes with SIGKILL, to simulate a power loss."""
