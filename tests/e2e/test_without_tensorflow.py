@@ -66,7 +66,9 @@ def bare(tmp_path_factory: pytest.TempPathFactory, reports: Path) -> Iterator[St
     code = models / "handled" / "code"
     code.mkdir()
     (code / "inference.py").write_text(dedent(HANDLER))
-    with running(models, tmp_path_factory.mktemp("run"), **other_packages(reports, *BOTH)) as stack:
+    # A cache of its own: others have compared the same files with TensorFlow.
+    environ = other_packages(reports, *BOTH) | {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+    with running(models, tmp_path_factory.mktemp("run"), **environ) as stack:
         yield stack
 
 

@@ -69,7 +69,8 @@ class Stack(harness_stack.Stack):
         }
         if not BOUNDS.intersection(environ or {}):
             own["LIGHTBOX_REQUEST_TIMEOUT_SECONDS"] = str(round(PATIENCE))
-        if not any(True for ending in OTHER_FORMATS for _ in model_dir.rglob(f"*{ending}")):
+        files = [model_dir] if model_dir.is_file() else model_dir.rglob("*")
+        if not any(file.suffix in OTHER_FORMATS for file in files):
             own["LIGHTBOX_ENGINE"] = "tensorflow"  # auto is a race by time, and other engines round otherwise
         if {**own, **(environ or {})}["LIGHTBOX_MODEL_SERVER"] != "embedded":
             own.pop("LIGHTBOX_ENGINE", None)  # the setting asks for the embedded one
