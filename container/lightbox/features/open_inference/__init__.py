@@ -144,10 +144,11 @@ class OpenInference(Feature):
         from lightbox.core.operations import JSON, Description
         from lightbox.features.open_inference.schemas import schemas
         from lightbox.features.open_inference.tensors import TRITON_TYPE
-        from lightbox.openapi.schemas import BINARY, ref
+        from lightbox.openapi.schemas import BINARY, Schema, ref
 
         # A Triton container's body gets a JSON response, unless an output is a blob; without bytes that is JSON alone.
-        responses = {JSON: [ref(f"{model.name}.infer_response") for model in models], TRITON_TYPE: [{}]}
+        bodies = [ref(f"{model.name}.infer_response") for model in models]
+        responses: dict[str, list[Schema]] = {JSON: bodies, TRITON_TYPE: [{}]}
         return Description(
             schemas=schemas(models),
             probes=PROBES,
