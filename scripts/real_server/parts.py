@@ -96,7 +96,8 @@ def transcripts(program: Path, folder: Path) -> Iterator[str]:
     with model_server(program, folder, *flags) as (grpc_address, rest_address):
         deadline = time.monotonic() + SECONDS
         for name in re.findall(r'\bname: *"([^"]+)"', config.read_text()):  # it responds before all versions are there
-            while "LOADING" in requests.get(f"http://{rest_address}/v1/models/{name}", timeout=SECONDS).text:
+            status = f"http://{rest_address}/v1/models/{name}"
+            while re.search("START|LOADING", requests.get(status, timeout=SECONDS).text):
                 if time.monotonic() > deadline:
                     break
                 time.sleep(0.1)
