@@ -23,19 +23,23 @@ run() { # MARKS PROCESSES PATH...
   "$python" -m pytest -m "$marks" -n "$processes" --dist loadscope --durations="${DURATIONS:-5}" "$@" tests/e2e tests/attacks tests/contract tests/unit
 }
 
-# Tests need the sample models, so they are made in parallel with the lint checks.
-lint_and_samples() {
-  PYTHONPATH=container:scripts:tests "$python" -m support.samples >.venv/samples.log 2>&1 &
-  local samples=$! code=0
-  make --no-print-directory lint || code=1
-  wait "$samples" || { cat .venv/samples.log; code=1; }
+# Tests need the sample models; lint goes on beside the tests, and says at once what it found.
+beside() { # COMMAND...
+  local said code=0
+  said=$("$@" 2>&1; [ -z "$red" ]) || code=1
+  echo "$said"
   return "$code"
 }
 
+samples() { PYTHONPATH=container:scripts:tests "$python" -m support.samples; }
+
 case ${1-} in
   test)
-    stage lint "ruff, mypy, import-linter, an audit of the dependencies; beside them the sample models are made" lint_and_samples
+    beside stage lint "ruff, mypy, import-linter, an audit of the dependencies" make --no-print-directory lint &
+    lint=$!
+    stage samples "the models that the tests share" samples
     stage tests "end to end, against recordings of TensorFlow Serving, and unit tests" run "not extended" 3
+    wait "$lint" || red="$red, lint"
     ;;
   test-all)
     stage rest "more of the same; soak, overload, tune, the benchmark, the notebook, the tutorial, the image" \

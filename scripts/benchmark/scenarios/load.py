@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from benchmark import photos
 from benchmark.clients import Load
-from benchmark.declarations import Experiment, Scale, Scenario, Variant
+from benchmark.declarations import Experiment, Scale, Scenario
 from benchmark.scenarios import common
 from benchmark.scenarios.common import AUTO, BENTOML, FASTAPI, LITSERVE
-
-LIGHTBOX = "Lightbox"
 
 
 def scenario(scale: Scale) -> Scenario:
@@ -27,7 +25,6 @@ def _same_network(clients: int, scale: Scale) -> Experiment:
     variants = [common.rival(LITSERVE), common.variant(AUTO)]
     if scale.name == "full":
         variants += [
-            Variant(LIGHTBOX, common.lightbox(), common.post_image(common.MODEL)),
             *(common.rival(name) for name in (FASTAPI, BENTOML)),
             *(common.variant(name) for name in common.EQUAL_RESPONSES if name != AUTO),
             common.variant(common.INT8),
