@@ -220,7 +220,8 @@ def tiff_tile_far_larger_than_the_image() -> Bomb:
 
 def tiff_five_million_strips() -> Bomb:
     tags = _tiff_tags(1, 2, t278=1)
-    tags[273] = ("L", (8,) * 5_000_000)
+    count = 5_000_000  # as a literal below it would give mypy a type of five million items
+    tags[273] = ("L", (8,) * count)
     return writers.tiff(tags, b"\0"), UNDECODABLE
 
 
