@@ -28,12 +28,12 @@ RUN mkdir -p /model-server/usr/bin /model-server/usr/local/cuda/lib \
 FROM ${PYTHON_IMAGE} AS packages
 ARG SOURCE_DATE_EPOCH
 ARG HANDLER_PACKAGES
-COPY requirements/sidecar.lock requirements/handlers_aws.lock /tmp/
-# hadolint ignore=DL3042  # the cache is a mount: it makes a second build faster and is not part of the image
-RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
-    PIP_CACHE_DIR=/var/cache/pip \
-    pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local \
-        -r /tmp/sidecar.lock ${HANDLER_PACKAGES:+-r "/tmp/handlers_${HANDLER_PACKAGES}.lock"} \
+COPY scripts/install.py /build/scripts/
+COPY requirements/uv.lock requirements/sidecar.lock requirements/handlers_aws.lock /build/requirements/
+RUN --mount=type=cache,target=/var/cache/packages,sharing=locked \
+    PIP_CACHE_DIR=/var/cache/packages/pip UV_CACHE_DIR=/var/cache/packages/uv UV_LINK_MODE=copy \
+    python /build/scripts/install.py --prefix=/packages/usr/local \
+        /build/requirements/sidecar.lock ${HANDLER_PACKAGES:+"/build/requirements/handlers_${HANDLER_PACKAGES}.lock"} \
     && find /packages -type d -name tests -prune -exec rm -rf {} + \
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
@@ -43,12 +43,12 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
 FROM ${PYTHON_IMAGE} AS packages-embedded
 ARG SOURCE_DATE_EPOCH
 ARG HANDLER_PACKAGES
-COPY requirements/model_server.lock requirements/handlers_aws.lock /tmp/
-# hadolint ignore=DL3042  # the cache is a mount: it makes a second build faster and is not part of the image
-RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
-    PIP_CACHE_DIR=/var/cache/pip \
-    pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local \
-        -r /tmp/model_server.lock ${HANDLER_PACKAGES:+-r "/tmp/handlers_${HANDLER_PACKAGES}.lock"} \
+COPY scripts/install.py /build/scripts/
+COPY requirements/uv.lock requirements/model_server.lock requirements/handlers_aws.lock /build/requirements/
+RUN --mount=type=cache,target=/var/cache/packages,sharing=locked \
+    PIP_CACHE_DIR=/var/cache/packages/pip UV_CACHE_DIR=/var/cache/packages/uv UV_LINK_MODE=copy \
+    python /build/scripts/install.py --prefix=/packages/usr/local \
+        /build/requirements/model_server.lock ${HANDLER_PACKAGES:+"/build/requirements/handlers_${HANDLER_PACKAGES}.lock"} \
     && rm -rf /packages/usr/local/lib/python3*/site-packages/tensorflow/include \
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
@@ -57,11 +57,11 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
 # The sidecar's packages with OpenVINO, without its GPU plugins and frontends for formats that Lightbox does not serve.
 FROM ${PYTHON_IMAGE} AS packages-openvino
 ARG SOURCE_DATE_EPOCH
-COPY requirements/openvino.lock /tmp/
-# hadolint ignore=DL3042  # the cache is a mount: it makes a second build quick and stays out of the image
-RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
-    PIP_CACHE_DIR=/var/cache/pip \
-    pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local -r /tmp/openvino.lock \
+COPY scripts/install.py /build/scripts/
+COPY requirements/uv.lock requirements/openvino.lock /build/requirements/
+RUN --mount=type=cache,target=/var/cache/packages,sharing=locked \
+    PIP_CACHE_DIR=/var/cache/packages/pip UV_CACHE_DIR=/var/cache/packages/uv UV_LINK_MODE=copy \
+    python /build/scripts/install.py --prefix=/packages/usr/local /build/requirements/openvino.lock \
     && find /packages/usr/local/lib/python3*/site-packages/openvino -depth \
         \( -path '*/openvino/include*' -o -path '*/openvino/cmake*' -o -name cache.json -o -name '*_intel_[gn]pu_plugin.so' \
         -o -name 'libopenvino_[gjp]*_frontend.so*' \) -delete \

@@ -1,4 +1,4 @@
-"""Installs a lock's packages into the virtual environment that runs it: python scripts/install.py requirements/x.lock
+"""Installs the packages of locks beside the Python that runs it: install.py [--prefix=FOLDER] requirements/x.lock ...
 
 With uv, which takes a tenth of pip's processor time, from where pip is configured to look; with pip where uv fails.
 """
@@ -42,23 +42,24 @@ def uv_options(options: dict[str, str]) -> list[str]:
     return ["--index-strategy=unsafe-best-match", *no_index, *places]
 
 
-def main(lock: str) -> int:
+def main(*arguments: str) -> int:
     """Install the packages, and return the exit code of the installer."""
     locked = ["--no-deps", "--require-hashes"]
+    wanted = [word if word.startswith("--prefix=") else f"--requirement={word}" for word in arguments]
     options = configured()
     environ = os.environ | ({"SSL_CERT_FILE": options["cert"]} if "cert" in options else {})
     uv = [sys.executable, "-m", "uv", "pip", "install", f"--python={sys.executable}", *uv_options(options)]
     with_uv = (
         [*PIP, "install", "--quiet", "--no-compile", *locked, "--requirement", str(UV_LOCK)],
-        [*uv, *locked, "--requirement", lock],
+        [*uv, *locked, *wanted],
     )
     if all(_run(command, env=environ).returncode == 0 for command in with_uv):
         return 0
     print("== uv cannot install this, so pip does", flush=True)
     # One package, of which the tests use only files, does not yet allow Python 3.13.
-    pip = [*PIP, "install", "--no-compile", "--ignore-requires-python", *locked, "--requirement", lock]
+    pip = [*PIP, "install", "--no-compile", "--ignore-requires-python", *locked, *wanted]
     return _run(pip).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -43,7 +43,7 @@ case ${1-} in
     ;;
   test-all)
     stage rest "more of the same; soak, overload, tune, the benchmark, the notebook, the tutorial, the image" \
-      run extended 4 tests/slow tests/image
+      run extended 5 tests/slow tests/image
     ;;
   *)
     echo "usage: run_tests.sh test|test-all" >&2
