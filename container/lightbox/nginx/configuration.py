@@ -78,7 +78,7 @@ def render(
     }
     places = {name: place for part in parts for name, place in part.places.items()}
     values |= {name: _quotable(place) for name, place in {**places, **addresses}.items()}
-    values |= _overload_bodies(room)
+    values |= _overload_bodies()
     paths = ("/ping", *probes)
     values["PROBES"] = "|".join(map(re.escape, paths))
     text = _repeated(_repeated(TEMPLATE.read_text(), "@PROBE@", paths), "@STEP_MB@", map(str, STEPS_MB))
@@ -107,12 +107,9 @@ def _user_directive() -> str:
     return f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
 
 
-def _overload_bodies(room: int) -> dict[str, str]:
+def _overload_bodies() -> dict[str, str]:
     """Return nginx's responses to an overload, escaped for single-quoted strings of its configuration."""
-    no_room = QueueFull(
-        f"try again: all request bodies together may hold {room >> 20} MiB "
-        "(LIGHTBOX_REQUEST_MEMORY_MB, and half of the free space of TMPDIR)"
-    )
+    no_room = QueueFull("try again: the bodies of other requests have all the room (LIGHTBOX_REQUEST_MEMORY_MB)")
     found = {
         "NO_ROOM": no_room,
         "FULL": QueueFull(FULL),
