@@ -40,7 +40,7 @@ function choose(file, name, asRead) {
   document.querySelectorAll("[data-sample]").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.sample === state.name && !file.name)));
   $("image-facts").textContent = `${state.name}, ${bytes(file.size)}`;
   delete $("stage").dataset.ready;
-  show(asRead || file).then(() => { $("stage").dataset.ready = state.name; });
+  show(asRead || file).then(() => { if (state.file === file) $("stage").dataset.ready = state.name; });
   clearResults();
   writeSnippet();
 }
