@@ -215,7 +215,7 @@ def test_objects_in_the_pixels_of_a_picture_that_is_upright(
     pixels = page.js(
         "const image = document.querySelector('#stage img'), canvas = document.createElement('canvas');"
         "[canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];"
-        "const drawing = canvas.getContext('2d'); drawing.drawImage(image, 0, 0);"
+        "const drawing = canvas.getContext('2d', {willReadFrequently: true}); drawing.drawImage(image, 0, 0);"
         "return arguments[0].map(([x, y]) => [...drawing.getImageData(x, y, 1, 1).data])",
         middles,
     )
