@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 _IDENTIFIER = b"TFL3"
 _SUBGRAPHS, _BUFFERS, _METADATA, _SIGNATURES, _FILES = 2, 4, 6, 7, 8
-_METADATA_NAME, _METADATA_BUFFER, _OLD_SIGNATURES = 0, 1, "signature_defs_metadata"
 _TENSORS, _INPUTS, _OUTPUTS = 0, 1, 2
 _SHAPE, _TYPE, _NAME, _OPEN_SHAPE = 0, 1, 3, 7
 _SIGNATURE_INPUTS, _SIGNATURE_OUTPUTS, _SIGNATURE_KEY, _SIGNATURE_SUBGRAPH = 0, 1, 2, 4
 _MAP_NAME, _MAP_TENSOR = 0, 1
 _DATA, _OFFSET, _SIZE = 0, 1, 2
 _FLEX_STRING, _FLEX_MAP = 5, 9
+_METADATA_NAME, _METADATA_BUFFER, _OLD_SIGNATURES = 0, 1, "signature_defs_metadata"
 _NOTES, _MOST_NOTES, _ZIP_END = "metadata.json", 1 << 20, 22
 _DTYPES = (1, 19, 3, 4, 9, 7, 10, 5, 8, 6, 2, 18, 23, None, None, 22, 17)
 """TensorFlow's number of a dtype, at LiteRT's number of it."""
