@@ -1,6 +1,7 @@
 """Writes the reference tables of docs/*.md from the code's declarations: ``python scripts/write_reference.py``.
 
 A table stands between ``<!-- make reference: NAME -->`` and ``<!-- end -->``. The rest of a page is written by hand.
+The chart's schema lists the settings too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lightbox.serving.settings_loading import parts
 from lightbox.tools.harness.tables import table
 
 PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+SCHEMA = Path(__file__).parents[1] / "deploy" / "helm" / "lightbox" / "values.schema.json"
 METRICS = [
     *(value for value in vars(metrics).values() if isinstance(value, metrics.Metric)),
     *(metric for feature in FEATURES for metric in feature.metrics),
@@ -38,6 +40,13 @@ _SECTION = re.compile(r"(<!-- make reference: (\w+) -->).*?(<!-- end -->)", re.D
 def written(page: str) -> str:
     """Return a page with its tables as the code declares them now."""
     return _SECTION.sub(lambda found: "\n\n".join([found[1], "\n".join(WRITERS[found[2]]()).strip(), found[3]]), page)
+
+
+def schema(text: str) -> str:
+    """Return the schema of the chart's values with the settings as the code declares them now."""
+    names = {variable for part in parts() for name in part.model_fields for variable in variable_names(name, part)}
+    listed = json.dumps(sorted(name for name in names if name.startswith("LIGHTBOX_")))
+    return re.sub(r'("setting": {"enum": )\[.*?\]', lambda found: found[1] + listed, text)
 
 
 def _settings() -> Iterator[str]:
@@ -121,3 +130,4 @@ WRITERS: Mapping[str, Callable[[], Iterable[str]]] = {
 if __name__ == "__main__":
     for path in PAGES:
         path.write_text(written(path.read_text()))
+    SCHEMA.write_text(schema(SCHEMA.read_text()))

@@ -18,7 +18,7 @@ import requests
 from PIL import Image
 
 from support import commands, photos
-from support.onnx_models import YOLO_NAMES, write_classifier, write_yolo
+from support.onnx_models import write_classifier, write_yolo
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, running, typed
 
@@ -83,7 +83,7 @@ def export_detector(folder: Path) -> None:
             write_yolo(folder / file)
             return file
 
-        return MagicMock(names=dict(enumerate(YOLO_NAMES)), export=export)
+        return MagicMock(export=export)
 
     run_export(DETECTOR, folder, ultralytics=MagicMock(YOLO=network))
 

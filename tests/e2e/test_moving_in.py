@@ -26,7 +26,7 @@ import requests
 from support import commands, photos
 from support.fakes import png
 from support.models import copy_golden
-from support.onnx_models import YOLO_NAMES, write_classifier, write_yolo
+from support.onnx_models import write_classifier, write_yolo
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, free_port, running, typed
 
@@ -62,7 +62,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     newest.rename(triton / "1" / "model.savedmodel")
     write_classifier(found / "models" / "flowers" / "1" / "model.onnx")
     write_yolo(found / "yolo11n.onnx")
-    (found / "labels.txt").write_text("\n".join(YOLO_NAMES))
     street = np.full((600, 800, 3), 128, np.uint8)
     street[150:350, 100:300] = 200, 0, 0
     street[200:500, 400:700] = 0, 0, 200

@@ -167,7 +167,7 @@ def post(path: str, length: str, method: str = "POST") -> str:
             "no room",
             "Content-Length: 3000000",
             "queue_full",
-            "try again: all request bodies together may hold 100 M",
+            "try again: the bodies of other requests have all the room",
         ),
         ("no storage", "Content-Length: 8000000", "no_room", "the server's temporary storage has no room"),
     ],

@@ -27,6 +27,17 @@ def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
     return f"{text[:head]} … {text[-(limit - head - 3) :]}"
 
 
+def in_our_words(message: str) -> str:
+    """Return a message of pydantic's in the form of ours; those of our validators stay as they are."""
+    if message.startswith("Value error, "):
+        return message.removeprefix("Value error, ")
+    message = re.sub("^Input should be (?=less|greater|finite|valid)", "expected a value that is ", message)
+    message = re.sub("^Input should be a valid (?=[aeiou])", "expected an ", message)
+    message = re.sub("^Input should be a valid", "expected a", message)
+    message = message.replace("Input should be", "expected", 1)
+    return message[0].lower() + message[1:]
+
+
 def shown(value: object, most: int) -> str:
     """Return the first characters of a JSON value of the caller, which may be nested too deep for Python to write."""
     try:

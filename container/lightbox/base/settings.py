@@ -154,7 +154,8 @@ class Settings(BaseModel):
     host: str | None = setting(
         "Port", "LIGHTBOX_HOST", default_text="all interfaces; loopback without nginx", values_text="an IP address"
     )
-    """Address of this machine on which all ports for callers listen: `127.0.0.1` for its own users alone."""
+    """Address of this machine on which all ports for callers listen: `127.0.0.1` for its own users alone. The names by
+    which callers may call it are `LIGHTBOX_HOSTS`."""
 
     tls_cert: Path | None = setting("TLS", "LIGHTBOX_TLS_CERT")
     """Certificate with its chain, in PEM, or a folder with `tls.crt`. All ports then speak [TLS](tls.md) only."""

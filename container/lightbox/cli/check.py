@@ -41,7 +41,7 @@ from lightbox.supervisor.starting.child_environment import child_environ
 from lightbox.supervisor.starting.chosen_transports import transports_to_come
 from lightbox.supervisor.starting.commands import model_server_program
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
-from lightbox.supervisor.starting.op_threads import threads_line, with_op_threads
+from lightbox.supervisor.starting.op_threads import threads_lines, with_op_threads
 from lightbox.supervisor.starting.scaling_report import scaling_lines
 from lightbox.supervisor.starting.start_checks import find_warnings
 from lightbox.user_code.paths import find_code
@@ -115,8 +115,8 @@ def _print_plan(settings: Settings) -> int:
     """Return how many warnings are among it."""
     kind, program = model_server_program(settings)
     print(f"\nmodel server: {kind} ({program[0]})\nnginx: {find_nginx() if settings.nginx else 'none'}")
-    print(threads_line(with_op_threads(settings, fixed_models(settings))))
-    print(resize_line())
+    fixed = fixed_models(settings)
+    print("\n".join([*threads_lines(with_op_threads(settings, fixed), fixed), resize_line()]))
     needs = wants(settings)
     transports = transports_to_come(settings, needs.why_rest)
     print(f"transports: {', '.join(transports.names)}")

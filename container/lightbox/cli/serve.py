@@ -14,7 +14,7 @@ from lightbox.cli.starting import StartRefused, checked_settings, fixed_models, 
 from lightbox.features import wants
 from lightbox.images.resize_library import resize_line
 from lightbox.serving.settings_loading import spelling_hints
-from lightbox.supervisor.starting.op_threads import threads_line, with_op_threads
+from lightbox.supervisor.starting.op_threads import threads_lines, with_op_threads
 from lightbox.supervisor.starting.scaling_report import scaling_lines
 from lightbox.supervisor.starting.start_checks import find_warnings
 from lightbox.supervisor.supervisor import STOP_SIGNALS
@@ -41,6 +41,6 @@ def command() -> int:
         planned = with_op_threads(settings, fixed_models(settings))
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor handles them
         with prepared_supervisor(planned, interruptible()) as supervisor:
-            log(f"{threads_line(planned)}; {resize_line()}")
+            log("; ".join([*threads_lines(planned, fixed_models(settings)), resize_line()]))
             find_trim()()  # of the graphs that were looked at
             return asyncio.run(supervisor.run())

@@ -373,8 +373,8 @@ def _hinting_at_the_size(request: ModelCall, options: ModelOptions) -> Iterator[
         image = image_input(request.signature)
         if not request.placed or image is None or (image.height and image.width) or options.image_size:
             raise
-        size = "; if the model takes images of one size only, set the option image_size"
-        raise type(error)(error.message + size) from error
+        error.args = (f"{error.message}; if the model takes images of one size only, set the option image_size",)
+        raise
 
 
 def _no_transport(name: str, there: list[str]) -> BadRequest:

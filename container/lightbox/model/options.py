@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
+from lightbox.base.error_texts import in_our_words
 from lightbox.base.errors import StartError
 from lightbox.base.machine.links import LEADS_OUT, followed
 from lightbox.base.settings import Settings
@@ -370,7 +371,7 @@ def _problem(detail: Any, whole: str) -> str:
         close = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean {close[0]}?" if close else f"expected {', '.join(known)}"
         return f"{key}: there is no such option; {hint}"
-    return f"{key}: {detail['msg'].removeprefix('Value error, ')}, got {detail['input']!r}"
+    return f"{key}: {in_our_words(detail['msg'])}, got {detail['input']!r}"
 
 
 def _home(folder: Path, settings: Settings) -> Path:

@@ -85,7 +85,8 @@ def _counter(archive: Path, field: str, most: int, context: RequestContext, free
                 f"{MAX_RATIO} times its size and {FREE_BYTES >> 20} MiB"
             )
         if free is not None and total > free:
-            raise NoRoom(f"{field}: the archive unpacks to more than the {free >> 20} MiB of memory that are left")
+            what = f"{field}: the archive unpacks to more than the memory that is left"
+            raise NoRoom(what, f"{free >> 20} MiB were")
         if context.remaining() <= 0:
             raise DeadlineExceeded(f"{field}: the archive was not unpacked within {context.allowed_seconds:g} s")
 

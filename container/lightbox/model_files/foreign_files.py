@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lightbox.model_runtime.access import is_dir, is_file, open_file
+from lightbox.model_runtime.formats import holds_model
 
 _KERAS = "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"
 _PYTORCH = "torch.onnx.export makes an ONNX model of it, which is served as MODEL_DIR/NAME/1/model.onnx"
@@ -80,7 +81,15 @@ def describe_foreign_folder(folder: Path) -> str:
         return f"; it holds {' and '.join(parts)} of one: the copy is not complete"
     if is_dir(folder / _TRITON):
         return f"; {folder / _TRITON} is as Triton has it: move what it holds one folder up"
-    return _describe_mlflow(folder, entries) if is_file(folder / MLFLOW) else describe_foreign_file(entries)
+    if is_file(folder / MLFLOW):
+        return _describe_mlflow(folder, entries)
+    return describe_foreign_file(entries) or _describe_nested(folder)
+
+
+def _describe_nested(folder: Path) -> str:
+    below = (found for pattern in ("*", "*/*") for found in sorted(folder.glob(pattern)))
+    nested = next((found for found in below if is_dir(found) and holds_model(found)), None)
+    return f"; {nested} holds a model, too deep: move what it holds into {folder}" if nested else ""
 
 
 def _describe_mlflow(folder: Path, entries: Iterable[Path]) -> str:

@@ -19,7 +19,11 @@ LENGTH_HEADER = "x-lightbox-length"
 """Header of a reservation with the length of the caller's body; empty if undeclared."""
 
 SMALL_BYTES = 2 << 20
-"""Reserved for a body of unknown length if the largest one does not fit; nginx keeps such a body in its buffer."""
+"""nginx keeps a body of this size in its buffer."""
+
+STEPS_MB = (64, 16, 8, 2)
+"""Reserved for a body of unknown length, in this order, if the largest one does not fit. A photo has less than 8 MiB,
+and does not count as very large."""
 
 VERY_LARGE_BYTES = 10_000_000
 """Larger bodies share half of the room, so that a few of them cannot block photos."""
@@ -44,21 +48,23 @@ class BodyAccount:
 
     def __init__(self, most: int, largest: int) -> None:
         self._most = most
+        self._largest = largest
         self._most_very_large = max(most // 2, largest)
         self._held: dict[tuple[str, str], int] = {}
 
     def instead(self, target: str, length: str) -> str | None:
         """Reserve room for ``/room/WORKER/REQUEST/BYTES``; return None, or the name of nginx's response.
 
-        Zero bytes need no room. Responses: "small" for a body of unknown length, with SMALL_BYTES reserved; 507 without
-        storage for ``length``; "" without room.
+        Zero bytes need no room. Responses: "up_to_MB" for a body of unknown length, with that much reserved; 507
+        without storage for ``length``; "" without room.
         """
         if missing_storage(length, target):
             return "507"
         worker, request, size = target.removeprefix(ROOM).split("/")
         if not size or self.take(worker, request, int(size)):
             return None
-        return "small" if not length and self.take(worker, request, SMALL_BYTES) else ""
+        steps = () if length else [step for step in STEPS_MB if step << 20 < self._largest]
+        return next((f"up_to_{step}" for step in steps if self.take(worker, request, step << 20)), "")
 
     def take(self, worker: str, request: str, size: int) -> bool:
         """Reserve ``size`` bytes for a body; return False, without a reservation, if there is no room."""

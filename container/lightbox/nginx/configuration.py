@@ -15,7 +15,7 @@ from lightbox.base.settings import Settings
 from lightbox.codecs import COMPRESSIBLE_TYPES
 from lightbox.core.additions import NginxParts
 from lightbox.model_runtime.cores import available_cores
-from lightbox.nginx.body_memory import SMALL_BYTES
+from lightbox.nginx.body_memory import STEPS_MB
 from lightbox.nginx.listeners import address_of
 from lightbox.nginx.log import ANSWERED, FINISHED, level_to_log
 from lightbox.nginx.refusals import FULL
@@ -28,8 +28,6 @@ REQUEST_ID = "$lightbox_request_id"
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
 _NOTHING = "(?!)"
 """A pattern that matches nothing; features fill in another one."""
-_PROBE_LINE = re.compile(r".*@PROBE@.*\n")
-"""A line of the template that is repeated for each probe."""
 LEAST_PROCESSES = 4
 """nginx's processes are as many as the cores, and as the workers if those are more than this."""
 
@@ -60,7 +58,6 @@ def render(
         "LOG_LEVEL": level_to_log(settings.nginx_loglevel),
         "MAX_BODY_MB": str(settings.max_body_mb),
         "MAX_BODY_BYTES": str(settings.max_body_mb << 20),
-        "SMALL_BODY_BYTES": str(min(SMALL_BYTES, settings.max_body_mb << 20)),
         "UNASKED": '""' if any(part.asks_always for part in parts) else "1",
         "GENERATION": str(generation),
         "MIDDLING_BODIES": str(max(_TIMES_IN_PROGRESS * settings.most_requests, room >> 21)),
@@ -81,16 +78,23 @@ def render(
     }
     places = {name: place for part in parts for name, place in part.places.items()}
     values |= {name: _quotable(place) for name, place in {**places, **addresses}.items()}
-    values |= _overload_bodies(room)
+    values |= _overload_bodies()
     paths = ("/ping", *probes)
     values["PROBES"] = "|".join(map(re.escape, paths))
-    text = _PROBE_LINE.sub(
-        lambda line: "".join(line[0].replace("@PROBE@", path) for path in paths), TEMPLATE.read_text()
-    )
+    text = _repeated(_repeated(TEMPLATE.read_text(), "@PROBE@", paths), "@STEP_MB@", map(str, STEPS_MB))
     for name in ("http", "server"):
         text = text.replace(f"@FEATURES_{name.upper()}@", "\n".join(getattr(part, name) for part in parts))
     text = text.replace("@ROOM@", Path(__file__).with_name("room.conf").read_text())
     return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
+
+
+def _repeated(text: str, placeholder: str, values: Iterable[str]) -> str:
+    """Return ``text`` with each line that has the placeholder once for each value."""
+    fills = [*values]
+    return "".join(
+        "".join(line.replace(placeholder, fill) for fill in fills) if placeholder in line else line
+        for line in text.splitlines(keepends=True)
+    )
 
 
 def _quotable(text: str) -> str:
@@ -103,12 +107,9 @@ def _user_directive() -> str:
     return f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
 
 
-def _overload_bodies(room: int) -> dict[str, str]:
+def _overload_bodies() -> dict[str, str]:
     """Return nginx's responses to an overload, escaped for single-quoted strings of its configuration."""
-    no_room = QueueFull(
-        f"try again: all request bodies together may hold {room >> 20} MiB "
-        "(LIGHTBOX_REQUEST_MEMORY_MB, and half of the free space of TMPDIR)"
-    )
+    no_room = QueueFull("try again: the bodies of other requests have all the room (LIGHTBOX_REQUEST_MEMORY_MB)")
     found = {
         "NO_ROOM": no_room,
         "FULL": QueueFull(FULL),

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from lightbox.base.error_texts import in_our_words
 from lightbox.base.errors import StartError
 from lightbox.base.settings import Settings, variable_names
 from lightbox.base.settings_types import option_of
@@ -251,7 +252,7 @@ def _variable(detail: Any) -> str:
 
 
 def _sentence(detail: Any) -> str:
-    message = str(detail["msg"]).removeprefix("Value error, ")
+    message = in_our_words(str(detail["msg"]))
     if detail["type"] == "options":  # it names each key and its value
         return f"{detail['loc'][0]}: {message}"
-    return f"{detail['loc'][0]}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"
+    return f"{detail['loc'][0]}: {message}, got {detail['input']!r}"

@@ -265,6 +265,7 @@ def test_a_name_that_could_be_a_path_is_refused(multi_model_stack: Stack, name: 
     reply = load(multi_model_stack, name, "one")
     assert (reply.status_code, reply.json()["code"]) == (400, "bad_request")
     assert reply.json()["error"].startswith("model_name: expected a name of letters, digits")
+    assert reply.json()["error"].endswith("got none") == (name is None)
 
 
 WAYS_UP = {

@@ -72,13 +72,17 @@ def drawn_boxes(page: Page) -> list[list[float]]:
 
 
 def give_rectangles(page: Page, name: str, found: dict[str, tuple[int, int, int, int]], orientation: int) -> None:
-    """Drop a JPEG of 200 x 100 pixels with colored rectangles and an EXIF orientation, which viewers apply."""
+    """Drop a file of 200 x 100 pixels with colored rectangles and an orientation, which not every browser applies."""
     image = Image.new("RGB", (200, 100), "grey")
     for color, (left, top, right, bottom) in found.items():
         image.paste(color, (left, top, right, bottom))
     exif, file = Image.Exif(), io.BytesIO()
     exif[0x0112] = orientation
-    image.save(file, "JPEG", exif=exif, quality=95, subsampling=0)
+    kind = name.rpartition(".")[2]
+    if name.startswith("xmp"):
+        image.save(file, "JPEG", xmp=b'<x tiff:Orientation="%d"/>' % orientation, quality=95, subsampling=0)
+    else:
+        image.save(file, {"jpg": "JPEG", "webp": "WEBP", "tiff": "TIFF"}[kind], exif=exif, quality=95)
     page.give("drop", name, base64.b64encode(file.getvalue()).decode())
 
 
@@ -182,12 +186,24 @@ def test_objects_with_names(page: Page) -> None:
     assert [float(row[2]) for row in cells] == pytest.approx([item["score"] for item in items], rel=1e-5)
 
 
-@pytest.mark.parametrize(("orientation", "shown"), [(1, "200 × 100"), (6, "100 × 200")])  # noqa: RUF001
-def test_objects_in_the_pixels_of_a_picture_that_is_upright(page: Page, orientation: int, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "orientation", "shown"),
+    [
+        ("two.jpg", 1, "200 × 100"),  # noqa: RUF001
+        ("two.jpg", 6, "100 × 200"),  # noqa: RUF001
+        # Chromium does not turn these, or does not show them.
+        ("xmp.jpg", 6, "100 × 200"),  # noqa: RUF001
+        ("two.webp", 6, "100 × 200"),  # noqa: RUF001
+        ("two.tiff", 6, "100 × 200"),  # noqa: RUF001
+    ],
+)
+def test_objects_in_the_pixels_of_a_picture_that_is_upright(
+    page: Page, name: str, orientation: int, shown: str
+) -> None:
     page.choose("model", "rectangles")
-    give_rectangles(page, "two.jpg", {"red": (20, 10, 80, 50), "blue": (110, 60, 150, 90)}, orientation)
-    assert f"two.jpg, {shown} pixels" in page.text("#image-facts")
+    give_rectangles(page, name, {"red": (20, 10, 80, 50), "blue": (110, 60, 150, 90)}, orientation)
     (items,) = json.loads(page.run()[0]["text"])["predictions"]
+    assert f"{name}, {shown} pixels" in page.text("#image-facts")
     expected = [(20, 10, 80, 50), (110, 60, 150, 90)]
     if orientation == 6:  # clockwise: the lower left corner moves to the upper left
         expected = [(100 - bottom, left, 100 - top, right) for left, top, right, bottom in expected]
@@ -195,6 +211,15 @@ def test_objects_in_the_pixels_of_a_picture_that_is_upright(page: Page, orientat
     sides = [int(side) for side in shown.split(" × ")] * 2  # noqa: RUF001
     fractions = [[value / side for value, side in zip(item["box"], sides, strict=True)] for item in items]
     assert drawn_boxes(page) == [pytest.approx(box, abs=0.02) for box in fractions]
+    middles = [[(left + right) // 2, (top + bottom) // 2] for left, top, right, bottom in expected]
+    pixels = page.js(
+        "const image = document.querySelector('#stage img'), canvas = document.createElement('canvas');"
+        "[canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];"
+        "const drawing = canvas.getContext('2d', {willReadFrequently: true}); drawing.drawImage(image, 0, 0);"
+        "return arguments[0].map(([x, y]) => [...drawing.getImageData(x, y, 1, 1).data])",
+        middles,
+    )
+    assert pixels == [pytest.approx((255, 0, 0, 255), abs=9), pytest.approx((0, 0, 255, 255), abs=9)]
     assert page.texts("#stage .tag") == ["1 red", "2 blue"]
     for wire in WIRES:
         assert page.texts(f"[data-wire={wire}] th")[-1] == "Box: left, top, right, bottom"

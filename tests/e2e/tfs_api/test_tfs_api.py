@@ -54,6 +54,10 @@ def test_models_cannot_be_configured_by_callers(rpc_address: str) -> None:
     assert answer["code"] == "UNIMPLEMENTED"
 
 
+def test_kserves_v1_finds_the_server_alive(tfs_stack: Stack) -> None:
+    assert requests.get(tfs_stack.url, timeout=PATIENCE).json() == {"status": "alive"}
+
+
 @pytest.mark.extended
 def test_kserves_own_client_is_answered(tfs_stack: Stack) -> None:
     """The client runs in its own process: kserve registers the same messages as tritonclient in other tests."""

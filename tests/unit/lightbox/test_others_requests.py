@@ -87,7 +87,9 @@ def client() -> FlaskClient:
 
 
 def refuse(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    raise ModelFailed("the shape of input data conflicts with the reshape pattern")
+    error = ModelFailed("the shape of input data conflicts with the reshape pattern")
+    error.detail = "for the log"
+    raise error
 
 
 @each(
@@ -189,12 +191,13 @@ def test_tritons_image_client_finds_the_batch_and_the_layout(
     assert described["shape"][1:] == dims, "the metadata have the batch"
 
 
-def test_a_model_of_one_size_that_does_not_say_so(client: FlaskClient) -> None:
+def test_a_model_of_one_size_that_does_not_say_so(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
     answer = client.post(
         "/invocations", data=RED, headers={"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=open"}
     )
     assert (answer.status_code, answer.get_json()["code"]) == (502, "model_failed")
     assert answer.get_json()["error"].endswith("of one size only, set the option image_size")
+    assert caplog.text.rstrip().endswith("set the option image_size (for the log)")
 
 
 def test_boto3_shows_why_sagemakers_own_routes_are_missing(client: FlaskClient) -> None:

@@ -308,6 +308,9 @@ def test_keda_s_query_is_for_the_pods_of_this_release_alone(all_rendered: dict[s
             "at '/autoscaling/by': value must be one of 'cpu', 'saturation', 'keda', 'none'",
         ),
         ({"settings": {"lightbox_page": True}}, "'lightbox_page' does not match"),
+        ({"settings": {"LIGHTBOX_BOGUS": 1}}, "invalid propertyName 'LIGHTBOX_BOGUS'"),
+        ({"settings": {"PORT": 9000}}, "settings.PORT: expected a setting that the chart leaves"),  # unopened
+        ({"settings": {"LIGHTBOX_PORT": 9000}}, "value must be one of 'LIGHTBOX_API_KEYS', "),  # unopened
         ({"tls": {"secret": "Our Secret"}}, "at '/tls/secret': 'Our Secret' does not match"),
         ({"pod": {"hostNetwork": True}}, "at '/pod': additional properties 'hostNetwork' not allowed"),
         (

@@ -15,7 +15,7 @@ from lightbox.cli.settings_docs import docstrings
 from lightbox.model.options import ModelOptions
 from lightbox.serving.settings_loading import parts
 from support.parameters import each
-from write_reference import METRICS, PAGES, WRITERS, written
+from write_reference import METRICS, PAGES, SCHEMA, WRITERS, schema, written
 
 TEXTS = {page: page.read_text() for page in PAGES}
 
@@ -28,6 +28,12 @@ def cells(name: str) -> list[list[str]]:
 @each("page", [page for page in PAGES if "<!-- make reference" in TEXTS[page]])
 def test_the_tables_of_a_page_are_those_of_the_code(page: Path) -> None:
     assert TEXTS[page] == written(TEXTS[page]), "run: make reference"
+
+
+def test_the_chart_takes_the_settings_of_the_code() -> None:
+    text = SCHEMA.read_text()
+    assert text == schema(text), "run: make reference"
+    assert '"LIGHTBOX_PAGE"' in text
 
 
 def test_each_table_is_on_one_page() -> None:

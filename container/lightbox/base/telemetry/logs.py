@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -194,29 +195,25 @@ def log_like_others(level: str, as_json: bool, descriptor: int, process: str = "
     threading.excepthook = _log_end_of_thread
 
 
-class _Request(threading.local):
-    id = ""
-
-
-_request = _Request()
+_request = ContextVar("request", default="")
 
 
 def current_request() -> str:
-    """Return the id of the request that this thread works on, "" for none."""
-    return _request.id
+    """Return the id of the request that this thread, or the context that it runs in, works on; "" for none."""
+    return _request.get()
 
 
 @contextmanager
 def of_request(request_id: str) -> Iterator[None]:
-    """Let what this thread logs and prints in the block have the id of a request."""
-    _request.id, before = request_id, _request.id
+    """Let what this thread, and copies of its context, log and print in the block have the id of a request."""
+    token = _request.set(request_id)
     try:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, _Printed):
                 stream.end()
-        _request.id = before
+        _request.reset(token)
 
 
 class _Printed:
@@ -228,7 +225,7 @@ class _Printed:
 
     def write(self, text: str) -> int:
         """Write whole lines, and keep the beginning of the next one until its end or the request's."""
-        if not _request.id:
+        if not current_request():
             return int(self._plain.write(text))
         *lines, self._own.rest = (getattr(self._own, "rest", "") + text).split("\n")
         for part in lines:
@@ -311,8 +308,8 @@ class RecordHandler(logging.Handler):
 
     def printed(self, text: str) -> None:
         """Write a line that user code has printed during a request."""
-        fields = {"process": self._process, "message": shorten(text, _LONGEST), "request_id": _request.id}
-        plain = f"{escape(fields['message'])} request_id={_request.id}"
+        fields = {"process": self._process, "message": shorten(text, _LONGEST), "request_id": current_request()}
+        plain = f"{escape(fields['message'])} request_id={current_request()}"
         written = json_line(fields) if self._as_json else text_line(self._process, plain)
         write_line(written, self._descriptor, self._mark)
 

@@ -85,7 +85,8 @@ class AccessSettings(BaseModel):
         THEME, "LIGHTBOX_HOSTS", values_text="names separated by commas"
     )
     """[Hosts that are served](keys.md#pages-of-other-sites), such as `lightbox.example.com,*.example.org`; another
-    `Host` gets 421, except for health checks. Unset, every `Host` is served."""
+    `Host` gets 421, except for health checks. Unset, every `Host` is served. The address to listen on is
+    `LIGHTBOX_HOST`."""
 
 
 class KeysUnusable(StartError):

@@ -327,12 +327,12 @@ def _refusal(source: Source, text: str, folder: Path) -> BadRequest:
 
 def _lack_to_unpack(size: int, field: str, more_memory: int = 0, more_space: int = 0) -> NoRoom | None:
     """Return the error for an archive of ``size`` bytes, unpacked, that has no room; so much more could be freed."""
-    what = f"{field}: the archive unpacks to {size >> 20} MiB, and"
+    what = f"{field}: the archive unpacks to {size >> 20} MiB, more than the"
     free, space = available_bytes(), free_bytes()
     if free is not None and size > free + more_memory:
-        return NoRoom(f"{what} {free >> 20} MiB of memory are left")
+        return NoRoom(f"{what} memory that is left", f"{free >> 20} MiB are")
     if size > space + more_space:
-        return NoRoom(f"{what} {space >> 20} MiB are free in TMPDIR")
+        return NoRoom(f"{what} temporary storage that is left", f"{space >> 20} MiB are free in TMPDIR")
     return None
 
 
@@ -340,4 +340,5 @@ def _check_memory(needed: int, more: int = 0) -> None:
     """Raise NoRoom unless there is memory for ``needed`` bytes; ``more`` could be freed."""
     free = available_bytes()
     if free is not None and needed > free + more:
-        raise NoRoom(f"the model's files are {needed >> 20} MiB, and {free >> 20} MiB of memory are left")
+        what = f"the model's files are {needed >> 20} MiB, more than the memory that is left"
+        raise NoRoom(what, f"{free >> 20} MiB are")

@@ -40,7 +40,8 @@ class Source:
 def check_name(name: object) -> str:
     """Return a model's name, or raise BadRequest."""
     if not isinstance(name, str) or not is_model_name(name):
-        raise BadRequest(f"model_name: expected a name of {NAME_EXPECTED}, got {shown(name, 200)!r}")
+        came = "none" if name is None else repr(shown(name, 200))
+        raise BadRequest(f"model_name: expected a name of {NAME_EXPECTED}, got {came}")
     return name
 
 
@@ -62,7 +63,8 @@ def place_of(source: Source, root: Path) -> Path:
     """Return where a path leads after links, whether or not anything is there. Raises BadRequest."""
     path = source.path
     if not isinstance(path, str) or not path or "\x00" in path:
-        raise BadRequest(f"{source.field}: expected the path of a model's folder or archive, got {source.shown!r}")
+        came = "none" if path is None else repr(source.shown)
+        raise BadRequest(f"{source.field}: expected the path of a model's folder or archive, got {came}")
     try:
         found = (root / path.removeprefix("file://")).resolve()
         if root.resolve() in found.parents:  # else no one learns whether it can be read

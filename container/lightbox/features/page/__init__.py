@@ -1,6 +1,6 @@
 """The page at ``/`` and ``/ui``: static files, and a JSON file with facts about this start.
 
-nginx serves them; in a start without it, a worker.
+nginx serves them; in a start without it, a worker. A worker also returns a picture as the server reads it.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ class Page(Feature):
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
-        """Without nginx a worker serves the files."""
-        if not services.settings.nginx:
-            from lightbox.features.page.files_of_workers import page_blueprint
+        """Return the route of pictures, and without nginx those of the files."""
+        from lightbox.features.page import routes
 
-            yield page_blueprint(FILES, services.run_dir / START, POLICY)
+        yield routes.picture_blueprint(services)
+        if not services.settings.nginx:
+            yield routes.files_blueprint(FILES, services.run_dir / START, POLICY)

@@ -218,9 +218,8 @@ class SessionStore:
                 room = min(room, half - self._held_by(session.owner)[1])
             if length > room + _pixel_bytes(path.stat()):
                 raise Unavailable(
-                    f"try again: the image takes {_mib(length)} MiB, and the images of other sessions leave "
-                    f"{_mib(max(0, room))} of {_mib(self._most_bytes)} MiB to a caller, who may have half of them "
-                    f"({MEMORY_SETTING})"
+                    f"try again: the image takes {_mib(length)} MiB, more than the images of other sessions leave to a "
+                    f"caller, who may have half of the memory of all ({MEMORY_SETTING})"
                 )
             if length > room:
                 replace_file(path, _empty(session))

@@ -11,6 +11,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from lightbox.base.run_dir import RunDir
@@ -75,6 +76,8 @@ class CodeSetup:
     async def _run_pip(self, pip: Child, files: Sequence[Path]) -> str:
         """Install the files' requirements; return a sentence on failure."""
         names = ", ".join(map(str, files))
+        if find_spec("pip") is None:
+            return f"{names} cannot be installed, pip is missing: install the packages with the image (docs/image.md)."
         log(f"installing {names}")
         code = await pip.run()
         if code != 0:

@@ -36,6 +36,8 @@ def with_op_threads(settings: Settings, models: Iterable[ModelOnDisk]) -> Settin
     return settings.model_copy(update={"intra_op_parallelism": count})
 
 
-def threads_line(settings: Settings) -> str:
-    """Return a line about the threads in these settings."""
-    return f"TensorFlow intra-op threads: {settings.intra_op_parallelism or 'chosen by the model server'}"
+def threads_lines(settings: Settings, models: Iterable[ModelOnDisk]) -> list[str]:
+    """Return a line about the threads in these settings, none if TensorFlow runs none of the start's models."""
+    if settings.has_fixed_models and all(model_file(newest_folder(model)) for model in models):
+        return []
+    return [f"TensorFlow intra-op threads: {settings.intra_op_parallelism or 'chosen by the model server'}"]

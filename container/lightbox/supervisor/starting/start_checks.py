@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -27,6 +28,8 @@ from lightbox.supervisor.starting.commands import BINARY, model_server_program
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.supervisor.starting.option_checks import Misfit, option_problems
 
+_LIKE_A_VERSION = re.compile(r"(?:v|version)[-_.]?(\d+)", re.IGNORECASE)
+"""The name of a model that was meant as a version's."""
 _OF_MODELS = {*variable_names("model_dir"), *variable_names("models"), "SAGEMAKER_MULTI_MODEL"}
 """Variables that choose the models."""
 SERVER_MB, LIGHT_SERVER_MB, WORKER_MB = 250, 130, 45
@@ -73,8 +76,8 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants
 
 
 def find_warnings(settings: Settings, wants: StartNeeds = NO_NEEDS) -> list[str]:
-    """Return a sentence for each folder without a model, each model with random weights, each setting that a model
-    cannot follow, and each problem of TLS or HTTP/2 that does not stop a start.
+    """Return a sentence for each folder without a model, each model with a version's name or with random weights, each
+    setting that a model cannot follow, and each problem of TLS or HTTP/2 that does not stop a start.
 
     The default model must follow all settings but those that change nothing for it, else the start fails. It fails as
     well if a setting fits no model. A variable applies to all models and may be meant for some.
@@ -88,6 +91,12 @@ def find_warnings(settings: Settings, wants: StartNeeds = NO_NEEDS) -> list[str]
     passed += [
         f"LIGHTBOX_MODEL_DIR: {why or f'{folder} is not a model that can be served{_missing_model_reason(folder)}'}"
         for folder, why in ({} if settings.models else folders_without_model(settings.model_dir)).items()
+    ]
+    passed += [
+        f"LIGHTBOX_MODEL_DIR: {model.base_path} is served as the model {name}; the folder of a version has a number "
+        f"alone: {version[1]} for version {version[1]} of {model.base_path.parent.name}"
+        for name, model in models.items()
+        if model.unversioned and (version := _LIKE_A_VERSION.fullmatch(name))
     ]
     notes = ((name, weights_note(newest_folder(model))) for name, model in models.items())
     passed += [f"{name} has {note}" for name, note in notes if note.startswith("random weights")]

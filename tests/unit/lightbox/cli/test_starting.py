@@ -300,14 +300,14 @@ def test_code_from_s3_that_cannot_be_had(refuse: Refuse, models: Path, bucket: s
         ('{"labels": "names.json"}', "names.json: expected a JSON list of names, or an object"),
         ('{"scale": "tf"}', "scale: there is no such option; did you mean scaling?"),
         ('{"colour": "red"}', "colour: there is no such option; expected recipe, preset,"),
-        ('{"resize": "cubic"}', "resize: Input should be 'bicubic', 'bilinear'"),
+        ('{"resize": "cubic"}', "resize: expected 'bicubic', 'bilinear'"),
         ('{"mean": [1, 2, 3, 4]}', "mean: expected 3 numbers, one for each channel of the input"),
         ('{"pad": 0}', "pad: works only with fit 'letterbox', got fit 'stretch'"),
         (
             '{"detections": "ultralytics"}',
             "detections: expected one output of [N, 4+C, A] or [N, K, 6] for 'ultralytics'; the model gives",
         ),
-        ('{"preset": "yolo"}', "preset: Input should be 'keras-mobilenet', 'keras-resnet', 'torchvision'"),
+        ('{"preset": "yolo"}', "preset: expected 'keras-mobilenet', 'keras-resnet', 'torchvision'"),
     ],
 )
 def test_options_that_a_model_cannot_follow(

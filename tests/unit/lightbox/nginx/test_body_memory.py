@@ -34,6 +34,15 @@ def test_very_large_bodies_leave_half_to_others_but_one_has_room() -> None:
     assert account.take("1", "d", 60 * MB)
 
 
+def test_a_body_of_unknown_length_gets_what_fits() -> None:
+    account = BodyAccount(most=512 << 20, largest=100 << 20)
+    steps = [account.instead(f"/room/1/{number}/{100 << 20}", "") for number in range(40)]
+    assert steps == [None] * 2 + ["up_to_16"] * 3 + ["up_to_8"] * 33 + [""] * 2
+    account.give_back("1", "2")
+    assert account.instead(f"/room/1/declared/{100 << 20}", str(100 << 20)) == ""
+    assert account.instead(f"/room/1/40/{100 << 20}", "") == "up_to_16"
+
+
 def test_a_lost_worker_holds_nothing() -> None:
     account = BodyAccount(most=20 * MB, largest=10 * MB)
     assert account.take("1", "a", 10 * MB)

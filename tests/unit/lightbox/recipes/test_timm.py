@@ -58,7 +58,7 @@ def test_an_option_replaces_what_the_file_says(tmp_path: Path) -> None:
         ({"crop_mode": "squash"}, "crop_pct: expected 1 beside crop_mode 'squash', got 0.95"),
         ({"interpolation": "random"}, "interpolation: expected bicubic"),
         ({"input_size": None}, "input_size: expected channels, height and width"),
-        ({"crop_pct": "much"}, "crop_pct: Input should be a valid number"),
+        ({"crop_pct": "much"}, "crop_pct: expected a number"),
         ({"mean": {"a": 1}}, "mean: "),
     ],
 )

@@ -67,7 +67,7 @@ def test_boxes_of_rt_detr_and_other_outputs_stay_tensors(tmp_path: Path) -> None
         ({"task": "sing", "names": ["a"]}, "task: expected detect, classify"),
         ({"names": ["a"], "imgsz": "x", "task": "classify"}, "imgsz: expected"),
         ({"names": ["a"], "stride": "[8, 16]", "imgsz": "x"}, "stride: expected a number"),
-        ({"names": ["a"], "stride": "0", "imgsz": "x"}, "stride: Input should be greater than or equal to 2"),
+        ({"names": ["a"], "stride": "0", "imgsz": "x"}, "stride: expected a value that is greater than or equal to 2"),
         ({"names": ["a"], "imgsz": [0, 8], "task": "classify"}, "image_size: expected one side or width x height"),
     ],
 )

@@ -34,31 +34,46 @@ async function checkHealth() {
 
 // Image
 
-function choose(file, name) {
-  Object.assign(state, { file, picture: null });
+function choose(file, name, asRead) {
+  state.file = file;
   state.name = name || file.name || "image.png";
-  if (state.url) URL.revokeObjectURL(state.url);
-  state.url = URL.createObjectURL(file);
   document.querySelectorAll("[data-sample]").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.sample === state.name && !file.name)));
-  const image = h("img", { alt: `The chosen image, ${state.name}` });
   $("image-facts").textContent = `${state.name}, ${bytes(file.size)}`;
-  image.addEventListener("load", () => {
-    state.picture = [image.naturalWidth, image.naturalHeight];
-    $("stage").classList.toggle("pixels", image.naturalWidth <= 64);
-    $("image-facts").textContent = `${state.name}, ${image.naturalWidth} × ${image.naturalHeight} pixels, ${bytes(file.size)}`;
-    $("stage").dataset.ready = state.name;
-  });
-  image.addEventListener("error", () => {
-    $("stage").replaceChildren(h("p", {}, "This browser cannot show the file as an image. The server may still read it."));
-    $("stage").classList.add("empty");
-    $("stage").dataset.ready = state.name;
-  });
   delete $("stage").dataset.ready;
-  image.src = state.url;
-  $("stage").classList.remove("empty", "pixels");
-  $("stage").replaceChildren(h("figure", {}, image));
+  show(asRead || file).then(() => { if (state.file === file) $("stage").dataset.ready = state.name; });
   clearResults();
   writeSnippet();
+}
+
+// Show the chosen file, or the picture that the server made of it.
+async function show(shown) {
+  Object.assign(state, { shown, picture: null });
+  if (state.url) URL.revokeObjectURL(state.url);
+  state.url = URL.createObjectURL(shown);
+  const image = h("img", { alt: `The chosen image, ${state.name}` });
+  $("stage").classList.remove("empty", "pixels");
+  $("stage").replaceChildren(h("figure", {}, image));
+  const isThere = await new Promise((done) => {
+    image.addEventListener("load", () => done(true));
+    image.addEventListener("error", () => done(false));
+    image.src = state.url;
+  });
+  if (state.shown !== shown) return;  // another one was chosen
+  if (!isThere) {
+    $("stage").replaceChildren(h("p", {}, "This browser cannot show the file as an image. The server may still read it."));
+    $("stage").classList.add("empty");
+    return;
+  }
+  state.picture = [image.naturalWidth, image.naturalHeight];
+  $("stage").classList.toggle("pixels", image.naturalWidth <= 64);
+  $("image-facts").textContent = `${state.name}, ${image.naturalWidth} × ${image.naturalHeight} pixels, ${bytes(state.file.size)}`;
+}
+
+// Boxes are in pixels of the picture as the server reads it. Browsers differ in which files they turn upright.
+async function showAsRead() {
+  const { file } = state;
+  const asRead = state.shown === file ? await server.picture(file) : null;
+  if (asRead && file === state.file) await show(asRead);
 }
 
 function clearResults() {
@@ -184,7 +199,7 @@ function keep(run) {
     const total = totals ? `${ms(quartiles(totals)[2])} (median of ${totals.length})` : ms(result.timing.total);
     const show = h("button", { type: "button", class: "plain", "aria-label": `Show the run of ${entry.time} again` }, "Show");
     show.addEventListener("click", () => {
-      choose(entry.file, entry.name);
+      choose(entry.file, entry.name, entry.shown);
       showRun(entry);
       say(`This is the run of ${entry.time}.`);
     });
@@ -220,11 +235,12 @@ async function perform(work) {
 // Height and width that an image gets; channels are last, as the server looks for them, or first.
 const sides = (input) => (input?.length !== 4 ? null : [1, 3].includes(input[3]) ? input.slice(1, 3) : input.slice(2));
 
-function finished(results, series) {
+async function finished(results, series) {
+  if (results.some(({ answer }) => answer.inPicture)) await showAsRead();
   const { model, version } = chosen();
   const same = agreement(results);
   results.forEach((result) => { delete result.text; });  // responses may have megabytes, and runs are kept
-  const run = { results, same, series, model, version: version || state.meta.versions?.[0] || "", name: state.name, file: state.file,
+  const run = { results, same, series, model, version: version || state.meta.versions?.[0] || "", name: state.name, file: state.file, shown: state.shown,
     time: new Date().toLocaleTimeString("en-GB"), size: sides(state.meta.inputs?.[0]?.shape), picture: state.picture };
   showRun(run);
   $("answers").scrollIntoView({ block: "nearest" });
@@ -236,7 +252,7 @@ const runOnce = () => perform(async (signal) => {
   say("Running");
   const results = [];
   for (const name of wires()) results.push(await once(name, signal));
-  say(`${finished(results)}.`);
+  say(`${await finished(results)}.`);
 });
 
 // The wires in turns, so that both see the same load of the machine.
@@ -252,7 +268,7 @@ const runMany = () => perform(async (signal) => {
       results.push(result);
     }
   }
-  finished(results, series);
+  await finished(results, series);
   say(spreadWords(series));
 });
 

@@ -66,6 +66,14 @@ export async function describe(model, version = "") {
   return parse((await ask(path)).text);
 }
 
+// The picture as the server reads it: upright, and in a format that every browser shows. Null without one.
+export async function picture(file) {
+  try {
+    const answer = await fetch("/ui/picture", { method: "POST", body: file });
+    return answer.ok ? await answer.blob() : null;
+  } catch { return null; }
+}
+
 export async function health() {
   try {
     return (await fetch("/ping", { cache: "no-store" })).ok ? "ready" : "not ready";

@@ -79,12 +79,14 @@ class Compiled:
         hardware: Hardware,
         is_exact: bool = True,
         is_guarded: bool = True,
+        opens_rows: bool = False,
     ) -> None:
         """Read and compile the signature ``name`` of a SavedModel's folder, or of a file; raise StatusError if OpenVINO
         refuses it.
 
         With ``is_exact``, calls that may differ from TensorFlow are refused (``guards``). Without ``is_guarded`` there
-        are no guards: TensorFlow never ran such a file.
+        are no guards: TensorFlow never ran such a file. With ``opens_rows`` a graph of one row takes any number, if its
+        outputs then have as many; ``signature`` says so.
         """
         self.name = name
         self.signature = meta_graph_pb2.SignatureDef()
@@ -92,6 +94,10 @@ class Compiled:
         self._place = place
         self._hardware = hardware
         self._is_guarded = is_guarded
+        try:
+            model, guards = self._read(meta_graph, opens_rows)
+        except (OSError, RuntimeError) as error:
+            raise StatusError(Code.INTERNAL, _first_line(error)) from None
         self._declared = {
             info.name: (numpy_dtype(info.dtype), tuple(dim.size for dim in info.tensor_shape.dim))
             for info in self.signature.inputs.values()
@@ -101,10 +107,6 @@ class Compiled:
         aliases = {info.name if is_file else alias: info.name for alias, info in self.signature.inputs.items()}
         self._has_open_sizes = any(min(sizes[1:], default=0) < 0 for _, sizes in self._declared.values())
         self._row = {name: (1, *sizes[1:]) for name, (_, sizes) in self._declared.items()}
-        try:
-            model, guards = self._read(meta_graph)
-        except (OSError, RuntimeError) as error:
-            raise StatusError(Code.INTERNAL, _first_line(error)) from None
         inputs = {alias: port.index for port in _ports(model.inputs) for alias in port.names}
         try:
             self._feeds = {name: inputs[alias] for alias, name in aliases.items()}
@@ -131,12 +133,28 @@ class Compiled:
         shapes = [sizes for _, sizes in self._declared.values()]
         return bool(shapes) and all(sizes and sizes[0] < 0 and min(sizes[1:], default=0) >= 0 for sizes in shapes)
 
-    def _read(self, meta_graph: meta_graph_pb2.MetaGraphDef) -> tuple[Any, list[str]]:
+    def _read(self, meta_graph: meta_graph_pb2.MetaGraphDef, opens_rows: bool) -> tuple[Any, list[str]]:
         """Return OpenVINO's model and the names of its guards. Raises OSError, and RuntimeError as OpenVINO does."""
         with _readable(self._place, meta_graph, self.name, self._hardware.precision) as readable:
             model = imported().Core().read_model(readable)
+            model = self._with_open_rows(model) if opens_rows else model
             guards = add_guards(model) if self._is_guarded else []
             return model, [*guards, *add_bounds(model)]
+
+    def _with_open_rows(self, model: Any) -> Any:
+        shapes = [info.tensor_shape.dim for info in (*self.signature.inputs.values(), *self.signature.outputs.values())]
+        if any(not shape or shape[0].size != 1 for shape in shapes):
+            return model
+        opened = model.clone()
+        try:
+            opened.reshape({at: [-1, *list(port.partial_shape)[1:]] for at, port in enumerate(model.inputs)})
+        except RuntimeError:
+            return model
+        if not all(output.partial_shape[0].is_dynamic for output in opened.outputs):
+            return model
+        for shape in shapes:
+            shape[0].size = -1
+        return opened
 
     def _for_one_row(self, model: Any) -> _Network:
         """Return the model for one row, compiled. Raises StatusError."""

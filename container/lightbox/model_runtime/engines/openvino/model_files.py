@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from lightbox.model_runtime.engines.engine import Opened, OpenOptions
 from lightbox.model_runtime.engines.openvino.compiled import Compiled
 from lightbox.model_runtime.engines.openvino.fallback import OpenVinoWithFallback
-from lightbox.model_runtime.formats import ModelFile
+from lightbox.model_runtime.formats import LITERT, ModelFile
 from lightbox.model_runtime.formats.onnx import operations
 from lightbox.model_runtime.formats.signature import SIGNATURE, FileSignature, signature_def
 from lightbox.model_runtime.wire.dtypes import DT_DOUBLE, DT_INT64, DT_STRING, DT_UINT32, DT_UINT64
@@ -28,7 +28,13 @@ def open_file(file: ModelFile, options: OpenOptions) -> Opened:
         raise invalid(f"{name!r} of {file.path} holds strings")
     graph = meta_graph_pb2.MetaGraphDef()
     graph.signature_def[SIGNATURE].CopyFrom(signature_def(signature))
-    compiled = Compiled(str(file.place()), graph, SIGNATURE, options.hardware, is_exact=False, is_guarded=False)
+    # TensorFlow Serving resizes the inputs of LiteRT files to a request.
+    opens_rows = file.format is LITERT
+    place = str(file.place())
+    compiled = Compiled(
+        place, graph, SIGNATURE, options.hardware, is_exact=False, is_guarded=False, opens_rows=opens_rows
+    )
+    graph.signature_def[SIGNATURE].CopyFrom(compiled.signature)
     runner = OpenVinoWithFallback(graph, {SIGNATURE: compiled}, {}, None)
     runner.warm(options.batches)
     return Opened(runner, {})

@@ -140,7 +140,7 @@ def test_records_of_the_logging_module_are_one_json_object() -> None:
 
 
 PRINTS = """
-import logging, sys, threading
+import contextvars, logging, sys, threading
 from lightbox.base.telemetry.logs import log_like_others, of_request
 log_like_others("info", {as_json}, 1)
 def work(name):
@@ -149,6 +149,9 @@ def work(name):
         print("no end", end="")
         print("half of it, ", end="", file=sys.stderr)
         logging.getLogger("mine").info("logged")
+        own = threading.Thread(target=contextvars.copy_context().run, args=(print, "in a thread"))
+        own.start()
+        own.join()
 for name in ("a", "b"):
     thread = threading.Thread(target=work, args=(name,))
     thread.start()
@@ -161,7 +164,9 @@ print("outside", flush=True)
 def test_what_a_request_prints_and_logs_has_its_id() -> None:
     found = [json.loads(entry) for entry in in_process(PRINTS.format(as_json=True))[0].splitlines()[:-1]]
     assert [(entry["message"], entry["request_id"]) for entry in found] == [
-        (message, name) for name in ("a", "b") for message in (f"printed {name}", "logged", "no end", "half of it, ")
+        (message, name)
+        for name in ("a", "b")
+        for message in (f"printed {name}", "logged", "in a thread", "no end", "half of it, ")
     ]
     text = without_times(in_process(PRINTS.format(as_json=False))[0]).splitlines()
     assert text[:2] == ["[gunicorn] printed a request_id=a", "[gunicorn] INFO:mine:logged request_id=a"]

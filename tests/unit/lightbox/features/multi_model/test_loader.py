@@ -217,8 +217,10 @@ def test_models_go_only_for_an_archive_that_then_fits(
     monkeypatch.setattr(
         loader_module, "available_bytes", lambda: free + sum(e.size for e in loaded if e.model.name not in state.all())
     )
-    with pytest.raises(NoRoom, match="url: the archive unpacks to 1 MiB, and 0 MiB of memory are left"):
+    with pytest.raises(NoRoom) as lack:
         models.load("c", Source("more.tar.gz"), RequestContext(PATIENCE), by="target")
+    assert lack.value.message == "url: the archive unpacks to 1 MiB, more than the memory that is left"
+    assert lack.value.detail == "0 MiB are", "for the log alone"
     free = size - 2 * loaded[0].size
     with state.using("b"), pytest.raises(NoRoom):
         models.load("c", Source("more.tar.gz"), RequestContext(PATIENCE), by="target")

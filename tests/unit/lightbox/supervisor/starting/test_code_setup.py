@@ -13,6 +13,7 @@ from lightbox.base.run_dir import RunDir
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
+from lightbox.supervisor.starting import code_setup
 from lightbox.supervisor.starting.child_environment import child_environ
 from lightbox.supervisor.starting.code_setup import CodeSetup
 from lightbox.user_code.paths import UserCodeError
@@ -155,6 +156,13 @@ def test_requirements_beside_lib_may_fail(tmp_path: Path, code: Path, capfd: pyt
     (code / "inference.py").write_text("import from_lib\ndef handler(d, c): ...")
     set_up(tmp_path, code)
     assert f"Continuing without {code}/requirements.txt, with the lib/ beside it" in capfd.readouterr().err
+
+
+def test_requirements_in_an_image_without_pip(tmp_path: Path, code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code / "requirements.txt").write_text("packaging")
+    monkeypatch.setattr(code_setup, "find_spec", lambda name: None)
+    with pytest.raises(UserCodeError, match="pip is missing: install the packages with the image"):
+        set_up(tmp_path, code)
 
 
 def test_requirements_without_lib_are_installed_though_others_fail(tmp_path: Path, code: Path) -> None:

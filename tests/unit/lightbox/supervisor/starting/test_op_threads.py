@@ -10,7 +10,7 @@ from lightbox.base.settings import Settings
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting import commands, op_threads
-from lightbox.supervisor.starting.op_threads import SMALL_BYTES, threads_line, with_op_threads
+from lightbox.supervisor.starting.op_threads import SMALL_BYTES, threads_lines, with_op_threads
 from support.model_files import write_dense_as
 
 SMALL, LARGE = SMALL_BYTES - 1, SMALL_BYTES
@@ -48,7 +48,8 @@ def chosen(folder: Path, *sizes: int, **environ: str) -> Settings:
 
 def test_one_thread_on_two_cores_where_every_saved_model_is_small(tmp_path: Path) -> None:
     found = chosen(tmp_path, SMALL, 0)
-    assert (found.intra_op_parallelism, threads_line(found)) == (1, "TensorFlow intra-op threads: 1")
+    assert found.intra_op_parallelism == 1
+    assert threads_lines(found, [ModelOnDisk("m", tmp_path / "net_0")]) == ["TensorFlow intra-op threads: 1"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,8 @@ def test_a_thread_for_each_core_otherwise(
 ) -> None:
     set_cores(monkeypatch, cores)
     found = chosen(tmp_path / "a", *sizes, **environ)
-    assert threads_line(found) == "TensorFlow intra-op threads: chosen by the model server"
+    models = [ModelOnDisk("m", tmp_path / "a" / "net_0")] if sizes else []
+    assert threads_lines(found, models) == ["TensorFlow intra-op threads: chosen by the model server"]
     assert found.intra_op_parallelism == 0, "the embedded server knows the quota, OpenVINO would take the flag as well"
     set_binary(monkeypatch, "/bin/tensorflow_model_server")
     of_binary = chosen(tmp_path / "b", *sizes, **environ)
@@ -90,4 +92,6 @@ def test_the_size_of_files_of_other_formats_does_not_count(tmp_path: Path) -> No
     write_dense_as(tmp_path / "1" / "model.onnx")
     with (tmp_path / "1" / "weights").open("wb") as file:
         file.truncate(LARGE)
-    assert with_op_threads(load_settings({}), [ModelOnDisk("m", tmp_path)]).intra_op_parallelism == 1
+    models = [ModelOnDisk("m", tmp_path)]
+    found = with_op_threads(load_settings({}), models)
+    assert (found.intra_op_parallelism, threads_lines(found, models)) == (1, []), "TensorFlow has no threads here"

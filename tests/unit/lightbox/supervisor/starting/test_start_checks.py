@@ -121,6 +121,19 @@ def test_random_weights_are_reported_and_others_are_not(root: Path) -> None:
     ]
 
 
+def test_a_version_that_is_served_as_a_model_or_lies_too_deep(root: Path) -> None:
+    versions = root / "image_mean"
+    (number,) = versions.iterdir()
+    number.rename(root / "v2")
+    versions.rmdir()
+    (warning,) = find_warnings(settings(root))
+    assert warning.endswith(f"a version has a number alone: 2 for version 2 of {root.name}")
+    (root / "half_plus_two" / "7").mkdir()
+    (root / "v2").rename(deep := root / "half_plus_two" / "7" / "7")
+    (problem,) = find_problems(settings(root))
+    assert problem.endswith(f"{deep} holds a model, too deep: move what it holds into {deep.parent}")
+
+
 def test_a_version_without_a_saved_model(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     (root / "image_mean" / "9").mkdir()
     (problem,) = find_problems(settings(root))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from lightbox.model_runtime.engines.base import Array, Runner
 from lightbox.model_runtime.engines.engine import OpenOptions, named
 from lightbox.model_runtime.engines.hardware import Hardware
 from lightbox.model_runtime.wire.status import Code, StatusError
-from support.model_files import FILES, dense, write_dense_as
+from support.model_files import FILES, FILES_OF_TESTS, dense, write_dense_as
 from support.onnx_models import write
 
 
@@ -74,6 +75,15 @@ def test_a_graph_that_takes_no_single_row(tmp_path: Path) -> None:
     with pytest.raises(StatusError, match=r"expected inputs of sizes that the model takes, got x \[1, 4\]"):
         answer(runner, x=given[:1])
     np.testing.assert_array_equal(answer(runner, x=given[:2]), given[:2].reshape(-1, 8))
+
+
+def test_a_litert_file_of_one_row_takes_as_many_as_a_request_has(tmp_path: Path) -> None:
+    """``dense.tflite`` without its open sizes, as older converters wrote files."""
+    shutil.copy(FILES_OF_TESTS / "one_row.tflite", tmp_path / "model.tflite")
+    runner = opened(tmp_path)
+    rows = np.random.default_rng(0).random((3, 4), np.float32)
+    np.testing.assert_allclose(answer(runner, x=rows), dense(rows), rtol=1e-5)
+    np.testing.assert_allclose(answer(runner, x=rows[:1]), dense(rows[:1]), rtol=1e-5)
 
 
 def write_pairs(file: Path) -> None:
