@@ -30,6 +30,8 @@ HERE = Path(__file__).parent / "recipes"
 SEED = 20261129
 SPREAD, USUAL = 1.5, -7
 """Standard deviation and mean of the logits of a detector's classes: some thousandths of them are objects."""
+ANCHORS = (64, 16, 4)
+"""Places of three levels in a picture of 64 by 64 pixels."""
 
 
 def tensor(name: str, width: int, height: int) -> torch.Tensor:
@@ -180,17 +182,116 @@ def of_transformers() -> dict[str, dict[str, Any]]:
     return answers
 
 
-def _export(network: nn.Module, place: Path, shape: tuple[int, ...], taken: str, given: str) -> None:
+class _Boxes(_Logits):
+    def forward(self, pixel_values: torch.Tensor) -> Any:
+        found = self.network(pixel_values=pixel_values)
+        return found.logits, found.pred_boxes
+
+
+class _Swapped(_Boxes):
+    def forward(self, pixel_values: torch.Tensor) -> Any:
+        return super().forward(pixel_values)[::-1]
+
+
+def of_detectors() -> dict[str, dict[str, Any]]:
+    """Export detectors of transformers with their processors beside them; return what their processors make of them."""
+    torch.manual_seed(SEED)
+    resnet = {"embedding_size": 8, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1], "layer_type": "basic"}
+    levels = {"out_features": ["stage2", "stage3", "stage4"]}
+    hgnet: dict[str, Any] = {"stem_channels": [3, 8, 8], "embedding_size": 8, "stage_numb_of_layers": [1, 1, 1, 1]}
+    hgnet |= {"stage_in_channels": [8, 8, 8, 16], "stage_mid_channels": [8, 8, 8, 8], **resnet}
+    hgnet |= {"stage_out_channels": [8, 8, 16, 16], "stage_num_blocks": [1, 1, 1, 1]}
+    shape: dict[str, Any] = {"d_model": 16, "encoder_layers": 1, "encoder_ffn_dim": 16, "encoder_attention_heads": 2}
+    shape |= {"decoder_layers": 1, "decoder_ffn_dim": 16, "decoder_attention_heads": 2, "num_labels": 3}
+    # As many queries as anchors: of those that a few are chosen from, rounding may choose others.
+    real_time = {**shape, "encoder_hidden_dim": 16, "encoder_in_channels": [8, 16, 16], "hidden_expansion": 0.5}
+    real_time |= {"decoder_in_channels": [16, 16, 16], "decoder_n_points": 2, "decoder_layers": 2}
+    real_time["num_queries"] = sum(ANCHORS)
+    dinov2 = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "mlp_ratio": 1, "image_size": 64}
+    dinov2 |= {"patch_size": 8, "num_windows": 2, "out_indices": [1, 2]}
+    rf_detr: dict[str, Any] = {"d_model": 16, "decoder_ffn_dim": 16, "decoder_layers": 1, "num_labels": 3}
+    rf_detr |= {"decoder_self_attention_heads": 2, "decoder_cross_attention_heads": 2, "group_detr": 1}
+    rf_detr |= {"hidden_expansion": 0.5, "c2f_num_blocks": 1, "decoder_n_points": 2, "num_queries": ANCHORS[0]}
+    own = transformers
+    networks = {
+        "transformers_rt_detr": own.RTDetrForObjectDetection(
+            own.RTDetrConfig(backbone_config=own.RTDetrResNetConfig(**resnet, **levels), **real_time)
+        ),
+        "transformers_rt_detr_v2": own.RTDetrV2ForObjectDetection(
+            own.RTDetrV2Config(backbone_config=own.RTDetrResNetConfig(**resnet, **levels), **real_time)
+        ),
+        "transformers_d_fine": own.DFineForObjectDetection(
+            own.DFineConfig(backbone_config=own.HGNetV2Config(**hgnet, **levels), **real_time)
+        ),
+        "transformers_rf_detr": own.RfDetrForObjectDetection(
+            own.RfDetrConfig(backbone_config=own.RfDetrDinov2Config(**dinov2), **rf_detr)
+        ),
+        "transformers_detr": own.DetrForObjectDetection(
+            own.DetrConfig(backbone_config=own.ResNetConfig(**resnet, out_features=["stage4"]), num_queries=20, **shape)
+        ),
+    }
+    # The positions are those of the size; a trace would resize them with a filter that ONNX has not.
+    embeddings = own.models.rf_detr.modeling_rf_detr.RfDetrDinov2Embeddings
+    embeddings.interpolate_pos_encoding = lambda self, *_: self.position_embeddings
+    inner = networks["transformers_rf_detr"].model
+    with torch.no_grad():  # its queries are learned for ranks of anchors, which rounding changes
+        for learned in (inner.query_feat.weight, inner.reference_point_embed.weight):
+            learned.copy_(learned[:1].expand_as(learned))
+    size = {"height": 64, "width": 64}
+    answers = {}
+    for name, network in networks.items():
+        network.eval()
+        if name == "transformers_detr":
+            processor: Any = own.DetrImageProcessor(size={"height": 64, "width": 96})
+        else:
+            processor = (own.RfDetrImageProcessor if "rf" in name else own.RTDetrImageProcessor)(size=size)
+        network.config.id2label = {number: f"kind {number}" for number in range(3)}
+        network.config.architectures = [type(network).__name__]
+        pixels = {one: processor(picture(one), return_tensors="pt")["pixel_values"] for one in SIZES}
+        _spread_classes(network, torch.cat(list(pixels.values())))
+        place = HERE / name
+        _export(_Boxes(network).eval(), place, pixels["wide"].shape[1:], "pixel_values", "logits", "pred_boxes")
+        network.config.save_pretrained(place)
+        processor.save_pretrained(place)
+        answers[name] = {one: _of_detector(network, processor, one, pixels[one]) for one in SIZES}
+    # RF-DETR's own exporter gives the outputs other names, and writes nothing beside.
+    network, shape = networks["transformers_rf_detr"], (3, 64, 64)
+    _export(_Swapped(network).eval(), HERE / "rf_detr", shape, "input", "dets", "labels")
+    answers["rf_detr"] = answers["transformers_rf_detr"]
+    return answers
+
+
+def _export(network: nn.Module, place: Path, shape: tuple[int, ...], taken: str, *given: str) -> None:
     place.mkdir(parents=True, exist_ok=True)
     torch.onnx.export(
         network,
         (torch.zeros(1, *shape),),
         str(place / "model.onnx"),
         input_names=[taken],
-        output_names=[given],
+        output_names=list(given),
         opset_version=17,
         dynamo=False,
     )
+
+
+def _spread_classes(network: Any, pixels: torch.Tensor) -> None:
+    """Scale what gives the logits of a detector's classes."""
+    places = ((network.model.decoder, "class_embed"), (network, "class_embed"), (network, "class_labels_classifier"))
+    inner = next(found for place, name in places if (found := getattr(place, name, None)) is not None)
+    last = inner[-1] if isinstance(inner, nn.ModuleList) else inner
+    with torch.no_grad():
+        logits = network(pixel_values=pixels).logits
+        spread = 2 / logits.std(dim=(0, 1))
+        last.weight.mul_(spread[:, None])
+        last.bias.copy_((last.bias - logits.mean(dim=(0, 1))) * spread - 3)
+
+
+def _of_detector(network: Any, processor: Any, name: str, pixels: torch.Tensor) -> list[Any]:
+    sizes = [picture(name).size[::-1]]
+    with torch.no_grad():
+        (found,) = processor.post_process_object_detection(network(pixel_values=pixels), 0.5, sizes)
+    rows = zip(*(found[key].tolist() for key in ("labels", "scores", "boxes")), strict=True)
+    return [list(row) for row in rows]
 
 
 def _best(logits: torch.Tensor) -> list[list[float]]:
@@ -202,5 +303,5 @@ if __name__ == "__main__":
     os.chdir(HERE.parent)
     HERE.mkdir(exist_ok=True)
     versions = {module.__name__: module.__version__ for module in (timm, torch, transformers, ultralytics)}
-    found = {**of_ultralytics(), **of_timm(), **of_transformers()}
+    found = {**of_ultralytics(), **of_timm(), **of_transformers(), **of_detectors()}
     (HERE / "expected.json").write_text(json.dumps({"versions": versions, "answers": found}) + "\n")

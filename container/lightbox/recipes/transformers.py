@@ -15,8 +15,12 @@ from lightbox.recipes.files import ModelFiles, class_names, said_by
 
 _FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box")
 """Filters by Pillow's number."""
-_SOFTMAX = ("DetrForObjectDetection", "YolosForObjectDetection", "TableTransformerForObjectDetection")
-"""Detectors with a last class for "no object"; all others have sigmoids."""
+_SOFTMAX = ("Detr", "Yolos", "TableTransformer")
+"""Detectors with a last class for "no object"."""
+_SIGMOID = ("RTDetr", "RTDetrV2", "DFine", "Deimv2", "RfDetr")
+"""Detectors with a sigmoid for each class."""
+_BEST_HUNDRED = ("ConditionalDetr", "DabDetr", "DeformableDetr", "LwDetr")
+"""The same, whose processors keep 100 objects."""
 _INSTEAD = "set fit, image_size and scaling"
 _LEAST_SHORTER = 384
 """A shorter side below this is that of the cut-out, in ConvNeXt's processor."""
@@ -27,6 +31,8 @@ _CHANGING = ("rescale_offset", "offset", "keep_aspect_ratio", "max_size", "pad_s
 """Further keys that change pixels."""
 _OF_OWN_SIZE = ("Levit",)
 """Processors whose size means another one."""
+_WITHOUT_ANTIALIAS = ("RfDetr",)
+"""Processors whose filter takes the nearest pixels only."""
 _SHARES = {"ConvNext": 224 / 256}
 """The ``crop_pct`` of processors that have one where a file has none."""
 _THRESHOLD = 0.5
@@ -54,8 +60,10 @@ def read(files: ModelFiles) -> Recipe | None:
         options |= {"activation": "sigmoid" if is_each else "softmax", "top_k": 5}
         options |= {**labels, **_outputs(files, "logits")}
         return Recipe(options, str(place), f"{said}, classes")
-    if name.endswith("ForObjectDetection"):
-        options |= {"detections": "detr", "activation": "softmax" if name in _SOFTMAX else "sigmoid"}
+    detector = name.removesuffix("ForObjectDetection")
+    if detector in (*_SOFTMAX, *_SIGMOID, *_BEST_HUNDRED):
+        options |= {"detections": "detr", "activation": "softmax" if detector in _SOFTMAX else "sigmoid"}
+        options |= {"top_k": 100} if detector in _BEST_HUNDRED else {}
         options |= {"score_threshold": _THRESHOLD, **_labels(place, config), **_outputs(files, "logits", "pred_boxes")}
         return Recipe(options, str(place), f"{said}, objects")
     return Recipe(options, str(place), f"{said}, whose outputs are returned as tensors")
@@ -77,6 +85,10 @@ def _pixels(place: Path, config: dict[str, Any], files: ModelFiles) -> dict[str,
     if not isinstance(number, int) or not 0 <= number < len(_FILTERS):
         raise RecipeError(f"{place}: resample: expected 0 to {len(_FILTERS) - 1}, got {number!r}")
     options: dict[str, Any] = {"resize": _FILTERS[number], "scaling": "none"}
+    if _kind(config) in _WITHOUT_ANTIALIAS:
+        if _FILTERS[number] != "bilinear":
+            raise RecipeError(f"{place}: resample: expected 2, got {number}, which cannot be followed; {_INSTEAD}")
+        options["resize"] = "tf_bilinear"
     if config.get("do_flip_channel_order"):
         options["channels"] = "bgr"
     if config.get("do_rescale", True):
