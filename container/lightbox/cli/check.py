@@ -12,11 +12,11 @@ from contextlib import nullcontext
 import click
 from pydantic import BaseModel
 
+from lightbox.base.control_characters import escape
 from lightbox.base.errors import StartError
 from lightbox.base.machine.environment import variable
 from lightbox.base.settings import Settings, variable_names
 from lightbox.base.settings_types import default_of, setting_metadata
-from lightbox.base.telemetry.logs import escape
 from lightbox.cli.setting_options import SettingsCommand, model_argument
 from lightbox.cli.starting import (
     StartRefused,

@@ -6,16 +6,12 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lightbox.heads import has_objects
+from lightbox.heads.classes import DEFAULT_TOP_K, other_classes, shape_of_classes
+from lightbox.heads.form import MOST_OBJECTS
+from lightbox.heads.tensorflow import is_detector
 from lightbox.images.probe import GREY_PNG
 from lightbox.model.options import ModelOptions
-from lightbox.model.ranking import (
-    DEFAULT_TOP_K,
-    MOST_OBJECTS,
-    has_objects,
-    is_detector,
-    other_classes,
-    shape_of_classes,
-)
 from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
 from lightbox.openapi.models import DescribedModel, zeros
 from lightbox.openapi.schemas import BASE64, TEXT, Schema, any_of, array, bounded, element, named, nested, ref, struct

@@ -11,24 +11,14 @@ from functools import lru_cache
 import numpy as np
 
 from lightbox.base.errors import ModelFailed
-from lightbox.codecs.activation import activated, are_probabilities, class_scores, warn_of_logits
-from lightbox.codecs.detections import Limits, Objects, find_objects
 from lightbox.codecs.json_text import array_text, to_json
+from lightbox.heads import classes_problem, has_objects
+from lightbox.heads.activation import activated, are_probabilities, class_scores, warn_of_logits
+from lightbox.heads.classes import DEFAULT_TOP_K, other_classes, shape_of_classes
+from lightbox.heads.decoding import find_objects
+from lightbox.heads.objects import Objects
+from lightbox.heads.tensorflow import BOXES, CLASSES, NUMBER, SCORES, is_detector, plainly
 from lightbox.model.options import ActivationName, ModelOptions
-from lightbox.model.ranking import (
-    BOXES,
-    CLASSES,
-    DEFAULT_TOP_K,
-    MOST_OBJECTS,
-    NUMBER,
-    SCORES,
-    classes_problem,
-    has_objects,
-    is_detector,
-    other_classes,
-    plainly,
-    shape_of_classes,
-)
 from lightbox.model.spec import Array, ModelCall, image_input
 
 
@@ -101,12 +91,10 @@ def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCa
     wanted = image_input(call.signature)
     assert options.detections is not None and wanted is not None, "it has objects"
     height, width = (call.inputs[wanted.name].shape[side] for side in wanted.sides)
-    most = options.top_k or MOST_OBJECTS
     shapes = {name: array.shape for name, array in outputs.items()}
     if problem := classes_problem(options, shapes):
         raise ModelFailed(f"labels: {problem}")
-    limits = Limits(options.score_threshold, options.iou_threshold, options.class_agnostic, most, options.activation)
-    found = find_objects(options.detections, outputs, (width, height), limits)
+    found = find_objects(outputs, (width, height), options)
     if call.placed and len(call.placed) != len(found):
         raise ModelFailed(f"the model answers {len(call.placed)} images with objects of {len(found)}")
     for index, objects in enumerate(found):

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
+from lightbox.base.control_characters import escape
 from lightbox.base.errors import StartError
 from lightbox.base.machine.links import LEADS_OUT, followed
 from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
-from lightbox.base.telemetry.logs import escape
 from lightbox.model.presets import OF_LOGITS, PRESETS, PresetName, with_preset
 from lightbox.model_runtime.access import MOST_OPTIONS, MOST_TEXT, is_file, read_text_file
 

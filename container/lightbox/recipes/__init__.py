@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lightbox.base.settings import Settings
+from lightbox.heads import ranking_problem
 from lightbox.model.options import (
     INFERENCE,
     RANKING,
@@ -23,7 +24,6 @@ from lightbox.model.options import (
     own_options,
 )
 from lightbox.model.presets import OF_ANSWERS, OF_PIXELS
-from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec
 from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
 from lightbox.model_files.layout import ModelOnDisk

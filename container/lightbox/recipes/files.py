@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from lightbox.base.control_characters import escape
 from lightbox.base.machine.links import followed
-from lightbox.base.telemetry.logs import escape
+from lightbox.heads.ultralytics import MOST_LITERAL
 from lightbox.model.options import Recipe, RecipeError
-from lightbox.model.ranking import MOST_LITERAL
 from lightbox.model.spec import ImageInput, SignatureSpec, image_input
 from lightbox.model_runtime.access import is_file, read_file
 

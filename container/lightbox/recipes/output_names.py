@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from lightbox.heads import outputs_problem
+from lightbox.heads.tensorflow import is_detector
 from lightbox.images.preparation import IMAGENET_MEAN, IMAGENET_STD
-from lightbox.model.options import Recipe
-from lightbox.model.ranking import detections_problem, is_detector
+from lightbox.model.options import ModelOptions, Recipe
 from lightbox.recipes.files import ModelFiles
 
 _RF_DETR = {"dets", "labels"}
@@ -18,7 +19,8 @@ def read(files: ModelFiles) -> Recipe | None:
     if is_detector(outputs) and image.dtype == "uint8":
         source = f"the outputs of {files.path.name}"
         return Recipe({"detections": "tf"}, source, "TensorFlow's Object Detection API")
-    is_rf_detr = set(outputs) == _RF_DETR and detections_problem("detr", outputs) is None  # else MMDeploy's
+    detr = ModelOptions(detections="detr")
+    is_rf_detr = set(outputs) == _RF_DETR and outputs_problem(detr, outputs) is None  # else MMDeploy's
     if is_rf_detr and not files.has_open_sides:
         pixels = {"fit": "stretch", "resize": "bilinear", "scaling": "unit", "mean": IMAGENET_MEAN, "std": IMAGENET_STD}
         form = {"detections": "detr", "activation": "sigmoid", "score_threshold": 0.5}

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lightbox.base.settings import Settings
+from lightbox.heads import ranking_problem
 from lightbox.model.image_options import fixed_size, image_problems
 from lightbox.model.options import OPTIONS_FILE, RANKING, ModelOptions, OptionSettings, ResolvedOptions, place_of
 from lightbox.model.presets import OF_PIXELS
-from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, SignatureSpec, image_input
 from lightbox.model_files.checks import newest_folder, newest_signatures
 from lightbox.model_files.layout import ModelOnDisk, is_version

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from lightbox.base.control_characters import escape
 from lightbox.base.errors import StartError
 from lightbox.base.machine.memory import LEAST_MB, container_bytes
 from lightbox.base.settings import Settings, variable_names
-from lightbox.base.telemetry.logs import escape
 from lightbox.core.additions import NO_NEEDS, StartNeeds
 from lightbox.model.options import options_file
 from lightbox.model_files.checks import bytes_of_files, newest_folder, unusable_versions

@@ -11,10 +11,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from lightbox.base.control_characters import escape
 from lightbox.base.errors import StartError
 from lightbox.base.machine.environment import variable
 from lightbox.base.settings import Settings
-from lightbox.base.telemetry.logs import escape
 from lightbox.model.options import OptionSettings, ResolvedOptions
 from lightbox.model_files.checks import newest_folder, version_problem
 from lightbox.model_files.layout import ModelOnDisk, version_numbers

@@ -1,0 +1,54 @@
+"""What all forms do with boxes: thresholds, corners, suppression."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lightbox.heads.form import MOST_OBJECTS
+from lightbox.heads.objects import Float32, Int64, Objects
+from lightbox.model.options import ModelOptions
+
+
+def most(options: ModelOptions) -> int:
+    """Return the most objects of an image."""
+    return options.top_k or MOST_OBJECTS
+
+
+def as_integers(values: Float32) -> Int64:
+    """Return classes or counts; -1 for NaN and infinities."""
+    return np.where(np.isfinite(values), values, -1).astype(np.int64)
+
+
+def corners(centered: Float32) -> Float32:
+    """Convert center x, center y, width, height to left, top, right, bottom."""
+    half = centered[:, 2:] / 2
+    return np.concatenate([centered[:, :2] - half, centered[:, :2] + half], axis=1)
+
+
+def best(found: Objects, options: ModelOptions) -> Objects:
+    """Return the objects with a score, a class and a box, the best first."""
+    is_whole = (found.classes >= 0) & np.isfinite(found.boxes).all(axis=1)
+    passed = np.flatnonzero(is_whole & (found.scores > options.score_threshold))
+    return found.chosen(passed[(-found.scores[passed]).argsort(kind="stable")])
+
+
+def without_overlaps(objects: Objects, options: ModelOptions) -> Int64:
+    """Return the indices of the objects that overlap no better one; the best object comes first.
+
+    Of two boxes of the same class, or of any class if ``class_agnostic``, that overlap by more than ``iou_threshold``
+    (intersection over union), only the one with the higher score remains.
+    """
+    left, top, right, bottom = objects.boxes.T
+    areas = (right - left) * (bottom - top)
+    candidates, kept, count = np.arange(len(areas)), list[int](), most(options)
+    while len(candidates) and len(kept) < count:
+        one, rest = candidates[0], candidates[1:]
+        kept.append(int(one))
+        width = np.minimum(right[rest], right[one]) - np.maximum(left[rest], left[one])
+        height = np.minimum(bottom[rest], bottom[one]) - np.maximum(top[rest], top[one])
+        shared = width.clip(0) * height.clip(0)
+        overlaps = shared / (areas[rest] + areas[one] - shared) > options.iou_threshold  # false if both have no area
+        if not options.class_agnostic:
+            overlaps &= objects.classes[rest] == objects.classes[one]
+        candidates = rest[~overlaps]
+    return np.array(kept, np.int64)
