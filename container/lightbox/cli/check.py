@@ -28,7 +28,7 @@ from lightbox.cli.starting import (
 )
 from lightbox.features import callers, wants
 from lightbox.images.resize_library import resize_line
-from lightbox.model_files.checks import newest_folder, newest_signatures
+from lightbox.model_files.checks import newest_folder, newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.engines import AUTO, DEFAULT
 from lightbox.model_runtime.formats import model_file
@@ -111,6 +111,7 @@ def _setting_lines(settings: Settings, defaults: bool) -> Iterator[str]:
         yield f"{line}  # {f'{unit}, ' if unit else ''}default: {default_of(about).replace('`', '')}"
 
 
+@reading_once()
 def _print_plan(settings: Settings) -> int:
     """Return how many warnings are among it."""
     kind, program = model_server_program(settings)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from lightbox.base.settings import Settings
 from lightbox.heads import ranking_problem
@@ -48,10 +50,7 @@ def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Setti
     """
     own = own_options(code_dirs, settings)
     try:
-        recipe = find_recipe(model, own.get("recipe", "auto"), settings.linked_folders)
-        # With labels or top_k TensorFlow's detectors return objects with boxes as their outputs have them.
-        if recipe and recipe.options.get("detections") == "tf" and own.keys() & set(RANKING):
-            recipe = None
+        recipe = find_recipe(model, own, settings.linked_folders)
     except RecipeError:
         if not own.keys() & {"preset", *OF_PIXELS} and not any(is_file(one / INFERENCE) for one in code_dirs):
             raise
@@ -59,12 +58,15 @@ def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Setti
     return load_options(code_dirs, settings, recipe)
 
 
-def find_recipe(model: ModelOnDisk, wanted: str = "auto", allowed: Sequence[Path] = ()) -> Recipe | None:
+def find_recipe(
+    model: ModelOnDisk, own: Mapping[str, Any] = MappingProxyType({}), allowed: Sequence[Path] = ()
+) -> Recipe | None:
     """Return the recipe in the files of a model's newest version, None without one or for a model without pixels.
 
-    ``wanted`` is the option ``recipe``. Links may lead into the folders ``allowed``. Raises RecipeError for a broken
-    recipe, for two, and if there is no recipe of the library that ``wanted`` names.
+    ``own`` are the options that are set. Links may lead into the folders ``allowed``. Raises RecipeError for a broken
+    recipe, for two, and if there is no recipe of the library that the option ``recipe`` names.
     """
+    wanted = own.get("recipe", "auto")
     signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
     if signature is None or wanted == "none":
         return None
@@ -82,7 +84,7 @@ def find_recipe(model: ModelOnDisk, wanted: str = "auto", allowed: Sequence[Path
         raise RecipeError(f"recipe: {sources} disagree; set it to one of {', '.join(found)}, or to none")
     recipe = next(iter(found.values()), None)
     if signature.open_input is None:
-        recipe = recipe or output_names.read(files)
+        recipe = recipe or output_names.read(files, own)
     elif recipe:
         recipe = recipe._replace(options={"layout": FROM_TORCH, **recipe.options})
     return _fitting(checked(recipe), signature.with_layout(FROM_TORCH)) if recipe else None
@@ -95,7 +97,7 @@ def changed_key(model: ModelOnDisk, options: ModelOptions, allowed: Sequence[Pat
     """
     if not isinstance(options, ResolvedOptions) or not options.of_recipe:
         return None
-    recipe = find_recipe(model, options.recipe, allowed)
+    recipe = find_recipe(model, {"recipe": options.recipe}, allowed)
     has = recipe.options if recipe else {}
     return next((key for key in sorted(options.of_recipe) if has.get(key) != getattr(options, key)), None)
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from lightbox.heads import outputs_problem
 from lightbox.heads.tensorflow import is_detector
 from lightbox.images.preparation import IMAGENET_MEAN, IMAGENET_STD
-from lightbox.model.options import ModelOptions, Recipe
+from lightbox.model.options import RANKING, ModelOptions, Recipe
 from lightbox.recipes.files import ModelFiles
 
 _RF_DETR = {"dets", "labels"}
 
 
-def read(files: ModelFiles) -> Recipe | None:
-    """Return the recipe of a model whose outputs have the names of one form."""
+def read(files: ModelFiles, own: Collection[str] = ()) -> Recipe | None:
+    """Return the recipe of a model whose outputs have the names of one form. ``own`` are options that are set."""
     outputs, image = files.signature.outputs, files.image
     if image is None:
         return None
     if is_detector(outputs) and image.dtype == "uint8":
+        if set(own) & set(RANKING):  # then such objects have boxes as the outputs have them
+            return None
         source = f"the outputs of {files.path.name}"
         return Recipe({"detections": "tf"}, source, "TensorFlow's Object Detection API")
     detr = ModelOptions(detections="detr")

@@ -19,7 +19,7 @@ from lightbox.base.settings import Settings
 from lightbox.model.options import ModelOptions, OptionSettings, ResolvedOptions, options_file
 from lightbox.model.presets import PRESETS
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input, refused_pixels
-from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
+from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_files.rescaling import Rescaling
 from lightbox.model_files.saved_model import FILE, ModelFileError, input_rescaling
@@ -127,6 +127,7 @@ def _pixels(options: ModelOptions) -> str:
     return f"pixels {PIXELS[options.scaling]}{mean}{std}"
 
 
+@reading_once()
 def scaling_lines(settings: Settings) -> list[ScalingLine]:
     """Return a line for each model with a recipe, an input for pixels as floating-point numbers, or one like it.
 

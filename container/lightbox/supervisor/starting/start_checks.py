@@ -13,7 +13,7 @@ from lightbox.base.machine.memory import LEAST_MB, container_bytes
 from lightbox.base.settings import Settings, variable_names
 from lightbox.core.additions import NO_NEEDS, StartNeeds
 from lightbox.model.options import options_file
-from lightbox.model_files.checks import bytes_of_files, newest_folder, unusable_versions
+from lightbox.model_files.checks import bytes_of_files, newest_folder, reading_once, unusable_versions
 from lightbox.model_files.foreign_files import MLFLOW, describe_foreign_folder
 from lightbox.model_files.layout import ModelOnDisk, folders_without_model, is_version, weights_note
 from lightbox.model_runtime.access import access_problem, is_file
@@ -33,6 +33,7 @@ SERVER_MB, LIGHT_SERVER_MB, WORKER_MB = 250, 130, 45
 """Memory of a model server with and without TensorFlow, and of a worker; the other processes take that of a worker."""
 
 
+@reading_once()
 def find_problems(settings: Settings, wrong: Collection[str] = (), wants: StartNeeds = NO_NEEDS) -> list[str]:
     """Return a sentence for each problem of a start with these settings.
 
@@ -72,6 +73,7 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants
     return list(dict.fromkeys(problems))
 
 
+@reading_once()
 def find_warnings(settings: Settings, wants: StartNeeds = NO_NEEDS) -> list[str]:
     """Return a sentence for each folder without a model, each model with random weights, each setting that a model
     cannot follow, and each problem of TLS or HTTP/2 that does not stop a start.
