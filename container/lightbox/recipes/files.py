@@ -15,8 +15,8 @@ from lightbox.model.options import Recipe, RecipeError
 from lightbox.model.spec import ImageInput, SignatureSpec, image_input
 from lightbox.model_runtime.access import is_file, read_file
 
-MOST_NAMES, _MOST_BYTES = 100_000, 4 << 20
-"""Most names of classes in a recipe, and bytes of a file with them."""
+MOST_NAMES, _MOST_BYTES, _MOST_NOTE = 100_000, 4 << 20, 1 << 20
+"""Most names of classes in a recipe, bytes of a file with them, and characters of a note in a model's file."""
 FROM_TORCH = "NCHW"
 """The layout of exports that leave all sides open, as Optimum's."""
 
@@ -97,6 +97,16 @@ def literal(text: str, source: str, key: str) -> Any:
         return literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise RecipeError(f"{source}: {key}: expected a number, a list or names, got {text[:60]!r}") from None
+
+
+def parsed(parse: Callable[[str], Any], text: str, source: str, key: str) -> Any:
+    """Return what a note in a model's file says. Raises RecipeError for a broken one, or a longer one than is read."""
+    if len(text) > _MOST_NOTE:
+        raise RecipeError(f"{source}: {key}: expected at most {_MOST_NOTE:,} characters, got {len(text):,}")
+    try:
+        return parse(text)
+    except (ValueError, RecursionError) as error:
+        raise RecipeError(f"{source}: {key}: {said_by(error)}") from None
 
 
 def said_by(found: object) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from lightbox.heads import outputs_problem
 from lightbox.heads.tensorflow import is_detector
-from lightbox.images.preparation import IMAGENET_MEAN, IMAGENET_STD
 from lightbox.model.options import RANKING, ModelOptions, Recipe
+from lightbox.recipes import rfdetr
 from lightbox.recipes.files import ModelFiles
 
 _RF_DETR = {"dets", "labels"}
@@ -26,7 +26,6 @@ def read(files: ModelFiles, own: Collection[str] = ()) -> Recipe | None:
     detr = ModelOptions(detections="detr")
     is_rf_detr = set(outputs) == _RF_DETR and outputs_problem(detr, outputs) is None  # else MMDeploy's
     if is_rf_detr and not files.has_open_sides:
-        pixels = {"fit": "stretch", "resize": "bilinear", "scaling": "unit", "mean": IMAGENET_MEAN, "std": IMAGENET_STD}
-        form = {"detections": "detr", "activation": "sigmoid", "score_threshold": 0.5}
-        return Recipe(pixels | form, f"the outputs dets and labels of {files.path.name}", "RF-DETR")
+        said = "RF-DETR as of release 1.9, before which it averaged pixels: set resize to bilinear"
+        return Recipe({**rfdetr.PIXELS, **rfdetr.FORM}, f"the outputs dets and labels of {files.path.name}", said)
     return None

@@ -40,9 +40,10 @@ def _are_of_sigmoids(logits: Float32) -> npt.NDArray[np.bool_]:
 def _objects(logits: Float32, boxes: Float32, size: tuple[int, int], options: ModelOptions) -> Objects:
     chances = activated(logits, options.activation or "softmax").astype(np.float32, copy=False)
     places = corners(boxes) * np.array(size * 2, np.float32)
-    if options.activation == "sigmoid":  # a query may be of several classes
+    if options.activation == "sigmoid":  # a query may be of several classes, but there are no more objects than queries
         queries, classes = np.nonzero(chances > options.score_threshold)
-        return Objects(classes, chances[queries, classes], places[queries])
+        found = Objects(classes, chances[queries, classes], places[queries])
+        return found.chosen((-found.scores).argsort(kind="stable")[: len(boxes)])
     chances = chances[:, :-1]  # the last class is "no object"
     classes = chances.argmax(axis=1) if chances.size else np.zeros(len(chances), np.int64)
     return Objects(classes, chances.max(axis=1, initial=0), places)

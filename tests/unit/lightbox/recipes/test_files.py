@@ -73,7 +73,7 @@ def test_of_two_recipes_one_has_to_be_chosen(tmp_path: Path) -> None:
 def test_the_names_of_outputs_tell_their_form(tmp_path: Path) -> None:
     dets, labels = np.zeros((1, 30, 4)), np.zeros((1, 30, 4))
     found = resolved(write_network(tmp_path / "rf.onnx", {"dets": dets, "labels": labels}))
-    assert (found.detections, found.activation, found.mean) == ("detr", "sigmoid", (0.485, 0.456, 0.406))
+    assert (found.detections, found.activation, found.resize) == ("detr", "sigmoid", "tf_bilinear")
     of_api = {"detection_boxes": dets, "detection_classes": dets[..., 0], "detection_scores": dets[..., 0]}
     assert resolved(write_network(tmp_path / "od.onnx", of_api, dtype="UINT8")).detections == "tf"
     assert resolved(tmp_path / "od.onnx", {"labels": ["a", "b"]}).detections is None  # as before
