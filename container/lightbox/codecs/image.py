@@ -366,7 +366,8 @@ def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
     for key, problem in image_problems(options, expected):
         variable = "LIGHTBOX_SCALING" if key == "scaling" else "LIGHTBOX_OPTIONS"
         raise OptionsMismatch(f"{key}: {problem}; change it in the model's code/lightbox.json or {variable}")
-    fitting = Fitting(Fit(options.fit), options.resize_shorter, options.crop_pct or 1.0, options.crop_offset == "lower")
+    cut = (options.resize_shorter, options.crop_pct or 1.0, options.crop_offset == "lower")
+    fitting = Fitting(Fit(options.fit), *cut, pads_end=options.pad_at == "end")
     is_bgr = options.channels == "bgr" or options.scaling == "caffe"
     values = PixelValues(Scaling(options.scaling), options.mean, options.std, is_bgr)
     pad = options.pad if isinstance(options.pad, tuple) else (options.pad or 0,)

@@ -58,6 +58,8 @@ class Fitting:
     crop_pct: float = 1.0
     from_lower: bool = False
     """Where half a pixel is left over, cut from the lower one; else from the even one, as torchvision does."""
+    pads_end: bool = False
+    """Whether all padding comes after the picture; else half of it."""
 
     def place(self, source: Size, target: Size) -> Placement:
         """Return the placement of an image of one size in an input of another."""
@@ -73,26 +75,25 @@ class Fitting:
             case Fit.LETTERBOX:
                 ratio = min(target[0] / source[0], target[1] / source[1])
                 size = max(1, round(source[0] * ratio)), max(1, round(source[1] * ratio))
-                return _centered(size, target)
+                return self._padded(size, target)
 
     def padded(self, source: Size, most: Size, stride: int) -> tuple[Size, Placement]:
         """Return the least input of whole strides in which an image has the size that it has in one of ``most``, and
         its place there."""
         width, height = size = self.place(source, most).size
         target = width + (most[0] - width) % stride, height + (most[1] - height) % stride
-        return target, _centered(size, target)
+        return target, self._padded(size, target)
+
+    def _padded(self, size: Size, target: Size) -> Placement:
+        """For an odd number of padding rows or columns, the extra one comes after the picture."""
+        left, top = (round((side - part) / 2 - 0.1) for side, part in zip(target, size, strict=True))
+        return Placement(size) if self.pads_end else Placement(size, left, top)
 
     def _least(self, target: Size) -> Size:
         """Return the size that the image must cover before its middle is cut out."""
         if self.shorter is not None:
             return self.shorter, self.shorter
         return math.floor(target[0] / self.crop_pct), math.floor(target[1] / self.crop_pct)
-
-
-def _centered(size: Size, target: Size) -> Placement:
-    """For an odd number of padding rows or columns, the extra one comes after the picture."""
-    left, top = (round((side - part) / 2 - 0.1) for side, part in zip(target, size, strict=True))
-    return Placement(size, left, top)
 
 
 def _covering(source: Size, least: Size) -> Size:

@@ -44,6 +44,7 @@ _ONLY_WITH: Mapping[str, tuple[str, str]] = {
     "crop_pct": ("fit", "crop"),
     "crop_offset": ("fit", "crop"),
     "pad": ("fit", "letterbox"),
+    "pad_at": ("fit", "letterbox"),
     "stride": ("fit", "letterbox"),
     "score_threshold": ("detections", ""),
     "iou_threshold": ("detections", "ultralytics"),
@@ -97,6 +98,9 @@ class ModelOptions(BaseModel):
         default=None, examples=[0, [124, 116, 104]]
     )
     """With `letterbox`: value of the padding, 0..255 or `[r, g, b]`; by default 114."""
+
+    pad_at: Literal["sides", "end"] = "sides"
+    """With `letterbox`: padding is on both `sides`, or only right and below: `end`."""
 
     stride: int | None = Field(default=None, ge=2, le=1024)
     """With `letterbox`: one image alone is padded only to the next multiples of this, within `image_size`."""

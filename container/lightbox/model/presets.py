@@ -24,14 +24,14 @@ OF_LOGITS = frozenset({"torchvision", "timm"})
 
 _REPLACED = {
     "scaling": ("mean", "std"),
-    "fit": ("resize_shorter", "crop_pct", "crop_offset", "pad", "stride"),
+    "fit": ("resize_shorter", "crop_pct", "crop_offset", "pad", "pad_at", "stride"),
     "resize_shorter": ("crop_pct",),
     "crop_pct": ("resize_shorter",),
 }
 """Options of a preset or a recipe that an override also removes: a mean belongs to its scaling, padding to its fit."""
 
 
-OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "pad", "stride"}) | {
+OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "pad", "pad_at", "stride"}) | {
     *("fit", "resize_shorter", "crop_pct", "crop_offset")
 }
 OF_ANSWERS = frozenset({"detections", "activation", "score_threshold", "top_k", "outputs", "labels"})

@@ -77,4 +77,5 @@ def test_a_letterbox_may_end_at_the_next_stride(source: Size, most: Size, padded
 
 def test_half_a_pixel_may_be_cut_from_the_lower_one() -> None:
     assert Fitting(Fit.CROP, shorter=235).place((640, 427), (224, 224)).top == -6
+    assert Fitting(Fit.LETTERBOX, pads_end=True).place((640, 320), (320, 320)) == Placement((320, 160))
     assert Fitting(Fit.CROP, shorter=235, from_lower=True).place((640, 427), (224, 224)).top == -5
