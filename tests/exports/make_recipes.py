@@ -18,11 +18,14 @@ from typing import Any
 import numpy as np
 import timm
 import torch
+import torchvision
 import transformers
 import ultralytics
 from timm.data import create_transform, resolve_data_config
 from timm.models.resnet import BasicBlock, ResNet
 from torch import nn
+from torchvision.models import detection
+from torchvision.ops import MultiScaleRoIAlign
 
 from pixels.pictures import SIZES, picture
 
@@ -30,6 +33,8 @@ HERE = Path(__file__).parent / "recipes"
 SEED = 20261129
 SPREAD, USUAL = 1.5, -7
 """Standard deviation and mean of the logits of a detector's classes: some thousandths of them are objects."""
+WHOLE = ("wide 128x96", "tall 96x144", "square 192x192", "photo 256x192", "long 320x40", "small 24x24", "odd 96x96")
+"""Pictures of sizes by which torchvision's own resize, whose scale is a float32 in ONNX, gives whole pixels."""
 ANCHORS = (64, 16, 4)
 """Places of three levels in a picture of 64 by 64 pixels."""
 
@@ -81,6 +86,34 @@ def of_ultralytics() -> dict[str, dict[str, Any]]:
         asked = ultralytics.YOLO(str(place), task=task)
         answers[name] = {one: _of_result(asked.predict(picture(one), verbose=False)[0]) for one in pictures}
     return answers
+
+
+def of_rtdetr() -> dict[str, dict[str, Any]]:
+    """Export Ultralytics' RT-DETR on a small backbone; return what ``predict`` answers."""
+    torch.manual_seed(SEED)
+    backbone = [[-1, 1, "Conv", [8, 3, 4]], [-1, 1, "Conv", [8, 3, 2]], [-1, 1, "Conv", [16, 3, 2]]]
+    backbone += [[-1, 1, "Conv", [16, 3, 2]]]
+    levels: list[Any] = [1, 2, 3]
+    shape = [16, sum(ANCHORS), 2, 2, 2, 16]
+    described = {"nc": 3, "backbone": backbone, "head": [[levels, 1, "RTDETRDecoder", ["nc", *shape]]], "ch": 3}
+    described |= {"scales": {"l": [1, 1, 1024]}, "scale": "l", "yaml_file": "rtdetr-l.yaml"}
+    model = ultralytics.RTDETR("rtdetr-l.yaml")
+    arguments = model.model.args
+    model.model = ultralytics.nn.tasks.RTDETRDetectionModel(described, ch=3, nc=3, verbose=False)
+    model.model.args, model.model.task = arguments, "detect"
+    model.model.names = {number: f"thing {number}" for number in range(3)}
+    model.model.eval()
+    last = model.model.model[-1].dec_score_head[-1]
+    with torch.no_grad():
+        logits = torch.cat([model.model(tensor(name, 64, 64))[1][1][-1] for name in SIZES])
+        _spread_linear(last, logits)
+    model.ckpt = {}
+    place = HERE / "ultralytics_rtdetr" / "model.onnx"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(model.export(format="onnx", opset=17, simplify=False, imgsz=64), place)
+    asked = ultralytics.RTDETR(str(place))
+    fitting = [f"{name} 64x64" for name in SIZES]
+    return {"ultralytics_rtdetr": {one: _of_result(asked.predict(picture(one), verbose=False)[0]) for one in fitting}}
 
 
 def _yaml(name: str) -> dict[str, Any]:
@@ -188,6 +221,94 @@ class _Boxes(_Logits):
         return found.logits, found.pred_boxes
 
 
+class _Backbone(nn.Sequential):
+    def __init__(self, channels: Any) -> None:
+        super().__init__(nn.Conv2d(3, 8, 7, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3, 2, 1), nn.ReLU())
+        self.out_channels = channels
+
+    def forward(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"0": super().forward(images)}
+
+
+def of_torchvision() -> dict[str, dict[str, Any]]:
+    """Export detectors, with the names of their answers; return these, masks as the share of pixels and some of them.
+
+    They take pictures of any size, and resize them themselves.
+    """
+    torch.manual_seed(SEED)
+    anchors = detection.anchor_utils.AnchorGenerator(((32, 64),), ((0.5, 1.0, 2.0),))
+    sizes = {"min_size": 96, "max_size": 160}
+    classes = 4
+
+    def boxes() -> dict[str, Any]:
+        predictor = detection.faster_rcnn.FastRCNNPredictor(16, classes)
+        with torch.no_grad():
+            predictor.cls_score.weight.mul_(30)
+        return {
+            **{**sizes, "rpn_anchor_generator": anchors, "box_roi_pool": MultiScaleRoIAlign(["0"], 7, 2)},
+            **{"box_head": detection.faster_rcnn.TwoMLPHead(8 * 49, 16), "box_predictor": predictor},
+            **{"rpn_pre_nms_top_n_test": 100, "rpn_post_nms_top_n_test": 30, "box_detections_per_img": 12},
+        }
+
+    pool, masks, points = MultiScaleRoIAlign(["0"], 14, 2), detection.mask_rcnn, detection.keypoint_rcnn
+    of_masks = {"mask_head": masks.MaskRCNNHeads(8, (8,), 1), "mask_predictor": masks.MaskRCNNPredictor(8, 8, classes)}
+    of_points = {"keypoint_head": points.KeypointRCNNHeads(8, (8,))}
+    of_points |= {"keypoint_predictor": points.KeypointRCNNPredictor(8, 5)}
+    grid = detection.anchor_utils.DefaultBoxGenerator([[2]], scales=[0.2, 0.4])
+    networks = {
+        "torchvision_faster_rcnn": detection.FasterRCNN(_Backbone(8), **boxes()),
+        "torchvision_mask_rcnn": detection.MaskRCNN(_Backbone(8), **boxes(), mask_roi_pool=pool, **of_masks),
+        "torchvision_keypoint_rcnn": detection.KeypointRCNN(
+            _Backbone(8), **boxes(), keypoint_roi_pool=pool, **of_points
+        ),
+        "torchvision_retinanet": detection.RetinaNet(
+            _Backbone(8), classes, **sizes, anchor_generator=anchors, detections_per_img=12, topk_candidates=60
+        ),
+        "torchvision_ssd": detection.ssd.SSD(_Backbone([8]), grid, (96, 96), classes, detections_per_img=12),
+    }
+    with torch.no_grad():
+        head = networks["torchvision_retinanet"].head.classification_head
+        for part in (*head.conv.modules(), head.cls_logits):
+            if isinstance(part, nn.Conv2d):
+                part.weight.mul_(15)
+        head.cls_logits.bias.fill_(-2)
+        networks["torchvision_ssd"].head.classification_head.module_list[0].weight.mul_(4)
+        networks["torchvision_mask_rcnn"].roi_heads.mask_predictor.mask_fcn_logits.weight.mul_(60)
+        networks["torchvision_keypoint_rcnn"].roi_heads.keypoint_predictor.kps_score_lowres.weight.mul_(30)
+    answers = {}
+    for name, network in networks.items():
+        network.eval()
+        with torch.no_grad():
+            found = {one: network(_whole(one))[0] for one in WHOLE}
+        _export(network, HERE / name, (3, 96, 128), "images", *found[WHOLE[0]], open_sides=True)
+        answers[name] = {one: _of_torchvision(objects) for one, objects in found.items()}
+    return answers
+
+
+def _whole(name: str) -> torch.Tensor:
+    return torchvision.transforms.functional.to_tensor(picture(name))[None]
+
+
+def _of_torchvision(found: dict[str, torch.Tensor]) -> list[Any]:
+    rows = [
+        [number, score, box]
+        for number, score, box in zip(*(found[key].tolist() for key in ("labels", "scores", "boxes")), strict=True)
+    ]
+    if "masks" in found:
+        rows = [[*row, run_lengths(mask[0] > 0.5)] for row, mask in zip(rows, found["masks"], strict=True)]
+    if "keypoints" in found:
+        points = torch.cat([found["keypoints"][..., :2], found["keypoints_scores"][..., None]], dim=2)
+        rows = [[*row, one] for row, one in zip(rows, points.tolist(), strict=True)]
+    return rows
+
+
+def run_lengths(mask: torch.Tensor) -> list[int]:
+    """Return the lengths of a mask's runs by column, the background first, as COCO counts them."""
+    flat = np.concatenate([[False], mask.numpy().T.reshape(-1)])
+    ends = np.flatnonzero(flat[1:] != flat[:-1])
+    return [int(one) for one in np.diff(ends, prepend=0, append=len(flat) - 1)]
+
+
 class _Swapped(_Boxes):
     def forward(self, pixel_values: torch.Tensor) -> Any:
         return super().forward(pixel_values)[::-1]
@@ -261,7 +382,9 @@ def of_detectors() -> dict[str, dict[str, Any]]:
     return answers
 
 
-def _export(network: nn.Module, place: Path, shape: tuple[int, ...], taken: str, *given: str) -> None:
+def _export(
+    network: nn.Module, place: Path, shape: tuple[int, ...], taken: str, *given: str, open_sides: bool = False
+) -> None:
     place.mkdir(parents=True, exist_ok=True)
     torch.onnx.export(
         network,
@@ -269,6 +392,7 @@ def _export(network: nn.Module, place: Path, shape: tuple[int, ...], taken: str,
         str(place / "model.onnx"),
         input_names=[taken],
         output_names=list(given),
+        dynamic_axes={taken: {2: "height", 3: "width"}} if open_sides else None,
         opset_version=17,
         dynamo=False,
     )
@@ -280,10 +404,13 @@ def _spread_classes(network: Any, pixels: torch.Tensor) -> None:
     inner = next(found for place, name in places if (found := getattr(place, name, None)) is not None)
     last = inner[-1] if isinstance(inner, nn.ModuleList) else inner
     with torch.no_grad():
-        logits = network(pixel_values=pixels).logits
-        spread = 2 / logits.std(dim=(0, 1))
-        last.weight.mul_(spread[:, None])
-        last.bias.copy_((last.bias - logits.mean(dim=(0, 1))) * spread - 3)
+        _spread_linear(last, network(pixel_values=pixels).logits)
+
+
+def _spread_linear(last: nn.Linear, logits: torch.Tensor) -> None:
+    spread = 2 / logits.std(dim=(0, 1))
+    last.weight.mul_(spread[:, None])
+    last.bias.copy_((last.bias - logits.mean(dim=(0, 1))) * spread - 3)
 
 
 def _of_detector(network: Any, processor: Any, name: str, pixels: torch.Tensor) -> list[Any]:
@@ -302,6 +429,6 @@ def _best(logits: torch.Tensor) -> list[list[float]]:
 if __name__ == "__main__":
     os.chdir(HERE.parent)
     HERE.mkdir(exist_ok=True)
-    versions = {module.__name__: module.__version__ for module in (timm, torch, transformers, ultralytics)}
-    found = {**of_ultralytics(), **of_timm(), **of_transformers(), **of_detectors()}
+    versions = {module.__name__: module.__version__ for module in (timm, torch, torchvision, transformers, ultralytics)}
+    found = {**of_ultralytics(), **of_rtdetr(), **of_timm(), **of_transformers(), **of_detectors(), **of_torchvision()}
     (HERE / "expected.json").write_text(json.dumps({"versions": versions, "answers": found}) + "\n")

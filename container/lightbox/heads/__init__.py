@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from lightbox.heads import torchvision
 from lightbox.heads.classes import classes_of_images_problem
 from lightbox.heads.detr import Detr
 from lightbox.heads.form import Form, Shapes, described
+from lightbox.heads.rtdetr import RtDetr
 from lightbox.heads.tensorflow import TensorFlow, is_detector
 from lightbox.heads.ultralytics import Boxes, names_in
 from lightbox.model.options import DetectionsName, ModelOptions
@@ -21,7 +23,11 @@ from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
 FORMS: Mapping[DetectionsName, Form] = {
     "ultralytics": Boxes(),
     "detr": Detr(),
+    "rtdetr": RtDetr(),
     "tf": TensorFlow(),
+    "torchvision": torchvision.Plain(),
+    "torchvision-segment": torchvision.Segments(),
+    "torchvision-pose": torchvision.Poses(),
 }
 """Forms of objects, by the option ``detections``."""
 

@@ -31,7 +31,9 @@ MOST_LABELS = 1_000_000
 _MOST_PROBLEMS = 20
 RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm", "rfdetr"]
 ActivationName = Literal["softmax", "sigmoid", "none"]
-DetectionsName = Literal["ultralytics", "detr", "tf"]
+DetectionsName = Literal[
+    "ultralytics", "detr", "rtdetr", "tf", "torchvision", "torchvision-segment", "torchvision-pose"
+]
 _LABELS = TypeAdapter[tuple[str, ...] | dict[int, str]](tuple[str, ...] | dict[int, str])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
 PerChannel = Annotated[

@@ -6,11 +6,16 @@ from collections.abc import Collection
 
 from lightbox.heads import outputs_problem
 from lightbox.heads.tensorflow import is_detector
-from lightbox.model.options import RANKING, ModelOptions, Recipe
+from lightbox.model.options import RANKING, DetectionsName, ModelOptions, Recipe
 from lightbox.recipes import rfdetr
 from lightbox.recipes.files import ModelFiles
 
 _RF_DETR = {"dets", "labels"}
+_TORCHVISION: tuple[tuple[DetectionsName, str], ...] = (
+    ("torchvision", "objects"),
+    ("torchvision-segment", "objects with masks"),
+    ("torchvision-pose", "objects with keypoints"),
+)
 
 
 def read(files: ModelFiles, own: Collection[str] = ()) -> Recipe | None:
@@ -28,4 +33,17 @@ def read(files: ModelFiles, own: Collection[str] = ()) -> Recipe | None:
     if is_rf_detr and not files.has_open_sides:
         said = "RF-DETR as of release 1.9, before which it averaged pixels: set resize to bilinear"
         return Recipe({**rfdetr.PIXELS, **rfdetr.FORM}, f"the outputs dets and labels of {files.path.name}", said)
+    return _of_torchvision(files)
+
+
+def _of_torchvision(files: ModelFiles) -> Recipe | None:
+    """Return the recipe of torchvision's detectors, which take photos of any size and resize them themselves."""
+    outputs, source = files.signature.outputs, f"the outputs of {files.path.name}"
+    for form, gives in _TORCHVISION:
+        if outputs_problem(ModelOptions(detections=form), outputs) is None:
+            if not files.has_open_sides:  # how photos get this size is not the library's
+                said = f"torchvision's {gives}, returned as tensors: set fit, and detections to {form!r}"
+                return Recipe({"scaling": "unit"}, source, said)
+            options = {"scaling": "unit", "detections": form, "score_threshold": 0.0}
+            return Recipe(options, source, f"torchvision's {gives}")
     return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from lightbox.base.errors import ModelFailed
 from lightbox.heads import shapes_problem
-from lightbox.heads.decoding import detr, tensorflow, ultralytics
+from lightbox.heads.decoding import detr, rtdetr, tensorflow, torchvision, ultralytics
 from lightbox.heads.objects import Float32, Objects
 from lightbox.model.options import DetectionsName, ModelOptions
 from lightbox.model.spec import Array
@@ -22,7 +22,9 @@ Raises ModelFailed for numbers that are of no such form.
 DECODERS: Mapping[DetectionsName, Decoder] = {
     "ultralytics": ultralytics.objects,
     "detr": detr.objects,
+    "rtdetr": rtdetr.objects,
     "tf": tensorflow.objects,
+    **dict.fromkeys(("torchvision", "torchvision-segment", "torchvision-pose"), torchvision.objects),
 }
 """Decoders, by the option ``detections``."""
 
