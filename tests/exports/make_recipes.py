@@ -26,6 +26,7 @@ from timm.models.resnet import BasicBlock, ResNet
 from torch import nn
 from torchvision.models import detection
 from torchvision.ops import MultiScaleRoIAlign
+from ultralytics.nn import tasks
 
 from pixels.pictures import SIZES, picture
 
@@ -57,21 +58,40 @@ def measured(network: nn.Module, width: int, height: int) -> None:
     network.eval()
 
 
+# A drawn detector makes much of a level of 255, in which OpenCV rounds otherwise: most pictures are not resized.
+FITTING = [f"{name} 128x96" for name in SIZES]
+OF_ULTRALYTICS: tuple[tuple[str, str, str, dict[str, Any], list[str]], ...] = (
+    ("ultralytics_detect", "yolo11", "detect", {"imgsz": (96, 128)}, FITTING),
+    ("ultralytics_dynamic", "yolo11", "detect", {"imgsz": 96, "dynamic": True}, ["wide 640x300"]),
+    ("ultralytics_classify", "yolo11", "classify", {"imgsz": 64}, list(SIZES)),
+    ("ultralytics_segment", "yolo26", "segment", {"imgsz": (96, 128)}, [*FITTING[:3], "wide 128x60", "tall 71x96"]),
+    ("ultralytics_pose", "yolo26", "pose", {"imgsz": (96, 128)}, [*FITTING[:3], "wide 128x60"]),
+    ("ultralytics_obb", "yolo26", "obb", {"imgsz": (96, 128)}, [*FITTING[:3], "wide 128x60"]),
+    ("ultralytics_end_to_end", "yolo26", "pose", {"imgsz": (96, 128), "nms": False}, [*FITTING[:3], "wide 128x60"]),
+    ("ultralytics_nms", "yolo26", "obb", {"imgsz": (96, 128), "nms": True, "batch": 2}, FITTING[:2]),
+    ("ultralytics_half", "yolo26", "segment", {"imgsz": (96, 128), "quantize": 16}, FITTING[:2]),
+)
+"""Name, network, task, arguments of ``export``, and the pictures to predict."""
+KINDS = {
+    "detect": ("", tasks.DetectionModel),
+    "classify": ("-cls", tasks.ClassificationModel),
+    "segment": ("-seg", tasks.SegmentationModel),
+    "pose": ("-pose", tasks.PoseModel),
+    "obb": ("-obb", tasks.OBBModel),
+}
+
+
 def of_ultralytics() -> dict[str, dict[str, Any]]:
     """Export Ultralytics' networks, the smallest width; return what ``predict`` answers."""
     answers = {}
-    # A drawn detector makes much of a level of 255, in which OpenCV rounds otherwise: these pictures are not resized.
-    fitting = [f"{name} 128x96" for name in SIZES]
-    for name, task, options, pictures in (
-        ("ultralytics_detect", "detect", {"imgsz": (96, 128)}, fitting),
-        ("ultralytics_dynamic", "detect", {"imgsz": 96, "dynamic": True}, ["wide 640x300"]),
-        ("ultralytics_classify", "classify", {"imgsz": 64}, SIZES),
-    ):
+    for name, network, task, options, pictures in OF_ULTRALYTICS:
         torch.manual_seed(SEED)
-        described = {**_yaml("yolo11-cls.yaml" if task == "classify" else "yolo11.yaml"), "nc": 5}
+        suffix, kind = KINDS[task]
+        described = {**_yaml(f"{network}{suffix}.yaml"), "nc": 5}
         described |= {"scales": {"n": [0.33, 0.0625, 64]}, "scale": "n", "yaml_file": f"{name}.yaml"}
-        model = ultralytics.YOLO("yolo11n-cls.yaml" if task == "classify" else "yolo11n.yaml", task=task)
-        kind = ultralytics.nn.tasks.ClassificationModel if task == "classify" else ultralytics.nn.tasks.DetectionModel
+        if task == "pose":
+            described["kpt_shape"] = [4, 3]
+        model = ultralytics.YOLO(f"{network}n{suffix}.yaml", task=task)
         arguments = model.model.args
         model.model = kind(described, ch=3, nc=5, verbose=False)
         model.model.args, model.model.task = arguments, task
@@ -84,7 +104,11 @@ def of_ultralytics() -> dict[str, dict[str, Any]]:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(file, place)
         asked = ultralytics.YOLO(str(place), task=task)
-        answers[name] = {one: _of_result(asked.predict(picture(one), verbose=False)[0]) for one in pictures}
+        many = options.get("batch", 1)
+        answers[name] = {
+            one: _of_result(asked.predict([picture(one)] * many, verbose=False, retina_masks=True)[0])
+            for one in pictures
+        }
     return answers
 
 
@@ -127,24 +151,53 @@ def _spread(network: Any, task: str) -> None:
             head.linear.weight.mul_(30)
             return
         network.eval()
-        for level, branch in enumerate(head.cv3):
-            seen: list[torch.Tensor] = []
-            hook = branch[-1].register_forward_hook(lambda *found, seen=seen: seen.append(found[2]))
-            for name in SIZES:
-                network(tensor(name, 128, 96))
-            hook.remove()
-            logits = torch.cat([one.flatten(2) for one in seen], dim=2)
-            last, spread = branch[-1], logits.std()
-            last.weight.mul_(SPREAD / spread)
-            last.bias.copy_((last.bias - logits.mean()) * SPREAD / spread + USUAL - level * 0.5)
+        for before in ("", "one2one_"):  # the branches before suppression, and those of an end-to-end answer
+            for level, branch in enumerate(getattr(head, f"{before}cv3", None) or ()):
+                last, logits = branch[-1], _seen(network, branch)
+                share = SPREAD / logits.std()
+                last.weight.mul_(share)
+                last.bias.copy_((last.bias - logits.mean()) * share + USUAL - level * 0.5)
+            further = "cv4_kpts" if hasattr(head, "cv4_kpts") else "cv4"  # keypoints, angles, coefficients of masks
+            for branch in getattr(head, f"{before}{further}", None) or ():
+                last = branch[-1] if isinstance(branch, nn.Sequential) else branch
+                last.weight.mul_(2 / _seen(network, branch).std())
+
+
+def _seen(network: Any, branch: nn.Module) -> torch.Tensor:
+    """Return what a part of a network gives for the pictures."""
+    seen: list[torch.Tensor] = []
+    hook = branch.register_forward_hook(lambda *found: seen.append(found[2]))
+    for name in SIZES:
+        network(tensor(name, 128, 96))
+    hook.remove()
+    return torch.cat([one.flatten(2) for one in seen], dim=2)
 
 
 def _of_result(result: Any) -> Any:
     if result.probs is not None:
         return [[int(one), float(score)] for one, score in zip(result.probs.top5, result.probs.top5conf, strict=True)]
-    boxes = result.boxes
-    rows = zip(boxes.cls.tolist(), boxes.conf.tolist(), boxes.xyxy.tolist(), strict=True)
-    return [[int(number), score, box] for number, score, box in rows]
+    boxes = result.boxes if result.obb is None else result.obb
+    more: list[dict[str, Any]] = [{} for _ in boxes.cls]
+    for number, parts in enumerate(more):
+        if result.keypoints is not None:
+            parts["keypoints"] = result.keypoints.data[number].tolist()
+        if result.obb is not None:
+            parts["corners"] = result.obb.xyxyxyxy[number].tolist()
+        if result.masks is not None:
+            parts["counts"] = _counts(result.masks.data[number].numpy())
+    rows = zip(boxes.cls.tolist(), boxes.conf.tolist(), boxes.xyxy.tolist(), more, strict=True)
+    found = [[int(number), score, box, *([parts] if parts else [])] for number, score, box, parts in rows]
+    height, width = result.orig_shape  # Lightbox returns no object that is in the padding alone
+    return [
+        one for one in found if max(one[2][0], 0) < min(one[2][2], width) and max(one[2][1], 0) < min(one[2][3], height)
+    ]
+
+
+def _counts(mask: Any) -> list[int]:
+    """Return COCO's run lengths of a mask."""
+    pixels = mask.T.ravel().astype(bool)
+    ends = np.flatnonzero(np.diff(pixels, prepend=False))
+    return [int(length) for length in np.diff(ends, prepend=0, append=len(pixels))]
 
 
 def of_timm() -> dict[str, dict[str, Any]]:
@@ -295,18 +348,12 @@ def _of_torchvision(found: dict[str, torch.Tensor]) -> list[Any]:
         for number, score, box in zip(*(found[key].tolist() for key in ("labels", "scores", "boxes")), strict=True)
     ]
     if "masks" in found:
-        rows = [[*row, run_lengths(mask[0] > 0.5)] for row, mask in zip(rows, found["masks"], strict=True)]
+        counts = [{"counts": _counts((mask[0] > 0.5).numpy())} for mask in found["masks"]]
+        rows = [[*row, one] for row, one in zip(rows, counts, strict=True)]
     if "keypoints" in found:
         points = torch.cat([found["keypoints"][..., :2], found["keypoints_scores"][..., None]], dim=2)
-        rows = [[*row, one] for row, one in zip(rows, points.tolist(), strict=True)]
+        rows = [[*row, {"keypoints": one}] for row, one in zip(rows, points.tolist(), strict=True)]
     return rows
-
-
-def run_lengths(mask: torch.Tensor) -> list[int]:
-    """Return the lengths of a mask's runs by column, the background first, as COCO counts them."""
-    flat = np.concatenate([[False], mask.numpy().T.reshape(-1)])
-    ends = np.flatnonzero(flat[1:] != flat[:-1])
-    return [int(one) for one in np.diff(ends, prepend=0, append=len(flat) - 1)]
 
 
 class _Swapped(_Boxes):

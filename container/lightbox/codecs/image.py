@@ -263,7 +263,7 @@ class ImageCodec:
         for index, opened in enumerate(openers):
             with self._slots.take(context):
                 with _image_of_batch(index, len(openers), context):
-                    image, size, origin = opened(mode, plan.resized)
+                    image, size, origin, whole = opened(mode, plan.resized)
                     target = plan.size or (expected.width or size[0], expected.height or size[1])
                     fitting = plan.preparation.fitting
                     if options.stride is not None and len(openers) == 1:
@@ -283,7 +283,7 @@ class ImageCodec:
                             "set image_size in code/lightbox.json or LIGHTBOX_OPTIONS"
                         )
                     self._resizer.fill(image, rows[index], plan.preparation, placement, by_all_cores=self._alone())
-                    placed.append(Placed(size, placement, origin))
+                    placed.append(Placed(size, placement, origin, whole))
                 del image  # the slots bound its memory
         assert batch is not None, "a request holds at least one image"
         tensor = batch if expected.batched or len(batch) != 1 else batch[0]

@@ -261,22 +261,31 @@ class Pipeline:
         return response
 
     def _found(self, transport: Transport, call: ModelCall, context: RequestContext) -> Mapping[str, Array]:
-        """Return the model's outputs. Several images for a model that takes one at a time are as many calls."""
-        signature, count = call.signature, len(call.images)
+        """Return the model's outputs.
+
+        A model of a fixed number of images at a time gets several calls, the last one with copies of an image.
+        """
+        signature, count = call.signature, len(call.images or call.placed)
         call = replace(call, images=())
-        if count < 2 or any((spec.shape or ())[:1] != (1,) for spec in signature.inputs.values()):
+        sizes = {(spec.shape or (None,))[0] for spec in signature.inputs.values()}
+        size = sizes.pop() if len(sizes) == 1 else None
+        if not count or size in (None, 0, count) or not _has_batch(call):
             return self.rank_guard.predict(transport, call, context)
-        if not signature.gives_rows(call.outputs or signature.outputs):
+        assert size is not None
+        rows = {(signature.outputs[name].shape or (None,))[0] for name in call.outputs or signature.outputs}
+        if not signature.gives_rows(call.outputs or signature.outputs) or rows - {None, size}:
             gives = ", ".join(map(str, signature.outputs.values()))
-            raise InputMismatch(f"expected one image in a request: the model takes one and gives {gives}; got {count}")
+            takes = "one image" if size == 1 else f"{size} images"
+            raise InputMismatch(f"expected {takes} in a request: the model gives {gives}; got {count}")
         import numpy as np
 
         found = []
-        for at in range(count):
+        for at in range(0, count, size):
             context.check(f"image {at + 1} of {count}")
-            inputs = {name: array[at : at + 1] for name, array in call.inputs.items()}
+            taken = np.minimum(np.arange(at, at + size), count - 1)
+            inputs = {name: array[taken] for name, array in call.inputs.items()}
             found.append(self.rank_guard.predict(transport, replace(call, inputs=inputs), context))
-        return {name: np.concatenate([outputs[name] for outputs in found]) for name in found[0]}
+        return {name: np.concatenate([outputs[name] for outputs in found])[:count] for name in found[0]}
 
     def _preprocessed(
         self,
@@ -362,6 +371,11 @@ class Pipeline:
         if name not in self._transports:
             raise _no_transport(name, list(self._transports))
         return self._transports[name]
+
+
+def _has_batch(call: ModelCall) -> bool:
+    image = image_input(call.signature)
+    return image is not None and image.batched
 
 
 @contextmanager

@@ -13,15 +13,18 @@ from collections.abc import Collection, Mapping
 from lightbox.heads import torchvision
 from lightbox.heads.classes import classes_of_images_problem
 from lightbox.heads.detr import Detr
-from lightbox.heads.form import Form, Shapes, described
+from lightbox.heads.form import Form, PartName, Shapes, described
 from lightbox.heads.rtdetr import RtDetr
 from lightbox.heads.tensorflow import TensorFlow, is_detector
-from lightbox.heads.ultralytics import Boxes, names_in
+from lightbox.heads.ultralytics import Boxes, Poses, RotatedBoxes, Segments, names_in
 from lightbox.model.options import DetectionsName, ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
 
 FORMS: Mapping[DetectionsName, Form] = {
     "ultralytics": Boxes(),
+    "ultralytics-segment": Segments(),
+    "ultralytics-pose": Poses(),
+    "ultralytics-obb": RotatedBoxes(),
     "detr": Detr(),
     "rtdetr": RtDetr(),
     "tf": TensorFlow(),
@@ -38,13 +41,28 @@ def has_objects(options: ModelOptions, signature: SignatureSpec, outputs: Collec
     return options.detections is not None and _objects_problem(options, signature, chosen) is None
 
 
+def parts_of(options: ModelOptions) -> tuple[PartName, ...]:
+    """Return what the objects of ``detections`` have besides a class, a score and a box."""
+    return FORMS[options.detections].parts if options.detections else ()
+
+
 def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | None:
     """Return why a model has no classes to rank or objects to find, or another number than labels; None if it has."""
     outputs = signature.outputs
     chosen = {name: spec for name, spec in outputs.items() if not options.outputs or name in options.outputs}
     if options.detections is not None:
-        return _objects_problem(options, signature, chosen)
+        return _objects_problem(options, signature, chosen) or _names_problem(options, signature, chosen)
     return None if is_detector(chosen) else classes_of_images_problem(options, chosen)
+
+
+def _names_problem(options: ModelOptions, signature: SignatureSpec, outputs: Mapping[str, TensorSpec]) -> str | None:
+    """Return why a start must know the number of classes, None if it need not, or does."""
+    assert options.detections is not None
+    form, shapes = FORMS[options.detections], {name: spec.shape for name, spec in outputs.items()}
+    is_known = options.labels is not None or names_in(signature.notes) is not None
+    if is_known or not form.needs_names or not (known := form.classes(shapes, options)):
+        return None
+    return f"expected labels, a name for each of {next(iter(known))} classes, as the file has none{form.other_rows}"
 
 
 def _objects_problem(options: ModelOptions, signature: SignatureSpec, outputs: Mapping[str, TensorSpec]) -> str | None:

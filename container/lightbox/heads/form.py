@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import describe_shape
@@ -13,6 +13,7 @@ from lightbox.model.spec import describe_shape
 Shape = tuple[int | None, ...] | None
 Shapes = Mapping[str, Shape]
 """Shapes of outputs by name, with None for what is not known."""
+PartName = Literal["mask", "keypoints", "corners"]
 MOST_OBJECTS = 300
 SIGMOIDS = "each of its classes has a sigmoid: set the option activation to 'sigmoid'"
 
@@ -24,6 +25,12 @@ class Form(ABC):
     """Its outputs, for a sentence."""
     other_rows: ClassVar[str] = ""
     """What a wrong number of classes may come from, for the end of a sentence."""
+
+    parts: ClassVar[tuple[PartName, ...]] = ()
+    """What objects have besides a class, a score and a box."""
+
+    needs_names: ClassVar[bool] = False
+    """Whether other forms look like this one with more classes, unless their number is known."""
 
     @abstractmethod
     def fits(self, shapes: Shapes, options: ModelOptions) -> bool:

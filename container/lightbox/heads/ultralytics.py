@@ -1,45 +1,129 @@
-"""Boxes of Ultralytics' networks, before suppression or end to end."""
+"""Answers of Ultralytics' networks, before suppression or end to end: boxes, with masks, keypoints or an angle each."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from ast import literal_eval
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from typing import ClassVar
 
 from typing_extensions import override
 
 from lightbox.heads.form import Form, Shape, Shapes, can_be
 from lightbox.model.options import ModelOptions
 
-END_TO_END = 6
 MOST_LITERAL = 1 << 18
 """Most characters of a literal of Python in metadata: the parser takes some hundred bytes for each."""
-_OTHER_TASKS = {"obb": "rotated boxes", "pose": "poses", "segment": "masks", "classify": "classes of whole images"}
-"""Tasks with other outputs than plain boxes."""
+OF_BOX, OF_FOUND = 4, 6
+"""Numbers of an object before those of its classes, and end to end: a box, a score and a class."""
+_RANK_OF_MAPS = 4
+_TASKS = {
+    "detect": ("plain boxes", "ultralytics"),
+    "segment": ("masks", "ultralytics-segment"),
+    "pose": ("poses", "ultralytics-pose"),
+    "obb": ("rotated boxes", "ultralytics-obb"),
+}
+"""What networks of each task give, and their option ``detections``."""
 
 
-class Boxes(Form):
-    """Plain boxes."""
+class Ultralytics(Form):
+    """One output [N, 4+C+M, A], with M more numbers for each box, or [N, K, 6+M]."""
 
-    expected = "one output of [N, 4+C, A] or [N, K, 6]"
-    other_rows = "; rows of other values, such as an angle, look like classes"
+    task: ClassVar[str]
+    other_rows: ClassVar[str] = "; rows of other values, such as an angle, look like classes"
+
+    @abstractmethod
+    def more(self, shapes: Shapes, options: ModelOptions) -> int | None:
+        """Return how many numbers there are besides those of the box and the classes; None if it is not known."""
+
+    def has_its_outputs(self, shapes: Shapes) -> bool:
+        """Return whether these are as many outputs, of ranks of such networks."""
+        return len(shapes) == 1
 
     @override
     def fits(self, shapes: Shapes, options: ModelOptions) -> bool:
-        shape = next(iter(shapes.values())) if len(shapes) == 1 else ()
-        return can_be(shape, (None, None, END_TO_END)) or (can_be(shape, (None, None, None)) and _is_raw(shape))
+        more, shape = self.more(shapes, options), shape_of_boxes(shapes)
+        if not self.has_its_outputs(shapes) or not can_be(shape, (None, None, None)):
+            return False
+        return more is None or is_end_to_end(shape, more) or _is_raw(shape, more)
 
     @override
     def problem(self, outputs: Collection[str], notes: Mapping[str, str], options: ModelOptions) -> str | None:
-        task = "pose" if "kpt_shape" in notes else notes.get("task", "")
-        what = _OTHER_TASKS.get(task, "RT-DETR's boxes" if "RTDETR" in notes.get("head", "") else None)
-        said = f"expected a model that finds plain boxes; by its metadata it gives {what}, which cannot be decoded yet"
-        return said if what else None
+        task = "pose" if "kpt_shape" in notes else notes.get("task", self.task)
+        is_of_rtdetr = "RTDETR" in notes.get("head", "")
+        if task == self.task and not is_of_rtdetr:
+            return None
+        gives, form = _TASKS.get(task, (f"answers of the task {task[:20]!r}", ""))
+        gives, hint = ("RT-DETR's boxes", "") if is_of_rtdetr else (gives, f"; set {form!r}" if form else "")
+        return f"expected a model that finds {_TASKS[self.task][0]}; by its metadata it gives {gives}{hint}"
 
     @override
     def classes(self, shapes: Shapes, options: ModelOptions) -> Collection[int]:
-        (shape,) = shapes.values()
-        return (shape[1] - 4,) if shape and shape[1] is not None and shape[2] not in (None, END_TO_END) else ()
+        more, shape = self.more(shapes, options), shape_of_boxes(shapes)
+        is_open = more is None or shape is None or None in shape[1:] or is_end_to_end(shape, more)
+        return () if more is None or shape is None or shape[1] is None or is_open else (shape[1] - OF_BOX - more,)
+
+
+class Boxes(Ultralytics):
+    """Plain boxes."""
+
+    task = "detect"
+    expected = "one output of [N, 4+C, A] or [N, K, 6]"
+    needs_names = True
+
+    @override
+    def more(self, shapes: Shapes, options: ModelOptions) -> int | None:
+        return 0
+
+
+class Segments(Ultralytics):
+    """Boxes with coefficients of masks, and the common masks that they belong to."""
+
+    task = "segment"
+    expected = "outputs of [N, 4+C+M, A] or [N, K, 6+M], and of [N, M, H, W]"
+    parts = ("mask",)
+
+    @override
+    def more(self, shapes: Shapes, options: ModelOptions) -> int | None:
+        shape = next(filter(_are_maps, shapes.values()), None)
+        return shape and shape[1]
+
+    @override
+    def has_its_outputs(self, shapes: Shapes) -> bool:
+        known = [shape for shape in shapes.values() if shape is not None]
+        maps = sum(map(_are_maps, known))
+        return len(shapes) == 2 and maps <= 1 <= maps + 2 - len(known) and can_be(known[0][:1], known[-1][:1])
+
+
+class Poses(Ultralytics):
+    """Boxes with keypoints."""
+
+    task = "pose"
+    expected = "one output of [N, 4+C+P*D, A] or [N, K, 6+P*D], for P keypoints of D numbers,"
+    parts = ("keypoints",)
+
+    @override
+    def more(self, shapes: Shapes, options: ModelOptions) -> int | None:
+        return options.keypoints and options.keypoints[0] * options.keypoints[1]
+
+    @override
+    def problem(self, outputs: Collection[str], notes: Mapping[str, str], options: ModelOptions) -> str | None:
+        if options.keypoints is None:
+            return "expected the option keypoints: how many an object has, and numbers for each, as in [17, 3]"
+        return super().problem(outputs, notes, options)
+
+
+class RotatedBoxes(Ultralytics):
+    """Boxes with an angle."""
+
+    task = "obb"
+    expected = "one output of [N, 4+C+1, A] or [N, K, 7]"
+    parts = ("corners",)
+
+    @override
+    def more(self, shapes: Shapes, options: ModelOptions) -> int | None:
+        return 1
 
 
 def names_in(notes: Mapping[str, str]) -> int | None:
@@ -51,10 +135,24 @@ def names_in(notes: Mapping[str, str]) -> int | None:
     return None
 
 
-def _is_raw(shape: Shape) -> bool:
+def shape_of_boxes(shapes: Shapes) -> Shape:
+    """Return the shape of the output with boxes, not of common masks."""
+    return next((shape for shape in shapes.values() if not _are_maps(shape)), ())
+
+
+def _are_maps(shape: Shape) -> bool:
+    return shape is not None and len(shape) == _RANK_OF_MAPS
+
+
+def is_end_to_end(shape: Shape, more: int) -> bool:
+    """Return whether the last dimension is that of objects after suppression, with ``more`` numbers each."""
+    return shape is not None and len(shape) > 2 and shape[2] == OF_FOUND + more
+
+
+def _is_raw(shape: Shape, more: int) -> bool:
     """Return whether there can be a row for each box side and class, and a column for each of many anchors.
 
     With fewer anchors than rows it is another form: end-to-end masks or poses, or YOLOv5's.
     """
     rows, anchors = shape[1:] if shape is not None else (None, None)
-    return rows is None or (rows > 4 and (not anchors or anchors >= rows))
+    return rows is None or (rows > OF_BOX + more and (not anchors or anchors >= rows))

@@ -114,19 +114,23 @@ def _covering(source: Size, least: Size) -> Size:
 class Placed:
     """Maps the input back to its image: the image's ``size`` and its place in the input.
 
-    ``origin`` is the corner of a cropped part, whose size is then ``size``.
+    ``origin`` is the corner of a cropped part of a ``whole`` image, whose size is then ``size``.
     """
 
     size: Size
     placement: Placement
     origin: tuple[int, int] = (0, 0)
+    whole: Size | None = None
 
     def in_image(self, boxes: Float32) -> Float32:
         """Convert boxes [K, 4] (left, top, right, bottom) of the input to pixels of the image, clipped to it."""
-        corners = boxes.astype(np.float64).reshape(-1, 2, 2) - self.placement[1:]
-        there = corners * np.divide(self.size, self.placement.size)
-        clipped: Float32 = np.add(there.clip(0, self.size), self.origin).astype(np.float32)
-        return clipped.reshape(-1, 4)
+        return self.points_in_image(boxes.reshape(-1, 2, 2), clipped=True).reshape(-1, 4)
+
+    def points_in_image(self, points: Float32, clipped: bool = False) -> Float32:
+        """Convert points [..., 2], x and y, of the input to pixels of the image."""
+        there = (points.astype(np.float64) - self.placement[1:]) * np.divide(self.size, self.placement.size)
+        found: Float32 = np.add(there.clip(0, self.size) if clipped else there, self.origin).astype(np.float32)
+        return found
 
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -31,8 +31,9 @@ MOST_LABELS = 1_000_000
 _MOST_PROBLEMS = 20
 RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm", "rfdetr"]
 ActivationName = Literal["softmax", "sigmoid", "none"]
+_OfUltralytics = Literal["ultralytics", "ultralytics-segment", "ultralytics-pose", "ultralytics-obb"]
 DetectionsName = Literal[
-    "ultralytics", "detr", "rtdetr", "tf", "torchvision", "torchvision-segment", "torchvision-pose"
+    _OfUltralytics, "detr", "rtdetr", "tf", "torchvision", "torchvision-segment", "torchvision-pose"
 ]
 _LABELS = TypeAdapter[tuple[str, ...] | dict[int, str]](tuple[str, ...] | dict[int, str])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
@@ -51,8 +52,10 @@ _ONLY_WITH: Mapping[str, tuple[str, str]] = {
     "score_threshold": ("detections", ""),
     "iou_threshold": ("detections", "ultralytics"),
     "class_agnostic": ("detections", "ultralytics"),
+    "keypoints": ("detections", "ultralytics-pose"),
+    "masks": ("detections", ""),
 }
-"""Options that need another one, and its value; empty for any value."""
+"""Options that need another one, and the beginning of its value; empty for any value."""
 
 
 class ModelOptionsError(StartError):
@@ -155,6 +158,14 @@ class ModelOptions(BaseModel):
 
     class_agnostic: bool = False
     """With `ultralytics`: also if their classes differ."""
+
+    keypoints: tuple[Annotated[int, Field(ge=1, le=10_000)], Annotated[int, Field(ge=2, le=3)]] | None = Field(
+        default=None, examples=[[17, 3]]
+    )
+    """With `ultralytics-pose`: keypoints of an object, and numbers of each: 3 with a score, else 2."""
+
+    masks: Literal["rle", "polygon"] = "rle"
+    """With `detections`: [masks](#detections) as run lengths, or as polygons."""
 
     engine: EngineName | None = None
     """[Engine](engines.md) of the model; by default `LIGHTBOX_ENGINE`."""
@@ -332,11 +343,8 @@ def _conflict(options: ModelOptions) -> tuple[str, str] | None:
     """Return an option that another one makes useless, and a sentence; None if there is none."""
     for key, (other, value) in _ONLY_WITH.items():
         has = getattr(options, other)
-        if (
-            key in options.model_fields_set
-            and getattr(options, key) is not None
-            and (has != value if value else not has)
-        ):
+        is_set = key in options.model_fields_set and getattr(options, key) is not None
+        if is_set and not (str(has).startswith(value) if value else has):
             return key, f"works only with {f'{other} {value!r}' if value else other}, got {other} {has!r}"
     if options.resize_shorter is not None and options.crop_pct is not None:
         return "resize_shorter", "expected this or crop_pct, got both"

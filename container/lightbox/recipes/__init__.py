@@ -109,5 +109,7 @@ def _fitting(recipe: Recipe, signature: SignatureSpec) -> Recipe:
     asks = any(getattr(options, key) is not None for key in RANKING)
     if not asks or (problem := ranking_problem(options, signature)) is None:
         return recipe
+    if options.labels and ranking_problem(options.model_copy(update={"labels": None}), signature) is None:
+        raise RecipeError(f"{recipe.source}: {problem}; set recipe to none, and the options")
     pixels = {key: value for key, value in recipe.options.items() if key not in OF_ANSWERS}
     return recipe._replace(options=pixels, said=f"{recipe.said} (its outputs stay tensors: {problem})")

@@ -56,9 +56,14 @@ class ModelFiles(NamedTuple):
         return None
 
     @property
+    def seen_signature(self) -> SignatureSpec:
+        """The signature, with the layout of exports that leave it open."""
+        return self.signature.with_layout(FROM_TORCH)
+
+    @property
     def image(self) -> ImageInput | None:
         """The input for pixels, None if the model takes no image, or a file that it decodes itself."""
-        found = image_input(self.signature.with_layout(FROM_TORCH))
+        found = image_input(self.seen_signature)
         return None if found is None or found.encoded else found
 
     @property

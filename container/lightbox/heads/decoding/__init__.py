@@ -20,7 +20,10 @@ Decoder: TypeAlias = Callable[[Mapping[str, Float32], tuple[int, int], ModelOpti
 Raises ModelFailed for numbers that are of no such form.
 """
 DECODERS: Mapping[DetectionsName, Decoder] = {
-    "ultralytics": ultralytics.objects,
+    "ultralytics": ultralytics.boxes,
+    "ultralytics-segment": ultralytics.segments,
+    "ultralytics-pose": ultralytics.poses,
+    "ultralytics-obb": ultralytics.rotated_boxes,
     "detr": detr.objects,
     "rtdetr": rtdetr.objects,
     "tf": tensorflow.objects,
@@ -35,7 +38,9 @@ def find_objects(outputs: Mapping[str, Array], size: tuple[int, int], options: M
     Raises ModelFailed for outputs of another form.
     """
     assert options.detections is not None
-    numbers = {name: array.astype(np.float32) for name, array in outputs.items() if array.dtype.kind in "iuf"}
+    numbers = {
+        name: array.astype(np.float32, copy=False) for name, array in outputs.items() if array.dtype.kind in "iuf"
+    }
     shapes = {name: array.shape for name, array in outputs.items()}
     if problem := shapes_problem(options, shapes, len(numbers) < len(outputs)):
         raise ModelFailed(f"detections: {problem}")

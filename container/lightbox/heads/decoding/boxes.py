@@ -8,6 +8,8 @@ from lightbox.heads.form import MOST_OBJECTS
 from lightbox.heads.objects import Float32, Int64, Objects
 from lightbox.model.options import ModelOptions
 
+_ROWS_AT_ONCE = 64
+
 
 def most(options: ModelOptions) -> int:
     """Return the most objects of an image."""
@@ -39,16 +41,20 @@ def without_overlaps(objects: Objects, options: ModelOptions) -> Int64:
     (intersection over union), only the one with the higher score remains.
     """
     left, top, right, bottom = objects.boxes.T
-    areas = (right - left) * (bottom - top)
-    candidates, kept, count = np.arange(len(areas)), list[int](), most(options)
-    while len(candidates) and len(kept) < count:
-        one, rest = candidates[0], candidates[1:]
-        kept.append(int(one))
+    areas, classes = (right - left) * (bottom - top), objects.classes
+    remains, kept, start = np.ones(len(areas), np.bool_), list[int](), 0
+    while len(kept) < most(options) and len(rest := start + np.flatnonzero(remains[start:])):
+        rows = rest[:_ROWS_AT_ONCE]
+        one = rows[:, None]
         width = np.minimum(right[rest], right[one]) - np.maximum(left[rest], left[one])
         height = np.minimum(bottom[rest], bottom[one]) - np.maximum(top[rest], top[one])
         shared = width.clip(0) * height.clip(0)
         overlaps = shared / (areas[rest] + areas[one] - shared) > options.iou_threshold  # false if both have no area
         if not options.class_agnostic:
-            overlaps &= objects.classes[rest] == objects.classes[one]
-        candidates = rest[~overlaps]
-    return np.array(kept, np.int64)
+            overlaps &= classes[rest] == classes[one]
+        for number, row in enumerate(rows.tolist()):
+            if remains[row]:
+                kept.append(row)
+                remains[rest[overlaps[number]]] = False
+        start = int(rows[-1]) + 1
+    return np.array(kept[: most(options)], np.int64)

@@ -19,7 +19,7 @@ def objects(outputs: Mapping[str, Float32], size: tuple[int, int], options: Mode
     """Return the objects of the one image."""
     found = Objects(as_integers(outputs[LABELS]), outputs[SCORES], outputs[BOXES])
     if MASKS in outputs:
-        found = found._replace(masks=Masks(outputs[MASKS][:, 0], threshold=_THRESHOLD))
+        found = found._replace(masks=Masks(outputs[MASKS][:, 0], threshold=_THRESHOLD, are_placed=True))
     if KEYPOINTS in outputs:
         places, scores = outputs[KEYPOINTS][..., :2], outputs[OF_KEYPOINTS][..., None]
         found = found._replace(keypoints=np.concatenate([places, scores], axis=2))

@@ -1,16 +1,18 @@
-"""Objects as of Ultralytics' ``non_max_suppression``."""
+"""Objects as of Ultralytics' ``non_max_suppression``, with what its predictors make of the further numbers of a box."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from lightbox.base.errors import ModelFailed
 from lightbox.heads.activation import activated
 from lightbox.heads.decoding.boxes import as_integers, best, corners, most, without_overlaps
-from lightbox.heads.objects import Float32, Objects
-from lightbox.heads.ultralytics import END_TO_END
+from lightbox.heads.decoding.rotated_boxes import corners_of, enclosing, without_rotated_overlaps
+from lightbox.heads.objects import Float32, Masks, Objects
+from lightbox.heads.ultralytics import OF_BOX, OF_FOUND, is_end_to_end
 from lightbox.model.options import ModelOptions
 
 _FRACTIONS = 4.0
@@ -19,40 +21,102 @@ _MOST_SCORE = 1.1
 """Largest probability, with a margin for float16 and rounding."""
 
 
-def objects(outputs: Mapping[str, Float32], size: tuple[int, int], options: ModelOptions) -> list[Objects]:
-    """Return the objects of each row: [4+C, A] before suppression, or [K, 6]."""
+class _Proposals(NamedTuple):
+    """The boxes of one image with a score above the threshold, in pixels of the input."""
+
+    found: Objects
+    places: Float32
+    """[K, 4]: the boxes as the output has them."""
+    more: Float32
+    """[K, M]: the further numbers of each."""
+    scale: Float32
+    """The width and height of what a 1 of the output is."""
+    is_final: bool
+    """Whether overlaps have been left out already."""
+
+
+def boxes(outputs: Mapping[str, Float32], size: tuple[int, int], options: ModelOptions) -> list[Objects]:
+    """Return plain boxes of each row: [4+C, A] before suppression, or [K, 6]."""
     (output,) = outputs.values()
-    decode = _end_to_end if output.shape[2] == END_TO_END else _raw
-    return [decode(row, size, options) for row in output]
+    return [_without_overlaps(row.found, row, options) for row in _rows(output, 0, size, options)]
 
 
-def _end_to_end(row: Float32, size: tuple[int, int], options: ModelOptions) -> Objects:
-    boxes = _in_pixels(row[:, :4], row[:, :4], size)
+def segments(outputs: Mapping[str, Float32], size: tuple[int, int], options: ModelOptions) -> list[Objects]:
+    """Return boxes with masks of each row: [4+C+M, A] or [K, 6+M] with coefficients of [M, height, width]."""
+    (output,), (maps,) = ([array for array in outputs.values() if array.ndim == rank] for rank in (3, 4))
+    rows = zip(_rows(output, maps.shape[1], size, options), maps, strict=True)
+    return [_without_overlaps(row.found._replace(masks=Masks(own, row.more)), row, options) for row, own in rows]
+
+
+def poses(outputs: Mapping[str, Float32], size: tuple[int, int], options: ModelOptions) -> list[Objects]:
+    """Return boxes with keypoints of each row: [4+C+P*D, A] or [K, 6+P*D]."""
+    assert options.keypoints is not None, "it fits"
+    (output,), (count, numbers) = outputs.values(), options.keypoints
+    found = []
+    for row in _rows(output, count * numbers, size, options):
+        points = row.more.reshape(-1, count, numbers).copy()
+        points[..., :2] *= row.scale
+        found.append(_without_overlaps(row.found._replace(keypoints=points), row, options))
+    return found
+
+
+def rotated_boxes(outputs: Mapping[str, Float32], size: tuple[int, int], options: ModelOptions) -> list[Objects]:
+    """Return rotated boxes of each row: [4+C+1, A] or [K, 7], the angle last."""
+    (output,) = outputs.values()
+    found = []
+    for row in _rows(output, 1, size, options, has_centers=True):
+        turned = np.concatenate([row.places, row.more], axis=1)
+        objects = best(row.found._replace(boxes=enclosing(corners_of(turned)), rotated=turned), options)
+        if objects.rotated is not None and not row.is_final:
+            objects = objects.chosen(without_rotated_overlaps(objects.rotated, objects.classes, options))
+        found.append(objects.chosen(slice(most(options))))
+    return found
+
+
+def _without_overlaps(found: Objects, row: _Proposals, options: ModelOptions) -> Objects:
+    objects = best(found, options)
+    return objects.chosen(slice(most(options)) if row.is_final else without_overlaps(objects, options))
+
+
+def _rows(
+    output: Float32, more: int, size: tuple[int, int], options: ModelOptions, has_centers: bool = False
+) -> Iterator[_Proposals]:
+    """Yield the proposals of each row, with ``more`` numbers each; ``has_centers`` of end-to-end rows."""
+    is_final = is_end_to_end(output.shape, more)
+    for row in output:
+        yield _end_to_end(row, size, options, has_centers) if is_final else _raw(row, more, size, options)
+
+
+def _end_to_end(row: Float32, size: tuple[int, int], options: ModelOptions, has_centers: bool) -> _Proposals:
     scores = activated(row[:, 4], "sigmoid") if options.activation == "sigmoid" else row[:, 4]
-    found = best(Objects(as_integers(row[:, 5]), scores.astype(np.float32, copy=False), boxes), options)
-    turned = np.flatnonzero((found.boxes[:, 2:] < found.boxes[:, :2]).any(axis=1))
-    if 2 * len(turned) > len(found.scores):
+    passed = scores > options.score_threshold
+    scale = _scale(row[:, :OF_BOX], size)
+    places = row[passed, :OF_BOX] * np.tile(scale, 2)
+    turned = np.flatnonzero((places[:, 2:] < places[:, :2]).any(axis=1))
+    if not has_centers and 2 * len(turned) > len(places):
         raise ModelFailed("detections: expected corners of boxes for 'ultralytics'; the model gives centers and sizes")
-    return found.chosen(slice(most(options)))
+    found = Objects(as_integers(row[passed, 5]), scores[passed].astype(np.float32, copy=False), places)
+    return _Proposals(found, places, row[passed, OF_FOUND:], scale, is_final=True)
 
 
-def _raw(row: Float32, size: tuple[int, int], options: ModelOptions) -> Objects:
-    chances = activated(row[4:].T, options.activation)
-    least, largest = chances.min(initial=0), chances.max(initial=0)
+def _raw(row: Float32, more: int, size: tuple[int, int], options: ModelOptions) -> _Proposals:
+    end = len(row) - more
+    chances = activated(row[OF_BOX:end].T, options.activation).T
+    scores = chances.max(axis=0, initial=0)
+    least, largest = chances.min(initial=0), scores.max(initial=0)
     if largest > _MOST_SCORE or least < 1 - _MOST_SCORE:
         raise ModelFailed(
-            "detections: expected scores of 0 to 1 for 'ultralytics', as of a detector's classes; the model gives "
-            f"{largest if largest > _MOST_SCORE else least:.3g}; if they are logits, set the option activation"
+            f"detections: expected scores of 0 to 1 for {options.detections!r}, as of a detector's classes; the model "
+            f"gives {largest if largest > _MOST_SCORE else least:.3g}; if they are logits, set the option activation"
         )
-    classes = chances.argmax(axis=1) if row.shape[1] else np.zeros(0, np.int64)
-    scores = chances.max(axis=1, initial=0)
-    passed = scores > options.score_threshold  # few of many: the rest need no corners
-    boxes = _in_pixels(corners(row[:4].T[passed]), row[:2], size)
-    found = best(Objects(classes[passed], scores[passed], boxes), options)
-    return found.chosen(without_overlaps(found, options))
+    passed = np.flatnonzero(scores > options.score_threshold)  # few of many
+    scale = _scale(row[:2], size)
+    places = row[:OF_BOX, passed].T * np.tile(scale, 2)
+    found = Objects(chances[:, passed].argmax(axis=0), scores[passed].astype(np.float32, copy=False), corners(places))
+    return _Proposals(found, places, row[end:, passed].T, scale, is_final=False)
 
 
-def _in_pixels(boxes: Float32, places: Float32, size: tuple[int, int]) -> Float32:
-    """Return boxes in pixels. Ultralytics' exports for LiteRT have fractions of the input, most others pixels."""
+def _scale(places: Float32, size: tuple[int, int]) -> Float32:
+    """Return what a 1 of the output is. Ultralytics' exports for LiteRT have fractions of the input, others pixels."""
     are_fractions = not places.size or places.max() <= _FRACTIONS
-    return boxes * np.array(size * 2, np.float32) if are_fractions else boxes
+    return np.array(size if are_fractions else (1, 1), np.float32)
