@@ -30,7 +30,7 @@ def listed(objects: Objects) -> list[Row]:
     assert objects.boxes.dtype == objects.scores.dtype == np.float32
     return [
         (int(number), round(float(score), 4), [round(float(side), 3) for side in box])
-        for number, score, box in zip(*objects, strict=True)
+        for number, score, box in zip(*objects[:3], strict=True)
     ]
 
 
