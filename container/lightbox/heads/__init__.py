@@ -14,6 +14,7 @@ from lightbox.heads import torchvision
 from lightbox.heads.classes import classes_of_images_problem
 from lightbox.heads.detr import Detr
 from lightbox.heads.form import Form, PartName, Shapes, described
+from lightbox.heads.mmdet import MmDet
 from lightbox.heads.rtdetr import RtDetr
 from lightbox.heads.tensorflow import TensorFlow, is_detector
 from lightbox.heads.ultralytics import Boxes, Poses, RotatedBoxes, Segments, names_in
@@ -27,6 +28,7 @@ FORMS: Mapping[DetectionsName, Form] = {
     "ultralytics-obb": RotatedBoxes(),
     "detr": Detr(),
     "rtdetr": RtDetr(),
+    "mmdet": MmDet(),
     "tf": TensorFlow(),
     "torchvision": torchvision.Plain(),
     "torchvision-segment": torchvision.Segments(),

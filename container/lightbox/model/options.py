@@ -29,11 +29,11 @@ INFERENCE = "inference.py"
 MOST_PIXELS = 65535
 MOST_LABELS = 1_000_000
 _MOST_PROBLEMS = 20
-RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm", "rfdetr"]
+RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm", "rfdetr", "openvino"]
 ActivationName = Literal["softmax", "sigmoid", "none"]
 _OfUltralytics = Literal["ultralytics", "ultralytics-segment", "ultralytics-pose", "ultralytics-obb"]
 DetectionsName = Literal[
-    _OfUltralytics, "detr", "rtdetr", "tf", "torchvision", "torchvision-segment", "torchvision-pose"
+    _OfUltralytics, "detr", "rtdetr", "mmdet", "tf", "torchvision", "torchvision-segment", "torchvision-pose"
 ]
 _LABELS = TypeAdapter[tuple[str, ...] | dict[int, str]](tuple[str, ...] | dict[int, str])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels

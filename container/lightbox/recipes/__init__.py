@@ -31,7 +31,7 @@ from lightbox.model_files.checks import model_folder, newest_folder, newest_sign
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.access import is_file
 from lightbox.model_runtime.formats import model_file
-from lightbox.recipes import output_names, rfdetr, timm, transformers, ultralytics
+from lightbox.recipes import openvino, output_names, rfdetr, timm, transformers, ultralytics
 from lightbox.recipes.files import FROM_TORCH, ModelFiles, Reader
 
 READERS: Mapping[str, Reader] = {
@@ -39,6 +39,7 @@ READERS: Mapping[str, Reader] = {
     "transformers": transformers.read,
     "timm": timm.read,
     "rfdetr": rfdetr.read,
+    "openvino": openvino.read,
 }
 """Readers of what a library has written about a model, by the option ``recipe``."""
 
@@ -74,7 +75,7 @@ def find_recipe(
     folder = newest_folder(model)
     file = model_file(folder)
     place = file.place().parent if file else folder
-    files = ModelFiles(file.path if file else folder, signature, place, model_folder(place), allowed)
+    files = ModelFiles(file.path if file else folder, signature, place, model_folder(place), allowed, own.keys())
     readers = READERS if wanted == "auto" else {wanted: READERS[wanted]}
     takes_pixels = files.image is not None  # libraries write the same files beside models of texts and sounds
     found = {name: recipe for name, read in readers.items() if takes_pixels and (recipe := read(files))}
@@ -85,7 +86,7 @@ def find_recipe(
         raise RecipeError(f"recipe: {sources} disagree; set it to one of {', '.join(found)}, or to none")
     recipe = next(iter(found.values()), None)
     if signature.open_input is None:
-        recipe = recipe or output_names.read(files, own)
+        recipe = recipe or output_names.read(files)
     elif recipe:
         recipe = recipe._replace(options={"layout": FROM_TORCH, **recipe.options})
     return _fitting(checked(recipe), signature.with_layout(FROM_TORCH)) if recipe else None
@@ -98,7 +99,8 @@ def changed_key(model: ModelOnDisk, options: ModelOptions, allowed: Sequence[Pat
     """
     if not isinstance(options, ResolvedOptions) or not options.of_recipe:
         return None
-    recipe = find_recipe(model, {"recipe": options.recipe}, allowed)
+    own = {key: getattr(options, key) for key in options.model_fields_set - options.of_recipe}
+    recipe = find_recipe(model, own, allowed)
     has = recipe.options if recipe else {}
     return next((key for key in sorted(options.of_recipe) if has.get(key) != getattr(options, key)), None)
 

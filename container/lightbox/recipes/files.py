@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from ast import literal_eval
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -32,6 +32,8 @@ class ModelFiles(NamedTuple):
     """The model's own folder, which links may not lead out of: ``folder``, or the one above its version."""
     allowed: Sequence[Path] = ()
     """Folders into which links may lead all the same."""
+    own: Collection[str] = ()
+    """The options that are set."""
 
     def json(self, name: str) -> tuple[Path, dict[str, Any]] | None:
         """Return a JSON object beside a model's file, or in the folder above, as exporters lay them out, or None.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from lightbox.heads import outputs_problem
 from lightbox.heads.tensorflow import is_detector
 from lightbox.model.options import RANKING, DetectionsName, ModelOptions, Recipe
@@ -18,13 +16,13 @@ _TORCHVISION: tuple[tuple[DetectionsName, str], ...] = (
 )
 
 
-def read(files: ModelFiles, own: Collection[str] = ()) -> Recipe | None:
-    """Return the recipe of a model whose outputs have the names of one form. ``own`` are options that are set."""
+def read(files: ModelFiles) -> Recipe | None:
+    """Return the recipe of a model whose outputs have the names of one form."""
     outputs, image = files.signature.outputs, files.image
     if image is None:
         return None
     if is_detector(outputs) and image.dtype == "uint8":
-        if set(own) & set(RANKING):  # then such objects have boxes as the outputs have them
+        if set(files.own) & set(RANKING):  # then such objects have boxes as the outputs have them
             return None
         source = f"the outputs of {files.path.name}"
         return Recipe({"detections": "tf"}, source, "TensorFlow's Object Detection API")

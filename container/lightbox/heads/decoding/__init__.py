@@ -9,7 +9,7 @@ import numpy as np
 
 from lightbox.base.errors import ModelFailed
 from lightbox.heads import shapes_problem
-from lightbox.heads.decoding import detr, rtdetr, tensorflow, torchvision, ultralytics
+from lightbox.heads.decoding import detr, mmdet, rtdetr, tensorflow, torchvision, ultralytics
 from lightbox.heads.objects import Float32, Objects
 from lightbox.model.options import DetectionsName, ModelOptions
 from lightbox.model.spec import Array
@@ -26,6 +26,7 @@ DECODERS: Mapping[DetectionsName, Decoder] = {
     "ultralytics-obb": ultralytics.rotated_boxes,
     "detr": detr.objects,
     "rtdetr": rtdetr.objects,
+    "mmdet": mmdet.objects,
     "tf": tensorflow.objects,
     **dict.fromkeys(("torchvision", "torchvision-segment", "torchvision-pose"), torchvision.objects),
 }
