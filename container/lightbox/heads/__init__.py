@@ -61,10 +61,9 @@ def _names_problem(options: ModelOptions, signature: SignatureSpec, outputs: Map
     """Return why a start must know the number of classes, None if it need not, or does."""
     assert options.detections is not None
     form, shapes = FORMS[options.detections], {name: spec.shape for name, spec in outputs.items()}
-    is_known = options.labels is not None or names_in(signature.notes) is not None
-    if is_known or not form.needs_names or not (known := form.classes(shapes, options)):
+    if options.labels is not None or names_in(signature.notes) is not None or not form.is_ambiguous(shapes):
         return None
-    return f"expected labels, a name for each of {next(iter(known))} classes, as the file has none{form.other_rows}"
+    return f"expected labels, as no metadata of the file have names of classes{form.other_rows}"
 
 
 def _objects_problem(options: ModelOptions, signature: SignatureSpec, outputs: Mapping[str, TensorSpec]) -> str | None:

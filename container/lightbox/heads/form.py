@@ -29,9 +29,6 @@ class Form(ABC):
     parts: ClassVar[tuple[PartName, ...]] = ()
     """What objects have besides a class, a score and a box."""
 
-    needs_names: ClassVar[bool] = False
-    """Whether other forms look like this one with more classes, unless their number is known."""
-
     @abstractmethod
     def fits(self, shapes: Shapes, options: ModelOptions) -> bool:
         """Return whether outputs of these shapes can be of this form."""
@@ -39,6 +36,10 @@ class Form(ABC):
     def problem(self, outputs: Collection[str], notes: Mapping[str, str], options: ModelOptions) -> str | None:
         """Return why a file with these outputs and notes of its exporter is of another form; None if it may be."""
         return None
+
+    def is_ambiguous(self, shapes: Shapes) -> bool:
+        """Return whether outputs of another form look like these with more classes, unless their number is known."""
+        return False
 
     def classes(self, shapes: Shapes, options: ModelOptions) -> Collection[int]:
         """Return the numbers of labels that outputs which fit can have, the number of classes first; empty for any."""

@@ -16,10 +16,8 @@ else:
 
 
 class Masks(NamedTuple):
-    """Maps over the model's input, of any resolution: where an object's is above ``threshold``, the object is.
-
-    The map of an object is its own, or the sum of common ones with a coefficient each.
-    """
+    """Maps over the model's input, of any resolution: an object is where its own, or the sum of common ones with a
+    coefficient each, is above ``threshold``."""
 
     maps: Float32
     """[K, height, width], or [C, height, width] with coefficients."""

@@ -70,11 +70,14 @@ class Boxes(Ultralytics):
 
     task = "detect"
     expected = "one output of [N, 4+C, A] or [N, K, 6]"
-    needs_names = True
 
     @override
     def more(self, shapes: Shapes, options: ModelOptions) -> int | None:
         return 0
+
+    @override
+    def is_ambiguous(self, shapes: Shapes) -> bool:
+        return not is_end_to_end(shape_of_boxes(shapes), 0)
 
 
 class Segments(Ultralytics):

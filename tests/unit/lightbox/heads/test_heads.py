@@ -62,8 +62,12 @@ PIXELS = SignatureSpec("net", 1, "s", {"x": TensorSpec("x", "float32", (1, 3, 64
             "each of the 16 classes, .* 15; rows of other values",
         ),
         ((1, 20, 8400), {"task": "detect", "names": str(dict.fromkeys(range(16), "x"))}, None),
-        ((1, 20, 8400), {"names": "['broken"}, None),
-        ((1, 20, 8400), {"names": "{}"}, None),
+        (
+            (1, 20, 8400),
+            {"names": "['broken"},
+            "expected labels, as no metadata .*; rows of other values",
+        ),
+        ((None, None, None), {"names": "{}"}, "expected labels"),
         ((1, 300, 6), {"names": str({0: "x"})}, None),
     ],
 )
