@@ -394,10 +394,12 @@ def of_detectors() -> dict[str, dict[str, Any]]:
         "transformers_rf_detr": own.RfDetrForObjectDetection(
             own.RfDetrConfig(backbone_config=own.RfDetrDinov2Config(**dinov2), **rf_detr)
         ),
-        "transformers_detr": own.DetrForObjectDetection(
-            own.DetrConfig(backbone_config=own.ResNetConfig(**resnet, out_features=["stage4"]), num_queries=20, **shape)
-        ),
     }
+    for name in ("transformers_detr", "transformers_detr_open"):
+        backbone = own.ResNetConfig(**resnet, out_features=["stage4"])
+        networks[name] = own.DetrForObjectDetection(own.DetrConfig(backbone_config=backbone, num_queries=20, **shape))
+        with torch.no_grad():  # else all queries find the same
+            networks[name].model.query_position_embeddings.weight.mul_(10)
     # The positions are those of the size; a trace would resize them with a filter that ONNX has not.
     embeddings = own.models.rf_detr.modeling_rf_detr.RfDetrDinov2Embeddings
     embeddings.interpolate_pos_encoding = lambda self, *_: self.position_embeddings
@@ -409,16 +411,19 @@ def of_detectors() -> dict[str, dict[str, Any]]:
     answers = {}
     for name, network in networks.items():
         network.eval()
-        if name == "transformers_detr":
-            processor: Any = own.DetrImageProcessor(size={"height": 64, "width": 96})
+        is_open = name == "transformers_detr_open"
+        if is_open:
+            processor: Any = own.DetrImageProcessor(size={"shortest_edge": 64, "longest_edge": 96})
+        elif name == "transformers_detr":
+            processor = own.DetrImageProcessor(size={"height": 64, "width": 96})
         else:
             processor = (own.RfDetrImageProcessor if "rf" in name else own.RTDetrImageProcessor)(size=size)
         network.config.id2label = {number: f"kind {number}" for number in range(3)}
         network.config.architectures = [type(network).__name__]
         pixels = {one: processor(picture(one), return_tensors="pt")["pixel_values"] for one in SIZES}
-        _spread_classes(network, torch.cat(list(pixels.values())))
-        place = HERE / name
-        _export(_Boxes(network).eval(), place, pixels["wide"].shape[1:], "pixel_values", "logits", "pred_boxes")
+        _spread_classes(network, list(pixels.values()))
+        place, taken = HERE / name, pixels["wide"].shape[1:]
+        _export(_Boxes(network).eval(), place, taken, "pixel_values", "logits", "pred_boxes", open_sides=is_open)
         network.config.save_pretrained(place)
         processor.save_pretrained(place)
         answers[name] = {one: _of_detector(network, processor, one, pixels[one]) for one in SIZES}
@@ -445,13 +450,13 @@ def _export(
     )
 
 
-def _spread_classes(network: Any, pixels: torch.Tensor) -> None:
+def _spread_classes(network: Any, pictures: list[torch.Tensor]) -> None:
     """Scale what gives the logits of a detector's classes."""
     places = ((network.model.decoder, "class_embed"), (network, "class_embed"), (network, "class_labels_classifier"))
     inner = next(found for place, name in places if (found := getattr(place, name, None)) is not None)
     last = inner[-1] if isinstance(inner, nn.ModuleList) else inner
     with torch.no_grad():
-        _spread_linear(last, network(pixel_values=pixels).logits)
+        _spread_linear(last, torch.cat([network(pixel_values=one).logits for one in pictures]))
 
 
 def _spread_linear(last: nn.Linear, logits: torch.Tensor) -> None:

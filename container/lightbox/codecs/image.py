@@ -266,7 +266,9 @@ class ImageCodec:
                     image, size, origin, whole = opened(mode, plan.resized)
                     target = plan.size or (expected.width or size[0], expected.height or size[1])
                     fitting = plan.preparation.fitting
-                    if options.stride is not None and len(openers) == 1:
+                    if plan.size is None and fitting.fit is Fit.CROP:
+                        target = (placement := fitting.uncut(size)).size
+                    elif options.stride is not None and len(openers) == 1:
                         target, placement = fitting.padded(size, target, options.stride)
                     else:
                         placement = plan.placement or fitting.place(size, target)
@@ -367,7 +369,7 @@ def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
         variable = "LIGHTBOX_SCALING" if key == "scaling" else "LIGHTBOX_OPTIONS"
         raise OptionsMismatch(f"{key}: {problem}; change it in the model's code/lightbox.json or {variable}")
     cut = (options.resize_shorter, options.crop_pct or 1.0, options.crop_offset == "lower")
-    fitting = Fitting(Fit(options.fit), *cut, pads_end=options.pad_at == "end")
+    fitting = Fitting(Fit(options.fit), *cut, pads_end=options.pad_at == "end", longer=options.resize_longer)
     is_bgr = options.channels == "bgr" or options.scaling == "caffe"
     values = PixelValues(Scaling(options.scaling), options.mean, options.std, is_bgr)
     pad = options.pad if isinstance(options.pad, tuple) else (options.pad or 0,)

@@ -50,7 +50,8 @@ class Placement(NamedTuple):
 class Fitting:
     """A model's fit. ``shorter`` or ``crop_pct`` give the size of an image before its middle is cut out.
 
-    ``shorter``: pixels of its shorter side. ``crop_pct``: the input's share of it along either side.
+    ``shorter``: pixels of its shorter side. ``crop_pct``: the input's share of it along either side. ``longer``: the
+    most pixels of its longer side, of an image that is not cut.
     """
 
     fit: Fit = Fit.STRETCH
@@ -60,6 +61,7 @@ class Fitting:
     """Where half a pixel is left over, cut from the lower one; else from the even one, as torchvision does."""
     pads_end: bool = False
     """Whether all padding comes after the picture; else half of it."""
+    longer: int | None = None
 
     def place(self, source: Size, target: Size) -> Placement:
         """Return the placement of an image of one size in an input of another."""
@@ -76,6 +78,20 @@ class Fitting:
                 ratio = min(target[0] / source[0], target[1] / source[1])
                 size = max(1, round(source[0] * ratio)), max(1, round(source[1] * ratio))
                 return self._padded(size, target)
+
+    def uncut(self, source: Size) -> Placement:
+        """Return the placement of a whole image in an input of its own proportions, rounded as in transformers."""
+        assert self.shorter is not None
+        low, high = sorted(source)
+        exact = float(self.shorter)
+        if self.longer is not None and high / low * exact > self.longer:
+            exact = self.longer * low / high
+        side = max(1, round(exact))
+        if side == low:
+            return Placement(source)
+        width, height = source
+        across, down = max(1, int(exact * width / height)), max(1, int(exact * height / width))
+        return Placement((side, down) if width < height else (across, side))
 
     def padded(self, source: Size, most: Size, stride: int) -> tuple[Size, Placement]:
         """Return the least input of whole strides in which an image has the size that it has in one of ``most``, and

@@ -29,7 +29,7 @@ INFERENCE = "inference.py"
 MOST_PIXELS = 65535
 MOST_LABELS = 1_000_000
 _MOST_PROBLEMS = 20
-RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm", "rfdetr", "openvino"]
+RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm", "rfdetr", "openvino", "litert"]
 ActivationName = Literal["softmax", "sigmoid", "none"]
 _OfUltralytics = Literal["ultralytics", "ultralytics-segment", "ultralytics-pose", "ultralytics-obb"]
 DetectionsName = Literal[
@@ -44,6 +44,7 @@ RANKING = ("detections", "labels", "top_k")
 """Options that name classes or objects."""
 _ONLY_WITH: Mapping[str, tuple[str, str]] = {
     "resize_shorter": ("fit", "crop"),
+    "resize_longer": ("fit", "crop"),
     "crop_pct": ("fit", "crop"),
     "crop_offset": ("fit", "crop"),
     "pad": ("fit", "letterbox"),
@@ -91,7 +92,10 @@ class ModelOptions(BaseModel):
     """How an image [fits](#fit) an input of another shape."""
 
     resize_shorter: int | None = Field(default=None, ge=1, le=MOST_PIXELS)
-    """With `crop`: the shorter side in pixels before the cut."""
+    """With `crop`: the shorter side in pixels before the cut, or without one."""
+
+    resize_longer: int | None = Field(default=None, ge=1, le=MOST_PIXELS)
+    """With `crop` and an input of open sides: the most pixels of the longer side, of an image that is not cut."""
 
     crop_pct: float | None = Field(default=None, ge=0.01, le=1)
     """With `crop`: the side of the input divided by that of the resized image."""

@@ -24,7 +24,7 @@ OF_LOGITS = frozenset({"torchvision", "timm"})
 
 _REPLACED = {
     "scaling": ("mean", "std"),
-    "fit": ("resize_shorter", "crop_pct", "crop_offset", "pad", "pad_at", "stride"),
+    "fit": ("resize_shorter", "resize_longer", "crop_pct", "crop_offset", "pad", "pad_at", "stride"),
     "resize_shorter": ("crop_pct",),
     "crop_pct": ("resize_shorter",),
 }
@@ -32,7 +32,7 @@ _REPLACED = {
 
 
 OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "pad", "pad_at", "stride"}) | {
-    *("fit", "resize_shorter", "crop_pct", "crop_offset")
+    *("fit", "resize_shorter", "resize_longer", "crop_pct", "crop_offset")
 }
 OF_ANSWERS = frozenset({"detections", "keypoints", "activation", "score_threshold", "top_k", "outputs", "labels"})
 """Options of a recipe that belong together: a preset replaces the first, another output format the second."""

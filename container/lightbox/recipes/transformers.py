@@ -33,6 +33,8 @@ _OF_OWN_SIZE = ("Levit",)
 """Processors whose size means another one."""
 _WITHOUT_ANTIALIAS = ("RfDetr",)
 """Processors whose filter takes the nearest pixels only."""
+_KEEPING = ("Detr", "ConditionalDetr", "DeformableDetr")
+"""Processors that keep the proportions of an image, unless their size has both sides."""
 _SHARES = {"ConvNext": 224 / 256}
 """The ``crop_pct`` of processors that have one where a file has none."""
 _THRESHOLD = 0.5
@@ -111,7 +113,8 @@ def _refuse_other_steps(place: Path, config: dict[str, Any]) -> None:
     steps = [key for key in config if key.startswith("do_") and key not in _FOLLOWED | _OF_TRAINING]
     if not config.get("do_resize", True):
         steps.append("do_center_crop")
-    if key := next((key for key in (*steps, *_CHANGING) if config.get(key)), None):
+    changing = [key for key in _CHANGING if key != "max_size" or _kind(config) not in _KEEPING]
+    if key := next((key for key in (*steps, *changing) if config.get(key)), None):
         raise RecipeError(f"{place}: {key}: expected none, got {config[key]!r}, which cannot be followed; {_INSTEAD}")
     if _kind(config) in _OF_OWN_SIZE:
         raise RecipeError(f"{place}: size: {_kind(config)} enlarges it, which cannot be followed; {_INSTEAD}")
@@ -133,6 +136,8 @@ def _numbers(place: Path, config: dict[str, Any], key: str) -> tuple[float, ...]
 def _fit(place: Path, config: dict[str, Any], files: ModelFiles) -> dict[str, Any]:
     size, share = config.get("size"), config.get("crop_pct") or _SHARES.get(_kind(config))
     cut = _sides(config.get("crop_size")) if config.get("do_center_crop") else None
+    if _kind(config) in _KEEPING and files.has_open_sides and (kept := _kept(config)):
+        return kept
     shorter = size.get("shortest_edge") if isinstance(size, dict) else size if share else None
     if isinstance(size, dict) and size.get("longest_edge"):
         shorter = None
@@ -148,6 +153,16 @@ def _fit(place: Path, config: dict[str, Any], files: ModelFiles) -> dict[str, An
         f"{place}: size: expected height and width, or shortest_edge with a cut; got {size!r}, which keeps the "
         f"proportions of each image and cannot be followed; {_INSTEAD}"
     )
+
+
+def _kept(config: dict[str, Any]) -> dict[str, Any] | None:
+    """Return how a whole image is resized in its proportions, None for a processor that stretches it."""
+    size = config.get("size")
+    given = size if isinstance(size, dict) else {"shortest_edge": size, "longest_edge": config.get("max_size", 1333)}
+    shorter, longer = given.get("shortest_edge"), given.get("longest_edge")
+    if not isinstance(shorter, int) or not isinstance(longer, int):
+        return None
+    return {"fit": "crop", "resize_shorter": shorter, "resize_longer": longer}
 
 
 def _sides(found: object) -> tuple[int, int] | None:

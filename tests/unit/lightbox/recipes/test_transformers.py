@@ -100,6 +100,17 @@ def test_a_detector_has_the_scores_of_its_architecture(
     assert options_of(tmp_path, deta, PIXELS, outputs=("logits", "pred_boxes")).detections is None
 
 
+def test_detrs_photos_keep_their_proportions(tmp_path: Path) -> None:
+    config = {"architectures": ["DetrForObjectDetection"], "id2label": {"0": "a", "1": "b"}}
+    for size in ({"size": {"shortest_edge": 800, "longest_edge": 1333}}, {"size": 800, "max_size": 1333}):
+        pixels = PIXELS | size | {"image_processor_type": "DetrImageProcessor"}
+        options = options_of(tmp_path, config, pixels, ("height", "width"), ("logits", "pred_boxes"))
+        assert (options.fit, options.resize_shorter, options.resize_longer) == ("crop", 800, 1333)
+        assert (options.image_size, options.detections) == (None, "detr")
+        with pytest.raises(RecipeError, match="size: expected"):  # who resized photos to this size is not known
+            options_of(tmp_path, config, pixels, outputs=("logits", "pred_boxes"))
+
+
 def test_rf_detrs_filter_takes_the_nearest_pixels(tmp_path: Path) -> None:
     pixels = {**PIXELS, "resample": 2, "image_processor_type": "RfDetrImageProcessor"}
     assert options_of(tmp_path, VIT, pixels).resize == "tf_bilinear"
