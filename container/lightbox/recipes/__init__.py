@@ -31,7 +31,7 @@ from lightbox.model_files.checks import model_folder, newest_folder, newest_sign
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.access import is_file
 from lightbox.model_runtime.formats import model_file
-from lightbox.recipes import openvino, output_names, rfdetr, timm, transformers, ultralytics
+from lightbox.recipes import litert, openvino, output_names, rfdetr, timm, transformers, ultralytics
 from lightbox.recipes.files import FROM_TORCH, ModelFiles, Reader
 
 READERS: Mapping[str, Reader] = {
@@ -40,6 +40,7 @@ READERS: Mapping[str, Reader] = {
     "timm": timm.read,
     "rfdetr": rfdetr.read,
     "openvino": openvino.read,
+    "litert": litert.read,
 }
 """Readers of what a library has written about a model, by the option ``recipe``."""
 
