@@ -13,7 +13,8 @@ from lightbox.heads.decoding.rotated_boxes import corners_of, without_rotated_ov
 from lightbox.model.options import ModelOptions
 
 number = st.floats(0, 40, width=16)
-box = st.tuples(number, number, st.floats(1, 30, width=16), st.floats(1, 30, width=16), st.floats(-0.75, 2.25, width=16))
+side = st.floats(1, 30, width=16)
+box = st.tuples(number, number, side, side, st.floats(-0.75, 2.25, width=16))
 
 
 def likeness(one: tuple[float, ...], other: tuple[float, ...]) -> float:
