@@ -38,7 +38,7 @@ from lightbox.user_code.api_detection import Function
 from lightbox.user_code.aws import AwsHandlers, Context
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.described_outputs import DescribedOutputs, HandlerOutputs
-from lightbox.user_code.handlers import LightboxHandlers, prepare
+from lightbox.user_code.handlers import RESPONSE_OUTPUT, LightboxHandlers, prepare
 from lightbox.user_code.registry import NONE, Handlers, UserCode
 
 R = TypeVar("R")
@@ -234,7 +234,9 @@ class Pipeline:
             request = (parsed or content.parse(context)).decode(signature, model.options)
             signature = request.signature
         postprocess = None if content.names_outputs_of(signature) else handlers.postprocess
-        asked = request.outputs or (() if postprocess else content.outputs) or call.outputs
+        by_name = content.outputs == (RESPONSE_OUTPUT,) and RESPONSE_OUTPUT not in signature.outputs
+        by_name = by_name and handlers is NONE and _asks_for_names(model.options)
+        asked = request.outputs or (() if postprocess or by_name else content.outputs) or call.outputs
         outputs = asked or model.options.outputs or ()
         signature.check_outputs(outputs)
         writer.check(len(outputs or signature.outputs))
@@ -251,7 +253,7 @@ class Pipeline:
                 as_document = model.options.jsonlines == "document"
                 prediction = replace(request.predicted(ordered), lines_as_document=as_document)
                 is_ranked = handlers.preprocess is None and not call.outputs
-                is_ranked = is_ranked and bool(request.images or not model.names_images_only)
+                is_ranked = is_ranked and bool(request.images or by_name or not model.names_images_only)
                 named = _named(prediction, request, model.options) if is_ranked else prediction
                 return writer.write(named, signature)
             shown = content.shown(call, request, model.options, context)
@@ -405,10 +407,13 @@ def _check_names(attributes: CustomAttributes) -> None:
 
 def _named(prediction: Prediction, request: ModelCall, options: ModelOptions) -> Prediction:
     """Replace raw outputs by classes or objects by name, if the model's options say so; for the JSON codecs."""
-    asks = (options.labels, options.top_k, options.detections)
-    if asks == (None, None, None) or prediction.layout is Layout.RESULTS:
+    if not _asks_for_names(options) or prediction.layout is Layout.RESULTS:
         return prediction
     return replace(prediction, ranked=partial(ranked_rows, prediction.outputs, options, request))
+
+
+def _asks_for_names(options: ModelOptions) -> bool:
+    return (options.labels, options.top_k, options.detections) != (None, None, None)
 
 
 def _without_ranking(model: PlannedModel) -> PlannedModel:

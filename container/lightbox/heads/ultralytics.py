@@ -89,8 +89,7 @@ class Segments(Ultralytics):
 
     @override
     def more(self, shapes: Shapes, options: ModelOptions) -> int | None:
-        shape = next(filter(_are_maps, shapes.values()), None)
-        return shape and shape[1]
+        return coefficients_of(shapes, options)
 
     @override
     def has_its_outputs(self, shapes: Shapes) -> bool:
@@ -127,6 +126,19 @@ class RotatedBoxes(Ultralytics):
     @override
     def more(self, shapes: Shapes, options: ModelOptions) -> int | None:
         return 1
+
+
+def coefficients_of(shapes: Shapes, options: ModelOptions) -> int | None:
+    """Return how many common masks there are, None if it is not known: the first dimension of each image's, or the last
+    where only that fits the boxes, as in exports of TensorFlow."""
+    shape, boxes = next(filter(_are_maps, shapes.values()), None), shape_of_boxes(shapes)
+    if shape is None or not boxes:
+        return shape and shape[1]
+    rows = OF_BOX + len(options.labels or ())
+    fitting = (
+        count for count in (shape[1], shape[3]) if count and (is_end_to_end(boxes, count) or boxes[1] == rows + count)
+    )
+    return next(fitting, shape[1])
 
 
 def names_in(notes: Mapping[str, str]) -> int | None:

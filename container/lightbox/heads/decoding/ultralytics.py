@@ -12,7 +12,7 @@ from lightbox.heads.activation import activated
 from lightbox.heads.decoding.boxes import as_integers, best, corners, most, without_overlaps
 from lightbox.heads.decoding.rotated_boxes import corners_of, enclosing, without_rotated_overlaps
 from lightbox.heads.objects import Float32, Masks, Objects
-from lightbox.heads.ultralytics import OF_BOX, OF_FOUND, is_end_to_end
+from lightbox.heads.ultralytics import OF_BOX, OF_FOUND, coefficients_of, is_end_to_end
 from lightbox.model.options import ModelOptions
 
 _FRACTIONS = 4.0
@@ -44,7 +44,11 @@ def boxes(outputs: Mapping[str, Float32], size: tuple[int, int], options: ModelO
 def segments(outputs: Mapping[str, Float32], size: tuple[int, int], options: ModelOptions) -> list[Objects]:
     """Return boxes with masks of each row: [4+C+M, A] or [K, 6+M] with coefficients of [M, height, width]."""
     (output,), (maps,) = ([array for array in outputs.values() if array.ndim == rank] for rank in (3, 4))
-    rows = zip(_rows(output, maps.shape[1], size, options), maps, strict=True)
+    count = coefficients_of({name: array.shape for name, array in outputs.items()}, options)
+    assert count is not None, "shapes of arrays are known"
+    if maps.shape[1] != count:
+        maps = maps.transpose(0, 3, 1, 2)
+    rows = zip(_rows(output, count, size, options), maps, strict=True)
     return [_without_overlaps(row.found._replace(masks=Masks(own, row.more)), row, options) for row, own in rows]
 
 

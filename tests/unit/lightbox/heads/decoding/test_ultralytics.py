@@ -47,6 +47,10 @@ def test_coefficients_of_masks_stay_with_their_box() -> None:
     assert objects.masks is not None
     np.testing.assert_allclose(objects.masks.coefficients, [[3, -3], [2, -2]])
     assert objects.masks.maps.shape == (2, 8, 16)
+    last = {"maps": maps.transpose(0, 2, 3, 1), "boxes": boxes}
+    again = found("ultralytics-segment", last, labels=("thing",))
+    assert again.masks is not None
+    assert again.masks.maps.shape == (2, 8, 16)
 
 
 def test_the_box_of_a_rotated_one_encloses_it() -> None:
