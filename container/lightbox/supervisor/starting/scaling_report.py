@@ -86,6 +86,8 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settin
         return ScalingLine(f"{model.name} takes no images: {why}", True) if why else None
     setting = "scaling" in options.model_fields_set
     expects, result = _look(newest_folder(model), wanted.name)
+    if not setting and model_file(newest_folder(model)):
+        result = f"{result}, and no recipe says: set a preset, such as torchvision, or fit, resize and scaling"
     place = _place(options, code_dirs, settings) if setting else "the default"
     assumed = f"scaling of {model.name}: {options.scaling}, {_pixels(options)} ({place})"
     if code is not None:
