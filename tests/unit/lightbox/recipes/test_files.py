@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lightbox.model.options import ModelOptions, RecipeError
+from lightbox.model_files.checks import newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.recipes import changed_key, find_recipe
 from lightbox.recipes.files import MOST_NAMES, class_names
@@ -81,6 +82,16 @@ def test_the_names_of_outputs_tell_their_form(tmp_path: Path) -> None:
     of_mmdeploy = {"dets": np.zeros((1, 30, 5)), "labels": np.zeros((1, 30))}
     found = resolved(write_network(tmp_path / "mm.onnx", of_mmdeploy))
     assert (found.detections, found.recipe_source) == (None, "")
+
+
+def test_the_steps_of_a_start_read_a_file_once(tmp_path: Path) -> None:
+    model = ModelOnDisk("net", write_network(tmp_path / "net.onnx", LOGITS), unversioned=True)
+    with reading_once():
+        assert list(newest_signatures(model)["serving_default"].outputs) == ["logits"]
+        write_network(tmp_path / "net.onnx", {"scores": np.zeros((1, 3))})
+        with reading_once():
+            assert list(newest_signatures(model)["serving_default"].outputs) == ["logits"]
+    assert list(newest_signatures(model)["serving_default"].outputs) == ["scores"]
 
 
 def test_names_of_classes_are_bounded() -> None:
