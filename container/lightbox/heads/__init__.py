@@ -18,6 +18,7 @@ from lightbox.heads.mmdet import MmDet
 from lightbox.heads.rtdetr import RtDetr
 from lightbox.heads.tensorflow import TensorFlow, is_detector
 from lightbox.heads.ultralytics import Boxes, Poses, RotatedBoxes, Segments, names_in
+from lightbox.heads.yolov5 import YoloV5
 from lightbox.model.options import DetectionsName, ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
 
@@ -26,6 +27,7 @@ FORMS: Mapping[DetectionsName, Form] = {
     "ultralytics-segment": Segments(),
     "ultralytics-pose": Poses(),
     "ultralytics-obb": RotatedBoxes(),
+    "ultralytics-v5": YoloV5(),
     "detr": Detr(),
     "rtdetr": RtDetr(),
     "mmdet": MmDet(),

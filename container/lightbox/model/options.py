@@ -33,7 +33,15 @@ RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm", "rfd
 ActivationName = Literal["softmax", "sigmoid", "none"]
 _OfUltralytics = Literal["ultralytics", "ultralytics-segment", "ultralytics-pose", "ultralytics-obb"]
 DetectionsName = Literal[
-    _OfUltralytics, "detr", "rtdetr", "mmdet", "tf", "torchvision", "torchvision-segment", "torchvision-pose"
+    _OfUltralytics,
+    "ultralytics-v5",
+    "detr",
+    "rtdetr",
+    "mmdet",
+    "tf",
+    "torchvision",
+    "torchvision-segment",
+    "torchvision-pose",
 ]
 _LABELS = TypeAdapter[tuple[str, ...] | dict[int, str]](tuple[str, ...] | dict[int, str])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels

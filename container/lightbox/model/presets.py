@@ -34,7 +34,9 @@ _REPLACED = {
 OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "pad", "pad_at", "stride"}) | {
     *("fit", "resize_shorter", "resize_longer", "crop_pct", "crop_offset")
 }
-OF_ANSWERS = frozenset({"detections", "keypoints", "activation", "score_threshold", "top_k", "outputs", "labels"})
+OF_ANSWERS = frozenset({"detections", "keypoints", "activation", "top_k", "outputs", "labels"}) | {
+    *("score_threshold", "iou_threshold", "class_agnostic")
+}
 """Options of a recipe that belong together: a preset replaces the first, another output format the second."""
 
 

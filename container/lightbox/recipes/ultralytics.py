@@ -30,8 +30,10 @@ _STRETCHED = {"fit": "stretch", "resize": "opencv_bilinear", "scaling": "unit"}
 def read(files: ModelFiles) -> Recipe | None:
     """Return the recipe in a file's notes: the task, the names of classes and the size of the input."""
     notes = files.signature.notes
-    if "stride" not in notes or "names" not in notes or not ("task" in notes or "imgsz" in notes):
+    if "stride" not in notes or "names" not in notes:
         return None
+    if not ("task" in notes or "imgsz" in notes):
+        return _of_v5(files)
     task = notes.get("task", "detect")
     source = f"the metadata of {files.path.name} (Ultralytics {said_by(notes.get('version', 'of unknown version'))})"
     names = class_names(literal(notes["names"], source, "names"), source, "names")
@@ -56,6 +58,17 @@ def read(files: ModelFiles) -> Recipe | None:
     del options["labels"]  # for what is returned as tensors
     pixels = _STRETCHED if task == "depth" else PRESETS["ultralytics"]
     return Recipe({**options, **pixels}, source, f"task {task}: {_MAPS[task]}, which are returned as tensors")
+
+
+def _of_v5(files: ModelFiles) -> Recipe | None:
+    """Return the recipe of a detector of YOLOv5, whose exporter writes no task; None for other networks."""
+    source = f"the metadata of {files.path.name} (YOLOv5)"
+    names = class_names(literal(files.signature.notes["names"], source, "names"), source, "names")
+    form: dict[str, Any] = {"detections": "ultralytics-v5", "labels": names, "iou_threshold": 0.45, "top_k": 1000}
+    if ranking_problem(ModelOptions().model_copy(update=form), files.seen_signature):
+        return None
+    size = {"image_size": (_USUAL_SIDE, _USUAL_SIDE)} if files.has_open_sides else {}
+    return Recipe({**PRESETS["ultralytics"], **form, **size}, source, "task detect")
 
 
 def _keypoints(notes: Mapping[str, str], task: str, source: str) -> dict[str, Any]:

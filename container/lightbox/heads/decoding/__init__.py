@@ -9,7 +9,7 @@ import numpy as np
 
 from lightbox.base.errors import ModelFailed
 from lightbox.heads import shapes_problem
-from lightbox.heads.decoding import detr, mmdet, rtdetr, tensorflow, torchvision, ultralytics
+from lightbox.heads.decoding import detr, mmdet, rtdetr, tensorflow, torchvision, ultralytics, yolov5
 from lightbox.heads.objects import Float32, Objects
 from lightbox.model.options import DetectionsName, ModelOptions
 from lightbox.model.spec import Array
@@ -24,6 +24,7 @@ DECODERS: Mapping[DetectionsName, Decoder] = {
     "ultralytics-segment": ultralytics.segments,
     "ultralytics-pose": ultralytics.poses,
     "ultralytics-obb": ultralytics.rotated_boxes,
+    "ultralytics-v5": yolov5.objects,
     "detr": detr.objects,
     "rtdetr": rtdetr.objects,
     "mmdet": mmdet.objects,
