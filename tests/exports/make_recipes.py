@@ -375,7 +375,13 @@ def of_detectors() -> dict[str, dict[str, Any]]:
     real_time = {**shape, "encoder_hidden_dim": 16, "encoder_in_channels": [8, 16, 16], "hidden_expansion": 0.5}
     real_time |= {"decoder_in_channels": [16, 16, 16], "decoder_n_points": 2, "decoder_layers": 2}
     real_time["num_queries"] = sum(ANCHORS)
-    dinov2 = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "mlp_ratio": 1, "image_size": 64}
+    dinov2: dict[str, Any] = {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "mlp_ratio": 1,
+        "image_size": 64,
+    }
     dinov2 |= {"patch_size": 8, "num_windows": 2, "out_indices": [1, 2]}
     rf_detr: dict[str, Any] = {"d_model": 16, "decoder_ffn_dim": 16, "decoder_layers": 1, "num_labels": 3}
     rf_detr |= {"decoder_self_attention_heads": 2, "decoder_cross_attention_heads": 2, "group_detr": 1}
@@ -428,8 +434,8 @@ def of_detectors() -> dict[str, dict[str, Any]]:
         processor.save_pretrained(place)
         answers[name] = {one: _of_detector(network, processor, one, pixels[one]) for one in SIZES}
     # RF-DETR's own exporter gives the outputs other names, and writes nothing beside.
-    network, shape = networks["transformers_rf_detr"], (3, 64, 64)
-    _export(_Swapped(network).eval(), HERE / "rf_detr", shape, "input", "dets", "labels")
+    network = networks["transformers_rf_detr"]
+    _export(_Swapped(network).eval(), HERE / "rf_detr", (3, 64, 64), "input", "dets", "labels")
     answers["rf_detr"] = answers["transformers_rf_detr"]
     return answers
 

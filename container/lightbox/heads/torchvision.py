@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from lightbox.heads.form import Form, PartName, Shape, Shapes, can_be
+from lightbox.heads.form import Form, PartName, Shapes, can_be
 from lightbox.model.options import ModelOptions
 
 BOXES, LABELS, SCORES, MASKS, KEYPOINTS, OF_KEYPOINTS = (
@@ -20,12 +20,12 @@ class Plain(Form):
     """``boxes``, ``labels`` and ``scores`` of one image."""
 
     expected = f"{BOXES} of [K, 4], {LABELS} and {SCORES} of [K]"
-    more: ClassVar[Mapping[str, Shape]] = {}
+    more: ClassVar[Mapping[str, tuple[int | None, ...]]] = {}
     """The shapes of further outputs."""
 
     @override
     def fits(self, shapes: Shapes, options: ModelOptions) -> bool:
-        wanted: dict[str, Shape] = {BOXES: (None, 4), LABELS: (None,), SCORES: (None,), **self.more}
+        wanted: dict[str, tuple[int | None, ...]] = {BOXES: (None, 4), LABELS: (None,), SCORES: (None,), **self.more}
         return shapes.keys() == wanted.keys() and all(can_be(shapes[name], wanted[name]) for name in wanted)
 
 
@@ -33,7 +33,7 @@ class Segments(Plain):
     """The same with ``masks``, which the graph has placed in the input."""
 
     expected = f"{Plain.expected}, and {MASKS} of [K, 1, H, W]"
-    more: ClassVar[Mapping[str, Shape]] = {MASKS: (None, 1, None, None)}
+    more: ClassVar[Mapping[str, tuple[int | None, ...]]] = {MASKS: (None, 1, None, None)}
     parts: ClassVar[tuple[PartName, ...]] = ("mask",)
 
 
@@ -41,5 +41,5 @@ class Poses(Plain):
     """The same with ``keypoints`` and their scores."""
 
     expected = f"{Plain.expected}, {KEYPOINTS} of [K, P, 3] and {OF_KEYPOINTS} of [K, P]"
-    more: ClassVar[Mapping[str, Shape]] = {KEYPOINTS: (None, None, 3), OF_KEYPOINTS: (None, None)}
+    more: ClassVar[Mapping[str, tuple[int | None, ...]]] = {KEYPOINTS: (None, None, 3), OF_KEYPOINTS: (None, None)}
     parts: ClassVar[tuple[PartName, ...]] = ("keypoints",)

@@ -36,7 +36,7 @@ def read(files: ModelFiles) -> Recipe | None:
         raise RecipeError(f"{source}: expected an object of RF-DETR, got {type(found).__name__}")
     task, release = found.get("task"), said_by(found.get("producer_version") or "of unknown version")
     given = {key: tuple(found[name]) for key, name in _NUMBERS if isinstance(found.get(name), list)}
-    source, pixels = f"{source} (RF-DETR {release})", PIXELS | given
+    source, pixels = f"{source} (RF-DETR {release})", {**PIXELS, **given}
     if task != "detect":
         return Recipe(pixels, source, f"task {said_by(task)}, whose outputs are returned as tensors")
     options = {**pixels, **FORM}

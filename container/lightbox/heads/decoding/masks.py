@@ -70,8 +70,9 @@ def parts_of(masks: Masks, boxes: Float32, size: Size, placed: Placed) -> Iterat
 
 def _enlarged(boxes: Float32) -> Float32:
     """Return boxes with what a mask of 28 pixels, which rounding and a border of one enlarge, may pass them by."""
-    size = np.tile(boxes[:, 2:] - boxes[:, :2], 2)
-    return boxes + (size / _PLACED + 1) * np.array([-1, -1, 1, 1], np.float32)
+    more = np.tile((boxes[:, 2:] - boxes[:, :2]) / np.float32(_PLACED) + np.float32(1), 2)
+    more[:, :2] *= -1
+    return boxes + more
 
 
 def run_lengths(parts: list[Part], size: Size) -> Int64:

@@ -39,8 +39,9 @@ def compare_objects(found: list[dict[str, Any]], expected: list[Any]) -> None:
     left = list(found)
     for number, score, box, *parts in expected:
         wanted = {"class": number, "score": score, "box": box, **(parts[0] if parts else {})}
-        alike = (one for one in left if are_alike(one, wanted))
-        same = min(alike, key=lambda one, score=score: abs(one["score"] - score), default=None)
+        alike = [one for one in left if are_alike(one, wanted)]
+        nearest = np.argmin([abs(one["score"] - score) for one in alike]) if alike else None
+        same = None if nearest is None else alike[nearest]
         assert same is not None, wanted
         left.remove(same)
     assert not left
