@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from lightbox.heads import torchvision
 from lightbox.heads.classes import classes_of_images_problem
 from lightbox.heads.detr import Detr
 from lightbox.heads.form import Form, PartName, Shapes, described
 from lightbox.heads.mmdet import MmDet
 from lightbox.heads.rtdetr import RtDetr
 from lightbox.heads.tensorflow import TensorFlow, is_detector
+from lightbox.heads.torchvision import Torchvision, TorchvisionPoses, TorchvisionSegments
 from lightbox.heads.ultralytics import Boxes, Poses, RotatedBoxes, Segments, names_in
 from lightbox.heads.yolov5 import YoloV5
 from lightbox.model.options import DetectionsName, ModelOptions
@@ -32,9 +32,9 @@ FORMS: Mapping[DetectionsName, Form] = {
     "rtdetr": RtDetr(),
     "mmdet": MmDet(),
     "tf": TensorFlow(),
-    "torchvision": torchvision.Plain(),
-    "torchvision-segment": torchvision.Segments(),
-    "torchvision-pose": torchvision.Poses(),
+    "torchvision": Torchvision(),
+    "torchvision-segment": TorchvisionSegments(),
+    "torchvision-pose": TorchvisionPoses(),
 }
 """Forms of objects, by the option ``detections``."""
 

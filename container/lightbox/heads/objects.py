@@ -24,8 +24,7 @@ class Masks(NamedTuple):
     coefficients: Float32 | None = None
     """[K, C]"""
     threshold: float = 0.0
-    are_placed: bool = False
-    """Whether each has its place in the map, where its box need not cut it, and may be empty."""
+    are_placed: bool = False  # each is in its place, where its box need not cut it, and may be empty
 
     def chosen(self, which: Which) -> Masks:
         """Return a selection."""

@@ -16,7 +16,7 @@ BOXES, LABELS, SCORES, MASKS, KEYPOINTS, OF_KEYPOINTS = (
 )
 
 
-class Plain(Form):
+class Torchvision(Form):
     """``boxes``, ``labels`` and ``scores`` of one image."""
 
     expected = f"{BOXES} of [K, 4], {LABELS} and {SCORES} of [K]"
@@ -29,17 +29,17 @@ class Plain(Form):
         return shapes.keys() == wanted.keys() and all(can_be(shapes[name], wanted[name]) for name in wanted)
 
 
-class Segments(Plain):
+class TorchvisionSegments(Torchvision):
     """The same with ``masks``, which the graph has placed in the input."""
 
-    expected = f"{Plain.expected}, and {MASKS} of [K, 1, H, W]"
+    expected = f"{Torchvision.expected}, and {MASKS} of [K, 1, H, W]"
     more: ClassVar[Mapping[str, tuple[int | None, ...]]] = {MASKS: (None, 1, None, None)}
     parts: ClassVar[tuple[PartName, ...]] = ("mask",)
 
 
-class Poses(Plain):
+class TorchvisionPoses(Torchvision):
     """The same with ``keypoints`` and their scores."""
 
-    expected = f"{Plain.expected}, {KEYPOINTS} of [K, P, 3] and {OF_KEYPOINTS} of [K, P]"
+    expected = f"{Torchvision.expected}, {KEYPOINTS} of [K, P, 3] and {OF_KEYPOINTS} of [K, P]"
     more: ClassVar[Mapping[str, tuple[int | None, ...]]] = {KEYPOINTS: (None, None, 3), OF_KEYPOINTS: (None, None)}
     parts: ClassVar[tuple[PartName, ...]] = ("keypoints",)

@@ -31,18 +31,9 @@ MOST_LABELS = 1_000_000
 _MOST_PROBLEMS = 20
 RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm", "rfdetr", "openvino", "litert"]
 ActivationName = Literal["softmax", "sigmoid", "none"]
-_OfUltralytics = Literal["ultralytics", "ultralytics-segment", "ultralytics-pose", "ultralytics-obb"]
-DetectionsName = Literal[
-    _OfUltralytics,
-    "ultralytics-v5",
-    "detr",
-    "rtdetr",
-    "mmdet",
-    "tf",
-    "torchvision",
-    "torchvision-segment",
-    "torchvision-pose",
-]
+_Ultralytics = Literal["ultralytics", "ultralytics-segment", "ultralytics-pose", "ultralytics-obb", "ultralytics-v5"]
+_Torchvision = Literal["torchvision", "torchvision-segment", "torchvision-pose"]
+DetectionsName = Literal[_Ultralytics, "detr", "rtdetr", "mmdet", "tf", _Torchvision]
 _LABELS = TypeAdapter[tuple[str, ...] | dict[int, str]](tuple[str, ...] | dict[int, str])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
 PerChannel = Annotated[

@@ -30,10 +30,7 @@ _REPLACED = {
 }
 """Options of a preset or a recipe that an override also removes: a mean belongs to its scaling, padding to its fit."""
 
-
-OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "pad", "pad_at", "stride"}) | {
-    *("fit", "resize_shorter", "resize_longer", "crop_pct", "crop_offset")
-}
+OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "fit", *_REPLACED["fit"]})
 OF_ANSWERS = frozenset({"detections", "keypoints", "activation", "top_k", "outputs", "labels"}) | {
     *("score_threshold", "iou_threshold", "class_agnostic")
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from lightbox.heads import outputs_problem
 from lightbox.heads.tensorflow import is_detector
 from lightbox.model.options import RANKING, DetectionsName, ModelOptions, Recipe
-from lightbox.recipes import rfdetr
 from lightbox.recipes.files import ModelFiles
+from lightbox.recipes.rfdetr import FORM, PIXELS
 
 _RF_DETR = {"dets", "labels"}
 _TORCHVISION: tuple[tuple[DetectionsName, str], ...] = (
@@ -30,7 +30,7 @@ def read(files: ModelFiles) -> Recipe | None:
     is_rf_detr = set(outputs) == _RF_DETR and outputs_problem(detr, outputs) is None  # else MMDeploy's
     if is_rf_detr and not files.has_open_sides:
         said = "RF-DETR as of release 1.9, before which it averaged pixels: set resize to bilinear"
-        return Recipe({**rfdetr.PIXELS, **rfdetr.FORM}, f"the outputs dets and labels of {files.path.name}", said)
+        return Recipe({**PIXELS, **FORM}, f"the outputs dets and labels of {files.path.name}", said)
     return _of_torchvision(files)
 
 

@@ -1,4 +1,4 @@
-"""What Geti and OTX write into OpenVINO IR for ModelAPI becomes options."""
+"""Values of Geti and OTX in OpenVINO IR, which are for ModelAPI, become options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What RF-DETR's exporter writes into ONNX's metadata, or beside other files, becomes options."""
+"""Notes of RF-DETR's exporter in ONNX's metadata, or beside other files, become options."""
 
 from __future__ import annotations
 
