@@ -127,7 +127,7 @@ def ranked_row(signature: SignatureSpec, outputs: Mapping[str, TensorSpec], opti
         order = "As the model gives it." if options.detections is None else "Left, top, right, bottom in the image."
         box = array(number, 4, 4) | {"description": order}
         most = options.top_k or (None if options.detections is None else MOST_OBJECTS)
-        parts = {} if options.detections is None else {name: _part(name, options) for name in parts_of(options)}
+        parts: dict[str, Schema] = {name: _part(name, options) for name in parts_of(options)}
         return array(struct({"class": {"type": "integer"}, "score": number, "box": box, **parts}, label), 0, most)
     if len(outputs) != 1:
         return None

@@ -24,10 +24,10 @@ class Form(ABC):
     expected: ClassVar[str]
     """Its outputs, for a sentence."""
     other_rows: ClassVar[str] = ""
-    """What a wrong number of classes may come from, for the end of a sentence."""
+    """Why the number of classes may be wrong, for the end of a sentence."""
 
     parts: ClassVar[tuple[PartName, ...]] = ()
-    """What objects have besides a class, a score and a box."""
+    """Parts of its objects besides a class, a score and a box."""
 
     @abstractmethod
     def fits(self, shapes: Shapes, options: ModelOptions) -> bool:

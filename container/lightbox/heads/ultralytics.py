@@ -24,7 +24,7 @@ _TASKS = {
     "pose": ("poses", "ultralytics-pose"),
     "obb": ("rotated boxes", "ultralytics-obb"),
 }
-"""What networks of each task give, and their option ``detections``."""
+"""The answers of each task, and its option ``detections``."""
 
 
 class Ultralytics(Form):
@@ -132,8 +132,10 @@ def coefficients_of(shapes: Shapes, options: ModelOptions) -> int | None:
     """Return how many common masks there are, None if it is not known: the first dimension of each image's, or the last
     where only that fits the boxes, as in exports of TensorFlow."""
     shape, boxes = next(filter(_are_maps, shapes.values()), None), shape_of_boxes(shapes)
-    if shape is None or not boxes:
-        return shape and shape[1]
+    if shape is None:
+        return None
+    if not boxes:
+        return shape[1]
     rows = OF_BOX + len(options.labels or ())
     fitting = (
         count for count in (shape[1], shape[3]) if count and (is_end_to_end(boxes, count) or boxes[1] == rows + count)

@@ -46,7 +46,7 @@ def read(files: ModelFiles) -> Recipe | None:
     if task == "classify":
         return Recipe(options | _CLASSIFY | {"activation": "none", "top_k": 5}, source, "task classify")
     if task in _FORMS and not is_rtdetr:
-        options |= PRESETS["ultralytics"] | {"detections": _FORMS[task]} | _keypoints(notes, task, source)
+        options |= {**PRESETS["ultralytics"], "detections": _FORMS[task], **_keypoints(notes, task, source)}
         if problem := ranking_problem(ModelOptions().model_copy(update=options), files.seen_signature):
             raise RecipeError(f"{source}: task {task}: {problem}; set recipe to none, and the options")
         return Recipe(options, source, f"task {task}")

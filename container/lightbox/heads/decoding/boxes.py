@@ -1,4 +1,4 @@
-"""What all forms do with boxes: thresholds, corners, suppression."""
+"""Boxes of all forms: thresholds, corners, suppression."""
 
 from __future__ import annotations
 

@@ -105,7 +105,8 @@ def _detail(width: int, height: int, size: Size, placed: Placed) -> int | None:
 
 def _axis(axis: int, count: int, size: Size, placed: Placed, detail: int | None) -> _Axis:
     pixels = np.arange(placed.size[axis])
-    inside, offset = (placed.placement.size[axis] * count / size[axis], placed.placement[1 + axis] * count / size[axis])
+    (_, left, top), ratio = placed.placement, count / size[axis]
+    inside, offset = placed.placement.size[axis] * ratio, (left, top)[axis] * ratio
     if detail is None:
         steps = [((pixels + 0.5) * inside / len(pixels) + offset - 0.5, np.ones(len(pixels)))]
     else:
@@ -162,7 +163,7 @@ def polygons(parts: list[Part]) -> list[Int64]:
             at, last = (at[0] + step[0], at[1] + step[1]), step
             if at == start:
                 break
-        x, y = np.array(outline, np.int64).reshape(-1, 2).T
-        if x @ np.roll(y, -1) > y @ np.roll(x, -1):  # those of holes go the other way round
+        across, down = np.array(outline, np.int64).reshape(-1, 2).T
+        if across @ np.roll(down, -1) > down @ np.roll(across, -1):  # those of holes go the other way round
             found.append(np.array(outline, np.int64))
     return found

@@ -92,14 +92,16 @@ def _rows(
 
 
 def _end_to_end(row: Float32, size: tuple[int, int], options: ModelOptions, has_centers: bool) -> _Proposals:
-    scores = activated(row[:, 4], "sigmoid") if options.activation == "sigmoid" else row[:, 4]
+    scores = row[:, 4]
+    if options.activation == "sigmoid":
+        scores = activated(scores, "sigmoid").astype(np.float32, copy=False)
     passed = scores > options.score_threshold
     scale = _scale(row[:, :OF_BOX], size)
     places = row[passed, :OF_BOX] * np.tile(scale, 2)
     turned = np.flatnonzero((places[:, 2:] < places[:, :2]).any(axis=1))
     if not has_centers and 2 * len(turned) > len(places):
         raise ModelFailed("detections: expected corners of boxes for 'ultralytics'; the model gives centers and sizes")
-    found = Objects(as_integers(row[passed, 5]), scores[passed].astype(np.float32, copy=False), places)
+    found = Objects(as_integers(row[passed, 5]), scores[passed], places)
     return _Proposals(found, places, row[passed, OF_FOUND:], scale, is_final=True)
 
 

@@ -252,7 +252,7 @@ def test_suppression_is_the_textbooks(
     drawn: list[tuple[int, ...]], iou: float, class_agnostic: bool, most: int
 ) -> None:
     """Whole numbers and halves are exact, so overlaps equal to the threshold and equal scores occur too."""
-    limits = {"iou_threshold": iou, "class_agnostic": class_agnostic, "top_k": most}
+    limits: dict[str, Any] = {"iou_threshold": iou, "class_agnostic": class_agnostic, "top_k": most}
     anchors, rows = [FAR_AWAY], []
     for left, top, wide, high, number, score in drawn:
         scores = [0.0, 0, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ box = st.tuples(number, number, side, side, st.floats(-0.75, 2.25, width=16))
 def likeness(one: tuple[float, ...], other: tuple[float, ...]) -> float:
     """Return the ProbIoU of two boxes by the formula of its paper (arXiv 2106.06072)."""
 
-    def covariance(width: float, height: float, angle: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    def covariance(width: float, height: float, angle: float) -> Any:
         turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
         return turn @ np.diag([width**2 / 12, height**2 / 12]) @ turn.T
 

@@ -26,18 +26,19 @@ def found(form: Any, outputs: dict[str, Any], **options: Any) -> Objects:
     return objects
 
 
+def points(of: Any, outputs: dict[str, Any]) -> Any:
+    return found("ultralytics-pose", outputs, keypoints=of).keypoints
+
+
 def test_keypoints_of_a_box_stay_with_it_and_are_fractions_if_it_is() -> None:
     near, far = [10, 10, 8, 8, 0.5, 1, 2, 0.9, 3, 4, 0.1], [30, 20, 8, 8, 0.8, 5, 6, 0.7, 7, 8, 0.2]
-    objects = found("ultralytics-pose", {"y": anchors(near, far)}, keypoints=(2, 3))
-    expected = [[[5, 6, 0.7], [7, 8, 0.2]], [[1, 2, 0.9], [3, 4, 0.1]]]
-    np.testing.assert_allclose(objects.keypoints, np.array(expected, np.float32))
+    expected = np.array([[[5, 6, 0.7], [7, 8, 0.2]], [[1, 2, 0.9], [3, 4, 0.1]]], np.float32)
+    np.testing.assert_allclose(points((2, 3), {"y": anchors(near, far)}), expected)
     ended = np.array([[[6, 6, 14, 14, 0.5, 0, *near[5:]], [26, 16, 34, 24, 0.8, 0, *far[5:]], [0] * 12]], np.float32)
-    again = found("ultralytics-pose", {"y": ended}, keypoints=(2, 3))
-    np.testing.assert_allclose(again.boxes, objects.boxes)
-    np.testing.assert_allclose(again.keypoints, objects.keypoints)
+    np.testing.assert_allclose(points((2, 3), {"y": ended}), expected)
     ended[..., [0, 2, 6, 9]] /= SIZE[0]
     ended[..., [1, 3, 7, 10]] /= SIZE[1]
-    np.testing.assert_allclose(found("ultralytics-pose", {"y": ended}, keypoints=(2, 3)).keypoints, again.keypoints)
+    np.testing.assert_allclose(points((2, 3), {"y": ended}), expected, rtol=1e-5)
 
 
 def test_coefficients_of_masks_stay_with_their_box() -> None:
@@ -45,6 +46,7 @@ def test_coefficients_of_masks_stay_with_their_box() -> None:
     maps = np.ones((1, 2, 8, 16), np.float32)
     objects = found("ultralytics-segment", {"maps": maps, "boxes": boxes})
     assert objects.masks is not None
+    assert objects.masks.coefficients is not None
     np.testing.assert_allclose(objects.masks.coefficients, [[3, -3], [2, -2]])
     assert objects.masks.maps.shape == (2, 8, 16)
     last = {"maps": maps.transpose(0, 2, 3, 1), "boxes": boxes}
