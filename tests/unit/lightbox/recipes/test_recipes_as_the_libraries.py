@@ -24,7 +24,8 @@ SCORE, PIXELS, OVERLAP = 0.01, 0.5, 0.99
 
 @each("name", EXPECTED)
 def test_the_answers_are_the_librarys(name: str) -> None:
-    model = lightbox.load(FOLDER / name / "model.onnx", engine="onnxruntime")
+    file = next(file for file in (FOLDER / name).glob("model.*") if file.suffix in (".onnx", ".xml", ".tflite"))
+    model = lightbox.load(file, engine="onnxruntime" if file.suffix == ".onnx" else "openvino")
     assert any(EXPECTED[name].values())
     for picture, expected in EXPECTED[name].items():
         found = model.predict(png(picture))

@@ -67,7 +67,7 @@ def test_strings_are_bytes(tmp_path: Path) -> None:
 
 @each("classes", [(-3, 7, 2), ("b", "a", "ä")])
 def test_maps_of_scores_are_columns(classes: tuple[int | str, ...], tmp_path: Path) -> None:
-    """As converters of scikit-learn, XGBoost and LightGBM end a classifier."""
+    """As converters of scikit-learn and LightGBM end a classifier."""
     kind = "ints" if isinstance(classes[0], int) else "strings"
     keys = {"classlabels_int64s" if kind == "ints" else "classlabels_strings": classes}
     scores = {"coefficients": [1.0, 0, 0, 1, 1, 1], "intercepts": [0.0, 0, 0], f"classlabels_{kind}": classes}
