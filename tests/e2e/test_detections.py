@@ -170,7 +170,7 @@ def test_the_open_inference_protocol_answers_objects_by_name(stack: Stack) -> No
     images, model = [photo(), photo(size=(320, 240))], "ultralytics_letterbox"
     texts = [base64.b64encode(image).decode() for image in images]
     body = {
-        "inputs": [{"name": "image", "shape": [2], "datatype": "BYTES", "data": texts}],
+        "inputs": [{"name": "images", "shape": [2], "datatype": "BYTES", "data": texts}],
         "parameters": {"content_type": "base64"},
         "outputs": [{"name": "answer"}],
     }
