@@ -88,7 +88,8 @@ def run_lengths(parts: list[Part], size: Size) -> Int64:
     # A mask that reaches from the bottom of a column to the top of the next has an end and a start at one place.
     joined = np.append(False, places[1:] == places[:-1])
     places = places[~(joined | np.append(joined[1:], False))] if len(places) else places
-    return np.diff(places, prepend=0, append=size[0] * size[1])
+    lengths = np.diff(places, prepend=0, append=size[0] * size[1])
+    return lengths if lengths[-1] or len(lengths) == 1 else lengths[:-1]  # a mask may reach the last pixel
 
 
 def _detail(width: int, height: int, size: Size, placed: Placed) -> int | None:
