@@ -19,8 +19,8 @@ import pytest
 from onnx import helper
 from websockets.sync.server import ServerConnection, serve
 
+from lightbox.base.control_characters import escape
 from lightbox.base.telemetry import output
-from lightbox.base.telemetry.logs import escape
 from lightbox.cli import main
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.start_checks import find_lasting_problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections.abc import Iterator
@@ -163,6 +164,20 @@ def test_numbers_have_boxes_in_pixels_of_the_input(stack: Stack) -> None:
     )
     ((one,),) = answer.json()["predictions"]
     assert one["box"] == [100, 40, 180, 80]
+
+
+def test_the_open_inference_protocol_answers_objects_by_name(stack: Stack) -> None:
+    images, model = [photo(), photo(size=(320, 240))], "ultralytics_letterbox"
+    texts = [base64.b64encode(image).decode() for image in images]
+    body = {
+        "inputs": [{"name": "images", "shape": [2], "datatype": "BYTES", "data": texts}],
+        "parameters": {"content_type": "base64"},
+        "outputs": [{"name": "answer"}],
+    }
+    answer = requests.post(f"{stack.url}/v2/models/{model}/infer", json=body, timeout=PATIENCE).json()
+    (output,) = answer["outputs"]
+    assert (output["datatype"], output["shape"]) == ("BYTES", [2])
+    assert list(map(json.loads, output["data"])) == [found(stack, model, image) for image in images]
 
 
 # Other protocols and media types have the outputs: test_entrances.py.

@@ -18,11 +18,15 @@ from typing import Any
 import numpy as np
 import timm
 import torch
+import torchvision
 import transformers
 import ultralytics
 from timm.data import create_transform, resolve_data_config
 from timm.models.resnet import BasicBlock, ResNet
 from torch import nn
+from torchvision.models import detection
+from torchvision.ops import MultiScaleRoIAlign
+from ultralytics.nn import tasks
 
 from pixels.pictures import SIZES, picture
 
@@ -30,6 +34,10 @@ HERE = Path(__file__).parent / "recipes"
 SEED = 20261129
 SPREAD, USUAL = 1.5, -7
 """Standard deviation and mean of the logits of a detector's classes: some thousandths of them are objects."""
+WHOLE = ("wide 128x96", "tall 96x144", "square 192x192", "photo 256x192", "long 320x40", "small 24x24", "odd 96x96")
+"""Pictures of sizes by which torchvision's own resize, whose scale is a float32 in ONNX, gives whole pixels."""
+ANCHORS = (64, 16, 4)
+"""Places of three levels in a picture of 64 by 64 pixels."""
 
 
 def tensor(name: str, width: int, height: int) -> torch.Tensor:
@@ -50,21 +58,40 @@ def measured(network: nn.Module, width: int, height: int) -> None:
     network.eval()
 
 
+# A drawn detector makes much of a level of 255, in which OpenCV rounds otherwise: most pictures are not resized.
+FITTING = [f"{name} 128x96" for name in SIZES]
+OF_ULTRALYTICS: tuple[tuple[str, str, str, dict[str, Any], list[str]], ...] = (
+    ("ultralytics_detect", "yolo11", "detect", {"imgsz": (96, 128)}, FITTING),
+    ("ultralytics_dynamic", "yolo11", "detect", {"imgsz": 96, "dynamic": True}, ["wide 640x300"]),
+    ("ultralytics_classify", "yolo11", "classify", {"imgsz": 64}, list(SIZES)),
+    ("ultralytics_segment", "yolo26", "segment", {"imgsz": (96, 128)}, [*FITTING[:3], "wide 128x60", "tall 71x96"]),
+    ("ultralytics_pose", "yolo26", "pose", {"imgsz": (96, 128)}, [*FITTING[:3], "wide 128x60"]),
+    ("ultralytics_obb", "yolo26", "obb", {"imgsz": (96, 128)}, [*FITTING[:3], "wide 128x60"]),
+    ("ultralytics_end_to_end", "yolo26", "pose", {"imgsz": (96, 128), "nms": False}, [*FITTING[:3], "wide 128x60"]),
+    ("ultralytics_nms", "yolo26", "obb", {"imgsz": (96, 128), "nms": True, "batch": 2}, FITTING[:2]),
+    ("ultralytics_half", "yolo26", "segment", {"imgsz": (96, 128), "quantize": 16}, FITTING[:2]),
+)
+"""Name, network, task, arguments of ``export``, and the pictures to predict."""
+KINDS = {
+    "detect": ("", tasks.DetectionModel),
+    "classify": ("-cls", tasks.ClassificationModel),
+    "segment": ("-seg", tasks.SegmentationModel),
+    "pose": ("-pose", tasks.PoseModel),
+    "obb": ("-obb", tasks.OBBModel),
+}
+
+
 def of_ultralytics() -> dict[str, dict[str, Any]]:
     """Export Ultralytics' networks, the smallest width; return what ``predict`` answers."""
     answers = {}
-    # A drawn detector makes much of a level of 255, in which OpenCV rounds otherwise: these pictures are not resized.
-    fitting = [f"{name} 128x96" for name in SIZES]
-    for name, task, options, pictures in (
-        ("ultralytics_detect", "detect", {"imgsz": (96, 128)}, fitting),
-        ("ultralytics_dynamic", "detect", {"imgsz": 96, "dynamic": True}, ["wide 640x300"]),
-        ("ultralytics_classify", "classify", {"imgsz": 64}, SIZES),
-    ):
+    for name, network, task, options, pictures in OF_ULTRALYTICS:
         torch.manual_seed(SEED)
-        described = {**_yaml("yolo11-cls.yaml" if task == "classify" else "yolo11.yaml"), "nc": 5}
+        suffix, kind = KINDS[task]
+        described = {**_yaml(f"{network}{suffix}.yaml"), "nc": 5}
         described |= {"scales": {"n": [0.33, 0.0625, 64]}, "scale": "n", "yaml_file": f"{name}.yaml"}
-        model = ultralytics.YOLO("yolo11n-cls.yaml" if task == "classify" else "yolo11n.yaml", task=task)
-        kind = ultralytics.nn.tasks.ClassificationModel if task == "classify" else ultralytics.nn.tasks.DetectionModel
+        if task == "pose":
+            described["kpt_shape"] = [4, 3]
+        model = ultralytics.YOLO(f"{network}n{suffix}.yaml", task=task)
         arguments = model.model.args
         model.model = kind(described, ch=3, nc=5, verbose=False)
         model.model.args, model.model.task = arguments, task
@@ -77,8 +104,40 @@ def of_ultralytics() -> dict[str, dict[str, Any]]:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(file, place)
         asked = ultralytics.YOLO(str(place), task=task)
-        answers[name] = {one: _of_result(asked.predict(picture(one), verbose=False)[0]) for one in pictures}
+        many = options.get("batch", 1)
+        answers[name] = {
+            one: _of_result(asked.predict([picture(one)] * many, verbose=False, retina_masks=True)[0])
+            for one in pictures
+        }
     return answers
+
+
+def of_rtdetr() -> dict[str, dict[str, Any]]:
+    """Export Ultralytics' RT-DETR on a small backbone; return what ``predict`` answers."""
+    torch.manual_seed(SEED)
+    backbone = [[-1, 1, "Conv", [8, 3, 4]], [-1, 1, "Conv", [8, 3, 2]], [-1, 1, "Conv", [16, 3, 2]]]
+    backbone += [[-1, 1, "Conv", [16, 3, 2]]]
+    levels: list[Any] = [1, 2, 3]
+    shape = [16, sum(ANCHORS), 2, 2, 2, 16]
+    described = {"nc": 3, "backbone": backbone, "head": [[levels, 1, "RTDETRDecoder", ["nc", *shape]]], "ch": 3}
+    described |= {"scales": {"l": [1, 1, 1024]}, "scale": "l", "yaml_file": "rtdetr-l.yaml"}
+    model = ultralytics.RTDETR("rtdetr-l.yaml")
+    arguments = model.model.args
+    model.model = ultralytics.nn.tasks.RTDETRDetectionModel(described, ch=3, nc=3, verbose=False)
+    model.model.args, model.model.task = arguments, "detect"
+    model.model.names = {number: f"thing {number}" for number in range(3)}
+    model.model.eval()
+    last = model.model.model[-1].dec_score_head[-1]
+    with torch.no_grad():
+        logits = torch.cat([model.model(tensor(name, 64, 64))[1][1][-1] for name in SIZES])
+        _spread_linear(last, logits)
+    model.ckpt = {}
+    place = HERE / "ultralytics_rtdetr" / "model.onnx"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(model.export(format="onnx", opset=17, simplify=False, imgsz=64), place)
+    asked = ultralytics.RTDETR(str(place))
+    fitting = [f"{name} 64x64" for name in SIZES]
+    return {"ultralytics_rtdetr": {one: _of_result(asked.predict(picture(one), verbose=False)[0]) for one in fitting}}
 
 
 def _yaml(name: str) -> dict[str, Any]:
@@ -92,24 +151,53 @@ def _spread(network: Any, task: str) -> None:
             head.linear.weight.mul_(30)
             return
         network.eval()
-        for level, branch in enumerate(head.cv3):
-            seen: list[torch.Tensor] = []
-            hook = branch[-1].register_forward_hook(lambda *found, seen=seen: seen.append(found[2]))
-            for name in SIZES:
-                network(tensor(name, 128, 96))
-            hook.remove()
-            logits = torch.cat([one.flatten(2) for one in seen], dim=2)
-            last, spread = branch[-1], logits.std()
-            last.weight.mul_(SPREAD / spread)
-            last.bias.copy_((last.bias - logits.mean()) * SPREAD / spread + USUAL - level * 0.5)
+        for before in ("", "one2one_"):  # the branches before suppression, and those of an end-to-end answer
+            for level, branch in enumerate(getattr(head, f"{before}cv3", None) or ()):
+                last, logits = branch[-1], _seen(network, branch)
+                share = SPREAD / logits.std()
+                last.weight.mul_(share)
+                last.bias.copy_((last.bias - logits.mean()) * share + USUAL - level * 0.5)
+            further = "cv4_kpts" if hasattr(head, "cv4_kpts") else "cv4"  # keypoints, angles, coefficients of masks
+            for branch in getattr(head, f"{before}{further}", None) or ():
+                last = branch[-1] if isinstance(branch, nn.Sequential) else branch
+                last.weight.mul_(2 / _seen(network, branch).std())
+
+
+def _seen(network: Any, branch: nn.Module) -> torch.Tensor:
+    """Return what a part of a network gives for the pictures."""
+    seen: list[torch.Tensor] = []
+    hook = branch.register_forward_hook(lambda *found: seen.append(found[2]))
+    for name in SIZES:
+        network(tensor(name, 128, 96))
+    hook.remove()
+    return torch.cat([one.flatten(2) for one in seen], dim=2)
 
 
 def _of_result(result: Any) -> Any:
     if result.probs is not None:
         return [[int(one), float(score)] for one, score in zip(result.probs.top5, result.probs.top5conf, strict=True)]
-    boxes = result.boxes
-    rows = zip(boxes.cls.tolist(), boxes.conf.tolist(), boxes.xyxy.tolist(), strict=True)
-    return [[int(number), score, box] for number, score, box in rows]
+    boxes = result.boxes if result.obb is None else result.obb
+    more: list[dict[str, Any]] = [{} for _ in boxes.cls]
+    for number, parts in enumerate(more):
+        if result.keypoints is not None:
+            parts["keypoints"] = result.keypoints.data[number].tolist()
+        if result.obb is not None:
+            parts["corners"] = result.obb.xyxyxyxy[number].tolist()
+        if result.masks is not None:
+            parts["counts"] = _counts(result.masks.data[number].numpy())
+    rows = zip(boxes.cls.tolist(), boxes.conf.tolist(), boxes.xyxy.tolist(), more, strict=True)
+    found = [[int(number), score, box, *([parts] if parts else [])] for number, score, box, parts in rows]
+    height, width = result.orig_shape  # Lightbox returns no object that is in the padding alone
+    return [
+        one for one in found if max(one[2][0], 0) < min(one[2][2], width) and max(one[2][1], 0) < min(one[2][3], height)
+    ]
+
+
+def _counts(mask: Any) -> list[int]:
+    """Return COCO's run lengths of a mask."""
+    pixels = mask.T.ravel().astype(bool)
+    ends = np.flatnonzero(np.diff(pixels, prepend=False))
+    return [int(length) for length in np.diff(ends, prepend=0, append=len(pixels))]
 
 
 def of_timm() -> dict[str, dict[str, Any]]:
@@ -180,17 +268,215 @@ def of_transformers() -> dict[str, dict[str, Any]]:
     return answers
 
 
-def _export(network: nn.Module, place: Path, shape: tuple[int, ...], taken: str, given: str) -> None:
+class _Boxes(_Logits):
+    def forward(self, pixel_values: torch.Tensor) -> Any:
+        found = self.network(pixel_values=pixel_values)
+        return found.logits, found.pred_boxes
+
+
+class _Backbone(nn.Sequential):
+    def __init__(self, channels: Any) -> None:
+        super().__init__(nn.Conv2d(3, 8, 7, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3, 2, 1), nn.ReLU())
+        self.out_channels = channels
+
+    def forward(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"0": super().forward(images)}
+
+
+def of_torchvision() -> dict[str, dict[str, Any]]:
+    """Export detectors, with the names of their answers; return these, masks as the share of pixels and some of them.
+
+    They take pictures of any size, and resize them themselves.
+    """
+    torch.manual_seed(SEED)
+    anchors = detection.anchor_utils.AnchorGenerator(((32, 64),), ((0.5, 1.0, 2.0),))
+    sizes = {"min_size": 96, "max_size": 160}
+    classes = 4
+
+    def boxes() -> dict[str, Any]:
+        predictor = detection.faster_rcnn.FastRCNNPredictor(16, classes)
+        with torch.no_grad():
+            predictor.cls_score.weight.mul_(30)
+        return {
+            **{**sizes, "rpn_anchor_generator": anchors, "box_roi_pool": MultiScaleRoIAlign(["0"], 7, 2)},
+            **{"box_head": detection.faster_rcnn.TwoMLPHead(8 * 49, 16), "box_predictor": predictor},
+            **{"rpn_pre_nms_top_n_test": 100, "rpn_post_nms_top_n_test": 30, "box_detections_per_img": 12},
+        }
+
+    pool, masks, points = MultiScaleRoIAlign(["0"], 14, 2), detection.mask_rcnn, detection.keypoint_rcnn
+    of_masks = {"mask_head": masks.MaskRCNNHeads(8, (8,), 1), "mask_predictor": masks.MaskRCNNPredictor(8, 8, classes)}
+    of_points = {"keypoint_head": points.KeypointRCNNHeads(8, (8,))}
+    of_points |= {"keypoint_predictor": points.KeypointRCNNPredictor(8, 5)}
+    grid = detection.anchor_utils.DefaultBoxGenerator([[2]], scales=[0.2, 0.4])
+    networks = {
+        "torchvision_faster_rcnn": detection.FasterRCNN(_Backbone(8), **boxes()),
+        "torchvision_mask_rcnn": detection.MaskRCNN(_Backbone(8), **boxes(), mask_roi_pool=pool, **of_masks),
+        "torchvision_keypoint_rcnn": detection.KeypointRCNN(
+            _Backbone(8), **boxes(), keypoint_roi_pool=pool, **of_points
+        ),
+        "torchvision_retinanet": detection.RetinaNet(
+            _Backbone(8), classes, **sizes, anchor_generator=anchors, detections_per_img=12, topk_candidates=60
+        ),
+        "torchvision_ssd": detection.ssd.SSD(_Backbone([8]), grid, (96, 96), classes, detections_per_img=12),
+    }
+    with torch.no_grad():
+        head = networks["torchvision_retinanet"].head.classification_head
+        for part in (*head.conv.modules(), head.cls_logits):
+            if isinstance(part, nn.Conv2d):
+                part.weight.mul_(15)
+        head.cls_logits.bias.fill_(-2)
+        networks["torchvision_ssd"].head.classification_head.module_list[0].weight.mul_(4)
+        networks["torchvision_mask_rcnn"].roi_heads.mask_predictor.mask_fcn_logits.weight.mul_(60)
+        networks["torchvision_keypoint_rcnn"].roi_heads.keypoint_predictor.kps_score_lowres.weight.mul_(30)
+    answers = {}
+    for name, network in networks.items():
+        network.eval()
+        with torch.no_grad():
+            found = {one: network(_whole(one))[0] for one in WHOLE}
+        _export(network, HERE / name, (3, 96, 128), "images", *found[WHOLE[0]], open_sides=True)
+        answers[name] = {one: _of_torchvision(objects) for one, objects in found.items()}
+    return answers
+
+
+def _whole(name: str) -> torch.Tensor:
+    return torchvision.transforms.functional.to_tensor(picture(name))[None]
+
+
+def _of_torchvision(found: dict[str, torch.Tensor]) -> list[Any]:
+    rows = [
+        [number, score, box]
+        for number, score, box in zip(*(found[key].tolist() for key in ("labels", "scores", "boxes")), strict=True)
+    ]
+    if "masks" in found:
+        counts = [{"counts": _counts((mask[0] > 0.5).numpy())} for mask in found["masks"]]
+        rows = [[*row, one] for row, one in zip(rows, counts, strict=True)]
+    if "keypoints" in found:
+        points = torch.cat([found["keypoints"][..., :2], found["keypoints_scores"][..., None]], dim=2)
+        rows = [[*row, {"keypoints": one}] for row, one in zip(rows, points.tolist(), strict=True)]
+    return rows
+
+
+class _Swapped(_Boxes):
+    def forward(self, pixel_values: torch.Tensor) -> Any:
+        return super().forward(pixel_values)[::-1]
+
+
+def of_detectors() -> dict[str, dict[str, Any]]:
+    """Export detectors of transformers with their processors beside them; return what their processors make of them."""
+    torch.manual_seed(SEED)
+    resnet = {"embedding_size": 8, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1], "layer_type": "basic"}
+    levels = {"out_features": ["stage2", "stage3", "stage4"]}
+    hgnet: dict[str, Any] = {"stem_channels": [3, 8, 8], "embedding_size": 8, "stage_numb_of_layers": [1, 1, 1, 1]}
+    hgnet |= {"stage_in_channels": [8, 8, 8, 16], "stage_mid_channels": [8, 8, 8, 8], **resnet}
+    hgnet |= {"stage_out_channels": [8, 8, 16, 16], "stage_num_blocks": [1, 1, 1, 1]}
+    shape: dict[str, Any] = {"d_model": 16, "encoder_layers": 1, "encoder_ffn_dim": 16, "encoder_attention_heads": 2}
+    shape |= {"decoder_layers": 1, "decoder_ffn_dim": 16, "decoder_attention_heads": 2, "num_labels": 3}
+    # As many queries as anchors: of those that a few are chosen from, rounding may choose others.
+    real_time = {**shape, "encoder_hidden_dim": 16, "encoder_in_channels": [8, 16, 16], "hidden_expansion": 0.5}
+    real_time |= {"decoder_in_channels": [16, 16, 16], "decoder_n_points": 2, "decoder_layers": 2}
+    real_time["num_queries"] = sum(ANCHORS)
+    dinov2: dict[str, Any] = {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "mlp_ratio": 1,
+        "image_size": 64,
+    }
+    dinov2 |= {"patch_size": 8, "num_windows": 2, "out_indices": [1, 2]}
+    rf_detr: dict[str, Any] = {"d_model": 16, "decoder_ffn_dim": 16, "decoder_layers": 1, "num_labels": 3}
+    rf_detr |= {"decoder_self_attention_heads": 2, "decoder_cross_attention_heads": 2, "group_detr": 1}
+    rf_detr |= {"hidden_expansion": 0.5, "c2f_num_blocks": 1, "decoder_n_points": 2, "num_queries": ANCHORS[0]}
+    own = transformers
+    networks = {
+        "transformers_rt_detr": own.RTDetrForObjectDetection(
+            own.RTDetrConfig(backbone_config=own.RTDetrResNetConfig(**resnet, **levels), **real_time)
+        ),
+        "transformers_rt_detr_v2": own.RTDetrV2ForObjectDetection(
+            own.RTDetrV2Config(backbone_config=own.RTDetrResNetConfig(**resnet, **levels), **real_time)
+        ),
+        "transformers_d_fine": own.DFineForObjectDetection(
+            own.DFineConfig(backbone_config=own.HGNetV2Config(**hgnet, **levels), **real_time)
+        ),
+        "transformers_rf_detr": own.RfDetrForObjectDetection(
+            own.RfDetrConfig(backbone_config=own.RfDetrDinov2Config(**dinov2), **rf_detr)
+        ),
+    }
+    for name in ("transformers_detr", "transformers_detr_open"):
+        backbone = own.ResNetConfig(**resnet, out_features=["stage4"])
+        networks[name] = own.DetrForObjectDetection(own.DetrConfig(backbone_config=backbone, num_queries=20, **shape))
+        with torch.no_grad():  # else all queries find the same
+            networks[name].model.query_position_embeddings.weight.mul_(10)
+    # The positions are those of the size; a trace would resize them with a filter that ONNX has not.
+    embeddings = own.models.rf_detr.modeling_rf_detr.RfDetrDinov2Embeddings
+    embeddings.interpolate_pos_encoding = lambda self, *_: self.position_embeddings
+    inner = networks["transformers_rf_detr"].model
+    with torch.no_grad():  # its queries are learned for ranks of anchors, which rounding changes
+        for learned in (inner.query_feat.weight, inner.reference_point_embed.weight):
+            learned.copy_(learned[:1].expand_as(learned))
+    size = {"height": 64, "width": 64}
+    answers = {}
+    for name, network in networks.items():
+        network.eval()
+        is_open = name == "transformers_detr_open"
+        if is_open:
+            processor: Any = own.DetrImageProcessor(size={"shortest_edge": 64, "longest_edge": 96})
+        elif name == "transformers_detr":
+            processor = own.DetrImageProcessor(size={"height": 64, "width": 96})
+        else:
+            processor = (own.RfDetrImageProcessor if "rf" in name else own.RTDetrImageProcessor)(size=size)
+        network.config.id2label = {number: f"kind {number}" for number in range(3)}
+        network.config.architectures = [type(network).__name__]
+        pixels = {one: processor(picture(one), return_tensors="pt")["pixel_values"] for one in SIZES}
+        _spread_classes(network, list(pixels.values()))
+        place, taken = HERE / name, pixels["wide"].shape[1:]
+        _export(_Boxes(network).eval(), place, taken, "pixel_values", "logits", "pred_boxes", open_sides=is_open)
+        network.config.save_pretrained(place)
+        processor.save_pretrained(place)
+        answers[name] = {one: _of_detector(network, processor, one, pixels[one]) for one in SIZES}
+    # RF-DETR's own exporter gives the outputs other names, and writes nothing beside.
+    network = networks["transformers_rf_detr"]
+    _export(_Swapped(network).eval(), HERE / "rf_detr", (3, 64, 64), "input", "dets", "labels")
+    answers["rf_detr"] = answers["transformers_rf_detr"]
+    return answers
+
+
+def _export(
+    network: nn.Module, place: Path, shape: tuple[int, ...], taken: str, *given: str, open_sides: bool = False
+) -> None:
     place.mkdir(parents=True, exist_ok=True)
     torch.onnx.export(
         network,
         (torch.zeros(1, *shape),),
         str(place / "model.onnx"),
         input_names=[taken],
-        output_names=[given],
+        output_names=list(given),
+        dynamic_axes={taken: {2: "height", 3: "width"}} if open_sides else None,
         opset_version=17,
         dynamo=False,
     )
+
+
+def _spread_classes(network: Any, pictures: list[torch.Tensor]) -> None:
+    """Scale what gives the logits of a detector's classes."""
+    places = ((network.model.decoder, "class_embed"), (network, "class_embed"), (network, "class_labels_classifier"))
+    inner = next(found for place, name in places if (found := getattr(place, name, None)) is not None)
+    last = inner[-1] if isinstance(inner, nn.ModuleList) else inner
+    with torch.no_grad():
+        _spread_linear(last, torch.cat([network(pixel_values=one).logits for one in pictures]))
+
+
+def _spread_linear(last: nn.Linear, logits: torch.Tensor) -> None:
+    spread = 2 / logits.std(dim=(0, 1))
+    last.weight.mul_(spread[:, None])
+    last.bias.copy_((last.bias - logits.mean(dim=(0, 1))) * spread - 3)
+
+
+def _of_detector(network: Any, processor: Any, name: str, pixels: torch.Tensor) -> list[Any]:
+    sizes = [picture(name).size[::-1]]
+    with torch.no_grad():
+        (found,) = processor.post_process_object_detection(network(pixel_values=pixels), 0.5, sizes)
+    rows = zip(*(found[key].tolist() for key in ("labels", "scores", "boxes")), strict=True)
+    return [list(row) for row in rows]
 
 
 def _best(logits: torch.Tensor) -> list[list[float]]:
@@ -201,6 +487,6 @@ def _best(logits: torch.Tensor) -> list[list[float]]:
 if __name__ == "__main__":
     os.chdir(HERE.parent)
     HERE.mkdir(exist_ok=True)
-    versions = {module.__name__: module.__version__ for module in (timm, torch, transformers, ultralytics)}
-    found = {**of_ultralytics(), **of_timm(), **of_transformers()}
+    versions = {module.__name__: module.__version__ for module in (timm, torch, torchvision, transformers, ultralytics)}
+    found = {**of_ultralytics(), **of_rtdetr(), **of_timm(), **of_transformers(), **of_detectors(), **of_torchvision()}
     (HERE / "expected.json").write_text(json.dumps({"versions": versions, "answers": found}) + "\n")

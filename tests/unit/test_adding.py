@@ -27,7 +27,8 @@ def naming(words: Iterable[str], below: Iterable[str]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("heading", "most"), [("A content type", 4), ("A route", 3), ("An engine", 8), ("A recipe", 5)]
+    ("heading", "most"),
+    [("A content type", 4), ("A route", 3), ("An engine", 8), ("A recipe", 5), ("A form of objects", 7)],
 )
 def test_a_recipe_is_short_and_its_files_are_there(heading: str, most: int) -> None:
     files = recipe(heading)
@@ -55,6 +56,12 @@ def test_a_recipe_is_named_where_the_recipe_says() -> None:
     assert found == {
         file for file in files if file.startswith("container/") and file != "container/lightbox/recipes/timm.py"
     }
+
+
+def test_a_form_of_objects_is_named_where_the_recipe_says() -> None:
+    files = {file.replace("<name>", "detr") for file in recipe("A form of objects") if file.startswith("container/")}
+    found = naming(["heads.*import.*detr", "heads.detr", "DetectionsName = .*detr"], ["container"])
+    assert found == files - {"container/lightbox/heads/detr.py"}
 
 
 def test_an_engine_is_named_where_the_recipe_says() -> None:

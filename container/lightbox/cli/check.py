@@ -12,11 +12,11 @@ from contextlib import nullcontext
 import click
 from pydantic import BaseModel
 
+from lightbox.base.control_characters import escape
 from lightbox.base.errors import StartError
 from lightbox.base.machine.environment import variable
 from lightbox.base.settings import Settings, variable_names
 from lightbox.base.settings_types import default_of, setting_metadata
-from lightbox.base.telemetry.logs import escape
 from lightbox.cli.setting_options import SettingsCommand, model_argument
 from lightbox.cli.starting import (
     StartRefused,
@@ -28,7 +28,7 @@ from lightbox.cli.starting import (
 )
 from lightbox.features import callers, wants
 from lightbox.images.resize_library import resize_line
-from lightbox.model_files.checks import newest_folder, newest_signatures
+from lightbox.model_files.checks import newest_folder, newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.engines import AUTO, DEFAULT
 from lightbox.model_runtime.formats import model_file
@@ -111,6 +111,7 @@ def _setting_lines(settings: Settings, defaults: bool) -> Iterator[str]:
         yield f"{line}  # {f'{unit}, ' if unit else ''}default: {default_of(about).replace('`', '')}"
 
 
+@reading_once()
 def _print_plan(settings: Settings) -> int:
     """Return how many warnings are among it."""
     kind, program = model_server_program(settings)

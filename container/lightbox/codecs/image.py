@@ -263,10 +263,12 @@ class ImageCodec:
         for index, opened in enumerate(openers):
             with self._slots.take(context):
                 with _image_of_batch(index, len(openers), context):
-                    image, size, origin = opened(mode, plan.resized)
+                    image, size, origin, whole = opened(mode, plan.resized)
                     target = plan.size or (expected.width or size[0], expected.height or size[1])
                     fitting = plan.preparation.fitting
-                    if options.stride is not None and len(openers) == 1:
+                    if plan.size is None and fitting.fit is Fit.CROP:
+                        target = (placement := fitting.uncut(size)).size
+                    elif options.stride is not None and len(openers) == 1:
                         target, placement = fitting.padded(size, target, options.stride)
                     else:
                         placement = plan.placement or fitting.place(size, target)
@@ -283,7 +285,7 @@ class ImageCodec:
                             "set image_size in code/lightbox.json or LIGHTBOX_OPTIONS"
                         )
                     self._resizer.fill(image, rows[index], plan.preparation, placement, by_all_cores=self._alone())
-                    placed.append(Placed(size, placement, origin))
+                    placed.append(Placed(size, placement, origin, whole))
                 del image  # the slots bound its memory
         assert batch is not None, "a request holds at least one image"
         tensor = batch if expected.batched or len(batch) != 1 else batch[0]
@@ -366,7 +368,8 @@ def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
     for key, problem in image_problems(options, expected):
         variable = "LIGHTBOX_SCALING" if key == "scaling" else "LIGHTBOX_OPTIONS"
         raise OptionsMismatch(f"{key}: {problem}; change it in the model's code/lightbox.json or {variable}")
-    fitting = Fitting(Fit(options.fit), options.resize_shorter, options.crop_pct or 1.0, options.crop_offset == "lower")
+    cut = (options.resize_shorter, options.crop_pct or 1.0, options.crop_offset == "lower")
+    fitting = Fitting(Fit(options.fit), *cut, pads_end=options.pad_at == "end", longer=options.resize_longer)
     is_bgr = options.channels == "bgr" or options.scaling == "caffe"
     values = PixelValues(Scaling(options.scaling), options.mean, options.std, is_bgr)
     pad = options.pad if isinstance(options.pad, tuple) else (options.pad or 0,)

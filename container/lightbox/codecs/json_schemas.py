@@ -6,16 +6,12 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lightbox.heads import has_objects, parts_of
+from lightbox.heads.classes import DEFAULT_TOP_K, other_classes, shape_of_classes
+from lightbox.heads.form import MOST_OBJECTS, PartName
+from lightbox.heads.tensorflow import is_detector
 from lightbox.images.probe import GREY_PNG
 from lightbox.model.options import ModelOptions
-from lightbox.model.ranking import (
-    DEFAULT_TOP_K,
-    MOST_OBJECTS,
-    has_objects,
-    is_detector,
-    other_classes,
-    shape_of_classes,
-)
 from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
 from lightbox.openapi.models import DescribedModel, zeros
 from lightbox.openapi.schemas import BASE64, TEXT, Schema, any_of, array, bounded, element, named, nested, ref, struct
@@ -105,6 +101,20 @@ def _plain(outputs: Mapping[str, TensorSpec]) -> list[Schema]:
     return [*forms, struct({"outputs": any_of(by_column)})]
 
 
+def _part(name: PartName, options: ModelOptions) -> Schema:
+    number, whole = {"type": "number"}, {"type": "integer", "minimum": 0}
+    if name == "keypoints":
+        count, numbers = options.keypoints or (None, None)
+        said = "x and y in the image and, as the third number, a score."
+        return array(array(number, numbers or 2, numbers or 3), count or 0, count) | {"description": said}
+    if name == "corners":
+        return array(array(number, 2, 2), 4, 4) | {"description": "x and y of the corners of the rotated box."}
+    if options.masks == "polygon":
+        return array(array(whole, 8)) | {"description": "Outlines in the image, x and y in turn."}
+    said = "Run lengths as in COCO: by column, the background first; height and width of the image."
+    return struct({"size": array(whole, 2, 2), "counts": array(whole, 1)}) | {"description": said}
+
+
 def ranked_row(signature: SignatureSpec, outputs: Mapping[str, TensorSpec], options: ModelOptions) -> Schema | None:
     """Return the schema of one row of classes or objects by name, None if the options name none."""
     if options.labels is None and options.top_k is None and options.detections is None:
@@ -117,7 +127,8 @@ def ranked_row(signature: SignatureSpec, outputs: Mapping[str, TensorSpec], opti
         order = "As the model gives it." if options.detections is None else "Left, top, right, bottom in the image."
         box = array(number, 4, 4) | {"description": order}
         most = options.top_k or (None if options.detections is None else MOST_OBJECTS)
-        return array(struct({"class": {"type": "integer"}, "score": number, "box": box}, label), 0, most)
+        parts: dict[str, Schema] = {name: _part(name, options) for name in parts_of(options)}
+        return array(struct({"class": {"type": "integer"}, "score": number, "box": box, **parts}, label), 0, most)
     if len(outputs) != 1:
         return None
     (spec,) = outputs.values()

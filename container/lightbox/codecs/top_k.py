@@ -5,30 +5,20 @@ Each row is JSON text, so that scores have the same digits as in other responses
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from lightbox.base.errors import ModelFailed
-from lightbox.codecs.activation import activated, are_probabilities, class_scores, warn_of_logits
-from lightbox.codecs.detections import Limits, Objects, find_objects
 from lightbox.codecs.json_text import array_text, to_json
+from lightbox.heads import classes_problem, has_objects
+from lightbox.heads.activation import activated, are_probabilities, class_scores, warn_of_logits
+from lightbox.heads.classes import DEFAULT_TOP_K, other_classes, shape_of_classes
+from lightbox.heads.decoding import find_objects
+from lightbox.heads.decoding.placing import Shown, shown
+from lightbox.heads.tensorflow import BOXES, CLASSES, NUMBER, SCORES, is_detector, plainly
 from lightbox.model.options import ActivationName, ModelOptions
-from lightbox.model.ranking import (
-    BOXES,
-    CLASSES,
-    DEFAULT_TOP_K,
-    MOST_OBJECTS,
-    NUMBER,
-    SCORES,
-    classes_problem,
-    has_objects,
-    is_detector,
-    other_classes,
-    plainly,
-    shape_of_classes,
-)
 from lightbox.model.spec import Array, ModelCall, image_input
 
 
@@ -96,36 +86,49 @@ def _objects(outputs: Mapping[str, Array], labels: tuple[str, ...], top_k: int |
     return rows
 
 
-def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> Iterator[Objects]:
-    """Yield the objects in each image, with boxes in its pixels; for number inputs in those of the input."""
+def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> Iterator[Shown]:
+    """Yield the objects in each image, in its pixels; for number inputs in those of the input."""
     wanted = image_input(call.signature)
     assert options.detections is not None and wanted is not None, "it has objects"
     height, width = (call.inputs[wanted.name].shape[side] for side in wanted.sides)
-    most = options.top_k or MOST_OBJECTS
     shapes = {name: array.shape for name, array in outputs.items()}
     if problem := classes_problem(options, shapes):
         raise ModelFailed(f"labels: {problem}")
-    limits = Limits(options.score_threshold, options.iou_threshold, options.class_agnostic, most, options.activation)
-    found = find_objects(options.detections, outputs, (width, height), limits)
+    found = find_objects(outputs, (width, height), options)
     if call.placed and len(call.placed) != len(found):
         raise ModelFailed(f"the model answers {len(call.placed)} images with objects of {len(found)}")
-    for index, objects in enumerate(found):
-        if not call.placed:
-            yield objects
-            continue
-        boxes = call.placed[index].in_image(objects.boxes)
-        seen = np.flatnonzero((boxes[:, 2:] > boxes[:, :2]).all(axis=1))  # not in the padding or the cut-off part
-        yield objects._replace(boxes=boxes).chosen(seen)
+    with np.errstate(all="ignore"):  # NaN is in no mask
+        for index, objects in enumerate(found):
+            placed = call.placed[index] if call.placed else None
+            yield shown(objects, (width, height), placed, options.masks == "polygon")
 
 
-def _found(labels: tuple[str, ...], objects: Objects) -> bytes:
-    return _boxed(_heads(labels), objects.classes, objects.scores, objects.boxes)
+def _found(labels: tuple[str, ...], found: Shown) -> bytes:
+    objects, parts = found.objects, dict[bytes, Iterable[bytes]]()
+    if found.masks is not None:
+        width, height = found.size
+        counted = map(array_text, found.masks)
+        parts[b"mask"] = (b'{"size":[%d,%d],"counts":%s}' % (height, width, counts) for counts in counted)
+    if found.polygons is not None:
+        parts[b"mask"] = (to_json(outlines) for outlines in found.polygons)
+    if objects.keypoints is not None:
+        parts[b"keypoints"] = map(array_text, objects.keypoints)
+    if found.corners is not None:
+        parts[b"corners"] = map(array_text, found.corners)
+    return _boxed(_heads(labels), objects.classes, objects.scores, objects.boxes, parts)
 
 
-def _boxed(heads: list[bytes], classes: Array, scores: Array, boxes: Array) -> bytes:
+def _boxed(
+    heads: list[bytes],
+    classes: Array,
+    scores: Array,
+    boxes: Array,
+    parts: Mapping[bytes, Iterable[bytes]] | None = None,
+) -> bytes:
+    named = [[b',"%s":%s' % (name, text) for text in texts] for name, texts in (parts or {}).items()]
     items = (
-        _head(heads, int(index)) + score + b',"box":' + array_text(box) + b"}"
-        for index, score, box in zip(classes.tolist(), score_texts(scores), boxes, strict=True)
+        b"".join((_head(heads, int(index)), score, b',"box":', array_text(box), *more, b"}"))
+        for index, score, box, *more in zip(classes.tolist(), score_texts(scores), boxes, *named, strict=True)
     )
     return b"[" + b",".join(items) + b"]"
 

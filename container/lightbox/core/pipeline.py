@@ -38,7 +38,7 @@ from lightbox.user_code.api_detection import Function
 from lightbox.user_code.aws import AwsHandlers, Context
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.described_outputs import DescribedOutputs, HandlerOutputs
-from lightbox.user_code.handlers import LightboxHandlers, prepare
+from lightbox.user_code.handlers import RESPONSE_OUTPUT, LightboxHandlers, prepare
 from lightbox.user_code.registry import NONE, Handlers, UserCode
 
 R = TypeVar("R")
@@ -234,7 +234,9 @@ class Pipeline:
             request = (parsed or content.parse(context)).decode(signature, model.options)
             signature = request.signature
         postprocess = None if content.names_outputs_of(signature) else handlers.postprocess
-        asked = request.outputs or (() if postprocess else content.outputs) or call.outputs
+        by_name = content.outputs == (RESPONSE_OUTPUT,) and RESPONSE_OUTPUT not in signature.outputs
+        by_name = by_name and handlers is NONE and _asks_for_names(model.options)
+        asked = request.outputs or (() if postprocess or by_name else content.outputs) or call.outputs
         outputs = asked or model.options.outputs or ()
         signature.check_outputs(outputs)
         writer.check(len(outputs or signature.outputs))
@@ -251,7 +253,7 @@ class Pipeline:
                 as_document = model.options.jsonlines == "document"
                 prediction = replace(request.predicted(ordered), lines_as_document=as_document)
                 is_ranked = handlers.preprocess is None and not call.outputs
-                is_ranked = is_ranked and bool(request.images or not model.names_images_only)
+                is_ranked = is_ranked and bool(request.images or by_name or not model.names_images_only)
                 named = _named(prediction, request, model.options) if is_ranked else prediction
                 return writer.write(named, signature)
             shown = content.shown(call, request, model.options, context)
@@ -261,22 +263,31 @@ class Pipeline:
         return response
 
     def _found(self, transport: Transport, call: ModelCall, context: RequestContext) -> Mapping[str, Array]:
-        """Return the model's outputs. Several images for a model that takes one at a time are as many calls."""
-        signature, count = call.signature, len(call.images)
+        """Return the model's outputs.
+
+        A model of a fixed number of images at a time gets several calls, the last one with copies of an image.
+        """
+        signature, count = call.signature, len(call.images or call.placed)
         call = replace(call, images=())
-        if count < 2 or any((spec.shape or ())[:1] != (1,) for spec in signature.inputs.values()):
+        sizes = {(spec.shape or (None,))[0] for spec in signature.inputs.values()}
+        size = sizes.pop() if len(sizes) == 1 else None
+        if not count or size in (None, 0, count) or not _has_batch(call):
             return self.rank_guard.predict(transport, call, context)
-        if not signature.gives_rows(call.outputs or signature.outputs):
+        assert size is not None
+        rows = {(signature.outputs[name].shape or (None,))[0] for name in call.outputs or signature.outputs}
+        if not signature.gives_rows(call.outputs or signature.outputs) or rows - {None, size}:
             gives = ", ".join(map(str, signature.outputs.values()))
-            raise InputMismatch(f"expected one image in a request: the model takes one and gives {gives}; got {count}")
+            takes = "one image" if size == 1 else f"{size} images"
+            raise InputMismatch(f"expected {takes} in a request: the model gives {gives}; got {count}")
         import numpy as np
 
         found = []
-        for at in range(count):
+        for at in range(0, count, size):
             context.check(f"image {at + 1} of {count}")
-            inputs = {name: array[at : at + 1] for name, array in call.inputs.items()}
+            taken = np.minimum(np.arange(at, at + size), count - 1)
+            inputs = {name: array[taken] for name, array in call.inputs.items()}
             found.append(self.rank_guard.predict(transport, replace(call, inputs=inputs), context))
-        return {name: np.concatenate([outputs[name] for outputs in found]) for name in found[0]}
+        return {name: np.concatenate([outputs[name] for outputs in found])[:count] for name in found[0]}
 
     def _preprocessed(
         self,
@@ -364,6 +375,11 @@ class Pipeline:
         return self._transports[name]
 
 
+def _has_batch(call: ModelCall) -> bool:
+    image = image_input(call.signature)
+    return image is not None and image.batched
+
+
 @contextmanager
 def _hinting_at_the_size(request: ModelCall, options: ModelOptions) -> Iterator[None]:
     """Name the option image_size where a model of open sizes fails for images in their own."""
@@ -391,10 +407,13 @@ def _check_names(attributes: CustomAttributes) -> None:
 
 def _named(prediction: Prediction, request: ModelCall, options: ModelOptions) -> Prediction:
     """Replace raw outputs by classes or objects by name, if the model's options say so; for the JSON codecs."""
-    asks = (options.labels, options.top_k, options.detections)
-    if asks == (None, None, None) or prediction.layout is Layout.RESULTS:
+    if not _asks_for_names(options) or prediction.layout is Layout.RESULTS:
         return prediction
     return replace(prediction, ranked=partial(ranked_rows, prediction.outputs, options, request))
+
+
+def _asks_for_names(options: ModelOptions) -> bool:
+    return (options.labels, options.top_k, options.detections) != (None, None, None)
 
 
 def _without_ranking(model: PlannedModel) -> PlannedModel:

@@ -353,7 +353,12 @@ class _TensorWriter(Writer[TensorResponse]):
 
     @override
     def write(self, prediction: Prediction, signature: SignatureSpec) -> TensorResponse:
-        return _selected(signature, prediction.outputs, self.names)
+        if self.names != (RESPONSE_OUTPUT,) or RESPONSE_OUTPUT in prediction.outputs:
+            return _selected(signature, prediction.outputs, self.names)
+        rows = prediction.ranked() if prediction.ranked else None
+        if rows is None:
+            raise BadRequest(f"outputs: the model's outputs have no classes or objects by name; got {RESPONSE_OUTPUT}")
+        return TensorResponse(signature, {RESPONSE_OUTPUT: string_tensor(rows)})
 
     @override
     def finish(

@@ -50,12 +50,13 @@ WITHOUT_LIMIT = Room()
 class Opened(NamedTuple):
     """An image's ``pixels``, and its ``size``, which is larger than theirs after decoding at reduced scale.
 
-    A cropped part has its ``origin`` in the image.
+    A cropped part has its ``origin`` in the ``whole`` image.
     """
 
     pixels: Pixels
     size: Size
     origin: tuple[int, int] = (0, 0)
+    whole: Size | None = None
 
 
 Opener = Callable[[Mode, Resized | None], Opened]
@@ -104,7 +105,7 @@ def cut(image: Pixels, crop: Crop) -> Opened:
         part: Pixels = Rgbx(np.ascontiguousarray(image.pixels[upper:lower, left:right]))
     else:
         part = image.crop((left, upper, right, lower))
-    return Opened(part, part.size, (left, upper))
+    return Opened(part, part.size, (left, upper), image.size)
 
 
 def as_rgbx(pixels: memoryview, size: Size) -> Rgbx:

@@ -50,7 +50,8 @@ class Placement(NamedTuple):
 class Fitting:
     """A model's fit. ``shorter`` or ``crop_pct`` give the size of an image before its middle is cut out.
 
-    ``shorter``: pixels of its shorter side. ``crop_pct``: the input's share of it along either side.
+    ``shorter``: pixels of its shorter side. ``crop_pct``: the input's share of it along either side. ``longer``: the
+    most pixels of its longer side, of an image that is not cut.
     """
 
     fit: Fit = Fit.STRETCH
@@ -58,6 +59,9 @@ class Fitting:
     crop_pct: float = 1.0
     from_lower: bool = False
     """Where half a pixel is left over, cut from the lower one; else from the even one, as torchvision does."""
+    pads_end: bool = False
+    """Whether all padding comes after the picture; else half of it."""
+    longer: int | None = None
 
     def place(self, source: Size, target: Size) -> Placement:
         """Return the placement of an image of one size in an input of another."""
@@ -73,26 +77,39 @@ class Fitting:
             case Fit.LETTERBOX:
                 ratio = min(target[0] / source[0], target[1] / source[1])
                 size = max(1, round(source[0] * ratio)), max(1, round(source[1] * ratio))
-                return _centered(size, target)
+                return self._padded(size, target)
+
+    def uncut(self, source: Size) -> Placement:
+        """Return the placement of a whole image in an input of its own proportions, rounded as in transformers."""
+        assert self.shorter is not None
+        low, high = sorted(source)
+        exact = float(self.shorter)
+        if self.longer is not None and high / low * exact > self.longer:
+            exact = self.longer * low / high
+        side = max(1, round(exact))
+        if side == low:
+            return Placement(source)
+        width, height = source
+        across, down = max(1, int(exact * width / height)), max(1, int(exact * height / width))
+        return Placement((side, down) if width < height else (across, side))
 
     def padded(self, source: Size, most: Size, stride: int) -> tuple[Size, Placement]:
         """Return the least input of whole strides in which an image has the size that it has in one of ``most``, and
         its place there."""
         width, height = size = self.place(source, most).size
         target = width + (most[0] - width) % stride, height + (most[1] - height) % stride
-        return target, _centered(size, target)
+        return target, self._padded(size, target)
+
+    def _padded(self, size: Size, target: Size) -> Placement:
+        """For an odd number of padding rows or columns, the extra one comes after the picture."""
+        left, top = (round((side - part) / 2 - 0.1) for side, part in zip(target, size, strict=True))
+        return Placement(size) if self.pads_end else Placement(size, left, top)
 
     def _least(self, target: Size) -> Size:
         """Return the size that the image must cover before its middle is cut out."""
         if self.shorter is not None:
             return self.shorter, self.shorter
         return math.floor(target[0] / self.crop_pct), math.floor(target[1] / self.crop_pct)
-
-
-def _centered(size: Size, target: Size) -> Placement:
-    """For an odd number of padding rows or columns, the extra one comes after the picture."""
-    left, top = (round((side - part) / 2 - 0.1) for side, part in zip(target, size, strict=True))
-    return Placement(size, left, top)
 
 
 def _covering(source: Size, least: Size) -> Size:
@@ -113,19 +130,23 @@ def _covering(source: Size, least: Size) -> Size:
 class Placed:
     """Maps the input back to its image: the image's ``size`` and its place in the input.
 
-    ``origin`` is the corner of a cropped part, whose size is then ``size``.
+    ``origin`` is the corner of a cropped part of a ``whole`` image, whose size is then ``size``.
     """
 
     size: Size
     placement: Placement
     origin: tuple[int, int] = (0, 0)
+    whole: Size | None = None
 
     def in_image(self, boxes: Float32) -> Float32:
         """Convert boxes [K, 4] (left, top, right, bottom) of the input to pixels of the image, clipped to it."""
-        corners = boxes.astype(np.float64).reshape(-1, 2, 2) - self.placement[1:]
-        there = corners * np.divide(self.size, self.placement.size)
-        clipped: Float32 = np.add(there.clip(0, self.size), self.origin).astype(np.float32)
-        return clipped.reshape(-1, 4)
+        return self.points_in_image(boxes.reshape(-1, 2, 2), clipped=True).reshape(-1, 4)
+
+    def points_in_image(self, points: Float32, clipped: bool = False) -> Float32:
+        """Convert points [..., 2], x and y, of the input to pixels of the image."""
+        there = (points.astype(np.float64) - self.placement[1:]) * np.divide(self.size, self.placement.size)
+        found: Float32 = np.add(there.clip(0, self.size) if clipped else there, self.origin).astype(np.float32)
+        return found
 
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -40,17 +40,23 @@ def image_problems(options: ModelOptions, target: ImageInput) -> Iterator[Proble
                 key,
                 f"expected {channels} numbers, one for each channel of the input {target.name}, got {len(values)}",
             )
+    yield from _problems_of_size(options, target)
+    if "layout" in explicit and options.layout is not None and (options.layout == "NCHW") != target.channels_first:
+        yield "layout", f"the shape of the input {target.name} shows that it is not {options.layout}"
+
+
+def _problems_of_size(options: ModelOptions, target: ImageInput) -> Iterator[Problem]:
     size = fixed_size(target, options)
-    if options.fit != "stretch" and size is None:
+    if options.fit != "stretch" and size is None and options.resize_shorter is None:
         sentence = f"{options.fit!r} needs a fixed size, but the input {target.name} has none"
         yield "fit", f"{sentence}; set image_size, such as 640x640"
+    if options.resize_longer is not None and size is not None:
+        yield "resize_longer", f"expected none, as the input {target.name} is {size[0]}x{size[1]}"
     if options.stride is not None and target.width and target.height:
         yield "stride", f"expected none, as the input {target.name} is {target.width}x{target.height}"
     if size is not None and options.resize_shorter is not None and options.resize_shorter < max(size):
         least = f"expected at least {max(size)}, the longer side of the input {target.name}"
         yield "resize_shorter", f"{least}, got {options.resize_shorter}"
-    if "layout" in explicit and options.layout is not None and (options.layout == "NCHW") != target.channels_first:
-        yield "layout", f"the shape of the input {target.name} shows that it is not {options.layout}"
 
 
 def _problems_of_files(options: ModelOptions, name: str) -> Iterator[Problem]:

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
+from lightbox.base.control_characters import escape
 from lightbox.base.error_texts import in_our_words
 from lightbox.base.errors import StartError
 from lightbox.base.machine.links import LEADS_OUT, followed
 from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
-from lightbox.base.telemetry.logs import escape
 from lightbox.model.presets import OF_LOGITS, PRESETS, PresetName, with_preset
 from lightbox.model_runtime.access import MOST_OPTIONS, MOST_TEXT, is_file, read_text_file
 
@@ -30,9 +30,11 @@ INFERENCE = "inference.py"
 MOST_PIXELS = 65535
 MOST_LABELS = 1_000_000
 _MOST_PROBLEMS = 20
-RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm"]
+RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm", "rfdetr", "openvino", "litert"]
 ActivationName = Literal["softmax", "sigmoid", "none"]
-DetectionsName = Literal["ultralytics", "detr", "tf"]
+_Ultralytics = Literal["ultralytics", "ultralytics-segment", "ultralytics-pose", "ultralytics-obb", "ultralytics-v5"]
+_Torchvision = Literal["torchvision", "torchvision-segment", "torchvision-pose"]
+DetectionsName = Literal[_Ultralytics, "detr", "rtdetr", "mmdet", "tf", _Torchvision]
 _LABELS = TypeAdapter[tuple[str, ...] | dict[int, str]](tuple[str, ...] | dict[int, str])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
 PerChannel = Annotated[
@@ -42,15 +44,19 @@ RANKING = ("detections", "labels", "top_k")
 """Options that name classes or objects."""
 _ONLY_WITH: Mapping[str, tuple[str, str]] = {
     "resize_shorter": ("fit", "crop"),
+    "resize_longer": ("fit", "crop"),
     "crop_pct": ("fit", "crop"),
     "crop_offset": ("fit", "crop"),
     "pad": ("fit", "letterbox"),
+    "pad_at": ("fit", "letterbox"),
     "stride": ("fit", "letterbox"),
     "score_threshold": ("detections", ""),
     "iou_threshold": ("detections", "ultralytics"),
     "class_agnostic": ("detections", "ultralytics"),
+    "keypoints": ("detections", "ultralytics-pose"),
+    "masks": ("detections", ""),
 }
-"""Options that need another one, and its value; empty for any value."""
+"""Options that need another one, and the beginning of its value; empty for any value."""
 
 
 class ModelOptionsError(StartError):
@@ -86,7 +92,10 @@ class ModelOptions(BaseModel):
     """How an image [fits](#fit) an input of another shape."""
 
     resize_shorter: int | None = Field(default=None, ge=1, le=MOST_PIXELS)
-    """With `crop`: the shorter side in pixels before the cut."""
+    """With `crop`: the shorter side in pixels before the cut, or without one."""
+
+    resize_longer: int | None = Field(default=None, ge=1, le=MOST_PIXELS)
+    """With `crop` and an input of open sides: the most pixels of the longer side, of an image that is not cut."""
 
     crop_pct: float | None = Field(default=None, ge=0.01, le=1)
     """With `crop`: the side of the input divided by that of the resized image."""
@@ -98,6 +107,9 @@ class ModelOptions(BaseModel):
         default=None, examples=[0, [124, 116, 104]]
     )
     """With `letterbox`: value of the padding, 0..255 or `[r, g, b]`; by default 114."""
+
+    pad_at: Literal["sides", "end"] = "sides"
+    """With `letterbox`: padding is on both `sides`, or only right and below: `end`."""
 
     stride: int | None = Field(default=None, ge=2, le=1024)
     """With `letterbox`: one image alone is padded only to the next multiples of this, within `image_size`."""
@@ -150,6 +162,14 @@ class ModelOptions(BaseModel):
 
     class_agnostic: bool = False
     """With `ultralytics`: also if their classes differ."""
+
+    keypoints: tuple[Annotated[int, Field(ge=1, le=10_000)], Annotated[int, Field(ge=2, le=3)]] | None = Field(
+        default=None, examples=[[17, 3]]
+    )
+    """With `ultralytics-pose`: keypoints of an object, and numbers of each: 3 with a score, else 2."""
+
+    masks: Literal["rle", "polygon"] = "rle"
+    """With `detections`: [masks](#detections) as run lengths, or as polygons."""
 
     engine: EngineName | None = None
     """[Engine](engines.md) of the model; by default `LIGHTBOX_ENGINE`."""
@@ -327,11 +347,8 @@ def _conflict(options: ModelOptions) -> tuple[str, str] | None:
     """Return an option that another one makes useless, and a sentence; None if there is none."""
     for key, (other, value) in _ONLY_WITH.items():
         has = getattr(options, other)
-        if (
-            key in options.model_fields_set
-            and getattr(options, key) is not None
-            and (has != value if value else not has)
-        ):
+        is_set = key in options.model_fields_set and getattr(options, key) is not None
+        if is_set and not (str(has).startswith(value) if value else has):
             return key, f"works only with {f'{other} {value!r}' if value else other}, got {other} {has!r}"
     if options.resize_shorter is not None and options.crop_pct is not None:
         return "resize_shorter", "expected this or crop_pct, got both"

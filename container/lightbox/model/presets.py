@@ -24,17 +24,16 @@ OF_LOGITS = frozenset({"torchvision", "timm"})
 
 _REPLACED = {
     "scaling": ("mean", "std"),
-    "fit": ("resize_shorter", "crop_pct", "crop_offset", "pad", "stride"),
+    "fit": ("resize_shorter", "resize_longer", "crop_pct", "crop_offset", "pad", "pad_at", "stride"),
     "resize_shorter": ("crop_pct",),
     "crop_pct": ("resize_shorter",),
 }
 """Options of a preset or a recipe that an override also removes: a mean belongs to its scaling, padding to its fit."""
 
-
-OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "pad", "stride"}) | {
-    *("fit", "resize_shorter", "crop_pct", "crop_offset")
+OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "fit", *_REPLACED["fit"]})
+OF_ANSWERS = frozenset({"detections", "keypoints", "activation", "top_k", "outputs", "labels"}) | {
+    *("score_threshold", "iou_threshold", "class_agnostic")
 }
-OF_ANSWERS = frozenset({"detections", "activation", "score_threshold", "top_k", "outputs", "labels"})
 """Options of a recipe that belong together: a preset replaces the first, another output format the second."""
 
 

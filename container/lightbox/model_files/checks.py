@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +30,21 @@ from lightbox.model_runtime.wire.dtypes import numpy_name
 
 NOTES = "metadata.yaml"
 _TOP_LEVEL = re.compile(r"(\w+):(.*)")
+_READ = ContextVar[dict[tuple[Path, str, int], Mapping[str, SignatureSpec]] | None]("signatures", default=None)
+"""The signatures that a step has read, by the arguments of ``signatures_of``."""
+
+
+@contextmanager
+def reading_once() -> Iterator[None]:
+    """Read the signatures of each version once, for steps that look at the same files again and again."""
+    if _READ.get() is not None:
+        yield
+        return
+    token = _READ.set({})
+    try:
+        yield
+    finally:
+        _READ.reset(token)
 
 
 def unusable_versions(model: ModelOnDisk, allowed: Sequence[Path] = ()) -> list[str]:
@@ -152,12 +169,18 @@ def show_version(place: Path, shown: Path) -> None:
 def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, SignatureSpec]:
     """Return the signatures of a version as ``read_signatures`` does, or those of a file; none for the text form, which
     only the model server reads."""
+    read, key = _READ.get(), (folder, model, version)
+    if read is not None and key in read:
+        return read[key]
     if (file := model_file(folder)) is not None:
         found = _of_file(file, model, version)
     else:
         found = read_signatures(folder, model, version) if (folder / FILE).exists() else {}
     notes = notes_beside(file.path.parent if file else folder)
-    return {name: replace(signature, notes={**notes, **signature.notes}) for name, signature in found.items()}
+    found = {name: replace(signature, notes={**notes, **signature.notes}) for name, signature in found.items()}
+    if read is not None:
+        read[key] = found
+    return found
 
 
 def notes_beside(folder: Path) -> dict[str, str]:

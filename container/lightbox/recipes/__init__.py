@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from lightbox.base.settings import Settings
+from lightbox.heads import ranking_problem
 from lightbox.model.options import (
     INFERENCE,
     RANKING,
@@ -23,19 +26,21 @@ from lightbox.model.options import (
     own_options,
 )
 from lightbox.model.presets import OF_ANSWERS, OF_PIXELS
-from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec
 from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_runtime.access import is_file
 from lightbox.model_runtime.formats import model_file
-from lightbox.recipes import output_names, timm, transformers, ultralytics
+from lightbox.recipes import litert, openvino, output_names, rfdetr, timm, transformers, ultralytics
 from lightbox.recipes.files import FROM_TORCH, ModelFiles, Reader
 
 READERS: Mapping[str, Reader] = {
     "ultralytics": ultralytics.read,
     "transformers": transformers.read,
     "timm": timm.read,
+    "rfdetr": rfdetr.read,
+    "openvino": openvino.read,
+    "litert": litert.read,
 }
 """Readers of what a library has written about a model, by the option ``recipe``."""
 
@@ -48,10 +53,7 @@ def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Setti
     """
     own = own_options(code_dirs, settings)
     try:
-        recipe = find_recipe(model, own.get("recipe", "auto"), settings.linked_folders)
-        # With labels or top_k TensorFlow's detectors return objects with boxes as their outputs have them.
-        if recipe and recipe.options.get("detections") == "tf" and own.keys() & set(RANKING):
-            recipe = None
+        recipe = find_recipe(model, own, settings.linked_folders)
     except RecipeError:
         if not own.keys() & {"preset", *OF_PIXELS} and not any(is_file(one / INFERENCE) for one in code_dirs):
             raise
@@ -59,19 +61,22 @@ def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Setti
     return load_options(code_dirs, settings, recipe)
 
 
-def find_recipe(model: ModelOnDisk, wanted: str = "auto", allowed: Sequence[Path] = ()) -> Recipe | None:
+def find_recipe(
+    model: ModelOnDisk, own: Mapping[str, Any] = MappingProxyType({}), allowed: Sequence[Path] = ()
+) -> Recipe | None:
     """Return the recipe in the files of a model's newest version, None without one or for a model without pixels.
 
-    ``wanted`` is the option ``recipe``. Links may lead into the folders ``allowed``. Raises RecipeError for a broken
-    recipe, for two, and if there is no recipe of the library that ``wanted`` names.
+    ``own`` are the options that are set. Links may lead into the folders ``allowed``. Raises RecipeError for a broken
+    recipe, for two, and if there is no recipe of the library that the option ``recipe`` names.
     """
+    wanted = own.get("recipe", "auto")
     signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
     if signature is None or wanted == "none":
         return None
     folder = newest_folder(model)
     file = model_file(folder)
     place = file.place().parent if file else folder
-    files = ModelFiles(file.path if file else folder, signature, place, model_folder(place), allowed)
+    files = ModelFiles(file.path if file else folder, signature, place, model_folder(place), allowed, own.keys())
     readers = READERS if wanted == "auto" else {wanted: READERS[wanted]}
     takes_pixels = files.image is not None  # libraries write the same files beside models of texts and sounds
     found = {name: recipe for name, read in readers.items() if takes_pixels and (recipe := read(files))}
@@ -95,7 +100,8 @@ def changed_key(model: ModelOnDisk, options: ModelOptions, allowed: Sequence[Pat
     """
     if not isinstance(options, ResolvedOptions) or not options.of_recipe:
         return None
-    recipe = find_recipe(model, options.recipe, allowed)
+    own = {key: getattr(options, key) for key in options.model_fields_set - options.of_recipe}
+    recipe = find_recipe(model, own, allowed)
     has = recipe.options if recipe else {}
     return next((key for key in sorted(options.of_recipe) if has.get(key) != getattr(options, key)), None)
 
@@ -106,5 +112,7 @@ def _fitting(recipe: Recipe, signature: SignatureSpec) -> Recipe:
     asks = any(getattr(options, key) is not None for key in RANKING)
     if not asks or (problem := ranking_problem(options, signature)) is None:
         return recipe
+    if options.labels and ranking_problem(options.model_copy(update={"labels": None}), signature) is None:
+        raise RecipeError(f"{recipe.source}: {problem}; set recipe to none, and the options")
     pixels = {key: value for key, value in recipe.options.items() if key not in OF_ANSWERS}
     return recipe._replace(options=pixels, said=f"{recipe.said} (its outputs stay tensors: {problem})")

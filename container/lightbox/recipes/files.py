@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from ast import literal_eval
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from lightbox.base.control_characters import escape
 from lightbox.base.machine.links import followed
-from lightbox.base.telemetry.logs import escape
+from lightbox.heads.ultralytics import MOST_LITERAL
 from lightbox.model.options import Recipe, RecipeError
-from lightbox.model.ranking import MOST_LITERAL
 from lightbox.model.spec import ImageInput, SignatureSpec, image_input
 from lightbox.model_runtime.access import is_file, read_file
 
-MOST_NAMES, _MOST_BYTES = 100_000, 4 << 20
-"""Most names of classes in a recipe, and bytes of a file with them."""
+MOST_NAMES, _MOST_BYTES, _MOST_NOTE = 100_000, 4 << 20, 1 << 20
+"""Most names of classes in a recipe, bytes of a file with them, and characters of a note in a model's file."""
 FROM_TORCH = "NCHW"
 """The layout of exports that leave all sides open, as Optimum's."""
 
@@ -32,6 +32,8 @@ class ModelFiles(NamedTuple):
     """The model's own folder, which links may not lead out of: ``folder``, or the one above its version."""
     allowed: Sequence[Path] = ()
     """Folders into which links may lead all the same."""
+    own: Collection[str] = ()
+    """The options that are set."""
 
     def json(self, name: str) -> tuple[Path, dict[str, Any]] | None:
         """Return a JSON object beside a model's file, or in the folder above, as exporters lay them out, or None.
@@ -56,9 +58,14 @@ class ModelFiles(NamedTuple):
         return None
 
     @property
+    def seen_signature(self) -> SignatureSpec:
+        """The signature, with the layout of exports that leave it open."""
+        return self.signature.with_layout(FROM_TORCH)
+
+    @property
     def image(self) -> ImageInput | None:
         """The input for pixels, None if the model takes no image, or a file that it decodes itself."""
-        found = image_input(self.signature.with_layout(FROM_TORCH))
+        found = image_input(self.seen_signature)
         return None if found is None or found.encoded else found
 
     @property
@@ -97,6 +104,16 @@ def literal(text: str, source: str, key: str) -> Any:
         return literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise RecipeError(f"{source}: {key}: expected a number, a list or names, got {text[:60]!r}") from None
+
+
+def parsed(parse: Callable[[str], Any], text: str, source: str, key: str) -> Any:
+    """Return what a note in a model's file says. Raises RecipeError for a broken one, or a longer one than is read."""
+    if len(text) > _MOST_NOTE:
+        raise RecipeError(f"{source}: {key}: expected at most {_MOST_NOTE:,} characters, got {len(text):,}")
+    try:
+        return parse(text)
+    except (ValueError, RecursionError) as error:
+        raise RecipeError(f"{source}: {key}: {said_by(error)}") from None
 
 
 def said_by(found: object) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from lightbox.images.preparation import IMAGENET_MEAN, IMAGENET_STD
-from lightbox.model.options import Recipe
-from lightbox.model.ranking import detections_problem, is_detector
+from lightbox.heads import outputs_problem
+from lightbox.heads.tensorflow import is_detector
+from lightbox.model.options import RANKING, DetectionsName, ModelOptions, Recipe
 from lightbox.recipes.files import ModelFiles
+from lightbox.recipes.rfdetr import FORM, PIXELS
 
 _RF_DETR = {"dets", "labels"}
+_TORCHVISION: tuple[tuple[DetectionsName, str], ...] = (
+    ("torchvision", "objects"),
+    ("torchvision-segment", "objects with masks"),
+    ("torchvision-pose", "objects with keypoints"),
+)
 
 
 def read(files: ModelFiles) -> Recipe | None:
@@ -16,11 +22,26 @@ def read(files: ModelFiles) -> Recipe | None:
     if image is None:
         return None
     if is_detector(outputs) and image.dtype == "uint8":
+        if set(files.own) & set(RANKING):  # then such objects have boxes as the outputs have them
+            return None
         source = f"the outputs of {files.path.name}"
         return Recipe({"detections": "tf"}, source, "TensorFlow's Object Detection API")
-    is_rf_detr = set(outputs) == _RF_DETR and detections_problem("detr", outputs) is None  # else MMDeploy's
+    detr = ModelOptions(detections="detr")
+    is_rf_detr = set(outputs) == _RF_DETR and outputs_problem(detr, outputs) is None  # else MMDeploy's
     if is_rf_detr and not files.has_open_sides:
-        pixels = {"fit": "stretch", "resize": "bilinear", "scaling": "unit", "mean": IMAGENET_MEAN, "std": IMAGENET_STD}
-        form = {"detections": "detr", "activation": "sigmoid", "score_threshold": 0.5}
-        return Recipe(pixels | form, f"the outputs dets and labels of {files.path.name}", "RF-DETR")
+        said = "RF-DETR as of release 1.9, before which it averaged pixels: set resize to bilinear"
+        return Recipe({**PIXELS, **FORM}, f"the outputs dets and labels of {files.path.name}", said)
+    return _of_torchvision(files)
+
+
+def _of_torchvision(files: ModelFiles) -> Recipe | None:
+    """Return the recipe of torchvision's detectors, which take photos of any size and resize them themselves."""
+    outputs, source = files.signature.outputs, f"the outputs of {files.path.name}"
+    for form, gives in _TORCHVISION:
+        if outputs_problem(ModelOptions(detections=form), outputs) is None:
+            if not files.has_open_sides:  # how photos get this size is not the library's
+                said = f"torchvision's {gives}, returned as tensors: set fit, and detections to {form!r}"
+                return Recipe({"scaling": "unit"}, source, said)
+            options = {"scaling": "unit", "detections": form, "score_threshold": 0.0}
+            return Recipe(options, source, f"torchvision's {gives}")
     return None

@@ -15,8 +15,12 @@ from lightbox.recipes.files import ModelFiles, class_names, said_by
 
 _FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box")
 """Filters by Pillow's number."""
-_SOFTMAX = ("DetrForObjectDetection", "YolosForObjectDetection", "TableTransformerForObjectDetection")
-"""Detectors with a last class for "no object"; all others have sigmoids."""
+_SOFTMAX = ("Detr", "Yolos", "TableTransformer")
+"""Detectors with a last class for "no object"."""
+_SIGMOID = ("RTDetr", "RTDetrV2", "DFine", "Deimv2", "RfDetr")
+"""Detectors with a sigmoid for each class."""
+_BEST_HUNDRED = ("ConditionalDetr", "DabDetr", "DeformableDetr", "LwDetr")
+"""The same, whose processors keep 100 objects."""
 _INSTEAD = "set fit, image_size and scaling"
 _LEAST_SHORTER = 384
 """A shorter side below this is that of the cut-out, in ConvNeXt's processor."""
@@ -27,6 +31,10 @@ _CHANGING = ("rescale_offset", "offset", "keep_aspect_ratio", "max_size", "pad_s
 """Further keys that change pixels."""
 _OF_OWN_SIZE = ("Levit",)
 """Processors whose size means another one."""
+_WITHOUT_ANTIALIAS = ("RfDetr",)
+"""Processors whose filter takes the nearest pixels only."""
+_KEEPING = ("Detr", "ConditionalDetr", "DeformableDetr")
+"""Processors that keep the proportions of an image, unless their size has both sides."""
 _SHARES = {"ConvNext": 224 / 256}
 """The ``crop_pct`` of processors that have one where a file has none."""
 _THRESHOLD = 0.5
@@ -54,8 +62,10 @@ def read(files: ModelFiles) -> Recipe | None:
         options |= {"activation": "sigmoid" if is_each else "softmax", "top_k": 5}
         options |= {**labels, **_outputs(files, "logits")}
         return Recipe(options, str(place), f"{said}, classes")
-    if name.endswith("ForObjectDetection"):
-        options |= {"detections": "detr", "activation": "softmax" if name in _SOFTMAX else "sigmoid"}
+    detector = name.removesuffix("ForObjectDetection")
+    if detector in (*_SOFTMAX, *_SIGMOID, *_BEST_HUNDRED):
+        options |= {"detections": "detr", "activation": "softmax" if detector in _SOFTMAX else "sigmoid"}
+        options |= {"top_k": 100} if detector in _BEST_HUNDRED else {}
         options |= {"score_threshold": _THRESHOLD, **_labels(place, config), **_outputs(files, "logits", "pred_boxes")}
         return Recipe(options, str(place), f"{said}, objects")
     return Recipe(options, str(place), f"{said}, whose outputs are returned as tensors")
@@ -77,6 +87,10 @@ def _pixels(place: Path, config: dict[str, Any], files: ModelFiles) -> dict[str,
     if not isinstance(number, int) or not 0 <= number < len(_FILTERS):
         raise RecipeError(f"{place}: resample: expected 0 to {len(_FILTERS) - 1}, got {number!r}")
     options: dict[str, Any] = {"resize": _FILTERS[number], "scaling": "none"}
+    if _kind(config) in _WITHOUT_ANTIALIAS:
+        if _FILTERS[number] != "bilinear":
+            raise RecipeError(f"{place}: resample: expected 2, got {number}, which cannot be followed; {_INSTEAD}")
+        options["resize"] = "tf_bilinear"
     if config.get("do_flip_channel_order"):
         options["channels"] = "bgr"
     if config.get("do_rescale", True):
@@ -99,7 +113,8 @@ def _refuse_other_steps(place: Path, config: dict[str, Any]) -> None:
     steps = [key for key in config if key.startswith("do_") and key not in _FOLLOWED | _OF_TRAINING]
     if not config.get("do_resize", True):
         steps.append("do_center_crop")
-    if key := next((key for key in (*steps, *_CHANGING) if config.get(key)), None):
+    changing = [key for key in _CHANGING if key != "max_size" or _kind(config) not in _KEEPING]
+    if key := next((key for key in (*steps, *changing) if config.get(key)), None):
         raise RecipeError(f"{place}: {key}: expected none, got {config[key]!r}, which cannot be followed; {_INSTEAD}")
     if _kind(config) in _OF_OWN_SIZE:
         raise RecipeError(f"{place}: size: {_kind(config)} enlarges it, which cannot be followed; {_INSTEAD}")
@@ -121,6 +136,8 @@ def _numbers(place: Path, config: dict[str, Any], key: str) -> tuple[float, ...]
 def _fit(place: Path, config: dict[str, Any], files: ModelFiles) -> dict[str, Any]:
     size, share = config.get("size"), config.get("crop_pct") or _SHARES.get(_kind(config))
     cut = _sides(config.get("crop_size")) if config.get("do_center_crop") else None
+    if _kind(config) in _KEEPING and files.has_open_sides and (kept := _kept(config)):
+        return kept
     shorter = size.get("shortest_edge") if isinstance(size, dict) else size if share else None
     if isinstance(size, dict) and size.get("longest_edge"):
         shorter = None
@@ -136,6 +153,16 @@ def _fit(place: Path, config: dict[str, Any], files: ModelFiles) -> dict[str, An
         f"{place}: size: expected height and width, or shortest_edge with a cut; got {size!r}, which keeps the "
         f"proportions of each image and cannot be followed; {_INSTEAD}"
     )
+
+
+def _kept(config: dict[str, Any]) -> dict[str, Any] | None:
+    """Return how a whole image is resized in its proportions, None for a processor that stretches it."""
+    size = config.get("size")
+    given = size if isinstance(size, dict) else {"shortest_edge": size, "longest_edge": config.get("max_size", 1333)}
+    shorter, longer = given.get("shortest_edge"), given.get("longest_edge")
+    if not isinstance(shorter, int) or not isinstance(longer, int):
+        return None
+    return {"fit": "crop", "resize_shorter": shorter, "resize_longer": longer}
 
 
 def _sides(found: object) -> tuple[int, int] | None:

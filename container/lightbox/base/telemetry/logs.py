@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import select
 import socket
 import stat
@@ -23,6 +22,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import orjson
 from typing_extensions import override
 
+from lightbox.base.control_characters import CONTROL, escape
 from lightbox.base.error_texts import shorten
 from lightbox.base.errors import HandlerFailed
 from lightbox.base.machine.environment import variable
@@ -32,8 +32,6 @@ from lightbox.base.request_context import MakeContext, RequestContext
 DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
 """Environment variable with the descriptor of the supervisor's relay (relay.py), for lines without a prefix."""
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_CONTROL_BUT_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
 UNMATCHED = "unmatched"
 """The route of requests that match no rule."""
 _PATH_LIMIT = 200
@@ -62,21 +60,6 @@ def uses_json() -> bool:
     return _Form.as_json
 
 
-def escape(text: str) -> str:
-    """Write control characters, including line ends, as ``\\x0a``: a text stays on its line."""
-    return _CONTROL.sub(_escaped, text)
-
-
-def shown(text: str) -> str:
-    """Write control characters but tabs and line ends as ``escape`` does."""
-    return text if text.isascii() and text.isprintable() else _CONTROL_BUT_LINES.sub(_escaped, text)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-
-
 def line(process: str, message: str) -> str:
     """Return a line without its end: ``time [process] message``, or a JSON object of time, process and message."""
     if _Form.as_json:
@@ -102,7 +85,7 @@ def json_line(fields: Mapping[str, Any]) -> str:
         clean = {key: escape(value) if isinstance(value, str) else value for key, value in fields.items()}
         text = orjson.dumps({"time": time, **clean}).decode()
     # JSON allows some characters that end a line elsewhere, or that control terminals.
-    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class _Unwritten:

@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from typing_extensions import Buffer, override
 
+from lightbox.base import control_characters
 from lightbox.base.telemetry import logs
 
 
@@ -63,7 +64,7 @@ class _Results(io.FileIO):
 class _Text(io.TextIOWrapper):
     @override
     def write(self, text: str, /) -> int:
-        super().write(logs.shown(text))
+        super().write(control_characters.shown(text))
         return len(text)
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from lightbox.base.error_texts import echo, shown
 from lightbox.base.errors import BadRequest, MalformedBody
 from lightbox.base.request_context import Share
-from lightbox.codecs.activation import class_scores
 from lightbox.codecs.top_k import best_classes, score_texts
 from lightbox.core.request import TensorResponse
+from lightbox.heads.activation import class_scores
+from lightbox.heads.classes import shape_of_classes
 from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
-from lightbox.model.ranking import shape_of_classes
 from lightbox.model.spec import Array
 
 CLASSIFICATION = "classification"

@@ -11,7 +11,7 @@ from lightbox.core.edge import MODEL_HEADER
 from lightbox.core.operations import BODY, JSON, REQUEST_IDS, Operation, Served, example, header, response
 from lightbox.features.open_inference.classification import CLASSIFICATION, RANKS
 from lightbox.features.open_inference.tensors import BYTES, JSON_LENGTH, described
-from lightbox.model.ranking import shape_of_classes
+from lightbox.heads.classes import shape_of_classes
 from lightbox.model.spec import SignatureSpec, TensorSpec, describe_shape
 from lightbox.openapi.models import DescribedModel, zeros
 from lightbox.openapi.schemas import BINARY, TEXT, Schema, any_of, array, bounded, element, named, ref, struct

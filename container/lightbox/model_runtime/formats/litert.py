@@ -11,7 +11,7 @@ import json
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,15 @@ _DATA, _OFFSET, _SIZE = 0, 1, 2
 _FLEX_STRING, _FLEX_MAP = 5, 9
 _METADATA_NAME, _METADATA_BUFFER, _OLD_SIGNATURES = 0, 1, "signature_defs_metadata"
 _NOTES, _MOST_NOTES, _ZIP_END = "metadata.json", 1 << 20, 22
+_DESCRIPTION, _NAMED, _BUFFER = "TFLITE_METADATA", 0, 1
+_GRAPHS, _OF_INPUTS, _OF_OUTPUTS = 3, 2, 3
+_UNITS, _ASSOCIATED, _KIND, _VALUE, _NORMALIZATION, _MEAN, _STD = 4, 6, 0, 1, 1, 0, 1
+_FILE_NAME, _FILE_KIND, _LABELS_OF_AXIS = 0, 2, 2
+MEAN, STD, LABELS = "litert.mean", "litert.std", "litert.labels."
+"""Notes from the file's TFLite Metadata: numbers of the input, and lines of labels by the name of an output.
+
+https://github.com/tensorflow/tflite-support/blob/master/tensorflow_lite_support/metadata/metadata_schema.fbs
+"""
 _DTYPES = (1, 19, 3, 4, 9, 7, 10, 5, 8, 6, 2, 18, 23, None, None, 22, 17)
 """TensorFlow's number of a dtype, at LiteRT's number of it."""
 
@@ -50,26 +59,64 @@ def read_signature(path: Path) -> FileSignature:
             need = max((_end(buffer) for buffer in model.tables(_BUFFERS)), default=0)
             if need > file.size:
                 raise ValueError(f"it has {file.size:,} bytes, expected {need:,}")
-            return _signature(model)._replace(notes=_notes(file))
+            found = _signature(model)
+            names = {tensor.name: name for name, tensor in found.outputs.items()}
+            return found._replace(notes={**_described(file, model, names), **_notes(file)})
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise ValueError(f"it is not whole: {error}") from None
 
 
 def _notes(file: Looks) -> dict[str, str]:
     """Return the values of the JSON that Ultralytics appends to the file in a zip archive, in Python's form."""
-    if file.bytes(max(0, file.size - _ZIP_END), 4) != b"PK\5\6":
-        return {}
-    tail = file.bytes(start := max(0, file.size - _MOST_NOTES), file.size - start)
     try:
-        with zipfile.ZipFile(io.BytesIO(tail)) as archive:
-            if archive.getinfo(_NOTES).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                return {}
-            with archive.open(_NOTES) as noted:
-                found = json.loads(noted.read(_MOST_NOTES))
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, RuntimeError, zlib.error):
+        found = json.loads(_appended(file, _NOTES))
+    except ValueError:
         return {}
     notes = found if isinstance(found, dict) else {}
     return {str(key): value if isinstance(value, str) else repr(value) for key, value in notes.items()}
+
+
+def _appended(file: Looks, name: str) -> bytes:
+    """Return a file of the zip archive that is appended to a file, nothing if there is none."""
+    if file.bytes(max(0, file.size - _ZIP_END), 4) != b"PK\5\6":
+        return b""
+    tail = file.bytes(start := max(0, file.size - _MOST_NOTES), file.size - start)
+    try:
+        with zipfile.ZipFile(io.BytesIO(tail)) as archive:
+            if archive.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                return b""
+            with archive.open(name) as found:
+                return found.read(_MOST_NOTES)
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, RuntimeError, zlib.error):
+        return b""
+
+
+def _described(file: Looks, model: _Table, names: Mapping[str, str]) -> dict[str, str]:
+    """Return what the file's TFLite Metadata say of its one input, and of its outputs; nothing of several inputs.
+
+    ``names`` are those of outputs in the signature, by their tensors' own.
+    """
+    numbers = [one.number("I", _BUFFER) for one in model.tables(_METADATA) if one.text(_NAMED) == _DESCRIPTION]
+    buffers = list(model.tables(_BUFFERS))
+    if not numbers or not buffers[numbers[0]].items(_DATA, size=1):
+        return {}
+    start = buffers[numbers[0]].items(_DATA, size=1).start
+    graph = next(_Table(file, start + _number("I", file, start)).tables(_GRAPHS), None)
+    if graph is None or len(inputs := list(graph.tables(_OF_INPUTS))) != 1:
+        return {}
+    notes = dict[str, str]()
+    for unit in inputs[0].tables(_UNITS):
+        if unit.number("B", _KIND) == _NORMALIZATION and (options := unit.table(_VALUE)):
+            for key, field in ((MEAN, _MEAN), (STD, _STD)):
+                notes[key] = " ".join(f"{number:.9g}" for number in options.floats(field))
+    own = next(model.tables(_SUBGRAPHS))
+    tensors = list(own.tables(_TENSORS))
+    given = (tensors[index].text(_NAME) for index in own.numbers(_OUTPUTS))
+    for name, output in zip(given, graph.tables(_OF_OUTPUTS), strict=False):
+        kinds = {one.number("b", _FILE_KIND): one.text(_FILE_NAME) for one in output.tables(_ASSOCIATED)}
+        if _LABELS_OF_AXIS in kinds and name in names:
+            notes[f"{LABELS}{names[name]}"] = _appended(file, kinds[_LABELS_OF_AXIS]).decode("utf-8", "replace")
+    return notes
 
 
 def _end(buffer: _Table) -> int:
@@ -197,6 +244,15 @@ class _Table:
     def numbers(self, field: int) -> Iterator[int]:
         """Yield the numbers of a field that is a vector of 32-bit ones."""
         return (_number("i", self._file, at) for at in self.items(field))
+
+    def floats(self, field: int) -> Iterator[float]:
+        """Yield the numbers of a field that is a vector of floating-point ones of 32 bits."""
+        return (struct.unpack("<f", _read(self._file, at, 4))[0] for at in self.items(field))
+
+    def table(self, field: int) -> _Table | None:
+        """Return a field that is a table, None if it is omitted."""
+        at = self._place(field)
+        return _Table(self._file, self._follow_offset(at)) if at else None
 
     def tables(self, field: int) -> Iterator[_Table]:
         """Yield the tables of a field that is a vector of them."""

@@ -12,7 +12,9 @@ from lightbox.model_runtime.formats.signature import FileSignature, FileTensor, 
 from lightbox.model_runtime.wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
 
 _GRAPH, _NOTE = 7, 14
-_NODE, _OPERATION, _ATTRIBUTE, _ATTRIBUTE_NAME, _INTEGER, _INTEGERS = 1, 4, 5, 1, 3, 8
+_NODE, _GIVES, _OPERATION, _ATTRIBUTE, _ATTRIBUTE_NAME, _INTEGER, _INTEGERS, _TEXTS = 1, 2, 4, 5, 1, 3, 8, 9
+_MAPS, _NUMBERS_OF_CLASSES, _NAMES_OF_CLASSES = "ZipMap", "classlabels_int64s", "classlabels_strings"
+"""The operation by which converters of scikit-learn end a classifier: it makes a map of each row of scores."""
 _LARGEST_NODE = 1 << 16
 """Larger nodes hold weights."""
 _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
@@ -147,7 +149,7 @@ def _signature(model: memoryview, folder: Path) -> FileSignature:
         if number == _INPUT:
             inputs.update([_tensor(value)])
         elif number == _OUTPUT:
-            outputs.update([_tensor(value)])
+            outputs.update([_maps(value, graph) or _tensor(value)])
         elif number == _INITIALIZER:  # older files list them as inputs, too
             constants.add(_text(_last(value, _INITIALIZER_NAME, _TENSOR)))
     if not outputs:
@@ -212,7 +214,7 @@ def _tensor(described: memoryview) -> tuple[str, FileTensor]:
     tensor = _last(kind, _TENSOR_TYPE)
     if tensor is None:
         number = next((number for number, _, _ in read_fields(kind)), 0)
-        raise ValueError(f"{name!r} is {_OTHER_TYPES.get(number, 'of no type')}, expected a tensor{_zipmap(number)}")
+        raise ValueError(f"{name!r} is {_OTHER_TYPES.get(number, 'of no type')}, expected a tensor")
     element = next((_number(value) for number, _, value in read_fields(tensor) if number == _ELEMENT), 0)
     if element not in _DTYPES:
         raise ValueError(f"{name!r} has the dtype {element} of ONNX, which cannot be served")
@@ -223,9 +225,29 @@ def _tensor(described: memoryview) -> tuple[str, FileTensor]:
     return name, FileTensor(_DTYPES[element], sizes, name, first if sizes[:1] == (None,) else "")
 
 
-def _zipmap(number: int) -> str:
-    """Return a hint for the outputs of classifiers that scikit-learn's converter makes maps of."""
-    return "; convert a classifier of scikit-learn with zipmap=False" if number in (_SEQUENCE, _MAP) else ""
+def _maps(described: memoryview, graph: memoryview) -> tuple[str, FileTensor] | None:
+    """Return an output of a map of scores for each row as a tensor with a column for each class; None for others."""
+    name, kind = _text(_last(described, _NAME)), _last(described, _TYPE)
+    if kind is None or _last(kind, _SEQUENCE) is None:
+        return None
+    for number, wire_type, node in read_fields(graph):
+        if (number, wire_type) != (_NODE, LENGTH_DELIMITED) or len(node) >= _LARGEST_NODE:
+            continue
+        fields = list(read_fields(node))
+        texts = {number: _text(value) for number, _, value in fields if number in (_GIVES, _OPERATION)}
+        if (texts.get(_OPERATION), texts.get(_GIVES)) == (_MAPS, name):
+            attributes = [value for number, _, value in fields if number == _ATTRIBUTE]
+            classes = tuple(one for value in attributes for one in _classes(value))
+            return name, FileTensor(_DTYPES[1], (None, len(classes)), name, classes=classes)
+    return None
+
+
+def _classes(attribute: memoryview) -> list[int] | list[str]:
+    name, integers = _integers(attribute)
+    texts = [_text(value) for number, _, value in read_fields(attribute) if number == _TEXTS]
+    return {_NUMBERS_OF_CLASSES: [one - (1 << 64) if one >= _OPEN else one for one in integers]}.get(
+        name, texts if name == _NAMES_OF_CLASSES else []
+    )
 
 
 def _first_symbol(shape: memoryview) -> str:

@@ -20,6 +20,9 @@ _DTYPES = {
 }
 """TensorFlow's number of a dtype by the precision of a port. BF16 is missing: OpenVINO's tensors are numpy arrays,
 which have no BF16, and its outputs would be read as FP16."""
+INFO, ENDS = "model_info.", "ends_in."
+"""The beginning of notes with a value of ``model_info``, and of those with the operation that each output is of; only
+where there are such values."""
 _NAMED_OUTPUTS = 11
 """The version of the IR since which tensors have names."""
 MOST_PARTS = 1_000_000
@@ -41,7 +44,7 @@ def read_signature(path: Path) -> FileSignature:
     if need := _weights_size(layers.values()):
         check_weights(path.with_suffix(".bin"), need)
     edges = {edge.get("to-layer"): edge for edge in net.iterfind("edges/edge")}
-    inputs, outputs = {}, {}
+    inputs, outputs, notes = {}, {}, _model_info(net)
     ports: dict[str | None, _Ports] = {}
     for number, layer in layers.items():
         if layer.get("type") == "Parameter":
@@ -57,9 +60,17 @@ def read_signature(path: Path) -> FileSignature:
                 ports[place] = {port.get("id"): (at, port) for at, port in reversed(list(enumerate(found)))}
             name = _output_name(net, layer, source, ports[place], edge.get("from-port"))
             outputs[name] = FileTensor(_dtype(port, layer), _output_shape(port), name)
+            if notes:
+                notes[f"{ENDS}{name}"] = source.get("type", "")
     if not outputs:
         raise ValueError("it has no output")
-    return FileSignature(inputs, outputs)
+    return FileSignature(inputs, outputs, notes)
+
+
+def _model_info(net: Element) -> dict[str, str]:
+    """Return what OpenVINO's ModelAPI reads: the values of ``rt_info/model_info``."""
+    found = net.find("rt_info/model_info")
+    return {f"{INFO}{one.tag}": one.get("value", "") for one in found or ()}
 
 
 def _parsed(text: bytes) -> Element:

@@ -29,6 +29,8 @@ class FileTensor(NamedTuple):
     name: str
     rows: str = ""
     """The file's name for the size of an open first dimension: it is the same wherever it stands."""
+    classes: tuple[int | str, ...] = ()
+    """The keys of the map that the file gives for each row; the columns are in their order."""
 
 
 class FileSignature(NamedTuple):

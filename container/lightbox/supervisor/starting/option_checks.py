@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lightbox.base.settings import Settings
+from lightbox.heads import ranking_problem
 from lightbox.model.image_options import fixed_size, image_problems
 from lightbox.model.options import OPTIONS_FILE, RANKING, ModelOptions, OptionSettings, ResolvedOptions, place_of
 from lightbox.model.presets import OF_PIXELS
-from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, SignatureSpec, image_input
-from lightbox.model_files.checks import newest_folder, newest_signatures
+from lightbox.model_files.checks import newest_folder, newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk, is_version
 from lightbox.model_runtime.access import is_file
 from lightbox.model_runtime.engines import AUTO, DEFAULT
@@ -37,6 +37,7 @@ _OF_IMAGES = ("preset", "layout", "image_size", "fast_decode", *sorted(OF_PIXELS
 _OPENVINO = "openvino"
 
 
+@reading_once()
 def fitting_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ResolvedOptions:
     """Return a model's options; raise as ``option_problems``.
 

@@ -6,6 +6,7 @@ from lightbox.base.run_dir import RunDir
 from lightbox.base.settings import Settings
 from lightbox.core.additions import NO_NEEDS, StartNeeds
 from lightbox.model.plan import ServingPlan
+from lightbox.model_files.checks import reading_once
 from lightbox.supervisor.starting.addresses import choose_addresses
 from lightbox.supervisor.starting.chosen_transports import planned_transports
 from lightbox.supervisor.starting.models_on_disk import plan_models, planned_model, shared_code_dirs
@@ -14,6 +15,7 @@ from lightbox.user_code.paths import importable
 from lightbox.user_code.s3 import download_universal_code
 
 
+@reading_once()
 def make_plan(settings: Settings, run_dir: RunDir, wants: StartNeeds = NO_NEEDS) -> ServingPlan:
     """Find the models, read their options, choose addresses.
 

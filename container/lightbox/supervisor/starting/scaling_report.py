@@ -19,7 +19,7 @@ from lightbox.base.settings import Settings
 from lightbox.model.options import ModelOptions, OptionSettings, ResolvedOptions, options_file
 from lightbox.model.presets import PRESETS
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input, refused_pixels
-from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
+from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_files.rescaling import Rescaling
 from lightbox.model_files.saved_model import FILE, ModelFileError, input_rescaling
@@ -86,6 +86,8 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settin
         return ScalingLine(f"{model.name} takes no images: {why}", True) if why else None
     setting = "scaling" in options.model_fields_set
     expects, result = _look(newest_folder(model), wanted.name)
+    if not setting and model_file(newest_folder(model)):
+        result = f"{result}, and no recipe says: set a preset, such as torchvision, or fit, resize and scaling"
     place = _place(options, code_dirs, settings) if setting else "the default"
     assumed = f"scaling of {model.name}: {options.scaling}, {_pixels(options)} ({place})"
     if code is not None:
@@ -127,6 +129,7 @@ def _pixels(options: ModelOptions) -> str:
     return f"pixels {PIXELS[options.scaling]}{mean}{std}"
 
 
+@reading_once()
 def scaling_lines(settings: Settings) -> list[ScalingLine]:
     """Return a line for each model with a recipe, an input for pixels as floating-point numbers, or one like it.
 

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from lightbox.base.control_characters import escape
 from lightbox.base.errors import StartError
 from lightbox.base.machine.memory import LEAST_MB, container_bytes
 from lightbox.base.settings import Settings, variable_names
-from lightbox.base.telemetry.logs import escape
 from lightbox.core.additions import NO_NEEDS, StartNeeds
 from lightbox.model.options import options_file
-from lightbox.model_files.checks import bytes_of_files, newest_folder, unusable_versions
+from lightbox.model_files.checks import bytes_of_files, newest_folder, reading_once, unusable_versions
 from lightbox.model_files.foreign_files import MLFLOW, describe_foreign_folder
 from lightbox.model_files.layout import ModelOnDisk, folders_without_model, is_version, weights_note
 from lightbox.model_runtime.access import access_problem, is_file
@@ -36,6 +36,7 @@ SERVER_MB, LIGHT_SERVER_MB, WORKER_MB = 250, 130, 45
 """Memory of a model server with and without TensorFlow, and of a worker; the other processes take that of a worker."""
 
 
+@reading_once()
 def find_problems(settings: Settings, wrong: Collection[str] = (), wants: StartNeeds = NO_NEEDS) -> list[str]:
     """Return a sentence for each problem of a start with these settings.
 
@@ -75,6 +76,7 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants
     return list(dict.fromkeys(problems))
 
 
+@reading_once()
 def find_warnings(settings: Settings, wants: StartNeeds = NO_NEEDS) -> list[str]:
     """Return a sentence for each folder without a model, each model with a version's name or with random weights, each
     setting that a model cannot follow, and each problem of TLS or HTTP/2 that does not stop a start.

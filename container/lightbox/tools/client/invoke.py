@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from lightbox.base.telemetry.logs import escape
+from lightbox.base.control_characters import escape
 from lightbox.tools.client.http import MOST_RESPONSE, BadResponse, Http, NoResponse, ResponseTimeout
 from lightbox.tools.client.senders import Response
 

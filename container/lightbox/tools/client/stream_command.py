@@ -20,8 +20,8 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainin
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 
+from lightbox.base.control_characters import escape
 from lightbox.base.telemetry import output
-from lightbox.base.telemetry.logs import escape
 from lightbox.tools.client.http import MOST_RESPONSE, BadResponse, is_loopback
 from lightbox.tools.client.image_files import counted, find_images
 from lightbox.tools.client.invoke import LOCAL

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 import lightbox
+from lightbox.base.control_characters import escape
 from lightbox.base.errors import StartError
-from lightbox.base.telemetry.logs import escape
 from lightbox.tools.client.concurrency import MOST, Auto, Concurrency, Fixed
 from lightbox.tools.client.invoke import LOCAL
 from lightbox.tools.client.retries import Retrying

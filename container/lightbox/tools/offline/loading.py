@@ -11,12 +11,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from lightbox.base.control_characters import escape
 from lightbox.base.errors import StartError
 from lightbox.base.machine.environment import variable
 from lightbox.base.settings import Settings
-from lightbox.base.telemetry.logs import escape
 from lightbox.model.options import OptionSettings, ResolvedOptions
-from lightbox.model_files.checks import newest_folder, version_problem
+from lightbox.model_files.checks import newest_folder, reading_once, version_problem
 from lightbox.model_files.layout import ModelOnDisk, version_numbers
 from lightbox.model_runtime.engines import AUTO, disk_cache
 from lightbox.model_runtime.wire.status import StatusError
@@ -98,6 +98,7 @@ def _load(model: ModelOnDisk, settings: Settings, run_dir: Path, threads: int | 
     return Model(planned, transport, user_code, settings, threads)
 
 
+@reading_once()
 def _strict_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ResolvedOptions:
     """Return a model's options; raise StartError with each that it cannot follow, and as ``option_problems``."""
     if problems := [misfit.sentence for misfit in option_problems(model, code_dirs, settings)]:

@@ -13,7 +13,7 @@ from itertools import takewhile
 from types import FrameType
 from typing import Any, TypeVar
 
-from lightbox.base.telemetry.logs import escape
+from lightbox.base.control_characters import escape
 from lightbox.base.telemetry.output import drawing
 from lightbox.tools.client.image_files import counted
 from lightbox.tools.offline.endpoint import EndpointGone

@@ -25,6 +25,7 @@ from lightbox.codecs.json_text import from_json
 from lightbox.tools.offline.rows import Predictor, Row, json_text, reason
 from lightbox.tools.offline.sources import NEEDS_PYARROW, batches
 from lightbox.tools.offline.storage import S3, S3_SCHEME, OwnFolder, Written, split
+from lightbox.tools.offline.typed_columns import COLUMNS, arrow_types, typed
 
 PART_ROWS, PART_BYTES, PART_SECONDS = 10_000, 64 << 20, 30.0
 """Limits of a part in rows, bytes and seconds. A kill loses at most the rows of one part."""
@@ -72,16 +73,17 @@ class JsonLines(Form):
             yield row if row.response is None else row._replace(response=json_text(row.response))
 
 
+_HEAD = (*Row._fields, *COLUMNS)
 _BEFORE_FORMULAS = re.compile("""(?<![;'"\\s\\0\ufeff])([;'"\\s\\0\ufeff]*+)(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])""")
 _CELLS_END = re.compile("[;\t\r\n]")
 """Characters that a spreadsheet may take for the end of a cell, besides a comma, which is in quotes."""
 
 
 class Csv(Form):
-    """A header, then the rows; null is an empty field.
+    """A header, then the rows with typed columns; null is an empty field.
 
-    What a spreadsheet would run has a quote before it, which ``read`` takes away. The response is JSON with \\u003b for
-    semicolons.
+    What a spreadsheet would run has a quote before it, which ``read`` takes away. The response, and each typed column,
+    is JSON with \\u003b for semicolons.
     """
 
     has_head = True
@@ -89,7 +91,7 @@ class Csv(Form):
     @override
     def write(self, rows: Sequence[Row], file: IO[bytes]) -> None:
         text = io.TextIOWrapper(file, "utf-8", newline="")
-        csv.writer(text).writerows([Row._fields, *map(_defused, rows)])
+        csv.writer(text).writerows([_HEAD, *map(_cells, rows)])
         text.detach()
 
     @override
@@ -98,19 +100,20 @@ class Csv(Form):
         text = io.TextIOWrapper(file, "utf-8", newline="")
         try:
             reader = csv.reader(text)
-            if tuple(next(reader, ())) != Row._fields:
+            if tuple(next(reader, ())) != _HEAD:
                 raise ValueError("other columns")
             for cells in reader:
-                row = Row(*(_armed(cell) or None for cell in cells))  # type: ignore[arg-type]
+                row = Row(*(_armed(cell) or None for cell in cells[: len(Row._fields)]))  # type: ignore[arg-type]
                 yield row._replace(version=row.version and int(row.version))
         finally:
             text.detach()
 
 
-def _defused(row: Row) -> Row:
+def _cells(row: Row) -> list[Any]:
     cells = (_quoted(cell, lambda before: f"{before}'") if isinstance(cell, str) else cell for cell in row)
-    response = row.response and row.response.replace(";", "\\u003b")
-    return Row(*cells)._replace(response=response)  # type: ignore[arg-type]
+    typed_cells = (None if column is None else json_text(column) for column in typed(row.response).values())
+    response, *others = (text and text.replace(";", "\\u003b") for text in (row.response, *typed_cells))
+    return [*Row(*cells)._replace(response=response), *others]  # type: ignore[arg-type]
 
 
 def _armed(cell: str) -> str:
@@ -128,11 +131,13 @@ def _quoted(cell: str, change: Callable[[str], str]) -> str:
 
 
 def arrow_table(rows: Iterable[Row]) -> Any:
-    """Return a pyarrow.Table with a column of text for each field, of 64-bit integers for the version."""
+    """Return a pyarrow.Table with a column of text for each field, of 64-bit integers for the version, and the typed
+    ones of classes and objects."""
     import pyarrow
 
-    kinds = [(name, pyarrow.int64() if name == "version" else pyarrow.string()) for name in Row._fields]
-    return pyarrow.Table.from_pylist([row._asdict() for row in rows], schema=pyarrow.schema(kinds))
+    kinds = {name: pyarrow.int64() if name == "version" else pyarrow.string() for name in Row._fields}
+    schema = pyarrow.schema({**kinds, **arrow_types()})
+    return pyarrow.Table.from_pylist([row._asdict() | typed(row.response) for row in rows], schema=schema)
 
 
 class Parquet(Form):
@@ -152,7 +157,7 @@ class Parquet(Form):
     @override
     def read(self, file: IO[bytes]) -> Iterator[Row]:
         for batch in batches(self._opened(file)):
-            yield from (Row(**row) for row in batch.to_pylist())
+            yield from (Row(**row) for row in batch.select(Row._fields).to_pylist())
 
     @override
     def join(self, files: Iterable[IO[bytes]], into: IO[bytes]) -> None:

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
+from lightbox.base.control_characters import escape
 from lightbox.base.errors import LightboxError
 from lightbox.base.request_context import RequestContext
 from lightbox.base.settings import Settings
-from lightbox.base.telemetry.logs import escape, log
+from lightbox.base.telemetry.logs import log
 from lightbox.cli.setting_options import SettingsCommand, named_model_argument
 from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.image import ImageCodec

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lightbox.codecs.json_schemas import ranked_row
+from lightbox.codecs.top_k import ranked_rows
 from lightbox.model.options import ModelOptions
+from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
 from support.described_apps import ON, app_of, check, document_of
 from support.fakes import png
 from support.openapi import validator
@@ -47,6 +51,32 @@ def test_objects_are_as_declared() -> None:
     check(document_of(app), schemas["detector.response"], answer)
     plain = {"predictions": [[1.0, 2.0, 3.0]]}
     check(document_of(app), schemas["mean.response"], plain)  # as from a signature without detections
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "part"),
+    [
+        ({"detections": "ultralytics-segment"}, [1.0], "mask"),
+        ({"detections": "ultralytics-segment", "masks": "polygon"}, [1.0], "mask"),
+        ({"detections": "ultralytics-pose", "keypoints": (1, 3)}, [3.0, 4, 0.5], "keypoints"),
+        ({"detections": "ultralytics-obb"}, [0.5], "corners"),
+    ],
+)
+def test_the_parts_of_objects_are_as_declared(options: dict[str, Any], more: list[float], part: str) -> None:
+    rows = [[8, 8, 4, 4, 0.9, *more], *[[99, 9, 1, 1, 0, *more]] * 20]
+    outputs = {"y": np.array([rows], np.float32).transpose(0, 2, 1)}
+    if part == "mask":
+        outputs["maps"] = np.ones((1, 1, 4, 4), np.float32)
+    given = {name: TensorSpec(name, "float32", array.shape) for name, array in outputs.items()}
+    taken = {"x": TensorSpec("x", "float32", (1, 3, 16, 16))}
+    signature, chosen = SignatureSpec("net", 1, "s", taken, given), ModelOptions(**options)
+    schema = ranked_row(signature, given, chosen)
+    assert schema is not None
+    texts = ranked_rows(outputs, chosen, ModelCall(signature, {"x": np.zeros((1, 3, 16, 16), np.float32)}))
+    ((found,),) = map(json.loads, texts or ())
+    assert part in found
+    validator(schema, {}).validate([found])
+    assert not validator(schema, {}).is_valid([{**found, part: [[1]]}])
 
 
 @pytest.mark.parametrize("options", [ModelOptions(), ModelOptions(detections="tf"), ModelOptions(top_k=2)])

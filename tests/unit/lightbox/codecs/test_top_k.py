@@ -12,8 +12,8 @@ import pytest
 from lightbox.base.errors import ModelFailed
 from lightbox.codecs.json_schemas import ranked_row
 from lightbox.codecs.top_k import ranked_rows
+from lightbox.heads import ranking_problem
 from lightbox.model.options import ModelOptions
-from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
 from support.parameters import each
 

@@ -77,4 +77,14 @@ def test_a_letterbox_may_end_at_the_next_stride(source: Size, most: Size, padded
 
 def test_half_a_pixel_may_be_cut_from_the_lower_one() -> None:
     assert Fitting(Fit.CROP, shorter=235).place((640, 427), (224, 224)).top == -6
+    assert Fitting(Fit.LETTERBOX, pads_end=True).place((640, 320), (320, 320)) == Placement((320, 160))
     assert Fitting(Fit.CROP, shorter=235, from_lower=True).place((640, 427), (224, 224)).top == -5
+
+
+@each(
+    ("source", "size"),
+    [((640, 427), (1199, 800)), ((6000, 200), (1333, 44)), ((800, 900), (800, 900)), ((9, 30), (400, 1333))],
+)
+def test_a_whole_image_keeps_its_proportions(source: Size, size: Size) -> None:
+    """As DETR's processor resizes it."""
+    assert Fitting(Fit.CROP, shorter=800, longer=1333).uncut(source) == Placement(size)

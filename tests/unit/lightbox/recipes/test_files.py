@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lightbox.model.options import ModelOptions, RecipeError
+from lightbox.model_files.checks import newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.recipes import changed_key, find_recipe
 from lightbox.recipes.files import MOST_NAMES, class_names
@@ -73,7 +74,7 @@ def test_of_two_recipes_one_has_to_be_chosen(tmp_path: Path) -> None:
 def test_the_names_of_outputs_tell_their_form(tmp_path: Path) -> None:
     dets, labels = np.zeros((1, 30, 4)), np.zeros((1, 30, 4))
     found = resolved(write_network(tmp_path / "rf.onnx", {"dets": dets, "labels": labels}))
-    assert (found.detections, found.activation, found.mean) == ("detr", "sigmoid", (0.485, 0.456, 0.406))
+    assert (found.detections, found.activation, found.resize) == ("detr", "sigmoid", "tf_bilinear")
     of_api = {"detection_boxes": dets, "detection_classes": dets[..., 0], "detection_scores": dets[..., 0]}
     assert resolved(write_network(tmp_path / "od.onnx", of_api, dtype="UINT8")).detections == "tf"
     assert resolved(tmp_path / "od.onnx", {"labels": ["a", "b"]}).detections is None  # as before
@@ -81,6 +82,16 @@ def test_the_names_of_outputs_tell_their_form(tmp_path: Path) -> None:
     of_mmdeploy = {"dets": np.zeros((1, 30, 5)), "labels": np.zeros((1, 30))}
     found = resolved(write_network(tmp_path / "mm.onnx", of_mmdeploy))
     assert (found.detections, found.recipe_source) == (None, "")
+
+
+def test_the_steps_of_a_start_read_a_file_once(tmp_path: Path) -> None:
+    model = ModelOnDisk("net", write_network(tmp_path / "net.onnx", LOGITS), unversioned=True)
+    with reading_once():
+        assert list(newest_signatures(model)["serving_default"].outputs) == ["logits"]
+        write_network(tmp_path / "net.onnx", {"scores": np.zeros((1, 3))})
+        with reading_once():
+            assert list(newest_signatures(model)["serving_default"].outputs) == ["logits"]
+    assert list(newest_signatures(model)["serving_default"].outputs) == ["scores"]
 
 
 def test_names_of_classes_are_bounded() -> None:

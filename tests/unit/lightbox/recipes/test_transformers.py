@@ -81,19 +81,41 @@ def test_the_size_is_that_of_the_processor(
 
 
 @pytest.mark.parametrize(
-    ("architecture", "activation"),
+    ("architecture", "activation", "most"),
     [
-        ("DetrForObjectDetection", "softmax"),
-        ("RTDetrV2ForObjectDetection", "sigmoid"),
-        ("DFineForObjectDetection", "sigmoid"),
+        ("DetrForObjectDetection", "softmax", None),
+        ("RTDetrV2ForObjectDetection", "sigmoid", None),
+        ("DeformableDetrForObjectDetection", "sigmoid", 100),
     ],
 )
-def test_a_detector_has_the_scores_of_its_architecture(architecture: str, activation: str, tmp_path: Path) -> None:
+def test_a_detector_has_the_scores_of_its_architecture(
+    architecture: str, activation: str, most: int | None, tmp_path: Path
+) -> None:
     names = {"0": "a", "1": "b"} if activation == "softmax" else VIT["id2label"]  # the last class is no object
     config = {"architectures": [architecture], "id2label": names}
     options = options_of(tmp_path, config, PIXELS, outputs=("logits", "pred_boxes", "last_hidden_state"))
     assert (options.detections, options.activation, options.score_threshold) == ("detr", activation, 0.5)
-    assert options.outputs == ("logits", "pred_boxes")
+    assert (options.outputs, options.top_k) == (("logits", "pred_boxes"), most)
+    deta = {"architectures": ["DetaForObjectDetection"]}  # whose boxes are suppressed as well
+    assert options_of(tmp_path, deta, PIXELS, outputs=("logits", "pred_boxes")).detections is None
+
+
+def test_detrs_photos_keep_their_proportions(tmp_path: Path) -> None:
+    config = {"architectures": ["DetrForObjectDetection"], "id2label": {"0": "a", "1": "b"}}
+    for size in ({"size": {"shortest_edge": 800, "longest_edge": 1333}}, {"size": 800, "max_size": 1333}):
+        pixels = PIXELS | size | {"image_processor_type": "DetrImageProcessor"}
+        options = options_of(tmp_path, config, pixels, ("height", "width"), ("logits", "pred_boxes"))
+        assert (options.fit, options.resize_shorter, options.resize_longer) == ("crop", 800, 1333)
+        assert (options.image_size, options.detections) == (None, "detr")
+        with pytest.raises(RecipeError, match="size: expected"):  # who resized photos to this size is not known
+            options_of(tmp_path, config, pixels, outputs=("logits", "pred_boxes"))
+
+
+def test_rf_detrs_filter_takes_the_nearest_pixels(tmp_path: Path) -> None:
+    pixels = {**PIXELS, "resample": 2, "image_processor_type": "RfDetrImageProcessor"}
+    assert options_of(tmp_path, VIT, pixels).resize == "tf_bilinear"
+    with pytest.raises(RecipeError, match="resample: expected 2, got 3"):
+        options_of(tmp_path, VIT, {**pixels, "resample": 3})
 
 
 def test_other_networks_get_their_pixels_and_stay_tensors(tmp_path: Path) -> None:

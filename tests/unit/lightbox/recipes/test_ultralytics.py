@@ -44,30 +44,45 @@ def test_a_classifier_is_cut_out_and_not_letterboxed(tmp_path: Path) -> None:
     assert (options.labels, options.activation, options.detections) == (("cat", "dog"), "none", None)
 
 
-@pytest.mark.parametrize("task", ["segment", "pose", "obb", "semantic", "depth"])
-def test_other_tasks_get_their_pixels_and_stay_tensors(task: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("task", ["semantic", "depth"])
+def test_maps_get_their_pixels_and_stay_tensors(task: str, tmp_path: Path) -> None:
     options = resolved(network(tmp_path, task=task, names=["cat", "dog"]))
     assert (options.fit, options.scaling) == ("stretch" if task == "depth" else "letterbox", "unit")
     assert (options.detections, options.labels, options.top_k) == (None, None, None)
     assert "returned as tensors" in options.recipe_said
 
 
-def test_boxes_of_rt_detr_and_other_outputs_stay_tensors(tmp_path: Path) -> None:
+def test_boxes_of_rt_detr_stay_tensors(tmp_path: Path) -> None:
     described = resolved(network(tmp_path, names=["cat", "dog"], description="Ultralytics rtdetr-l model"))
     assert (described.fit, described.detections) == ("stretch", None)  # releases without a head in the metadata
-    other = resolved(network(tmp_path, names=["cat", "dog", "cow"]))
-    assert (other.fit, other.detections, other.labels) == ("letterbox", None, None)
-    assert "its outputs stay tensors: expected a label for each of the 2 classes" in other.recipe_said
+
+
+@pytest.mark.parametrize(
+    ("notes", "words"),
+    [
+        ({"names": ["a", "b", "c"]}, "task detect: expected a label for each of the 2 classes, its metadata have 3"),
+        ({"task": "segment"}, "task segment: expected outputs of .* the model gives output0"),
+        ({"task": "obb"}, "task obb: expected a label for each of the 1 classes"),
+        ({"task": "pose"}, "kpt_shape: expected"),
+        ({"task": "pose", "kpt_shape": [17, 3]}, "task pose: expected one output of"),
+        ({"task": "pose", "kpt_shape": [17]}, "kpt_shape: expected keypoints"),
+        ({"task": "detect", "kpt_shape": [1, 2]}, "by its metadata it gives poses; set 'ultralytics-pose'"),
+    ],
+)
+def test_metadata_that_contradict_the_outputs_stop_the_start(notes: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=words):
+        resolved(network(tmp_path, **{"names": ["cat", "dog"], **notes}))
+    assert resolved(network(tmp_path, **{"names": ["cat"], **notes}), {"recipe": "none"}).detections is None
 
 
 @pytest.mark.parametrize(
     ("notes", "words"),
     [
         ({"names": None}, None),  # another exporter's
-        ({"task": "sing", "names": ["a"]}, "task: expected detect, classify"),
+        ({"task": "sing", "names": ["a"]}, "task: expected detect, segment"),
         ({"names": ["a"], "imgsz": "x", "task": "classify"}, "imgsz: expected"),
         ({"names": ["a"], "stride": "[8, 16]", "imgsz": "x"}, "stride: expected a number"),
-        ({"names": ["a"], "stride": "0", "imgsz": "x"}, "stride: expected a value that is greater than or equal to 2"),
+        ({"names": ["a", "b"], "stride": "0", "imgsz": "x"}, "stride: expected a value that is greater than or equal to 2"),
         ({"names": ["a"], "imgsz": [0, 8], "task": "classify"}, "image_size: expected one side or width x height"),
     ],
 )
@@ -124,3 +139,14 @@ def _notes(file: Path) -> dict[str, str]:
     found = as_model_file(file)
     assert isinstance(found, ModelFile)
     return dict(found.signature().notes)
+
+
+def test_yolov5_writes_no_task(tmp_path: Path) -> None:
+    notes = {"stride": "32", "names": "{0: 'cat', 1: 'dog'}"}
+    file = write_network(tmp_path / "v5.onnx", {"output0": np.zeros((1, 84, 5 + 2))}, metadata=notes)
+    options = resolved(file)
+    assert (options.detections, options.labels, options.fit) == ("ultralytics-v5", ("cat", "dog"), "letterbox")
+    assert (options.score_threshold, options.iou_threshold, options.top_k) == (0.25, 0.45, 1000)
+    assert resolved(file, {"detections": None}).iou_threshold == 0.7
+    other = write_network(tmp_path / "other.onnx", {"output0": np.zeros((1, 84, 9))}, metadata=notes)
+    assert resolved(other).recipe_source == ""

@@ -151,12 +151,49 @@ function placesOf(answer, size, picture) {
   return answer.items.map(({ box: [top, left, bottom, right] }) => [left / scale[1], top / scale[0], right / scale[1], bottom / scale[0]]);
 }
 
+// Where the runs of a mask are: columns one pixel wide, as a path. Outlines of polygons are paths already.
+function maskPath(mask) {
+  if (Array.isArray(mask)) return mask.map((points) => `M${points.join(" ")}z`).join("");
+  const [height] = mask.size;
+  const path = [];
+  let at = 0;
+  mask.counts.forEach((count, number) => {
+    for (let left = number % 2 ? count : 0, from = at; left > 0;) {
+      const part = Math.min(left, height - (from % height));
+      path.push(`M${Math.floor(from / height)} ${from % height}h1v${part}h-1z`);
+      left -= part;
+      from += part;
+    }
+    at += count;
+  });
+  return path.join("");
+}
+
+// Mask, corners and keypoints of an object, in pixels of the picture.
+function parts(item, kind) {
+  const shapes = [];
+  if (item.mask) shapes.push(svg("path", { class: `mask ${kind}`, d: maskPath(item.mask) }));
+  if (item.corners) shapes.push(svg("polygon", { class: `box ${kind}`, points: item.corners.map((point) => point.join(",")).join(" ") }));
+  for (const [x, y, sure = 1] of item.keypoints ?? []) {
+    if (sure >= LEAST_SCORE) shapes.push(svg("path", { class: `point ${kind}`, d: `M${x} ${y}h0` }));
+  }
+  return shapes;
+}
+
 // Draw boxes over the picture, which has a width and a height.
 export function drawBoxes(figure, answer, size, picture) {
   const drawing = svg("svg", { viewBox: "0 0 1 1", preserveAspectRatio: "none", "aria-hidden": "true" });
   placesOf(answer, size, picture).forEach(([left, top, right, bottom], at) => {
     const place = { x: left, y: top, width: right - left, height: bottom - top };
-    drawing.append(svg("rect", { class: "box halo", ...place }), svg("rect", { class: `box k${at % 6}`, ...place }));
+    const item = answer.items[at], kind = `k${at % 6}`;
+    if (item.corners) drawing.append(svg("rect", { class: "box halo faint", ...place }));
+    else drawing.append(svg("rect", { class: "box halo", ...place }), svg("rect", { class: `box ${kind}`, ...place }));
+    if (answer.inPicture) {
+      const [width, height] = picture;
+      const inPixels = { viewBox: `0 0 ${width} ${height}`, width: 1, height: 1, preserveAspectRatio: "none" };
+      const shapes = parts(item, kind);
+      if (shapes.length) drawing.append(svg("svg", inPixels, ...shapes));
+    }
     const tag = h("span", { class: "tag", "aria-hidden": "true" }, `${at + 1} ${nameOf(answer.items[at])}`);
     tag.style.left = `${100 * Math.max(0, left)}%`;
     tag.style.top = `${100 * Math.max(0, top)}%`;

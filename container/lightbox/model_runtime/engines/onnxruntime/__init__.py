@@ -66,7 +66,8 @@ class Session:
         )  # spinning would take the processors of others
         settings.log_severity_level = 3
         try:
-            self.signatures = {SIGNATURE: signature_def(file.signature())}
+            signature = file.signature()
+            self.signatures = {SIGNATURE: signature_def(signature)}
             with file.together() as path:
                 changed = guard_divisions(read_file(path, _MOST_BYTES)) if _divides(path) else None
                 if changed is not None:
@@ -79,6 +80,7 @@ class Session:
         inputs = [info.tensor_shape for info in self.signatures[SIGNATURE].inputs.values()]
         self._has_open_sizes = any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim[1:]) for shape in inputs)
         self.outputs = [info.name for info in self.signatures[SIGNATURE].outputs.values()]
+        self._classes = {name: tensor.classes for name, tensor in signature.outputs.items() if tensor.classes}
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
         """Return the values of ``fetches``; see ``Runner.run``."""
@@ -90,7 +92,11 @@ class Session:
             raise invalid(f"{empty[0]} is empty")
         try:
             given = {name: _strings(array, bytes.decode) for name, array in feeds.items()}
-            return [_strings(array, str.encode) for array in self._session.run(list(fetches), given)]
+            results = zip(fetches, self._session.run(list(fetches), given), strict=True)
+            return [
+                _columns(found, self._classes[name]) if name in self._classes else _strings(found, str.encode)
+                for name, found in results
+            ]
         except UnicodeDecodeError:
             raise invalid("expected text in UTF-8, as ONNX Runtime takes no other bytes") from None
         except Exception as error:
@@ -113,6 +119,11 @@ def _divides(path: Path) -> bool:
 def _strings(array: Array, change: Callable[[Any], Any]) -> Array:
     """Convert the strings of an array: the runtime has text, the server bytes."""
     return np.vectorize(change, otypes=[object])(array) if array.dtype == object and array.size else array
+
+
+def _columns(rows: Sequence[Mapping[int | str, float]], classes: Sequence[int | str]) -> Array:
+    """Return the scores of each row, in the order of the classes."""
+    return np.array([[row[one] for one in classes] for row in rows], np.float32).reshape(-1, len(classes))
 
 
 def _line(error: Exception) -> str:

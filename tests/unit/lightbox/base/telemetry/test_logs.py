@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.base.control_characters import escape
 from lightbox.base.request_context import RequestContext
 from lightbox.base.telemetry import logs
-from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, RequestLog, escape, line, log
+from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, RequestLog, line, log
 from lightbox.base.telemetry.relay import LogRelay
 from support.log_lines import without_times
 from support.patience import PATIENCE

@@ -47,7 +47,6 @@ def test_what_no_engine_carries_is_refused(tmp_path: Path) -> None:
 
 
 def test_outputs_that_are_no_tensors(tmp_path: Path) -> None:
-    """scikit-learn's converter makes a sequence of maps of a classifier's scores."""
     number = helper.make_tensor_type_proto(1, None)
     scores = helper.make_map_type_proto(7, number)
     kinds = {
@@ -60,9 +59,8 @@ def test_outputs_that_are_no_tensors(tmp_path: Path) -> None:
         output = helper.make_value_info("scores", described)
         graph = helper.make_graph([], "g", [], [output])
         (tmp_path / "m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
-        with pytest.raises(ValueError, match=f"'scores' is {kind}, expected a tensor") as raised:
+        with pytest.raises(ValueError, match=f"'scores' is {kind}, expected a tensor"):
             read_signature(tmp_path / "m.onnx")
-        assert ("zipmap=False" in str(raised.value)) == (kind in ("a sequence", "a map"))
 
 
 def test_weights_in_another_file(tmp_path: Path) -> None:

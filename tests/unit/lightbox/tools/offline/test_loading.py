@@ -93,7 +93,7 @@ def test_what_the_exporter_says_about_a_file_counts(beside: bool, tmp_path: Path
     write(tmp_path / "model.onnx", nodes, inputs, outputs, {"shape": np.array([1, 24, 8])}, metadata=notes)
     if beside:
         (tmp_path / "metadata.yaml").write_text("description: a\ntask: obb\nnames:\n  0: plane\n")
-    with pytest.raises(StartError, match="by its metadata it gives rotated boxes, which cannot be decoded yet"):
+    with pytest.raises(StartError, match="by its metadata it gives rotated boxes; set 'ultralytics-obb'"):
         lightbox.load(tmp_path, detections="ultralytics")
 
 

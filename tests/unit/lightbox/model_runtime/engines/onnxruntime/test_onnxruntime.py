@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import helper
@@ -62,6 +63,36 @@ def test_strings_are_bytes(tmp_path: Path) -> None:
     write(tmp_path / "m.onnx", [node], {"text": ("STRING", ["n"])}, {"same": ("STRING", ["n"])})
     given = np.array(["grün".encode(), b""], object)
     assert answer(opened(tmp_path, "auto").runner, text=given)[0].tolist() == given.tolist()
+
+
+@each("classes", [(-3, 7, 2), ("b", "a", "ä")])
+def test_maps_of_scores_are_columns(classes: tuple[int | str, ...], tmp_path: Path) -> None:
+    """As converters of scikit-learn and LightGBM end a classifier."""
+    kind = "ints" if isinstance(classes[0], int) else "strings"
+    keys = {"classlabels_int64s" if kind == "ints" else "classlabels_strings": classes}
+    scores = {"coefficients": [1.0, 0, 0, 1, 1, 1], "intercepts": [0.0, 0, 0], f"classlabels_{kind}": classes}
+    domain = "ai.onnx.ml"
+    nodes = [
+        helper.make_node("LinearClassifier", ["x"], ["label", "p"], domain=domain, post_transform="SOFTMAX", **scores),
+        helper.make_node("ZipMap", ["p"], ["probabilities"], domain=domain, **keys),
+    ]
+    names, file = ("INT64" if kind == "ints" else "STRING", ["n"]), tmp_path / "model.onnx"
+    write(file, nodes, {"x": ("FLOAT", ["n", 2])}, {"label": names, "p": ("FLOAT", ["n", 3])})
+    model = onnx.load(file)
+    model.opset_import.append(helper.make_opsetid(domain, 1))
+    keyed = helper.make_map_type_proto(getattr(onnx.TensorProto, names[0]), helper.make_tensor_type_proto(1, None))
+    maps = helper.make_value_info("probabilities", helper.make_sequence_type_proto(keyed))
+    model.graph.output.append(maps)
+    onnx.save(model, file)
+    runner = loaded(tmp_path)
+    assert [dim.size for dim in runner.signatures["serving_default"].outputs["probabilities"].tensor_shape.dim] == [
+        -1,
+        3,
+    ]
+    for rows in (2, 0):
+        given = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+        found, expected = runner.run({"x": given}, ["probabilities", "p"])
+        assert np.array_equal(found, expected)
 
 
 def test_inputs_that_do_not_fit_are_the_callers_error(tmp_path: Path) -> None:

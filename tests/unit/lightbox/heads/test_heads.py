@@ -10,9 +10,9 @@ import pytest
 from hypothesis import strategies as st
 
 from lightbox.base.errors import ModelFailed
-from lightbox.codecs.detections import Limits, find_objects
+from lightbox.heads import FORMS, outputs_problem, ranking_problem
+from lightbox.heads.decoding import find_objects
 from lightbox.model.options import DetectionsName, ModelOptions
-from lightbox.model.ranking import classes_of, detections_problem, ranking_problem
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from support.parameters import each
 
@@ -36,8 +36,9 @@ def test_what_can_be_of_a_form_and_how_many_classes_it_has(
     form: DetectionsName, shapes: dict[str, tuple[int | None, ...] | None], classes: int | None
 ) -> None:
     specs = {name: TensorSpec(name, "float32", shape) for name, shape in shapes.items()}
-    assert detections_problem(form, specs) is None
-    assert classes_of(form, shapes) == classes
+    options = ModelOptions(detections=form)
+    assert outputs_problem(options, specs) is None
+    assert next(iter(FORMS[form].classes(shapes, options)), None) == classes
 
 
 corner, side = st.integers(0, 40), st.integers(0, 24)
@@ -61,8 +62,12 @@ PIXELS = SignatureSpec("net", 1, "s", {"x": TensorSpec("x", "float32", (1, 3, 64
             "each of the 16 classes, .* 15; rows of other values",
         ),
         ((1, 20, 8400), {"task": "detect", "names": str(dict.fromkeys(range(16), "x"))}, None),
-        ((1, 20, 8400), {"names": "['broken"}, None),
-        ((1, 20, 8400), {"names": "{}"}, None),
+        (
+            (1, 20, 8400),
+            {"names": "['broken"},
+            "expected labels, as no metadata .*; rows of other values",
+        ),
+        ((None, None, None), {"names": "{}"}, "expected labels"),
         ((1, 300, 6), {"names": str({0: "x"})}, None),
     ],
 )
@@ -88,4 +93,4 @@ def test_classes_with_a_sigmoid_each_are_refused(classes: int, names: tuple[str,
     with pytest.raises(
         ModelFailed, match="a sigmoid" if problem is None or "dets" in names else "expected two outputs"
     ):
-        find_objects("detr", arrays, SIZE, Limits())
+        find_objects(arrays, SIZE, ModelOptions(detections="detr"))

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightbox.codecs.activation import activated, are_probabilities, class_scores, warn_of_logits
 from lightbox.codecs.top_k import ranked_rows
+from lightbox.heads import ranking_problem
+from lightbox.heads.activation import activated, are_probabilities, class_scores, warn_of_logits
 from lightbox.model.options import ActivationName, DetectionsName, ModelOptions
 from lightbox.model.presets import with_preset
-from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
 from support.parameters import each
 

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightbox.base.errors import ModelFailed
-from lightbox.codecs.detections import Limits, Objects, find_objects
+from lightbox.heads import outputs_problem, ranking_problem
+from lightbox.heads.decoding import find_objects
+from lightbox.heads.objects import Objects
 from lightbox.model.options import DetectionsName, ModelOptions
-from lightbox.model.ranking import detections_problem, ranking_problem
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from support.parameters import each
 
@@ -20,16 +21,16 @@ SIZE = (640, 480)
 Row = tuple[int, float, list[float]]
 
 
-def found(form: DetectionsName, limits: Limits | None = None, **outputs: Any) -> list[list[Row]]:
+def found(form: DetectionsName, limits: dict[str, Any] | None = None, **outputs: Any) -> list[list[Row]]:
     arrays = {name: np.asarray(value, getattr(value, "dtype", np.float32)) for name, value in outputs.items()}
-    return [listed(objects) for objects in find_objects(form, arrays, SIZE, limits or Limits())]
+    return [listed(objects) for objects in find_objects(arrays, SIZE, ModelOptions(detections=form, **limits or {}))]
 
 
 def listed(objects: Objects) -> list[Row]:
     assert objects.boxes.dtype == objects.scores.dtype == np.float32
     return [
         (int(number), round(float(score), 4), [round(float(side), 3) for side in box])
-        for number, score, box in zip(*objects, strict=True)
+        for number, score, box in zip(*objects[:3], strict=True)
     ]
 
 
@@ -49,11 +50,11 @@ def test_the_best_class_of_an_anchor_counts_and_overlaps_are_one_object() -> Non
     assert found("ultralytics", output0=output) == [
         [(1, 0.9, [80, 90, 120, 110]), (0, 0.7, [82, 91, 122, 111])],
     ]
-    agnostic = found("ultralytics", Limits(class_agnostic=True), output0=output)
+    agnostic = found("ultralytics", {"class_agnostic": True}, output0=output)
     assert agnostic == [[(1, 0.9, [80, 90, 120, 110])]]
-    assert len(found("ultralytics", Limits(iou=0.99), output0=output)[0]) == 3
-    assert len(found("ultralytics", Limits(score=0.2), output0=output)[0]) == 3
-    assert len(found("ultralytics", Limits(most=1), output0=output)[0]) == 1
+    assert len(found("ultralytics", {"iou_threshold": 0.99}, output0=output)[0]) == 3
+    assert len(found("ultralytics", {"score_threshold": 0.2}, output0=output)[0]) == 3
+    assert len(found("ultralytics", {"top_k": 1}, output0=output)[0]) == 1
 
 
 def test_the_end_to_end_form_has_corners_and_no_suppression() -> None:
@@ -86,6 +87,13 @@ def test_detrs_last_class_is_no_object() -> None:
     assert found("detr", y=boxes, z=logits) == expected
     four = np.log(np.array([[[0.7, 0.1, 0.1, 0.1]]], np.float32))
     assert found("detr", pred_boxes=boxes[:, :1], logits=four) == [[(0, 0.7, [160, 120, 480, 360])]]
+
+
+def test_a_sigmoids_queries_are_of_several_classes_but_no_more_objects() -> None:
+    logits = np.array([[[2, 1, -3], [1.5, -3, 3]]], np.float32)
+    boxes = np.array([[[0.5, 0.5, 0.5, 0.5], [0.25, 0.25, 0.5, 0.5]]], np.float32)
+    objects = found("detr", {"activation": "sigmoid"}, logits=logits, pred_boxes=boxes)
+    assert objects == [[(2, 0.9526, [0, 0, 320, 240]), (0, 0.8808, [160, 120, 480, 360])]]
 
 
 def test_tensorflows_boxes_are_fractions_with_the_upper_side_first() -> None:
@@ -128,7 +136,7 @@ def test_a_count_for_each_picture() -> None:
     shapes = {"detection_boxes": (2, 3, 4), "detection_classes": (2, 3), "detection_scores": (2, 3)}
     outputs = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     with pytest.raises(ModelFailed, match=r"expected num_detections of \[2\], one for each picture; the model gives 1"):
-        find_objects("tf", {**outputs, "num_detections": np.zeros(1, np.float32)}, SIZE, Limits())
+        find_objects({**outputs, "num_detections": np.zeros(1, np.float32)}, SIZE, ModelOptions(detections="tf"))
 
 
 @each(
@@ -174,30 +182,34 @@ def test_a_model_that_proposes_nothing(form: DetectionsName, outputs: dict[str, 
 )
 def test_outputs_of_another_shape(form: DetectionsName, shapes: dict[str, tuple[int, ...]], said: str) -> None:
     specs = {name: TensorSpec(name, "float32", shape) for name, shape in shapes.items()}
-    problem = detections_problem(form, specs)
+    problem = outputs_problem(ModelOptions(detections=form), specs)
     assert problem is not None
     assert said in problem
     with pytest.raises(ModelFailed) as failed:
-        find_objects(form, {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}, SIZE, Limits())
+        find_objects(
+            {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}, SIZE, ModelOptions(detections=form)
+        )
     assert failed.value.message == f"detections: {problem}"
 
 
 def test_scores_that_are_none_and_boxes_of_another_kind() -> None:
     poses = yolo([100, 100, 40, 20, 0.9, 320.0])
     with pytest.raises(ModelFailed, match=r"expected scores of 0 to 1 for 'ultralytics'.* gives 320"):
-        find_objects("ultralytics", {"y": poses}, SIZE, Limits())
+        find_objects({"y": poses}, SIZE, ModelOptions(detections="ultralytics"))
     centers = np.array([[[0.5, 0.5, 0.1, 0.2, 0.9, 1], [0.6, 0.3, 0.2, 0.1, 0.8, 1], [0, 0, 0, 0, 0, 0]]], np.float32)
     with pytest.raises(ModelFailed, match="expected corners of boxes"):
-        find_objects("ultralytics", {"y": centers}, SIZE, Limits())
+        find_objects({"y": centers}, SIZE, ModelOptions(detections="ultralytics"))
 
 
 def test_texts_are_no_boxes() -> None:
-    assert detections_problem("ultralytics", {"y": TensorSpec("y", "string", (1, 9, 9))}) is not None
+    assert (
+        outputs_problem(ModelOptions(detections="ultralytics"), {"y": TensorSpec("y", "string", (1, 9, 9))}) is not None
+    )
     with pytest.raises(ModelFailed, match="expected one output"):
-        find_objects("ultralytics", {"y": np.array([[[b"a"]]], object)}, SIZE, Limits())
+        find_objects({"y": np.array([[[b"a"]]], object)}, SIZE, ModelOptions(detections="ultralytics"))
 
 
-def by_the_textbook(rows: list[Row], limits: Limits) -> list[Row]:
+def by_the_textbook(rows: list[Row], limits: ModelOptions) -> list[Row]:
     """Take the best box, drop the boxes that overlap it, and repeat: in plain Python."""
 
     def overlap(one: list[float], other: list[float]) -> float:
@@ -210,15 +222,15 @@ def by_the_textbook(rows: list[Row], limits: Limits) -> list[Row]:
         together = area(one) + area(other) - shared
         return shared / together if together else 0.0
 
-    left = sorted((row for row in rows if row[1] > limits.score), key=lambda row: -row[1])
+    left = sorted((row for row in rows if row[1] > limits.score_threshold), key=lambda row: -row[1])
     kept: list[Row] = []
-    while left and len(kept) < limits.most:
+    while left and len(kept) < (limits.top_k or 300):
         best = left.pop(0)
         kept.append(best)
         left = [
             row
             for row in left
-            if overlap(best[2], row[2]) <= limits.iou or not (limits.class_agnostic or row[0] == best[0])
+            if overlap(best[2], row[2]) <= limits.iou_threshold or not (limits.class_agnostic or row[0] == best[0])
         ]
     return kept
 
@@ -240,7 +252,7 @@ def test_suppression_is_the_textbooks(
     drawn: list[tuple[int, ...]], iou: float, class_agnostic: bool, most: int
 ) -> None:
     """Whole numbers and halves are exact, so overlaps equal to the threshold and equal scores occur too."""
-    limits = Limits(0.25, iou, class_agnostic, most)
+    limits: dict[str, Any] = {"iou_threshold": iou, "class_agnostic": class_agnostic, "top_k": most}
     anchors, rows = [FAR_AWAY], []
     for left, top, wide, high, number, score in drawn:
         scores = [0.0, 0, 0]
@@ -248,7 +260,7 @@ def test_suppression_is_the_textbooks(
         anchors.append([left + wide / 2, top + high / 2, float(wide), float(high), *scores])
         rows.append((number, score / 16, [float(left), float(top), float(left + wide), float(top + high)]))
     assert found("ultralytics", limits, y=yolo(*anchors)) == [
-        [(number, round(score, 4), box) for number, score, box in by_the_textbook(rows, limits)]
+        [(number, round(score, 4), box) for number, score, box in by_the_textbook(rows, ModelOptions(**limits))]
     ]
 
 
@@ -257,7 +269,7 @@ def test_all_anchors_of_a_large_input_in_bounded_time_and_memory() -> None:
     count = 33600
     places = np.arange(count, dtype=np.float32)
     output = np.stack([places * 4, places * 4, *np.full((2, count), 2), *np.full((80, count), 0.5)])[None]
-    (objects,) = find_objects("ultralytics", {"y": output.astype(np.float32)}, SIZE, Limits())
+    (objects,) = find_objects({"y": output.astype(np.float32)}, SIZE, ModelOptions(detections="ultralytics"))
     assert len(objects.scores) == 300
 
 
@@ -273,4 +285,4 @@ def test_a_model_whose_input_is_no_picture(shape: tuple[int | None, ...] | None,
 
 def test_scores_below_0_are_none() -> None:
     with pytest.raises(ModelFailed, match=r"expected scores of 0 to 1 for 'ultralytics'.* gives -0.7"):
-        find_objects("ultralytics", {"y": yolo([100, 100, 40, 20, 0.9, -0.7])}, SIZE, Limits())
+        find_objects({"y": yolo([100, 100, 40, 20, 0.9, -0.7])}, SIZE, ModelOptions(detections="ultralytics"))

@@ -1,0 +1,57 @@
+"""Queries with logits and a box each, as of DETR, RT-DETR, D-FINE and RF-DETR."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from typing_extensions import override
+
+from lightbox.heads.form import SIGMOIDS, Form, Shapes, are_of_the_same, can_be
+from lightbox.model.options import ModelOptions
+
+_PAIR = 2
+_NAMED_AS_BOXES, _NAMED_AS_CLASSES = re.compile("box|det", re.I), re.compile("logit|label|class|cls|score", re.I)
+_OF_RF_DETR = {"dets", "labels"}
+
+
+class Detr(Form):
+    """Logits and boxes of the same queries."""
+
+    expected = "two outputs, logits of [N, Q, C+1] and boxes of [N, Q, 4]"
+
+    @override
+    def fits(self, shapes: Shapes, options: ModelOptions) -> bool:
+        fits = len(shapes) == _PAIR and all(can_be(shape, (None, None, None)) for shape in shapes.values())
+        fits = fits and any(can_be(shape, (None, None, 4)) for shape in shapes.values())
+        fits = fits and are_of_the_same(list(shapes.values()))
+        is_open = any(shape is None or shape[-1] is None for shape in shapes.values())
+        return fits and (is_open or names_of(shapes) is not None)
+
+    @override
+    def problem(self, outputs: Collection[str], notes: Mapping[str, str], options: ModelOptions) -> str | None:
+        if options.activation is None and set(outputs) == _OF_RF_DETR:
+            return f"the outputs {' and '.join(sorted(outputs))} are those of RF-DETR; {SIGMOIDS}"
+        return None
+
+    @override
+    def classes(self, shapes: Shapes, options: ModelOptions) -> Collection[int]:
+        names = names_of(shapes)
+        logits = shapes[names[0]] if names else None
+        if logits is None or logits[2] is None:
+            return ()
+        classes = logits[2] - 1  # with a sigmoid each, none is for "no object"
+        return (classes, classes + 1) if options.activation == "sigmoid" else (classes,)
+
+
+def names_of(shapes: Shapes) -> tuple[str, str] | None:
+    """Return the names of the logits and of the boxes, which end in a dimension of 4 and, if both do, are named so.
+
+    None if there are no boxes, or if neither shapes nor names tell.
+    """
+    boxes = [name for name, shape in shapes.items() if can_be(shape, (None, None, 4))]
+    if len(boxes) == _PAIR:
+        boxes = [name for name in boxes if _NAMED_AS_BOXES.search(name) and not _NAMED_AS_CLASSES.search(name)] or [
+            name for name in boxes if not _NAMED_AS_CLASSES.search(name)
+        ]
+    return (next(name for name in shapes if name != boxes[0]), boxes[0]) if len(boxes) == 1 else None

@@ -1,0 +1,32 @@
+"""Boxes with the chance that they hold anything, as of YOLOv5, YOLOv7 and YOLOX."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from typing_extensions import override
+
+from lightbox.heads.form import Form, Shapes, can_be
+from lightbox.model.options import ModelOptions
+
+OF_BOX = 5
+"""Numbers of a box before those of its classes: center, size, and whether it holds anything."""
+
+
+class YoloV5(Form):
+    """A row for each of many anchors."""
+
+    expected = "one output of [N, A, 5+C]"
+
+    @override
+    def fits(self, shapes: Shapes, options: ModelOptions) -> bool:
+        shape = next(iter(shapes.values()), ())
+        if len(shapes) != 1 or not can_be(shape, (None, None, None)):
+            return False
+        anchors, numbers = shape[1:] if shape is not None else (None, None)
+        return numbers is None or (numbers > OF_BOX and (anchors is None or anchors >= numbers))
+
+    @override
+    def classes(self, shapes: Shapes, options: ModelOptions) -> Collection[int]:
+        (shape,) = shapes.values()
+        return () if shape is None or shape[2] is None else (shape[2] - OF_BOX,)

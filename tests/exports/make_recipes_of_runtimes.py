@@ -1,0 +1,96 @@
+"""Write files with the metadata of OpenVINO's ModelAPI and of MediaPipe, and what these answer, into recipes/.
+
+    PYTHONPATH=tests python tests/exports/make_recipes_of_runtimes.py
+
+It runs after make_recipes.py, in the same environment. Weights are drawn from a seed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import keras
+import mediapipe
+import numpy as np
+import numpy.typing as npt
+import openvino
+import tensorflow
+from mediapipe.tasks.python import BaseOptions, vision
+from model_api.models import Model
+from openvino import opset13
+
+from pixels.pictures import SIZES, picture
+
+HERE = Path(__file__).parent / "recipes"
+SEED = 20261129
+LABELS = ["cat", "dog", "big_cow", "other"]
+
+
+def pixels(name: str) -> npt.NDArray[np.uint8]:
+    """Return a picture as [height, width, 3]."""
+    return np.ascontiguousarray(np.asarray(picture(name)))
+
+
+def of_model_api() -> dict[str, Any]:
+    """Write a classifier as Geti and OTX export it; return what ModelAPI answers for pictures in RGB."""
+    random, file = np.random.default_rng(SEED), HERE / "openvino_classify" / "model.xml"
+    image = opset13.parameter([1, 3, 64, 96], np.float32, name="image")
+    image.output(0).set_names({"image"})
+    weights = random.normal(0, 0.1, (8, 3, 7, 7)).astype(np.float32)
+    seen = opset13.relu(opset13.convolution(image, weights, [4, 4], [3, 3], [3, 3], [1, 1]))
+    means = opset13.reduce_mean(seen, np.array([2, 3]))
+    logits = opset13.matmul(means, random.normal(0, 1.5, (8, 4)).astype(np.float32), False, False)
+    logits.output(0).set_names({"logits"})
+    network = openvino.Model([opset13.result(logits)], [image])
+    info = {"model_type": "Classification", "labels": " ".join(LABELS), "topk": "4", "reverse_input_channels": "False"}
+    info |= {"mean_values": "123.675 116.28 103.53", "scale_values": "58.395 57.12 57.375"}
+    for key, value in info.items():
+        network.set_rt_info(value, ["model_info", key])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    openvino.save_model(network, file, compress_to_fp16=False)
+    asked = Model.create_model(str(file))
+    answers = {name: asked(pixels(name)).top_labels for name in SIZES}
+    return {name: [[int(one.id), float(one.confidence)] for one in found] for name, found in answers.items()}
+
+
+def of_mediapipe() -> dict[str, Any]:
+    """Write a classifier with the metadata of MediaPipe's writer; return what its task answers."""
+    *folders, name = ["mediapipe", "tasks", "cc", "metadata", "python", "_pywrap_metadata_version"]
+    for depth in range(3, len(folders) + 1):  # the wheel has no such module
+        sys.modules[".".join(folders[:depth])] = ModuleType(folders[depth - 1])
+    least = ModuleType(name)
+    vars(least)["GetMinimumMetadataParserVersion"] = lambda _: "1.0.0"
+    vars(sys.modules[".".join(folders)])[name] = least
+    from mediapipe.tasks.python.metadata.metadata_writers import image_classifier, metadata_writer
+
+    keras.utils.set_random_seed(SEED)
+    x = image = keras.Input((32, 48, 3), batch_size=1, name="image")
+    for channels in (4, 8):
+        x = keras.layers.Conv2D(channels, 3, strides=2, padding="same", activation="relu")(x)
+    last = keras.initializers.RandomNormal(stddev=1.0)
+    x = keras.layers.GlobalAveragePooling2D()(x)
+    network = keras.Model(image, keras.layers.Dense(4, "softmax", name="scores", kernel_initializer=last)(x))
+    plain = tensorflow.lite.TFLiteConverter.from_keras_model(network).convert()
+    labels = metadata_writer.Labels().add(LABELS)
+    written, _ = image_classifier.MetadataWriter.create(bytearray(plain), [127.5], [127.5], labels).populate()
+    file = HERE / "litert_mediapipe" / "model.tflite"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(written)
+    options = vision.ImageClassifierOptions(base_options=BaseOptions(model_asset_path=str(file)), max_results=4)
+    answers = {}
+    with vision.ImageClassifier.create_from_options(options) as asked:
+        for name in SIZES:
+            found = asked.classify(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=pixels(name)))
+            answers[name] = [[one.index, one.score] for one in found.classifications[0].categories]
+    return answers
+
+
+if __name__ == "__main__":
+    expected = json.loads((HERE / "expected.json").read_text())
+    expected["answers"] |= {"openvino_classify": of_model_api(), "litert_mediapipe": of_mediapipe()}
+    expected["versions"] |= {"mediapipe": mediapipe.__version__, "openvino": openvino.__version__}
+    (HERE / "expected.json").write_text(json.dumps(expected) + "\n")
