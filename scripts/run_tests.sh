@@ -38,7 +38,7 @@ case ${1-} in
     stage tests "end to end, against recordings of TensorFlow Serving, and unit tests" run "not extended" 3
     ;;
   test-all)
-    stage rest "more of the same; soak, overload, tune, the benchmark, the notebook, the tutorial, the image" \
+    stage rest "more of the same; soak, overload, tune, the benchmark, the notebook, the first paths, the image" \
       run extended 4 tests/slow tests/image
     ;;
   *)
