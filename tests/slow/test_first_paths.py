@@ -82,7 +82,9 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     python.chmod(0o755)
     path = f"{clone}/.venv/bin:{folder}:{os.environ['PATH']}"
     # pip's word for --no-compile: Python compiles the modules that it imports.
-    return Reader(clone, own_environ() | {"PATH": path, "HOME": str(folder), "PIP_NO_COMPILE": "no"})
+    return Reader(
+        clone, own_environ() | {"PATH": path, "HOME": str(folder), "PIP_NO_CACHE_DIR": "1", "PIP_NO_COMPILE": "no"}
+    )
 
 
 def test_the_readme_leads_to_answers_of_its_model_and_of_a_file(reader: Reader) -> None:
