@@ -166,6 +166,9 @@ FUZZ_SECONDS ?= 300
 fuzz: $(VENV)/.ready-fuzz  ## Fuzz the codecs with atheris, guided by coverage, for 5 minutes (FUZZ_SECONDS)
 	PYTHONPATH=scripts:container $(PY) -m fuzz --seconds $(FUZZ_SECONDS)
 
+arm64: $(READY_DEV) nginx native  ## Try the wheel, answers and tests on arm64, which QEMU emulates: root on Debian, half an hour
+	@PYTHONPATH=container:scripts $(PY) scripts/arm64.py
+
 image: $(READY_DEV)  ## Build the image, check it, print its sizes, list what is in it (build/image/)
 	@PYTHONPATH=container:scripts $(PY) -m docker_image
 
@@ -200,4 +203,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer docs quantize soak overload fuzz image release pin-images manifests reference protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer docs quantize soak overload fuzz arm64 image release pin-images manifests reference protos lock clean

@@ -23,7 +23,6 @@ from lightbox.tools.harness.stack import Stack, clean_environ
 from lightbox.tools.harness.tables import table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-ENGINES = ("auto", "tensorflow")
 STARTS = 5
 PAUSE_SECONDS = 0.02
 """Between two questions to /ping."""
@@ -45,7 +44,7 @@ class Case:
     """First or later starts of one engine: seconds until each step, and CPU seconds of each role."""
 
     name: str
-    starts: Sequence[tuple[Figures, Figures]]
+    starts: list[tuple[Figures, Figures]]
 
     def median(self, what: str) -> float | None:
         """Return the median seconds of a step or role; None if no start has it."""
@@ -85,20 +84,15 @@ def start_once(engine: str, folder: Path, cache: Path, bytecode: Path) -> tuple[
 
 
 def measure(folder: Path) -> list[Case]:
-    """Run STARTS first starts and as many later starts of each engine. Raises ServerFailed."""
+    """Run STARTS starts of each case, in turns, so that all meet the same machine. Raises ServerFailed."""
     cache = folder / "cache"
-
-    def start(engine: str, forget: bool) -> tuple[Figures, Figures]:
-        if forget:
-            shutil.rmtree(cache, ignore_errors=True)
-        return start_once(engine, folder / "tmp", cache, folder / "bytecode")
-
-    cases = []
-    for engine in ENGINES:
-        start(engine, forget=True)  # now modules are compiled and files are in the page cache
-        if engine != "tensorflow":  # tensorflow needs no comparison
-            cases.append(Case(f"{engine}, first start", [start(engine, forget=True) for _ in range(STARTS)]))
-        cases.append(Case(f"{engine}, later start", [start(engine, forget=False) for _ in range(STARTS)]))
+    cases = [Case(name, []) for name in ("auto, first start", "auto, later start", "tensorflow")]
+    for turn in range(1 + STARTS):
+        shutil.rmtree(cache, ignore_errors=True)
+        for case in cases:
+            figures = start_once(case.name.partition(",")[0], folder / "tmp", cache, folder / "bytecode")
+            if turn:  # the first turn compiles modules and brings files into the page cache
+                case.starts.append(figures)
     return cases
 
 

@@ -1,9 +1,8 @@
-"""A release's packages in fresh environments of each available Python: the dependencies, and a prediction."""
+"""A release's packages in fresh environments: the dependencies, and a prediction."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -15,29 +14,15 @@ from install import configured, uv_options
 from lightbox import __version__
 from support import commands, photos
 from support import stack as support_stack
+from support.environments import python_of
 from support.onnx_models import write_classifier
 from support.released import packages
 from support.stack import running
 
-MINORS = (11, 12, 13)
-"""Of Python 3; a machine may lack some, which are skipped."""
+MINOR = 12
+"""Of Python 3: ``test_first_paths`` installs with the others."""
 RESIZE = "from lightbox.images.resize_library import resize_line"
 pytestmark = pytest.mark.timeout(3600)
-
-
-def python_of(minor: int) -> str:
-    """Return a Python of this version that can make virtual environments, from PATH or pyenv."""
-    name = f"python3.{minor}"
-    folders = [Path(folder) for folder in os.get_exec_path()]
-    if pyenv := shutil.which("pyenv"):
-        root = subprocess.run([pyenv, "root"], capture_output=True, text=True, check=True).stdout.strip()
-        folders += sorted(Path(root, "versions").glob("*/bin"))
-    for python in (folder / name for folder in folders):
-        # Of pyenv's shims on PATH, only the selected versions work.
-        probe = [str(python), "-c", "import ensurepip, venv"]
-        if python.exists() and not subprocess.run(probe, capture_output=True, check=False).returncode:
-            return str(python)
-    pytest.skip(f"there is no {name} here")
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +37,12 @@ def environment(folder: Path, minor: int, *installer: str, **environ: str) -> Pa
     return folder / "bin"
 
 
-@pytest.mark.parametrize("minor", MINORS)
-def test_a_fresh_environment_answers_a_photo(
-    minor: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fresh_environment_answers_a_photo(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = f"lightbox-serve[openvino]=={__version__}"
     folder, options = tmp_path / "venv", configured()
     words = (f"--python={folder}", f"--find-links={made}", *uv_options(options), wanted)
     cert = {"SSL_CERT_FILE": options["cert"]} if "cert" in options else {}
-    programs = environment(folder, minor, "uv", "pip", "install", *words, **cert)
+    programs = environment(folder, MINOR, "uv", "pip", "install", *words, **cert)
     listing = "from importlib.metadata import distributions; print(*(one.name for one in distributions()), sep='\\n')"
     installed = set(commands.output([programs / "python", "-c", listing]).lower().splitlines())
     assert {"lightbox-serve", "openvino"} <= installed

@@ -82,7 +82,7 @@ def test_metadata_that_contradict_the_outputs_stop_the_start(notes: dict[str, An
         ({"task": "sing", "names": ["a"]}, "task: expected detect, segment"),
         ({"names": ["a"], "imgsz": "x", "task": "classify"}, "imgsz: expected"),
         ({"names": ["a"], "stride": "[8, 16]", "imgsz": "x"}, "stride: expected a number"),
-        ({"names": ["a", "b"], "stride": "0", "imgsz": "x"}, "stride: expected a value that is greater than or equal to 2"),
+        ({"names": ["a", "b"], "stride": "0", "imgsz": "x"}, "stride: expected a value that is greater"),
         ({"names": ["a"], "imgsz": [0, 8], "task": "classify"}, "image_size: expected one side or width x height"),
     ],
 )
