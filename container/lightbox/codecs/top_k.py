@@ -12,11 +12,10 @@ import numpy as np
 
 from lightbox.base.errors import ModelFailed
 from lightbox.codecs.json_text import array_text, to_json
-from lightbox.heads import classes_problem, has_objects
+from lightbox.heads import classes_problem, find_objects, has_objects
 from lightbox.heads.activation import activated, are_probabilities, class_scores, warn_of_logits
 from lightbox.heads.classes import DEFAULT_TOP_K, other_classes, shape_of_classes
-from lightbox.heads.decoding import find_objects
-from lightbox.heads.decoding.placing import Shown, shown
+from lightbox.heads.placing import Shown, shown
 from lightbox.heads.tensorflow import BOXES, CLASSES, NUMBER, SCORES, is_detector, plainly
 from lightbox.model.options import ActivationName, ModelOptions
 from lightbox.model.spec import Array, ModelCall, image_input

@@ -1,26 +1,28 @@
 """Answers that have names: classes to rank for ``labels`` and ``top_k``, objects for ``detections``.
 
-A form of objects is a module here, with a subclass of ``Form`` that says which outputs it has, and one of its name in
-``decoding``, which makes objects of them. To add one, write both, add a line to ``FORMS`` here, a line to ``DECODERS``
-there, and its name to ``DetectionsName`` in ``lightbox.model.options``. A start checks forms: of this package, only
-``activation`` and ``decoding`` import numpy.
+A form of objects is a module here, with a subclass of ``Form``: which outputs it has, and the objects in them.
+To add one, write it, add a line to ``FORMS`` here, and its name to ``DetectionsName`` in ``lightbox.model.options``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
+from lightbox.base.errors import ModelFailed
 from lightbox.heads.classes import classes_of_images_problem
 from lightbox.heads.detr import Detr
 from lightbox.heads.form import Form, PartName, Shapes, described
 from lightbox.heads.mmdet import MmDet
+from lightbox.heads.objects import Objects
 from lightbox.heads.rtdetr import RtDetr
 from lightbox.heads.tensorflow import TensorFlow, is_detector
 from lightbox.heads.torchvision import Torchvision, TorchvisionPoses, TorchvisionSegments
 from lightbox.heads.ultralytics import Boxes, Poses, RotatedBoxes, Segments, names_in
 from lightbox.heads.yolov5 import YoloV5
 from lightbox.model.options import DetectionsName, ModelOptions
-from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 
 FORMS: Mapping[DetectionsName, Form] = {
     "ultralytics": Boxes(),
@@ -43,6 +45,22 @@ def has_objects(options: ModelOptions, signature: SignatureSpec, outputs: Collec
     """Return whether these outputs have the form of ``detections``; another signature may have others."""
     chosen = {name: signature.outputs[name] for name in outputs}
     return options.detections is not None and _objects_problem(options, signature, chosen) is None
+
+
+def find_objects(outputs: Mapping[str, Array], size: tuple[int, int], options: ModelOptions) -> list[Objects]:
+    """Return the objects of each row of a batch, whose images have a ``size``: width, height.
+
+    Raises ModelFailed for outputs of another form.
+    """
+    assert options.detections is not None
+    numbers = {
+        name: array.astype(np.float32, copy=False) for name, array in outputs.items() if array.dtype.kind in "iuf"
+    }
+    shapes = {name: array.shape for name, array in outputs.items()}
+    if problem := shapes_problem(options, shapes, len(numbers) < len(outputs)):
+        raise ModelFailed(f"detections: {problem}")
+    with np.errstate(all="ignore"):  # NaN is not an object
+        return FORMS[options.detections].objects(numbers, size, options)
 
 
 def parts_of(options: ModelOptions) -> tuple[PartName, ...]:

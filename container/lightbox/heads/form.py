@@ -1,4 +1,4 @@
-"""A form of outputs: which ones a model gives."""
+"""A form of outputs: which ones a model gives, and the objects in them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from typing import ClassVar, Literal
 
+from lightbox.heads.objects import Float32, Objects
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import describe_shape
 
@@ -19,7 +20,7 @@ SIGMOIDS = "each of its classes has a sigmoid: set the option activation to 'sig
 
 
 class Form(ABC):
-    """The outputs of one kind of networks. Its checks are those of a start, and need no numpy."""
+    """The outputs of one kind of networks. A start checks them by their shapes."""
 
     expected: ClassVar[str]
     """Its outputs, for a sentence."""
@@ -44,6 +45,13 @@ class Form(ABC):
     def classes(self, shapes: Shapes, options: ModelOptions) -> Collection[int]:
         """Return the numbers of labels that outputs which fit can have, the number of classes first; empty for any."""
         return ()
+
+    @abstractmethod
+    def objects(self, outputs: Mapping[str, Float32], size: tuple[int, int], options: ModelOptions) -> list[Objects]:
+        """Return the objects of each row of outputs that fit, for an input of a ``size``: width, height.
+
+        Raises ModelFailed for numbers that are of no such form.
+        """
 
 
 def can_be(shape: Shape, wanted: tuple[int | None, ...]) -> bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from typing_extensions import override
 
+from lightbox.heads.boxes import as_integers, best, most
 from lightbox.heads.form import Form, Shapes, are_of_the_same, can_be
+from lightbox.heads.objects import Float32, Objects
 from lightbox.model.options import ModelOptions
 
 _NUMBERS = 5
@@ -20,6 +24,15 @@ class MmDet(Form):
     def fits(self, shapes: Shapes, options: ModelOptions) -> bool:
         names = names_of(shapes)
         return names is not None and are_of_the_same([shapes[name] for name in names])
+
+    @override
+    def objects(self, outputs: Mapping[str, Float32], size: tuple[int, int], options: ModelOptions) -> list[Objects]:
+        """Return the objects of each row: left, top, right, bottom and a score, and the number of a class."""
+        names = names_of({name: array.shape for name, array in outputs.items()})
+        assert names is not None, "they fit"
+        boxes, labels = (outputs[name] for name in names)
+        rows = (Objects(as_integers(of), row[:, 4], row[:, :4]) for row, of in zip(boxes, labels, strict=True))
+        return [best(row, options).chosen(slice(most(options))) for row in rows]
 
 
 def names_of(shapes: Shapes) -> tuple[str, str] | None:

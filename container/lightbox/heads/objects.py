@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, TypeAlias
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
-    Float32 = npt.NDArray[np.float32]
-    Int64 = npt.NDArray[np.int64]
-    Which = Int64 | slice
-else:
-    Float32 = Int64 = Which = "ndarray"  # for annotations only: a start checks forms without numpy
+Float32: TypeAlias = npt.NDArray[np.float32]
+Int64: TypeAlias = npt.NDArray[np.int64]
+Which: TypeAlias = Int64 | slice
 
 
 class Masks(NamedTuple):

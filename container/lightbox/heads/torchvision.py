@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+import numpy as np
 from typing_extensions import override
 
+from lightbox.heads.boxes import as_integers, best, most
 from lightbox.heads.form import Form, PartName, Shapes, can_be
+from lightbox.heads.objects import Float32, Masks, Objects
 from lightbox.model.options import ModelOptions
 
 BOXES, LABELS, SCORES, MASKS, KEYPOINTS, OF_KEYPOINTS = (
     *("boxes", "labels", "scores", "masks"),
     *("keypoints", "keypoints_scores"),
 )
+_THRESHOLD = 0.5
+"""Above it a pixel is the object's, as in torchvision's examples."""
 
 
 class Torchvision(Form):
@@ -27,6 +32,17 @@ class Torchvision(Form):
     def fits(self, shapes: Shapes, options: ModelOptions) -> bool:
         wanted: dict[str, tuple[int | None, ...]] = {BOXES: (None, 4), LABELS: (None,), SCORES: (None,), **self.more}
         return shapes.keys() == wanted.keys() and all(can_be(shapes[name], wanted[name]) for name in wanted)
+
+    @override
+    def objects(self, outputs: Mapping[str, Float32], size: tuple[int, int], options: ModelOptions) -> list[Objects]:
+        """Return the objects of the one image."""
+        found = Objects(as_integers(outputs[LABELS]), outputs[SCORES], outputs[BOXES])
+        if MASKS in outputs:
+            found = found._replace(masks=Masks(outputs[MASKS][:, 0], threshold=_THRESHOLD, are_placed=True))
+        if KEYPOINTS in outputs:
+            places, scores = outputs[KEYPOINTS][..., :2], outputs[OF_KEYPOINTS][..., None]
+            found = found._replace(keypoints=np.concatenate([places, scores], axis=2))
+        return [best(found, options).chosen(slice(most(options)))]
 
 
 class TorchvisionSegments(Torchvision):

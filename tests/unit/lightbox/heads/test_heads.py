@@ -10,8 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from lightbox.base.errors import ModelFailed
-from lightbox.heads import FORMS, outputs_problem, ranking_problem
-from lightbox.heads.decoding import find_objects
+from lightbox.heads import FORMS, find_objects, outputs_problem, ranking_problem
 from lightbox.model.options import DetectionsName, ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from support.parameters import each

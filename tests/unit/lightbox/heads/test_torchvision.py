@@ -10,7 +10,7 @@ from lightbox.heads import outputs_problem
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import TensorSpec
 from support.recipes import resolved, write_network
-from unit.lightbox.heads.decoding.test_boxes import found
+from unit.lightbox.heads.test_boxes import found
 
 BOXES = {
     "boxes": np.array([[1, 2, 3, 4], [0, 0, 640, 480]]),

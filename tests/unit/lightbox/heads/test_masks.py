@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
-from lightbox.heads.decoding.masks import Part, parts_of, polygons, run_lengths
+from lightbox.heads.masks import Part, parts_of, polygons, run_lengths
 from lightbox.heads.objects import Masks
 from lightbox.images.preparation import Fit, Fitting, Placed, Placement
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lightbox.heads.decoding.placing import Shown, shown
 from lightbox.heads.objects import Masks, Objects
+from lightbox.heads.placing import Shown, shown
 from lightbox.images.preparation import Placed, Placement
 
 SIZE = (64, 64)

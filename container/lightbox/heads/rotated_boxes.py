@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lightbox.heads.decoding.boxes import most
+from lightbox.heads.boxes import most
 from lightbox.heads.objects import Float32, Int64
 from lightbox.model.options import ModelOptions
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightbox.base.errors import ModelFailed
-from lightbox.heads import outputs_problem, ranking_problem
-from lightbox.heads.decoding import find_objects
+from lightbox.heads import find_objects, outputs_problem, ranking_problem
 from lightbox.heads.objects import Objects
 from lightbox.model.options import DetectionsName, ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec

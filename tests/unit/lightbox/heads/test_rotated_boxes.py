@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lightbox.heads.decoding.rotated_boxes import corners_of, without_rotated_overlaps
+from lightbox.heads.rotated_boxes import corners_of, without_rotated_overlaps
 from lightbox.model.options import ModelOptions
 
 number = st.floats(0, 40, width=16)

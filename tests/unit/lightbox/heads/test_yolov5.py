@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unit.lightbox.heads.decoding.test_boxes import found
+from unit.lightbox.heads.test_boxes import found
 
 
 def test_the_best_class_of_a_box_counts_and_overlaps_are_one_object() -> None:

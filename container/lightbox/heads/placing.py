@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lightbox.heads.decoding.masks import parts_of, polygons, run_lengths
-from lightbox.heads.decoding.rotated_boxes import corners_of, enclosing
+from lightbox.heads.masks import parts_of, polygons, run_lengths
 from lightbox.heads.objects import Float32, Int64, Objects
+from lightbox.heads.rotated_boxes import corners_of, enclosing
 from lightbox.images.preparation import Placed, Placement, Size
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unit.lightbox.heads.decoding.test_boxes import found
+from unit.lightbox.heads.test_boxes import found
 
 
 def test_queries_have_a_class_each() -> None:

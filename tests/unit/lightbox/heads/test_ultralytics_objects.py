@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lightbox.base.errors import ModelFailed
-from lightbox.heads.decoding import find_objects
+from lightbox.heads import find_objects
 from lightbox.heads.objects import Objects
 from lightbox.model.options import ModelOptions
 
