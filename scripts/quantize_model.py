@@ -31,6 +31,7 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, image_input
 from lightbox.model_files.checks import newest_folder, newest_signatures
 from lightbox.model_files.layout import find_models
+from lightbox.model_files.recipes import model_options
 from lightbox.model_runtime.engines.hardware import Hardware
 from lightbox.model_runtime.engines.openvino.compiled import properties, read_signature
 from lightbox.model_runtime.engines.openvino.graph import read_meta_graph
@@ -38,7 +39,6 @@ from lightbox.model_runtime.engines.openvino.graph_check import refusals
 from lightbox.model_runtime.engines.openvino.int8 import Quantized
 from lightbox.model_runtime.engines.openvino.verdicts import digest
 from lightbox.model_runtime.wire.status import StatusError
-from lightbox.recipes import model_options
 from lightbox.serving.settings_loading import load_settings
 from lightbox.serving.worker import codec_options
 from lightbox.supervisor.starting.models_on_disk import code_dirs

@@ -12,7 +12,7 @@ from onnx import helper
 
 from lightbox.model.options import ResolvedOptions
 from lightbox.model_files.layout import ModelOnDisk
-from lightbox.recipes import model_options
+from lightbox.model_files.recipes import model_options
 from lightbox.serving.settings_loading import load_settings
 from support.onnx_models import write
 

@@ -54,7 +54,9 @@ def test_a_recipe_is_named_where_the_recipe_says() -> None:
     files = {file.replace("<name>", "timm") for file in recipe("A recipe")}
     found = naming(["recipes import .*timm", "timm.read", "RecipeName = .*timm"], ["container"])
     assert found == {
-        file for file in files if file.startswith("container/") and file != "container/lightbox/recipes/timm.py"
+        file
+        for file in files
+        if file.startswith("container/") and file != "container/lightbox/model_files/recipes/timm.py"
     }
 
 

@@ -30,11 +30,11 @@ from lightbox.features import callers, wants
 from lightbox.images.resize_library import resize_line
 from lightbox.model_files.checks import newest_folder, newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk
+from lightbox.model_files.recipes import model_options
 from lightbox.model_runtime.engines import AUTO, DEFAULT
 from lightbox.model_runtime.formats import model_file
 from lightbox.nginx import tls
 from lightbox.nginx.installation import find_nginx
-from lightbox.recipes import model_options
 from lightbox.serving.settings_loading import load_settings, parts, spelling_hints
 from lightbox.supervisor.starting.addresses import callers_line, listening, usual_ports
 from lightbox.supervisor.starting.child_environment import child_environ

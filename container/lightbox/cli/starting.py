@@ -15,8 +15,8 @@ from lightbox.core.start import Start
 from lightbox.features import enabled, prepare, wants
 from lightbox.model_files.checks import newest_folder
 from lightbox.model_files.layout import ModelOnDisk
+from lightbox.model_files.recipes import model_options
 from lightbox.model_runtime.engines.disk_cache import kept_folder
-from lightbox.recipes import model_options
 from lightbox.serving.settings_loading import SettingsError, load_settings
 from lightbox.supervisor.starting.commands import PYTHON
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked

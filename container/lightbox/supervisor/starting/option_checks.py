@@ -14,11 +14,11 @@ from lightbox.model.presets import OF_PIXELS
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, SignatureSpec, image_input
 from lightbox.model_files.checks import newest_folder, newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk, is_version
+from lightbox.model_files.recipes import model_options
 from lightbox.model_runtime.access import is_file
 from lightbox.model_runtime.engines import AUTO, DEFAULT
 from lightbox.model_runtime.engines.hardware import INT8
 from lightbox.model_runtime.formats import model_file
-from lightbox.recipes import model_options
 from lightbox.user_code.paths import UserCodeError, find_code, find_inference, refuse_code, refuse_misplaced_options
 
 

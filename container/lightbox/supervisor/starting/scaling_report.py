@@ -21,12 +21,12 @@ from lightbox.model.presets import PRESETS
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input, refused_pixels
 from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk
+from lightbox.model_files.recipes import model_options
 from lightbox.model_files.rescaling import Rescaling
 from lightbox.model_files.saved_model import FILE, ModelFileError, input_rescaling
 from lightbox.model_files.tf_graph import parse
 from lightbox.model_runtime.access import MOST_TEXT, read_file
 from lightbox.model_runtime.formats import model_file
-from lightbox.recipes import model_options
 from lightbox.supervisor.starting import models_on_disk
 from lightbox.user_code.paths import find_code
 

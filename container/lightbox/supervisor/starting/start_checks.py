@@ -17,12 +17,12 @@ from lightbox.model.options import options_file
 from lightbox.model_files.checks import bytes_of_files, newest_folder, reading_once, unusable_versions
 from lightbox.model_files.foreign_files import MLFLOW, describe_foreign_folder
 from lightbox.model_files.layout import ModelOnDisk, folders_without_model, is_version, weights_note
+from lightbox.model_files.recipes import model_options
 from lightbox.model_runtime.access import access_problem, is_file
 from lightbox.model_runtime.engines import AUTO, DEFAULT, OPENING
 from lightbox.model_runtime.formats import SAVED_MODEL_PLATFORM, model_file
 from lightbox.nginx import tls
 from lightbox.nginx.installation import find_nginx, http2_warning
-from lightbox.recipes import model_options
 from lightbox.supervisor.starting.addresses import check_added_ports, check_port, check_port_range
 from lightbox.supervisor.starting.commands import BINARY, model_server_program
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs

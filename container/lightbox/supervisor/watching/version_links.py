@@ -23,8 +23,8 @@ from lightbox.model.spec import SignatureSpec
 from lightbox.model_files.changes import change_problem
 from lightbox.model_files.checks import signatures_of, version_problem
 from lightbox.model_files.layout import LARGEST_VERSION, ModelOnDisk, is_version
+from lightbox.model_files.recipes import changed_key
 from lightbox.model_runtime.access import is_dir
-from lightbox.recipes import changed_key
 from lightbox.supervisor.starting.option_checks import misfits
 from lightbox.transports.model_status import ModelStatus, ServerState
 

@@ -18,9 +18,9 @@ from lightbox.base.settings import Settings
 from lightbox.model.options import OptionSettings, ResolvedOptions
 from lightbox.model_files.checks import newest_folder, reading_once, version_problem
 from lightbox.model_files.layout import ModelOnDisk, version_numbers
+from lightbox.model_files.recipes import model_options
 from lightbox.model_runtime.engines import AUTO, disk_cache
 from lightbox.model_runtime.wire.status import StatusError
-from lightbox.recipes import model_options
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.models_on_disk import found_models, planned_model, shared_code_dirs, unpacked
 from lightbox.supervisor.starting.op_threads import with_op_threads

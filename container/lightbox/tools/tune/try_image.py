@@ -32,7 +32,7 @@ from lightbox.model.presets import with_preset
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, ModelCall, SignatureSpec, image_input
 from lightbox.model_files.checks import newest_folder, newest_signatures, show_version, version_problem
 from lightbox.model_files.layout import ModelOnDisk
-from lightbox.recipes import model_options
+from lightbox.model_files.recipes import model_options
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.models_on_disk import code_dirs, find_model, shared_code_dirs, unpacked
 from lightbox.supervisor.starting.scaling_report import PIXELS, scaling_line

@@ -29,10 +29,18 @@ from lightbox.model.presets import OF_ANSWERS, OF_PIXELS
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec
 from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
 from lightbox.model_files.layout import ModelOnDisk
+from lightbox.model_files.recipes import (
+    openvino,
+    output_names,
+    rfdetr,
+    tflite_metadata,
+    timm,
+    transformers,
+    ultralytics,
+)
+from lightbox.model_files.recipes.files import FROM_TORCH, ModelFiles, Reader
 from lightbox.model_runtime.access import is_file
 from lightbox.model_runtime.formats import model_file
-from lightbox.recipes import litert, openvino, output_names, rfdetr, timm, transformers, ultralytics
-from lightbox.recipes.files import FROM_TORCH, ModelFiles, Reader
 
 READERS: Mapping[str, Reader] = {
     "ultralytics": ultralytics.read,
@@ -40,7 +48,7 @@ READERS: Mapping[str, Reader] = {
     "timm": timm.read,
     "rfdetr": rfdetr.read,
     "openvino": openvino.read,
-    "litert": litert.read,
+    "litert": tflite_metadata.read,
 }
 """Readers of what a library has written about a model, by the option ``recipe``."""
 

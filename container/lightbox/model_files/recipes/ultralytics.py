@@ -11,7 +11,7 @@ from typing import Any
 from lightbox.heads import ranking_problem
 from lightbox.model.options import ModelOptions, Recipe, RecipeError
 from lightbox.model.presets import PRESETS
-from lightbox.recipes.files import ModelFiles, class_names, literal, said_by
+from lightbox.model_files.recipes.files import ModelFiles, class_names, literal, said_by
 
 _FORMS = {
     "detect": "ultralytics",

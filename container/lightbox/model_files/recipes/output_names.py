@@ -5,8 +5,8 @@ from __future__ import annotations
 from lightbox.heads import outputs_problem
 from lightbox.heads.tensorflow import is_detector
 from lightbox.model.options import RANKING, DetectionsName, ModelOptions, Recipe
-from lightbox.recipes.files import ModelFiles
-from lightbox.recipes.rfdetr import FORM, PIXELS
+from lightbox.model_files.recipes.files import ModelFiles
+from lightbox.model_files.recipes.rfdetr import FORM, PIXELS
 
 _RF_DETR = {"dets", "labels"}
 _TORCHVISION: tuple[tuple[DetectionsName, str], ...] = (

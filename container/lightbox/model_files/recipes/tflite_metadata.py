@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from lightbox.model.options import Recipe
+from lightbox.model_files.recipes.files import ModelFiles, class_names, parsed
 from lightbox.model_runtime.formats.litert import LABELS, MEAN, STD
-from lightbox.recipes.files import ModelFiles, class_names, parsed
 
 
 def read(files: ModelFiles) -> Recipe | None:

@@ -11,8 +11,8 @@ from typing import Any
 from lightbox.heads import outputs_problem
 from lightbox.heads.classes import shape_of_classes
 from lightbox.model.options import DetectionsName, ModelOptions, Recipe, RecipeError
+from lightbox.model_files.recipes.files import ModelFiles, class_names, parsed, said_by
 from lightbox.model_runtime.formats.openvino_ir import ENDS, INFO
-from lightbox.recipes.files import ModelFiles, class_names, parsed, said_by
 
 _OF_EXPLANATIONS = {"saliency_map", "feature_vector", "raw_scores"}
 _FITS: Mapping[str, Mapping[str, str]] = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from lightbox.model.options import Recipe, RecipeError
-from lightbox.recipes.files import ModelFiles, class_names, said_by
+from lightbox.model_files.recipes.files import ModelFiles, class_names, said_by
 
 _FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box")
 """Filters by Pillow's number."""

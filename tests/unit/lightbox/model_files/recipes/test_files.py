@@ -11,10 +11,10 @@ import pytest
 from lightbox.model.options import ModelOptions, RecipeError
 from lightbox.model_files.checks import newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk
-from lightbox.recipes import changed_key, find_recipe
-from lightbox.recipes.files import MOST_NAMES, class_names
+from lightbox.model_files.recipes import changed_key, find_recipe
+from lightbox.model_files.recipes.files import MOST_NAMES, class_names
 from support.recipes import of_ultralytics, resolved, write_network
-from unit.lightbox.recipes.test_timm import CONFIG
+from unit.lightbox.model_files.recipes.test_timm import CONFIG
 
 LOGITS = {"logits": np.zeros((1, 3))}
 

@@ -9,7 +9,7 @@ import pytest
 
 from lightbox.model.options import RecipeError
 from support.recipes import resolved
-from unit.lightbox.recipes.test_recipes_as_the_libraries import FOLDER
+from unit.lightbox.model_files.recipes.test_recipes_as_the_libraries import FOLDER
 
 FILE = FOLDER / "litert_mediapipe" / "model.tflite"
 

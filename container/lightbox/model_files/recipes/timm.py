@@ -8,7 +8,7 @@ from typing import Any
 
 from lightbox.images.preparation import IMAGENET_MEAN, IMAGENET_STD
 from lightbox.model.options import Recipe, RecipeError
-from lightbox.recipes.files import ModelFiles, class_names, said_by
+from lightbox.model_files.recipes.files import ModelFiles, class_names, said_by
 
 _FILTERS = ("bicubic", "bilinear", "nearest", "lanczos", "box")
 _CROPS = ("center", "squash")

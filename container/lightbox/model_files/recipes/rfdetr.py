@@ -11,7 +11,7 @@ from typing import Any
 
 from lightbox.images.preparation import IMAGENET_MEAN, IMAGENET_STD
 from lightbox.model.options import Recipe, RecipeError
-from lightbox.recipes.files import MOST_NAMES, ModelFiles, parsed, said_by
+from lightbox.model_files.recipes.files import MOST_NAMES, ModelFiles, parsed, said_by
 
 PIXELS: Mapping[str, Any] = {
     **{"fit": "stretch", "resize": "tf_bilinear", "scaling": "unit"},
