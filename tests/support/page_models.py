@@ -10,6 +10,7 @@ from typing import Any
 from support.finders import LABELS, write_finder
 from support.model_files import write_means
 from support.models import copy_golden, export
+from support.stack import REPOSITORY
 
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 OWN = "tests/support/page_models.py"
@@ -42,6 +43,8 @@ def page_models(folder: Path, sample_models: Path) -> Path:
     (folder / "rectangles" / "code").mkdir()
     found = {"preset": "ultralytics", "detections": "ultralytics", "labels": LABELS}
     (folder / "rectangles" / "code" / "lightbox.json").write_text(json.dumps(found))
+    for task in ("segment", "pose", "obb"):
+        shutil.copytree(REPOSITORY / "tests" / "exports" / "recipes" / f"ultralytics_{task}", folder / task / "1")
     return folder
 
 

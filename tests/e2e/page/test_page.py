@@ -16,6 +16,7 @@ import requests
 from PIL import Image
 
 from lightbox.features.page import FILES
+from pixels.pictures import png
 from support.browser import Page
 from support.page_models import BOXES, NAMES
 from support.patience import PATIENCE, poll
@@ -228,6 +229,26 @@ def test_objects_in_the_pixels_of_a_picture_that_is_upright(
         assert [float(row[2]) for row in cells] == pytest.approx([item["score"] for item in items], rel=1e-5)
         table = [[float(side) for side in row[3].split(", ")] for row in cells]
         assert table == [pytest.approx(item["box"], rel=1e-5) for item in items]
+
+
+@pytest.mark.parametrize("task", ["segment", "pose", "obb"])
+def test_masks_keypoints_and_corners_lie_over_the_picture(page: Page, task: str) -> None:
+    page.give("drop", "square.png", base64.b64encode(png("square 128x96")).decode())
+    page.choose("model", task)
+    (items,) = json.loads(page.run()[0]["text"])["predictions"]
+    assert items
+    read = "(one) => [...one.children].map((shape) => shape.getAttribute('d') ?? shape.getAttribute('points'))"
+    shapes = page.js(f"return [...document.querySelectorAll('#stage svg svg')].map({read})")
+    if task == "obb":
+        numbers = [[float(text) for text in re.split("[ ,]", points)] for (points,) in shapes]
+        assert numbers == [pytest.approx([side for point in item["corners"] for side in point]) for item in items]
+    elif task == "pose":
+        seen = [[point for point in item["keypoints"] if point[2] >= 0.3] for item in items]
+        assert [len(points) for points in shapes] == [len(points) for points in seen if points]
+    else:
+        runs = [sum(item["mask"]["counts"][1::2]) for item in items]
+        drawn = [sum(map(int, re.findall(r"h1v(\d+)h-1z", one))) for (one,) in shapes]
+        assert drawn == runs
 
 
 def test_a_picture_without_objects_and_an_older_one_with_one(page: Page) -> None:

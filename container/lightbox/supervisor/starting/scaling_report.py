@@ -16,6 +16,7 @@ from typing import Any
 from lightbox.base.errors import StartError
 from lightbox.base.machine.links import followed
 from lightbox.base.settings import Settings
+from lightbox.model.image_options import fixed_size
 from lightbox.model.options import ModelOptions, OptionSettings, ResolvedOptions, options_file
 from lightbox.model.presets import PRESETS
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input, refused_pixels
@@ -103,7 +104,8 @@ def _recipe_line(model: ModelOnDisk, options: ResolvedOptions, wanted: ImageInpu
     if options.labels and "labels" in options.of_recipe:
         said.append(f"{len(options.labels)} names")
     if wanted is not None:
-        said += [options.fit, _pixels(options)]
+        is_own = options.fit == "stretch" and fixed_size(wanted, options) is None
+        said += ["images of any size" if is_own else options.fit, _pixels(options)]
     left_out = "" if options.of_recipe else "; other options replace it"
     return f"recipe of {model.name}: {', '.join(said)}; from {options.recipe_source}{left_out}"
 
