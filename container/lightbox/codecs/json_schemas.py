@@ -8,7 +8,8 @@ from typing import Any
 
 from lightbox.heads import has_objects, parts_of
 from lightbox.heads.classes import DEFAULT_TOP_K, other_classes, shape_of_classes
-from lightbox.heads.form import MOST_OBJECTS, PartName
+from lightbox.heads.form import PartName
+from lightbox.heads.objects import MOST_OBJECTS
 from lightbox.heads.tensorflow import is_detector
 from lightbox.images.probe import GREY_PNG
 from lightbox.model.options import ModelOptions

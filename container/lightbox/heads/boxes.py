@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lightbox.heads.form import MOST_OBJECTS
-from lightbox.heads.objects import Float32, Int64, Objects
+from lightbox.heads.objects import MOST_OBJECTS, Float32, Int64, Objects
 from lightbox.model.options import ModelOptions
 
 _ROWS_AT_ONCE = 64

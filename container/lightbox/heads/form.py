@@ -15,7 +15,6 @@ Shape = tuple[int | None, ...] | None
 Shapes = Mapping[str, Shape]
 """Shapes of outputs by name, with None for what is not known."""
 PartName = Literal["mask", "keypoints", "corners"]
-MOST_OBJECTS = 300
 SIGMOIDS = "each of its classes has a sigmoid: set the option activation to 'sigmoid'"
 
 

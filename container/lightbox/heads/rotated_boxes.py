@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lightbox.heads.boxes import most
-from lightbox.heads.objects import Float32, Int64
+from lightbox.heads.objects import MOST_OBJECTS, Float32, Int64
 from lightbox.model.options import ModelOptions
 
 _ROWS_AT_ONCE = 64
@@ -32,7 +31,7 @@ def without_rotated_overlaps(rotated: Float32, classes: Int64, options: ModelOpt
 
     Unlike among plain boxes, a box that is left out itself leaves out others, too, as in Ultralytics' ``fast_nms``.
     """
-    count, wanted = len(rotated), most(options)
+    count, wanted = len(rotated), options.top_k or MOST_OBJECTS
     covariances, remains = _covariances(rotated), np.ones(count, np.bool_)
     for start in range(0, count, _ROWS_AT_ONCE):
         left = start + np.flatnonzero(remains[start:])

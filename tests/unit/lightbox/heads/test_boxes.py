@@ -78,23 +78,6 @@ def test_each_row_of_a_batch_is_a_picture_of_its_own() -> None:
     ]
 
 
-def test_detrs_last_class_is_no_object() -> None:
-    logits = np.log(np.array([[[0.7, 0.2, 0.1], [0.05, 0.05, 0.9], [0.3, 0.6, 0.1]]], np.float32))
-    boxes = np.array([[[0.5, 0.5, 0.5, 0.5], [0.1] * 4, [0.25, 0.25, 0.5, 0.5]]], np.float32)
-    expected = [[(0, 0.7, [160, 120, 480, 360]), (1, 0.6, [0, 0, 320, 240])]]
-    assert found("detr", logits=logits, pred_boxes=boxes) == expected
-    assert found("detr", y=boxes, z=logits) == expected
-    four = np.log(np.array([[[0.7, 0.1, 0.1, 0.1]]], np.float32))
-    assert found("detr", pred_boxes=boxes[:, :1], logits=four) == [[(0, 0.7, [160, 120, 480, 360])]]
-
-
-def test_a_sigmoids_queries_are_of_several_classes_but_no_more_objects() -> None:
-    logits = np.array([[[2, 1, -3], [1.5, -3, 3]]], np.float32)
-    boxes = np.array([[[0.5, 0.5, 0.5, 0.5], [0.25, 0.25, 0.5, 0.5]]], np.float32)
-    objects = found("detr", {"activation": "sigmoid"}, logits=logits, pred_boxes=boxes)
-    assert objects == [[(2, 0.9526, [0, 0, 320, 240]), (0, 0.8808, [160, 120, 480, 360])]]
-
-
 def test_tensorflows_boxes_are_fractions_with_the_upper_side_first() -> None:
     outputs: dict[str, Any] = {
         "detection_boxes": np.array([[[0.25, 0.5, 0.5, 1.0], [0, 0, 1, 1], [0, 0, 1, 1]]], np.float32),

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import numpy as np
-import pytest
 from hypothesis import strategies as st
 
-from lightbox.base.errors import ModelFailed
-from lightbox.heads import FORMS, find_objects, outputs_problem, ranking_problem
+from lightbox.heads import FORMS, outputs_problem, ranking_problem
 from lightbox.model.options import DetectionsName, ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from support.parameters import each
@@ -77,19 +74,3 @@ def test_what_a_files_metadata_say_counts(
     options = ModelOptions(detections="ultralytics", outputs=("y",))
     problem = ranking_problem(options, replace(PIXELS, outputs=outputs, notes=notes))
     assert problem is None if words is None else re.search(words, str(problem))
-
-
-@each("classes", [1, 3, 80, 90])
-@each("names", [("dets", "labels"), ("labels", "dets"), ("pred_logits", "pred_boxes"), ("a", "b")])
-def test_classes_with_a_sigmoid_each_are_refused(classes: int, names: tuple[str, str]) -> None:
-    """RF-DETR's names are refused at the start already, as are outputs that may both be boxes."""
-    logits, boxes = np.full((1, 300, classes + 1), -5, np.float32), np.full((1, 300, 4), 0.5, np.float32)
-    logits[0, 0, 0] = 2
-    arrays = dict(zip(names, (logits, boxes) if names[0] != "dets" else (boxes, logits), strict=True))
-    specs = {name: TensorSpec(name, "float32", array.shape) for name, array in arrays.items()}
-    problem = ranking_problem(ModelOptions(detections="detr"), replace(PIXELS, outputs=specs))
-    assert (problem is not None) is ("dets" in names or (names == ("a", "b") and classes == 3))
-    with pytest.raises(
-        ModelFailed, match="a sigmoid" if problem is None or "dets" in names else "expected two outputs"
-    ):
-        find_objects(arrays, SIZE, ModelOptions(detections="detr"))

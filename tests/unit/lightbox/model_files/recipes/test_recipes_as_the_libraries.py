@@ -16,7 +16,7 @@ import lightbox
 from pixels.pictures import png
 from support.parameters import each
 
-FOLDER = Path(__file__).parents[3] / "exports" / "recipes"
+FOLDER = Path(__file__).parents[4] / "exports" / "recipes"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((FOLDER / "expected.json").read_text())["answers"]
 SCORE, PIXELS, OVERLAP = 0.01, 0.5, 0.99
 """How far a score, and a place, may be from the library's, and the least intersection over union of masks."""
