@@ -34,7 +34,9 @@ def read(files: ModelFiles) -> Recipe | None:
     if said.get("embedded_processing", "").lower() in _TRUE:
         return Recipe({"scaling": "none"}, source, f"{said_by(kind)} with its own preparation, returned as tensors")
     options = _pixels(files, said, source)
-    labels = class_names(said["labels"].split(), source, "labels") if said.get("labels") else ()
+    labels = (
+        class_names(parsed(str.split, said["labels"], source, "labels"), source, "labels") if said.get("labels") else ()
+    )
     if kind == "Classification" and said.get("hierarchical", "").lower() not in _TRUE:
         return Recipe({**options, **_classes(files, said, labels)}, source, "Classification")
     form: DetectionsName = "ultralytics" if kind.lower().startswith(_ULTRALYTICS) else "mmdet"
