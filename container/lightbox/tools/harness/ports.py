@@ -22,9 +22,9 @@ class Part:
 
     def __init__(self, ports: range) -> None:
         """Claim ``ports``; raise OSError where another process has them."""
-        self.ports = ports
-        self._next = ports.start
         self._claim = claimed(ports.start, CLAIMS)
+        self.ports = ports[1:]  # at the first one, nobody else can listen on all addresses
+        self._next = self.ports.start
         atexit.register(self._claim.close)
 
     def take(self, count: int) -> int | None:
@@ -47,8 +47,8 @@ def free_ports(count: int = 1) -> int:
     Ports are given round-robin, so that a released one is reused last. No other process of the machine gets them from
     here while this one runs. Raises OSError if all are taken.
     """
-    if not 0 < count <= PORTS_EACH:
-        raise ValueError(f"count is {count}, expected 1 to {PORTS_EACH}")
+    if not 0 < count < PORTS_EACH:
+        raise ValueError(f"count is {count}, expected 1 to {PORTS_EACH - 1}")
     with _lock:
         for part in _parts:
             if (low := part.take(count)) is not None:
