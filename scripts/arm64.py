@@ -147,10 +147,11 @@ def install() -> None:
     options = configured()
     uv = (sys.executable, "-m", "uv", "pip", "install", "--quiet", *uv_options(options))
     place = (f"--python-platform={PLATFORM}", f"--python-version={VERSION}", "--only-binary=:all:")
-    target = f"--target={ROOT / TESTED}/lib/python{VERSION}/site-packages"
+    site = ROOT / TESTED / "lib" / f"python{VERSION}" / "site-packages"
+    (site / "lightbox.pth").write_text("/lightbox/container\n")  # for the processes that tests start
     locked = ("--no-deps", "--require-hashes", f"--requirement={REPOSITORY}/requirements/dev.lock")
     certificate = {"SSL_CERT_FILE": options["cert"]} if "cert" in options else {}
-    _run(*uv, *place, target, *locked, environ=os.environ | certificate)
+    _run(*uv, *place, f"--target={site}", *locked, environ=os.environ | certificate)
 
 
 def compare(engine: str) -> float:
