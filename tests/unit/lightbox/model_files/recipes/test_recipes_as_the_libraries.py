@@ -11,18 +11,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 import lightbox
 from pixels.pictures import png
-from support.parameters import each
+from support.parameters import few_of
 
 FOLDER = Path(__file__).parents[4] / "exports" / "recipes"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((FOLDER / "expected.json").read_text())["answers"]
 SCORE, PIXELS, OVERLAP = 0.01, 0.5, 0.99
 """How far a score, and a place, may be from the library's, and the least intersection over union of masks."""
+ONE_OF_A_KIND = "timm_resnet", "transformers_rt_detr_v2", "torchvision_mask_rcnn", "ultralytics_obb", "ultralytics_pose"
 
 
-@each("name", EXPECTED)
+@pytest.mark.parametrize("name", few_of(EXPECTED, *ONE_OF_A_KIND))
 def test_the_answers_are_the_librarys(name: str) -> None:
     file = next(file for file in (FOLDER / name).glob("model.*") if file.suffix in (".onnx", ".xml", ".tflite"))
     model = lightbox.load(file, engine="onnxruntime" if file.suffix == ".onnx" else "openvino")
