@@ -74,6 +74,16 @@ def served_again(stack: Stack) -> bool:
     return all(call(stack, 0).served for call in ROUTES.values())
 
 
+def streams_again(stack: Stack) -> bool:
+    try:
+        with opened(stack) as stream:
+            stream.send(frame(0))
+            return bool(received(stream)["status"] == 200)
+    except InvalidStatus as refused:
+        assert refused.response.status_code == 503
+        return False
+
+
 @pytest.fixture(scope="module")
 def patient(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     environ = {"LIGHTBOX_HANG_SECONDS": "60", GRPC_PORT: str(free_port()), **ALL}
@@ -141,10 +151,7 @@ def test_a_process_that_hangs_is_replaced(stack: Stack, name: str) -> None:
     psutil.wait_procs([hung], PATIENCE)
     assert not hung.is_running()
     stack.wait_for_ping(200)
-    assert any(served_again(stack) for _ in poll())
-    with opened(stack) as stream:
-        stream.send(frame(0))
-        assert received(stream)["status"] == 200
+    assert any(served_again(stack) and streams_again(stack) for _ in poll())
     page = requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text
     assert f'lightbox_hangs_total{{process="{name}"}} 1.0' in page
 

@@ -64,8 +64,9 @@ def test_each_route_of_the_app_is_there(environ: Mapping[str, str]) -> None:
 
 
 def undescribed(app: Flask) -> list[str]:
-    """Return the routes whose views are not ``described``, or have no docstring."""
-    return [f"{method} {rule}" for rule, method, _, reply in views(app) if reply is None or not reply.summary]
+    """Return the routes whose views are not ``described``, or have no docstring; the page's are for itself alone."""
+    found = [(f"{method} {rule}", reply) for rule, method, _, reply in views(app) if not rule.startswith("/ui/")]
+    return [route for route, reply in found if reply is None or not reply.summary]
 
 
 def test_each_route_describes_itself() -> None:
@@ -81,6 +82,7 @@ OTHER_LOCATIONS = {
     "/ui": "the page",
     "/ui/": "files of the page",
     "/ui/start.json": "of the page",
+    "/ui/picture": "of the page",
     "/invocations-bidirectional-stream": "WebSockets",
 }
 """Locations that nginx answers or passes on and that are not operations."""
