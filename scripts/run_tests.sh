@@ -38,7 +38,7 @@ case ${1-} in
     beside stage lint "ruff, mypy, import-linter, an audit of the dependencies" make --no-print-directory lint &
     lint=$!
     stage samples "the models that the tests share" samples
-    stage tests "end to end, against recordings of TensorFlow Serving, and unit tests" run "not extended" 3
+    stage tests "end to end, against recordings of TensorFlow Serving, and unit tests" run "not extended" 4
     wait "$lint" || red="$red, lint"
     ;;
   test-all)
