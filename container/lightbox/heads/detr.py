@@ -18,7 +18,8 @@ from lightbox.model.options import ModelOptions
 
 _PAIR = 2
 _NAMED_AS_BOXES, _NAMED_AS_CLASSES = re.compile("box|det", re.I), re.compile("logit|label|class|cls|score", re.I)
-_OF_RF_DETR = {"dets", "labels"}
+OF_RF_DETR = {"dets", "labels"}
+"""The names of RF-DETR's outputs."""
 _OF_ROUNDING = 0.01
 
 
@@ -37,7 +38,7 @@ class Detr(Form):
 
     @override
     def problem(self, outputs: Collection[str], notes: Mapping[str, str], options: ModelOptions) -> str | None:
-        if options.activation is None and set(outputs) == _OF_RF_DETR:
+        if options.activation is None and set(outputs) == OF_RF_DETR:
             return f"the outputs {' and '.join(sorted(outputs))} are those of RF-DETR; {SIGMOIDS}"
         return None
 

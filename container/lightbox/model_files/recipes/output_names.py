@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from lightbox.heads import outputs_problem
+from lightbox.heads.detr import OF_RF_DETR
 from lightbox.heads.tensorflow import is_detector
 from lightbox.model.options import RANKING, DetectionsName, ModelOptions, Recipe
 from lightbox.model_files.recipes.files import ModelFiles
 from lightbox.model_files.recipes.rfdetr import FORM, PIXELS
 
-_RF_DETR = {"dets", "labels"}
 _TORCHVISION: tuple[tuple[DetectionsName, str], ...] = (
     ("torchvision", "objects"),
     ("torchvision-segment", "objects with masks"),
@@ -27,7 +27,7 @@ def read(files: ModelFiles) -> Recipe | None:
         source = f"the outputs of {files.path.name}"
         return Recipe({"detections": "tf"}, source, "TensorFlow's Object Detection API")
     detr = ModelOptions(detections="detr")
-    is_rf_detr = set(outputs) == _RF_DETR and outputs_problem(detr, outputs) is None  # else MMDeploy's
+    is_rf_detr = set(outputs) == OF_RF_DETR and outputs_problem(detr, outputs) is None  # else MMDeploy's
     if is_rf_detr and not files.has_open_sides:
         said = "RF-DETR as of release 1.9, before which it averaged pixels: set resize to bilinear"
         return Recipe({**PIXELS, **FORM}, f"the outputs dets and labels of {files.path.name}", said)
