@@ -23,15 +23,20 @@ RUN mkdir -p /model-server/usr/bin /model-server/usr/local/cuda/lib \
     && find /model-server -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
+# What installs a lock's packages, from a cache that makes a second build faster and is not part of the image.
+FROM ${PYTHON_IMAGE} AS installer
+COPY scripts/install.py /build/scripts/
+COPY requirements/uv.lock /build/requirements/
+ENV PIP_CACHE_DIR=/var/cache/packages/pip UV_CACHE_DIR=/var/cache/packages/uv UV_LINK_MODE=copy
+
+
 # The packages of the sidecar and of handlers: pyproject.toml with its extra "aws".
 # Compiled here, because the file system is read-only at run time; by hash, not by date.
-FROM ${PYTHON_IMAGE} AS packages
+FROM installer AS packages
 ARG SOURCE_DATE_EPOCH
 ARG HANDLER_PACKAGES
-COPY scripts/install.py /build/scripts/
-COPY requirements/uv.lock requirements/sidecar.lock requirements/handlers_aws.lock /build/requirements/
+COPY requirements/sidecar.lock requirements/handlers_aws.lock /build/requirements/
 RUN --mount=type=cache,target=/var/cache/packages,sharing=locked \
-    PIP_CACHE_DIR=/var/cache/packages/pip UV_CACHE_DIR=/var/cache/packages/uv UV_LINK_MODE=copy \
     python /build/scripts/install.py --prefix=/packages/usr/local \
         /build/requirements/sidecar.lock ${HANDLER_PACKAGES:+"/build/requirements/handlers_${HANDLER_PACKAGES}.lock"} \
     && find /packages -type d -name tests -prune -exec rm -rf {} + \
@@ -40,13 +45,11 @@ RUN --mount=type=cache,target=/var/cache/packages,sharing=locked \
 
 
 # The same with TensorFlow's runtime, which the embedded model server uses.
-FROM ${PYTHON_IMAGE} AS packages-embedded
+FROM installer AS packages-embedded
 ARG SOURCE_DATE_EPOCH
 ARG HANDLER_PACKAGES
-COPY scripts/install.py /build/scripts/
-COPY requirements/uv.lock requirements/model_server.lock requirements/handlers_aws.lock /build/requirements/
+COPY requirements/model_server.lock requirements/handlers_aws.lock /build/requirements/
 RUN --mount=type=cache,target=/var/cache/packages,sharing=locked \
-    PIP_CACHE_DIR=/var/cache/packages/pip UV_CACHE_DIR=/var/cache/packages/uv UV_LINK_MODE=copy \
     python /build/scripts/install.py --prefix=/packages/usr/local \
         /build/requirements/model_server.lock ${HANDLER_PACKAGES:+"/build/requirements/handlers_${HANDLER_PACKAGES}.lock"} \
     && rm -rf /packages/usr/local/lib/python3*/site-packages/tensorflow/include \
@@ -55,12 +58,10 @@ RUN --mount=type=cache,target=/var/cache/packages,sharing=locked \
 
 
 # The sidecar's packages with OpenVINO, without its GPU plugins and frontends for formats that Lightbox does not serve.
-FROM ${PYTHON_IMAGE} AS packages-openvino
+FROM installer AS packages-openvino
 ARG SOURCE_DATE_EPOCH
-COPY scripts/install.py /build/scripts/
-COPY requirements/uv.lock requirements/openvino.lock /build/requirements/
+COPY requirements/openvino.lock /build/requirements/
 RUN --mount=type=cache,target=/var/cache/packages,sharing=locked \
-    PIP_CACHE_DIR=/var/cache/packages/pip UV_CACHE_DIR=/var/cache/packages/uv UV_LINK_MODE=copy \
     python /build/scripts/install.py --prefix=/packages/usr/local /build/requirements/openvino.lock \
     && find /packages/usr/local/lib/python3*/site-packages/openvino -depth \
         \( -path '*/openvino/include*' -o -path '*/openvino/cmake*' -o -name cache.json -o -name '*_intel_[gn]pu_plugin.so' \
