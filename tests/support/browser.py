@@ -72,6 +72,12 @@ class Page:
         """Return the first element of a CSS selector."""
         return self.driver.find_element("css selector", selector)
 
+    def press(self, selector: str) -> None:
+        """Click an element after a scroll into view: a driver does not scroll to one behind the bar of buttons."""
+        element = self.element(selector)
+        self.js("arguments[0].scrollIntoView({block: 'nearest'})", element)
+        element.click()
+
     def text(self, selector: str) -> str:
         """Return the visible text of an element."""
         return str(self.element(selector).text)
@@ -134,7 +140,7 @@ class Page:
     def run(self, button: str = "run") -> list[dict[str, Any]]:
         """Press a button that sends the image; return the responses."""
         done = len(self.recorded())
-        self.element(f"#{button}").click()
+        self.press(f"#{button}")
         self.settle()
         return self.recorded()[done:]
 

@@ -264,7 +264,7 @@ def test_a_picture_without_objects_and_an_older_one_with_one(page: Page) -> None
     assert page.text("[data-wire=grpc] p") == "There is no object in the picture."
     assert page.text("#status").startswith("gRPC: no object, ")
     assert [row[4] for row in page.rows("#runs")] == ["no object", "1 object"]
-    page.element("#runs tr:nth-child(2) button").click()
+    page.press("#runs tr:nth-child(2) button")
     page.shown("red.jpg")
     assert drawn_boxes(page) == [pytest.approx(box, abs=0.001) for box in red]
     assert red == [pytest.approx((0.5, 0.2, 0.9, 0.9), abs=0.02)]
@@ -341,7 +341,7 @@ def test_the_last_runs_stay_and_come_back(page: Page) -> None:
     assert [row[8] for row in rows] == ids
     assert [row[1:4] for row in rows] == [["coffee.jpg", "image_mean 1", "gRPC"], ["digit-7.png", "digits 1", "gRPC"]]
     assert [row[5] for row in rows] == [shown(stages(answer)["total"]) for answer in (second, first)]
-    page.element("#runs tr:nth-child(2) button").click()
+    page.press("#runs tr:nth-child(2) button")
     page.shown("digit-7.png")
     assert page.text("[data-wire=grpc] [data-fact=id]") == ids[1]
     assert bars(page, "grpc")[0][0] == "class 7"
@@ -368,7 +368,7 @@ def test_one_click_on_a_sample_shows_the_answer_of_the_defaults(page: Page, widt
     page.open()
     page.look(width, "light", height)
     assert page.js("return run.getBoundingClientRect().bottom") <= height
-    page.element("[data-sample='coffee.jpg']").click()
+    page.press("[data-sample='coffee.jpg']")
     page.wait_for("document.querySelector('.answer')")
     page.settle()
     assert [answer["status"] for answer in page.recorded()] == [200]

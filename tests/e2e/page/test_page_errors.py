@@ -75,7 +75,7 @@ def test_a_model_that_is_gone(page: Page) -> None:
     (answer,) = page.run()
     assert json.loads(answer["text"])["code"] == "model_not_found"
     expect(page, answer, "The server does not have this model or version any more")
-    page.element("#reload").click()
+    page.press("#reload")
     page.wait_for("document.querySelector('#model option[value=digits]')")
     page.wait_for("document.getElementById('status').innerText === 'The list of models is up to date.'")
     assert page.text("#error") == ""
@@ -113,6 +113,6 @@ def test_a_wire_that_is_off_cannot_be_chosen(page: Page, page_stack: Stack) -> N
 
 
 def test_nothing_is_sent_before_an_image_is_chosen(page: Page) -> None:
-    page.element("#run").click()
+    page.press("#run")
     assert page.text("#status") == "Choose an image first."
     assert page.recorded() == []

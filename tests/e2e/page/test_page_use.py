@@ -102,7 +102,7 @@ def test_a_snippet_is_copied(page: Page) -> None:
         "const button = document.getElementById('copy'); window.said = [];"
         "new MutationObserver(() => window.said.push(button.textContent)).observe(button, {childList: true})"
     )
-    page.element("#copy").click()
+    page.press("#copy")
     page.wait_for("window.said.includes('Copied')")  # shown for two seconds
     copied = page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
     assert copied == page.js("return document.getElementById('code').textContent")

@@ -61,7 +61,7 @@ def snippets(page: Page, wire: str) -> dict[str, str]:
     page.wire(wire)
     found = {}
     for tool in TOOLS:
-        page.element(f"#tab-{tool}").click()
+        page.press(f"#tab-{tool}")
         found[tool] = page.text("#code")
     return found
 
