@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from lightbox.base.error_bodies import error_text
@@ -21,10 +22,10 @@ from lightbox.transports.model_status import ModelStatus
 
 STOPPING = "stopping"
 """The problem of a server that ends."""
-POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
-"""Seconds between two checks of a ready and of a failing process."""
-GLANCE_SECONDS = 0.02
-"""Seconds between two checks whether the sidecar may be probed."""
+POLL_SECONDS, IMPATIENT_SECONDS = 0.5, 0.05
+"""Seconds between two calls of a ready and of a failing model server: each costs both processes a millisecond."""
+CALM_SECONDS, GLANCE_SECONDS = 0.25, 0.02
+"""Seconds between two checks, without a call, whether the sidecar is as it was, and whether it may be probed."""
 STALE_SECONDS = 10.0
 """Seconds for which the last state counts while a busy model server does not answer."""
 
@@ -42,6 +43,7 @@ class ServerWatch:
         self.responded_at = 0.0
         self.problem = "the model server is starting"
         self.on_loss: Callable[[], object] = lambda: None
+        self._loss = asyncio.Event()
 
     @property
     def available(self) -> bool:
@@ -52,6 +54,7 @@ class ServerWatch:
         """Note that requests cannot be served, and why."""
         self._available_until = 0.0
         self.problem = problem
+        self._loss.set()
         self.on_loss()
 
     def note_silence(self, is_silent: bool) -> None:
@@ -60,10 +63,13 @@ class ServerWatch:
             self.lost("the model server does not answer")
 
     async def follow(self) -> None:
-        """Poll the model's state in the model server, forever."""
+        """Poll the model's state in the model server, forever; after a noted loss at once."""
         while True:
             await self._ask()
-            await asyncio.sleep(POLL_SECONDS if self.available else IMPATIENT_SECONDS)
+            self._loss.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS if self.available else IMPATIENT_SECONDS):
+                    await self._loss.wait()
 
     async def _ask(self) -> None:
         try:
@@ -118,7 +124,7 @@ class SidecarWatch:
             if self._trial is not None:
                 await asyncio.wait({self._trial}, timeout=IMPATIENT_SECONDS)
             else:
-                await asyncio.sleep(POLL_SECONDS if self.problem is None else GLANCE_SECONDS)
+                await asyncio.sleep(CALM_SECONDS if self.problem is None else GLANCE_SECONDS)
 
     def _look_for_server(self) -> bool:
         found = any(server.available for server in self._servers)
