@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-import numpy as np
-
 from lightbox.base.errors import ModelFailed
+from lightbox.base.lazy_numpy import np
 from lightbox.heads.classes import classes_of_images_problem
 from lightbox.heads.detr import Detr
 from lightbox.heads.form import Form, PartName, Shapes, described

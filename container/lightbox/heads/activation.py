@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from functools import lru_cache
 
-import numpy as np
-
+from lightbox.base.lazy_numpy import np
 from lightbox.model.options import ActivationName, ModelOptions
 from lightbox.model.spec import Array
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
 from typing_extensions import override
 
 from lightbox.base.errors import ModelFailed
+from lightbox.base.lazy_numpy import np
 from lightbox.heads.activation import activated
 from lightbox.heads.boxes import best, corners, most
 from lightbox.heads.form import SIGMOIDS, Form, Shapes, are_of_the_same, can_be
 from lightbox.heads.objects import Float32, Objects
 from lightbox.model.options import ModelOptions
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _PAIR = 2
 _NAMED_AS_BOXES, _NAMED_AS_CLASSES = re.compile("box|det", re.I), re.compile("logit|label|class|cls|score", re.I)

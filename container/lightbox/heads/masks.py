@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
+from lightbox.base.lazy_numpy import np
 from lightbox.heads.objects import Float32, Int64, Masks
 from lightbox.images.preparation import Placed, Placement, Size
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _PIXELS_AT_ONCE = 1 << 22
 _PLACED = 28

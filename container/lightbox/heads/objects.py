@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from lightbox.base.lazy_numpy import np
 
-Float32: TypeAlias = npt.NDArray[np.float32]
-Int64: TypeAlias = npt.NDArray[np.int64]
-Which: TypeAlias = Int64 | slice
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Float32: TypeAlias = "npt.NDArray[np.float32]"
+Int64: TypeAlias = "npt.NDArray[np.int64]"
+Which: TypeAlias = "Int64 | slice"
 MOST_OBJECTS = 300
 """Objects of an image, unless ``top_k`` says another number."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
+from lightbox.base.lazy_numpy import np
 from lightbox.heads.masks import parts_of, polygons, run_lengths
 from lightbox.heads.objects import Float32, Int64, Objects
 from lightbox.heads.rotated_boxes import corners_of, enclosing

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from lightbox.base.lazy_numpy import np
 from lightbox.heads.objects import MOST_OBJECTS, Float32, Int64
 from lightbox.model.options import ModelOptions
 

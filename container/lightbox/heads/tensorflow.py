@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 
-import numpy as np
 from typing_extensions import override
 
 from lightbox.base.errors import ModelFailed
+from lightbox.base.lazy_numpy import np
 from lightbox.heads.boxes import as_integers, best, most
 from lightbox.heads.form import Form, Shapes, are_of_the_same, can_be
 from lightbox.heads.objects import Float32, Objects

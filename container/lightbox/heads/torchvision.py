@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-import numpy as np
 from typing_extensions import override
 
+from lightbox.base.lazy_numpy import np
 from lightbox.heads.boxes import as_integers, best, most
 from lightbox.heads.form import Form, PartName, Shapes, can_be
 from lightbox.heads.objects import Float32, Masks, Objects

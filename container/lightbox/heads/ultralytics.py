@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import ClassVar, NamedTuple
 
-import numpy as np
 from typing_extensions import override
 
 from lightbox.base.errors import ModelFailed
+from lightbox.base.lazy_numpy import np
 from lightbox.heads.activation import activated
 from lightbox.heads.boxes import as_integers, best, corners, most, without_overlaps
 from lightbox.heads.form import Form, Shape, Shapes, can_be

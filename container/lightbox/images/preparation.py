@@ -17,12 +17,14 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from lightbox.base.lazy_numpy import np
 
-Float32 = npt.NDArray[np.float32]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Float32: TypeAlias = "npt.NDArray[np.float32]"
 Size = tuple[int, int]
 """Width and height, in pixels."""
 
