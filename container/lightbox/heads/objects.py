@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from lightbox.base.lazy_numpy import np
-
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
 Float32: TypeAlias = "npt.NDArray[np.float32]"
