@@ -34,9 +34,10 @@ def test_pixels_become_what_keras_makes_of_them(zoo: Path, name: str) -> None:
 
 
 def test_a_graph_that_wants_small_pixels(zoo: Path) -> None:
-    advice = ": this suits pixels 0..1; set scaling to unit; compare: lightbox try small --image photo.jpg"
-    assert said_of(zoo, "small").endswith(advice)
-    assert said_of(zoo, "small").startswith("warning: ")
+    said = said_of(zoo, "small")
+    assert ": this suits pixels 0..1; set scaling to unit; no file says how images are resized: " in said
+    assert said.endswith("; compare: lightbox try small --image photo.jpg")
+    assert said.startswith("warning: ")
     assert said_of(zoo, "small", LIGHTBOX_SCALING="unit").startswith("scaling of small: unit")
 
 
