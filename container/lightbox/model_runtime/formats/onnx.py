@@ -21,6 +21,7 @@ _LARGEST_NODE = 1 << 16
 """Larger nodes hold weights."""
 _LARGEST_CONSTANT = 1 << 10
 """Most bytes of a constant that is read: one with values for channels is shorter."""
+_FIRST_NODES = 200
 CONSTANT = "Constant"
 _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
 _INITIALIZER_NAME, _OUTSIDE, _KEY, _VALUE = 8, 13, 1, 2
@@ -126,25 +127,32 @@ class Step(NamedTuple):
 
 
 def steps(path: Path) -> Iterator[Step]:
-    """Yield the nodes of a graph and its small constants. Raises OSError, and ValueError for a damaged file."""
+    """Yield the first nodes of a graph, which are in the order of their work, and the small constants that they take.
+
+    Raises OSError, and ValueError for a damaged file.
+    """
     with _opened(path) as model:
-        graph = _last(model, _GRAPH)
+        graph, left, taken = _last(model, _GRAPH), _FIRST_NODES, set[str]()
         for number, kind, value in read_fields(graph or memoryview(b"")):
             if kind != LENGTH_DELIMITED or len(value) >= _LARGEST_NODE:
                 continue
-            if number == _INITIALIZER and len(value) <= _LARGEST_CONSTANT:
-                yield Step(CONSTANT, (), _text(_last(value, _INITIALIZER_NAME, _TENSOR)), _values(value))
-            elif number == _NODE:
-                fields = [(number, value) for number, kind, value in read_fields(value) if kind == LENGTH_DELIMITED]
-                texts = {
-                    at: tuple(_text(one) for number, one in fields if number == at)
-                    for at in (_TAKES, _GIVES, _OPERATION)
-                }
-                tensors = (_last(one, _ATTRIBUTE_TENSOR) for number, one in fields if number == _ATTRIBUTE)
-                values = next(
-                    (_values(one) for one in tensors if one is not None and len(one) <= _LARGEST_CONSTANT), ()
-                )
-                yield Step("".join(texts[_OPERATION]), texts[_TAKES], "".join(texts[_GIVES][:1]), values)
+            if number == _NODE and left:
+                yield (step := _step(value))
+                left -= 1
+                taken.update(step.takes)
+            elif number == _INITIALIZER and len(value) <= _LARGEST_CONSTANT:
+                name = _text(_last(value, _INITIALIZER_NAME, _TENSOR))
+                yield from [Step(CONSTANT, gives=name, values=_values(value))] if name in taken else ()
+
+
+def _step(node: memoryview) -> Step:
+    fields = [(number, value) for number, kind, value in read_fields(node) if kind == LENGTH_DELIMITED]
+    operation, takes, gives = (
+        [_text(value) for number, value in fields if number == wanted] for wanted in (_OPERATION, _TAKES, _GIVES)
+    )
+    tensors = (_last(value, _ATTRIBUTE_TENSOR) for number, value in fields if number == _ATTRIBUTE)
+    small = (tensor for tensor in tensors if tensor is not None and len(tensor) <= _LARGEST_CONSTANT)
+    return Step("".join(operation), tuple(takes), "".join(gives[:1]), next(map(_values, small), ()))
 
 
 def _values(tensor: memoryview) -> tuple[float, ...]:
