@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,11 @@ import requests
 from support.mlflow_folders import save_onnx, save_other, save_tensorflow
 from support.model_files import dense
 from support.patience import PATIENCE
-from support.stack import Stack, running
+from support.stack import REPOSITORY, Stack, running
 
 pytestmark = pytest.mark.extended
+
+RECIPES = REPOSITORY / "tests" / "exports" / "recipes"
 
 HALF = [2.5, 3.25]
 """The predictions of version 1 of the golden model for 1 and 2.5."""
@@ -31,6 +35,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     (folder / "half" / "code" / "lightbox.json").write_text('{"jsonlines": "document"}')
     save_tensorflow(folder / "old", "half_plus_two", "tfmodel")
     save_other(folder / "forest", "sklearn", "model.skops")
+    shutil.copytree(RECIPES / "mlflow_zipmap", folder / "flowers")
     with running(folder, tmp_path_factory.mktemp("run")) as stack:
         yield stack
 
@@ -47,6 +52,15 @@ def test_an_onnx_model_answers_with_its_weights_beside_it(saved: Stack) -> None:
     np.testing.assert_allclose(predictions(saved, "dense", X), dense(X), rtol=1e-5)
 
 
+def test_a_classifier_of_scikit_learn_answers_as_mlflow_does(saved: Stack) -> None:
+    """tests/exports/make_recipes_of_mlflow.py has saved it."""
+    expected = json.loads((RECIPES / "expected.json").read_text())["mlflow_zipmap"]
+    found = predictions(saved, "flowers", expected["rows"])
+    assert [row["output_label"] for row in found] == expected["labels"]
+    scores = [list(one.values()) for one in expected["maps"]]
+    np.testing.assert_allclose([row["output_probability"] for row in found], scores, atol=1e-6)
+
+
 @pytest.mark.parametrize("model", ["half", "old"])
 def test_a_saved_model_answers_by_the_folders_name(saved: Stack, model: str) -> None:
     assert predictions(saved, model, [1.0, 2.5]) == HALF
@@ -56,7 +70,7 @@ def test_a_flavor_that_is_not_served_is_reported(saved: Stack) -> None:
     assert "forest is not a model that can be served; " in saved.log
     assert "model.skops is a model of scikit-learn: skl2onnx makes an ONNX model" in saved.log
     index = requests.post(f"{saved.url}/v2/repository/index", timeout=PATIENCE).json()
-    assert sorted(model["name"] for model in index) == ["dense", "half", "old"]
+    assert sorted(model["name"] for model in index) == ["dense", "flowers", "half", "old"]
 
 
 def test_multi_model_mode_loads_such_a_folder(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_file_with_its_channels_first_is_tried(tmp_path: Path, tmp_path_factor
     assert none > 1
     # A third of the input is padding of 114, the rest is the picture.
     assert means["letterbox"]["none"] == pytest.approx((2 * none + 114) / 3, rel=0.01)
-    assert "what means.xml does with them is not read" in done.stdout
+    assert "what means.xml does with them is not known" in done.stdout
 
 
 def test_every_way_keeps_the_models_order_of_channels() -> None:

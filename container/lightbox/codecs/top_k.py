@@ -93,7 +93,7 @@ def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCa
     shapes = {name: array.shape for name, array in outputs.items()}
     if problem := classes_problem(options, shapes):
         raise ModelFailed(f"labels: {problem}")
-    found = find_objects(outputs, (width, height), options)
+    found = find_objects(outputs, (width, height), options, [placed.area for placed in call.placed])
     if call.placed and len(call.placed) != len(found):
         raise ModelFailed(f"the model answers {len(call.placed)} images with objects of {len(found)}")
     with np.errstate(all="ignore"):  # NaN is in no mask

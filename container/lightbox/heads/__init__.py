@@ -6,13 +6,14 @@ To add one, write it, add a line to ``FORMS`` here, and its name to ``Detections
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from lightbox.base.errors import ModelFailed
 from lightbox.base.lazy_numpy import np
 from lightbox.heads.classes import classes_of_images_problem
 from lightbox.heads.detr import Detr
-from lightbox.heads.form import Form, PartName, Shapes, described
+from lightbox.heads.form import Area, Form, PartName, Shapes, described
+from lightbox.heads.libreyolo import LibreYolo, LibreYoloX
 from lightbox.heads.mmdet import MmDet
 from lightbox.heads.objects import Objects
 from lightbox.heads.rtdetr import RtDetr
@@ -29,6 +30,8 @@ FORMS: Mapping[DetectionsName, Form] = {
     "ultralytics-pose": Poses(),
     "ultralytics-obb": RotatedBoxes(),
     "ultralytics-v5": YoloV5(),
+    "libreyolo": LibreYolo(),
+    "libreyolo-yolox": LibreYoloX(),
     "detr": Detr(),
     "rtdetr": RtDetr(),
     "mmdet": MmDet(),
@@ -46,8 +49,10 @@ def has_objects(options: ModelOptions, signature: SignatureSpec, outputs: Collec
     return options.detections is not None and _objects_problem(options, signature, chosen) is None
 
 
-def find_objects(outputs: Mapping[str, Array], size: tuple[int, int], options: ModelOptions) -> list[Objects]:
-    """Return the objects of each row of a batch, whose images have a ``size``: width, height.
+def find_objects(
+    outputs: Mapping[str, Array], size: tuple[int, int], options: ModelOptions, areas: Sequence[Area] = ()
+) -> list[Objects]:
+    """Return the objects of each row of a batch, for inputs of a ``size``: width, height. Images have these ``areas``.
 
     Raises ModelFailed for outputs of another form.
     """
@@ -59,7 +64,8 @@ def find_objects(outputs: Mapping[str, Array], size: tuple[int, int], options: M
     if problem := shapes_problem(options, shapes, len(numbers) < len(outputs)):
         raise ModelFailed(f"detections: {problem}")
     with np.errstate(all="ignore"):  # NaN is not an object
-        return FORMS[options.detections].objects(numbers, size, options)
+        form = FORMS[options.detections]
+        return form.objects_of_images(numbers, size, options, areas) if areas else form.objects(numbers, size, options)
 
 
 def parts_of(options: ModelOptions) -> tuple[PartName, ...]:

@@ -12,6 +12,8 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.spec import describe_shape
 
 Shape = tuple[int | None, ...] | None
+Area = tuple[float, float, float, float]
+"""Left, top, right and bottom."""
 Shapes = Mapping[str, Shape]
 """Shapes of outputs by name, with None for what is not known."""
 PartName = Literal["mask", "keypoints", "corners"]
@@ -51,6 +53,12 @@ class Form(ABC):
 
         Raises ModelFailed for numbers that are of no such form.
         """
+
+    def objects_of_images(
+        self, outputs: Mapping[str, Float32], size: tuple[int, int], options: ModelOptions, areas: Sequence[Area]
+    ) -> list[Objects]:
+        """Return the same of images with an area in the input each, which libraries may clip boxes to before others."""
+        return self.objects(outputs, size, options)
 
 
 def can_be(shape: Shape, wanted: tuple[int | None, ...]) -> bool:

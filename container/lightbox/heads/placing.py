@@ -33,7 +33,7 @@ def shown(objects: Objects, size: Size, placed: Placed | None, as_polygons: bool
         if objects.rotated is not None:
             turned = objects.rotated.copy()
             turned[:, :2] = placed.points_in_image(turned[:, :2])
-            turned[:, 2:4] *= np.divide(placed.size, placed.placement.size)
+            turned[:, 2:4] *= placed.scale
             objects = objects._replace(rotated=turned)
             low, high = np.array(placed.origin * 2), np.add(placed.origin, placed.size)
             boxes = enclosing(corners_of(turned)).clip(low, np.tile(high, 2)).astype(np.float32)

@@ -64,6 +64,8 @@ class Fitting:
     pads_end: bool = False
     """Whether all padding comes after the picture; else half of it."""
     longer: int | None = None
+    rounds_down: bool = False
+    """Whether a letterbox rounds the sides of an image to the lower pixel; else to the nearest."""
 
     def place(self, source: Size, target: Size) -> Placement:
         """Return the placement of an image of one size in an input of another."""
@@ -77,9 +79,8 @@ class Fitting:
                 left, top = (-(rest // 2 if self.from_lower else round(rest / 2)) for rest in rests)
                 return Placement(covered, left, top)
             case Fit.LETTERBOX:
-                ratio = min(target[0] / source[0], target[1] / source[1])
-                size = max(1, round(source[0] * ratio)), max(1, round(source[1] * ratio))
-                return self._padded(size, target)
+                ratio, rounded = fitting_ratio(source, target), math.floor if self.rounds_down else round
+                return self._padded((max(1, rounded(source[0] * ratio)), max(1, rounded(source[1] * ratio))), target)
 
     def uncut(self, source: Size) -> Placement:
         """Return the placement of a whole image in an input of its own proportions, rounded as in transformers."""
@@ -114,6 +115,11 @@ class Fitting:
         return math.floor(target[0] / self.crop_pct), math.floor(target[1] / self.crop_pct)
 
 
+def fitting_ratio(source: Size, target: Size) -> float:
+    """Return the largest ratio by which an image fits into an input: that of a letterbox before it rounds its sides."""
+    return min(target[0] / source[0], target[1] / source[1])
+
+
 def _covering(source: Size, least: Size) -> Size:
     """Return the smallest size of an image that covers ``least``.
 
@@ -132,13 +138,28 @@ def _covering(source: Size, least: Size) -> Size:
 class Placed:
     """Maps the input back to its image: the image's ``size`` and its place in the input.
 
-    ``origin`` is the corner of a cropped part of a ``whole`` image, whose size is then ``size``.
+    ``origin`` is the corner of a cropped part of a ``whole`` image, whose size is then ``size``. ``ratio`` is that of a
+    letterbox, whose sides are rounded.
     """
 
     size: Size
     placement: Placement
     origin: tuple[int, int] = (0, 0)
     whole: Size | None = None
+    ratio: float | None = None
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Pixels of the image for one of the input, along either side."""
+        if self.ratio is not None:
+            return 1 / self.ratio, 1 / self.ratio
+        return self.size[0] / self.placement.size[0], self.size[1] / self.placement.size[1]
+
+    @property
+    def area(self) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom of the image in the input, before its sides are rounded."""
+        (across, down), (_, left, top) = self.scale, self.placement
+        return left, top, left + self.size[0] / across, top + self.size[1] / down
 
     def in_image(self, boxes: Float32) -> Float32:
         """Convert boxes [K, 4] (left, top, right, bottom) of the input to pixels of the image, clipped to it."""
@@ -146,7 +167,7 @@ class Placed:
 
     def points_in_image(self, points: Float32, clipped: bool = False) -> Float32:
         """Convert points [..., 2], x and y, of the input to pixels of the image."""
-        there = (points.astype(np.float64) - self.placement[1:]) * np.divide(self.size, self.placement.size)
+        there = (points.astype(np.float64) - self.placement[1:]) * self.scale
         found: Float32 = np.add(there.clip(0, self.size) if clipped else there, self.origin).astype(np.float32)
         return found
 

@@ -30,11 +30,11 @@ INFERENCE = "inference.py"
 MOST_PIXELS = 65535
 MOST_LABELS = 1_000_000
 _MOST_PROBLEMS = 20
-RecipeName = Literal["auto", "none", "ultralytics", "transformers", "timm", "rfdetr", "openvino", "litert"]
+RecipeName = Literal["auto", "none", "ultralytics", "libreyolo", "transformers", "timm", "rfdetr", "openvino", "litert"]
 ActivationName = Literal["softmax", "sigmoid", "none"]
 _Ultralytics = Literal["ultralytics", "ultralytics-segment", "ultralytics-pose", "ultralytics-obb", "ultralytics-v5"]
 _Torchvision = Literal["torchvision", "torchvision-segment", "torchvision-pose"]
-DetectionsName = Literal[_Ultralytics, "detr", "rtdetr", "mmdet", "tf", _Torchvision]
+DetectionsName = Literal[_Ultralytics, "libreyolo", "libreyolo-yolox", "detr", "rtdetr", "mmdet", "tf", _Torchvision]
 _LABELS = TypeAdapter[tuple[str, ...] | dict[int, str]](tuple[str, ...] | dict[int, str])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
 PerChannel = Annotated[
@@ -42,21 +42,22 @@ PerChannel = Annotated[
 ]
 RANKING = ("detections", "labels", "top_k")
 """Options that name classes or objects."""
-_ONLY_WITH: Mapping[str, tuple[str, str]] = {
+_ONLY_WITH: Mapping[str, tuple[str, str | tuple[str, ...]]] = {
     "resize_shorter": ("fit", "crop"),
     "resize_longer": ("fit", "crop"),
     "crop_pct": ("fit", "crop"),
     "crop_offset": ("fit", "crop"),
     "pad": ("fit", "letterbox"),
     "pad_at": ("fit", "letterbox"),
+    "rounding": ("fit", "letterbox"),
     "stride": ("fit", "letterbox"),
     "score_threshold": ("detections", ""),
-    "iou_threshold": ("detections", "ultralytics"),
-    "class_agnostic": ("detections", "ultralytics"),
+    "iou_threshold": ("detections", ("ultralytics", "libreyolo")),
+    "class_agnostic": ("detections", ("ultralytics", "libreyolo")),
     "keypoints": ("detections", "ultralytics-pose"),
     "masks": ("detections", ""),
 }
-"""Options that need another one, and the beginning of its value; empty for any value."""
+"""Options that need another one, and the beginnings of its value; empty for any value."""
 
 
 class ModelOptionsError(StartError):
@@ -111,6 +112,9 @@ class ModelOptions(BaseModel):
     pad_at: Literal["sides", "end"] = "sides"
     """With `letterbox`: padding is on both `sides`, or only right and below: `end`."""
 
+    rounding: Literal["nearest", "lower"] = "nearest"
+    """With `letterbox`: the sides of the resized image are rounded to the `nearest` pixel, or to the `lower` one."""
+
     stride: int | None = Field(default=None, ge=2, le=1024)
     """With `letterbox`: one image alone is padded only to the next multiples of this, within `image_size`."""
 
@@ -158,10 +162,10 @@ class ModelOptions(BaseModel):
     """With `detections`: return objects with a higher score."""
 
     iou_threshold: float = Field(default=0.7, ge=0, le=1)
-    """With `ultralytics`: boxes with a larger intersection over union are one object."""
+    """With `ultralytics` or `libreyolo`: boxes with a larger intersection over union are one object."""
 
     class_agnostic: bool = False
-    """With `ultralytics`: also if their classes differ."""
+    """With `ultralytics` or `libreyolo`: also if their classes differ."""
 
     keypoints: tuple[Annotated[int, Field(ge=1, le=10_000)], Annotated[int, Field(ge=2, le=3)]] | None = Field(
         default=None, examples=[[17, 3]]
@@ -345,10 +349,10 @@ def place_of(key: str, options: ModelOptions, code_dirs: Sequence[Path], setting
 
 def _conflict(options: ModelOptions) -> tuple[str, str] | None:
     """Return an option that another one makes useless, and a sentence; None if there is none."""
-    for key, (other, value) in _ONLY_WITH.items():
-        has = getattr(options, other)
+    for key, (other, values) in _ONLY_WITH.items():
+        has, value = getattr(options, other), values if isinstance(values, str) else values[0]
         is_set = key in options.model_fields_set and getattr(options, key) is not None
-        if is_set and not (str(has).startswith(value) if value else has):
+        if is_set and not (str(has).startswith(values) if values else has):
             return key, f"works only with {f'{other} {value!r}' if value else other}, got {other} {has!r}"
     if options.resize_shorter is not None and options.crop_pct is not None:
         return "resize_shorter", "expected this or crop_pct, got both"

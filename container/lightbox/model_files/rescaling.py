@@ -11,9 +11,11 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from lightbox.model_files.tf_graph import Function, Graph, MetaGraph, Node, base_name
+from lightbox.model_files.tf_graph import Function, Graph, MetaGraph, Node, base_name, parse
+from lightbox.model_runtime.formats.onnx import CONSTANT, steps
 
 _MOST_STEPS, _MOST_VISITS, _DEEPEST = 200, 5_000_000, 10
 """Operations on the way of an image, nodes that are looked at, and operations of a constant: some seconds."""
@@ -50,6 +52,8 @@ _PASSING = frozenset(
     }
 )
 """Operations that keep the values, or select among them, as a resize does."""
+_AS_TENSORFLOW = {CONSTANT: "Const", "Unsqueeze": "ExpandDims", "Resize": "ResizeBilinear", "Slice": "StridedSlice"}
+"""TensorFlow's names of ONNX's operations; of others they are the same."""
 _IGNORED = frozenset({"Shape", "ShapeN", "Rank", "Size", "NoOp", "Assert"})
 _ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
     "Add": lambda a, b: a + b,
@@ -106,6 +110,26 @@ class _Scope:
     call: str = ""
     arguments: Mapping[str, str] = field(default_factory=dict)
     returned: frozenset[str] = frozenset()
+
+
+def onnx_rescaling(path: Path, name: str) -> Rescaling:
+    """Return the rescaling of an input of an ONNX file, whose first operations are those of TensorFlow.
+
+    Raises OSError, and ValueError for a damaged file.
+    """
+    graph = parse("MetaGraphDef", b"")
+    for step in steps(path):
+        node = graph.graph_def.node.add(name=_named(step.gives), op=_AS_TENSORFLOW.get(step.operation, step.operation))
+        if step.operation == CONSTANT:
+            node.attr["value"].tensor.float_val.extend(step.values)
+        else:
+            node.input.extend(map(_named, step.takes))
+    return find_rescaling(graph, _named(name))
+
+
+def _named(tensor: str) -> str:
+    """Return a name without what means a number of an output, or a control input, in TensorFlow's."""
+    return f"_{tensor.replace(':', '_')}"
 
 
 def find_rescaling(meta_graph: MetaGraph, tensor: str) -> Rescaling:

@@ -30,6 +30,7 @@ from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec
 from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_files.recipes import (
+    libreyolo,
     openvino,
     output_names,
     rfdetr,
@@ -44,6 +45,7 @@ from lightbox.model_runtime.formats import model_file
 
 READERS: Mapping[str, Reader] = {
     "ultralytics": ultralytics.read,
+    "libreyolo": libreyolo.read,
     "transformers": transformers.read,
     "timm": timm.read,
     "rfdetr": rfdetr.read,

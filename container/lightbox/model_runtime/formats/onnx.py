@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from struct import unpack
+from typing import NamedTuple, cast
 
 from lightbox.model_runtime.formats.looks import Looks, looks_at
 from lightbox.model_runtime.formats.signature import FileSignature, FileTensor, check_weights
 from lightbox.model_runtime.wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
 
 _GRAPH, _NOTE = 7, 14
-_NODE, _GIVES, _OPERATION, _ATTRIBUTE, _ATTRIBUTE_NAME, _INTEGER, _INTEGERS, _TEXTS = 1, 2, 4, 5, 1, 3, 8, 9
+_NODE, _TAKES, _GIVES, _OPERATION, _ATTRIBUTE, _ATTRIBUTE_NAME, _INTEGER, _INTEGERS, _TEXTS = 1, 1, 2, 4, 5, 1, 3, 8, 9
+_ATTRIBUTE_TENSOR, _DATA_TYPE, _FLOATS, _RAW = 5, 2, 4, 9
 _MAPS, _NUMBERS_OF_CLASSES, _NAMES_OF_CLASSES = "ZipMap", "classlabels_int64s", "classlabels_strings"
 """The operation by which converters of scikit-learn end a classifier: it makes a map of each row of scores."""
 _LARGEST_NODE = 1 << 16
 """Larger nodes hold weights."""
+_LARGEST_CONSTANT = 1 << 10
+"""Most bytes of a constant that is read: one with values for channels is shorter."""
+_FIRST_NODES = 200
+CONSTANT = "Constant"
 _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
 _INITIALIZER_NAME, _OUTSIDE, _KEY, _VALUE = 8, 13, 1, 2
 _MODEL, _OF_GRAPH, _OF_NODE, _OF_ATTRIBUTE, _SPARSE, _TENSOR = "model", "graph", "node", "attribute", "sparse", "tensor"
@@ -108,6 +114,54 @@ def operations(path: Path) -> Iterator[tuple[str, dict[str, list[int]]]]:
                 fields = list(read_fields(node))
                 kinds = [_text(value) for number, _, value in fields if number == _OPERATION]
                 yield "".join(kinds), dict(_integers(value) for number, _, value in fields if number == _ATTRIBUTE)
+
+
+class Step(NamedTuple):
+    """A node of a graph: its operation, the names of what it takes and gives, and its values if it is a small constant
+    of float32."""
+
+    operation: str
+    takes: tuple[str, ...] = ()
+    gives: str = ""
+    values: tuple[float, ...] = ()
+
+
+def steps(path: Path) -> Iterator[Step]:
+    """Yield the first nodes of a graph, which are in the order of their work, and the small constants that they take.
+
+    Raises OSError, and ValueError for a damaged file.
+    """
+    with _opened(path) as model:
+        graph, left, taken = _last(model, _GRAPH), _FIRST_NODES, set[str]()
+        for number, kind, value in read_fields(graph or memoryview(b"")):
+            if kind != LENGTH_DELIMITED or len(value) >= _LARGEST_NODE:
+                continue
+            if number == _NODE and left:
+                yield (step := _step(value))
+                left -= 1
+                taken.update(step.takes)
+            elif number == _INITIALIZER and len(value) <= _LARGEST_CONSTANT:
+                name = _text(_last(value, _INITIALIZER_NAME, _TENSOR))
+                yield from [Step(CONSTANT, gives=name, values=_values(value))] if name in taken else ()
+
+
+def _step(node: memoryview) -> Step:
+    fields = [(number, value) for number, kind, value in read_fields(node) if kind == LENGTH_DELIMITED]
+    operation, takes, gives = (
+        [_text(value) for number, value in fields if number == wanted] for wanted in (_OPERATION, _TAKES, _GIVES)
+    )
+    tensors = (_last(value, _ATTRIBUTE_TENSOR) for number, value in fields if number == _ATTRIBUTE)
+    small = (tensor for tensor in tensors if tensor is not None and len(tensor) <= _LARGEST_CONSTANT)
+    return Step("".join(operation), tuple(takes), "".join(gives[:1]), next(map(_values, small), ()))
+
+
+def _values(tensor: memoryview) -> tuple[float, ...]:
+    """Return the values of a tensor of float32, none of others."""
+    fields = {number: bytes(value) for number, _, value in _fields(tensor, _TENSOR)}
+    if fields.get(_DATA_TYPE) != b"\x01":
+        return ()
+    content = fields.get(_RAW) or fields.get(_FLOATS, b"")
+    return unpack(f"<{len(content) // 4}f", content[: len(content) // 4 * 4])
 
 
 def _integers(attribute: memoryview) -> tuple[str, list[int]]:

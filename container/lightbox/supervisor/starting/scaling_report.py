@@ -23,11 +23,11 @@ from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input, refu
 from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_files.recipes import model_options
-from lightbox.model_files.rescaling import Rescaling
+from lightbox.model_files.rescaling import Rescaling, onnx_rescaling
 from lightbox.model_files.saved_model import FILE, ModelFileError, input_rescaling
 from lightbox.model_files.tf_graph import parse
 from lightbox.model_runtime.access import MOST_TEXT, read_file
-from lightbox.model_runtime.formats import model_file
+from lightbox.model_runtime.formats import ONNX, ModelFile, model_file
 from lightbox.supervisor.starting import models_on_disk
 from lightbox.user_code.paths import find_code
 
@@ -87,15 +87,25 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settin
         return ScalingLine(f"{model.name} takes no images: {why}", True) if why else None
     setting = "scaling" in options.model_fields_set
     expects, result = _look(newest_folder(model), wanted.name)
-    if not setting and model_file(newest_folder(model)):
-        result = f"{result}, and no recipe says: set a preset, such as torchvision, or fit, resize and scaling"
     place = _place(options, code_dirs, settings) if setting else "the default"
     assumed = f"scaling of {model.name}: {options.scaling}, {_pixels(options)} ({place})"
     if code is not None:
         return ScalingLine(f"{assumed}, unless {code} scales by itself; {result}", False)
     advice = _advice(expects, options.scaling, setting)
-    try_it = f"; compare: lightbox try {model.name} --image photo.jpg"
-    return ScalingLine(f"{assumed}; {result}{f': {advice}{try_it}' if advice else ''}", bool(advice))
+    unsaid = (
+        "" if fixed_size(wanted, options) is None else _unsaid(options, is_known=expects is not _PixelRange.UNKNOWN)
+    )
+    try_it = f"; compare: lightbox try {model.name} --image photo.jpg" if advice else ""
+    return ScalingLine(f"{assumed}; {result}{f': {advice}' if advice else ''}{unsaid}{try_it}", bool(advice))
+
+
+def _unsaid(options: ModelOptions, *, is_known: bool) -> str:
+    """Return a clause about what no file says of images of other sizes: the one option to set, or those to choose."""
+    if options.model_fields_set & {"preset", "resize"}:
+        return ""
+    if is_known:
+        return "; no file says how images are resized: set resize, such as nearest for keras.utils.load_img"
+    return "; no file says how images are prepared: set a preset, such as torchvision, or fit, resize and scaling"
 
 
 def _recipe_line(model: ModelOnDisk, options: ResolvedOptions, wanted: ImageInput | None) -> str:
@@ -161,29 +171,39 @@ def _advice(expects: _PixelRange, scaling: str, given: bool) -> str:
 def _look(folder: Path, name: str) -> tuple[_PixelRange, str]:
     """Return the range of pixels that a version's files show, and a clause about it."""
     if file := model_file(folder):
-        return _PixelRange.UNKNOWN, f"what {file.path.name} does with them is not read"
+        return _look_at_file(file, name)
     layer = _keras_layer(folder)
     said = f"; {layer}" if layer else ""
     try:
         found = input_rescaling(folder, DEFAULT_SIGNATURE, name)
     except ModelFileError:
         return _PixelRange.UNKNOWN, f"what {FILE} does with them cannot be read{said}"
-    expects, clause = _read(found)
+    expects, clause = _read(found, FILE)
     if layer and expects is _PixelRange.NOT_FOUND:  # before the graph or inside it: the two disagree
         expects = _PixelRange.UNKNOWN
     return expects, f"{clause}{said}"
 
 
-def _read(result: Rescaling) -> tuple[_PixelRange, str]:
+def _look_at_file(file: ModelFile, name: str) -> tuple[_PixelRange, str]:
+    """Return the same of a file that is no SavedModel; only the rescaling in an ONNX file is read."""
+    if file.format == ONNX:
+        with suppress(OSError, ValueError):
+            found = onnx_rescaling(file.place(), name)
+            if not found.changes_nothing:
+                return _read(found, file.path.name)
+    return _PixelRange.UNKNOWN, f"what {file.path.name} does with them is not known"
+
+
+def _read(result: Rescaling, name: str) -> tuple[_PixelRange, str]:
     if result.unknown and result.changes_nothing:
         why = f"its first operation is {result.unknown}, with values that are not in it or more than one path"
-        return _PixelRange.UNKNOWN, f"cannot tell whether {FILE} rescales, as {why}"
+        return _PixelRange.UNKNOWN, f"cannot tell whether {name} rescales, as {why}"
     if result.changes_nothing:
         followed = f", the image goes to {result.followed_by}" if result.followed_by else ""
-        return _PixelRange.NOT_FOUND, f"no rescaling layer was found in {FILE}{followed}"
+        return _PixelRange.NOT_FOUND, f"no rescaling layer was found in {name}{followed}"
     low, high = result.limits(0, 255)
     after = f", and {result.unknown} may change that" if result.unknown else ""
-    clause = f"{FILE} itself makes {low:.4g}..{high:.4g} of 0..255{after}"
+    clause = f"{name} itself makes {low:.4g}..{high:.4g} of 0..255{after}"
     factors = [abs(factor) for factor in result.scale]
     if max(factors) * 255 <= _NORMALIZED or (
         all(abs(factor - 1) < 1e-3 for factor in factors) and max(map(abs, result.offset)) > 5

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightbox.images.preparation import Fit, Fitting, Placed, Placement, Size
+from lightbox.images.preparation import Fit, Fitting, Placed, Placement, Size, fitting_ratio
 from support.parameters import each
 
 sizes = st.tuples(st.integers(1, 3000), st.integers(1, 3000))
@@ -79,6 +80,17 @@ def test_half_a_pixel_may_be_cut_from_the_lower_one() -> None:
     assert Fitting(Fit.CROP, shorter=235).place((640, 427), (224, 224)).top == -6
     assert Fitting(Fit.LETTERBOX, pads_end=True).place((640, 320), (320, 320)) == Placement((320, 160))
     assert Fitting(Fit.CROP, shorter=235, from_lower=True).place((640, 427), (224, 224)).top == -5
+
+
+def test_boxes_of_a_letterbox_are_divided_by_its_ratio() -> None:
+    """As libraries do, whatever its sides are rounded to."""
+    source, target = (500, 333), (96, 96)
+    for rounds_down, height in ((False, 64), (True, 63)):
+        fitting = Fitting(Fit.LETTERBOX, pads_end=True, rounds_down=rounds_down)
+        placed = Placed(source, fitting.place(source, target), ratio=fitting_ratio(source, target))
+        assert placed.placement == Placement((96, height))
+        np.testing.assert_allclose(placed.points_in_image(np.array([48, 48], np.float32)), [250, 250])
+        assert placed.area == pytest.approx((0, 0, 96, 63.936))
 
 
 @each(

@@ -188,6 +188,7 @@ def test_what_stands_beside_a_preset_overrides_it(
     ("text", "said"),
     [
         ('{"pad": 7}', "pad: works only with fit 'letterbox', got fit 'stretch'"),
+        ('{"rounding": "lower"}', "rounding: works only with fit 'letterbox', got fit 'stretch'"),
         ('{"fit": "crop", "pad": 7}', "pad: works only with fit 'letterbox', got fit 'crop'"),
         ('{"resize_shorter": 256}', "resize_shorter: works only with fit 'crop'"),
         (

@@ -1,6 +1,6 @@
 """Files of the libraries' own exporters are answered as the libraries answer them, without an option.
 
-tests/exports/make_recipes.py has written files and answers.
+tests/exports/make_recipes.py and others have written files and answers.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ import pytest
 import lightbox
 from pixels.pictures import png
 from support.parameters import few_of
+from support.scaled_models import said_of
 
 FOLDER = Path(__file__).parents[4] / "exports" / "recipes"
-EXPECTED: dict[str, dict[str, Any]] = json.loads((FOLDER / "expected.json").read_text())["answers"]
+RECORDED: dict[str, Any] = json.loads((FOLDER / "expected.json").read_text())
+EXPECTED: dict[str, dict[str, Any]] = RECORDED["answers"]
 SCORE, PIXELS, OVERLAP = 0.01, 0.5, 0.99
 """How far a score, and a place, may be from the library's, and the least intersection over union of masks."""
-ONE_OF_A_KIND = "timm_resnet", "transformers_rt_detr_v2", "torchvision_mask_rcnn", "ultralytics_obb", "ultralytics_pose"
+ONE_OF_A_KIND = (
+    *("libreyolo_yolox", "timm_resnet", "transformers_rt_detr_v2", "torchvision_mask_rcnn"),
+    *("ultralytics_obb", "ultralytics_pose"),
+)
 
 
 @pytest.mark.parametrize("name", few_of(EXPECTED, *ONE_OF_A_KIND))
@@ -36,6 +41,26 @@ def test_the_answers_are_the_librarys(name: str) -> None:
             continue
         assert [one["class"] for one in found] == [number for number, _ in expected]
         np.testing.assert_allclose([one["score"] for one in found], [score for _, score in expected], atol=SCORE)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("name", "says", "own"),
+    [
+        ("keras_resizing", "saved_model.pb itself makes 0..1 of 0..255", {}),
+        (
+            "keras_rescaling",
+            "model.onnx itself makes -1..1 of 0..255; no file says how images are resized: set resize, such as nearest "
+            "for keras.utils.load_img",
+            {"resize": "nearest"},
+        ),
+    ],
+)
+def test_the_log_names_what_no_layer_of_keras_says(name: str, says: str, own: dict[str, Any]) -> None:
+    assert said_of(FOLDER / name, name) == f"scaling of {name}: none, pixels 0..255 (the default); {says}"
+    model = lightbox.load(FOLDER / name, engine="openvino", **own)
+    for picture, scores in RECORDED["scores"][name].items():
+        np.testing.assert_allclose(model.predict(png(picture)), scores, atol=1e-5)
 
 
 def compare_objects(found: list[dict[str, Any]], expected: list[Any]) -> None:

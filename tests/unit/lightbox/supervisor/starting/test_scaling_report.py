@@ -33,7 +33,12 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_graph_that_rescales_wants_no_scaling(zoo: Path, name: str, words: str) -> None:
-    assert said_of(zoo, name) == f"scaling of {name}: none, pixels 0..255 (the default); {words}"
+    assumed = f"scaling of {name}: none, pixels 0..255 (the default); {words}"
+    said = said_of(zoo, name)
+    assert (
+        said == f"{assumed}; no file says how images are resized: set resize, such as nearest for keras.utils.load_img"
+    )
+    assert said_of(zoo, name, LIGHTBOX_OPTIONS='{"resize": "nearest"}') == assumed
     twice = said_of(zoo, name, LIGHTBOX_SCALING="tf")
     assert twice.startswith(f"warning: scaling of {name}: tf, pixels -1..1 (LIGHTBOX_SCALING); {words}: ")
     assert "pixels are scaled twice" in twice
@@ -83,7 +88,7 @@ def test_keras_metadata_beside_the_model(zoo: Path, tmp_path: Path, place: str) 
     assert (
         f"no rescaling layer was found in saved_model.pb, the image goes to Conv2D; {described} names a layer" in said
     )
-    assert said.endswith("Rescaling(scale=0.5, offset=-1)")
+    assert "Rescaling(scale=0.5, offset=-1); no file says" in said
 
 
 def test_damaged_metadata_says_nothing(zoo: Path, tmp_path: Path) -> None:

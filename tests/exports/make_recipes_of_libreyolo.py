@@ -1,0 +1,131 @@
+"""Write what libreyolo's exporter writes, and what its own backend answers for ONNX, into recipes/.
+
+    PYTHONPATH=tests python tests/exports/make_recipes_of_libreyolo.py
+
+It runs after make_recipes.py, in the same environment. Networks are narrow, their weights are drawn from a seed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import libreyolo
+import numpy as np
+import torch
+from libreyolo.backends.onnx import OnnxBackend
+from libreyolo.models.rtmdet import nn as rtmdet
+from libreyolo.models.yolo9 import nn as yolo9
+from libreyolo.models.yolox import nn as yolox
+from torch import nn
+
+from pixels.pictures import SIZES, picture
+
+HERE = Path(__file__).parent / "recipes"
+SEED, CLASSES, SIDE = 20261129, 4, 96
+SPREAD, USUAL = 1.0, -2.5
+"""Standard deviation and mean of the logits of classes."""
+
+
+def narrowed() -> None:
+    """Give the smallest size of each network fewer channels."""
+    yolox.LibreYOLOXModel.CONFIGS["n"] = {"depth": 0.33, "width": 1 / 32, "depthwise": True}
+    rtmdet._SIZE_CONFIG["t"] = (0.167, 1 / 32, [8, 16, 32], 8, 1, False)
+    yolo9.YOLO9_CONFIGS["t"] = dict(_narrow(yolo9.YOLO9_CONFIGS["t"].items()), repeat_num=1)
+
+
+def _narrow(options: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    for key, value in options:
+        yield key, np.floor_divide(value, 8).tolist() if not isinstance(value, str) else value
+
+
+def seen(network: nn.Module, part: nn.Module, pixels: list[torch.Tensor]) -> torch.Tensor:
+    """Return what a part of a network gives for pictures."""
+    found: list[torch.Tensor] = []
+    hook = part.register_forward_hook(lambda *given: found.append(given[2]))
+    with torch.no_grad():
+        for one in pixels:
+            network(one)
+    hook.remove()
+    return torch.cat([one.flatten(2) for one in found], dim=2)
+
+
+def spread(network: nn.Module, last: Any, pixels: list[torch.Tensor], spread: float, usual: float) -> None:
+    """Let what a convolution gives have a standard deviation and a mean."""
+    given = seen(network, last, pixels)
+    with torch.no_grad():
+        share = spread / given.std()
+        last.weight.mul_(share)
+        last.bias.copy_((last.bias - given.mean()) * share + usual)
+
+
+def of_yolox(network: Any, pixels: list[torch.Tensor]) -> None:
+    for level in range(3):
+        spread(network, network.head.cls_preds[level], pixels, SPREAD, 1)
+        spread(network, network.head.obj_preds[level], pixels, SPREAD, USUAL)
+        spread(network, network.head.reg_preds[level], pixels, 0.4, 0.6)
+
+
+def of_rtmdet(network: Any, pixels: list[torch.Tensor]) -> None:
+    for level in range(3):
+        spread(network, network.head.rtm_cls[level], pixels, SPREAD, USUAL)
+        spread(network, network.head.rtm_reg[level], pixels, 0.4, 1.5)
+
+
+def of_yolo9(network: Any, pixels: list[torch.Tensor]) -> None:
+    for level in range(3):
+        spread(network, network.head.cv3[level][-1], pixels, SPREAD, USUAL)
+        spread(network, network.head.cv2[level][-1], pixels, 1, 0)
+
+
+# What OpenCV resizes differs by a level here and there, of which a drawn network makes much.
+FITTING = [*(f"{name} 128x96" for name in SIZES), "wide 128x60", "tall 71x96"]
+NETWORKS: dict[str, tuple[type, dict[str, Any], Callable[[Any, list[torch.Tensor]], None], Any, list[str]]] = {
+    "libreyolo_yolox": (libreyolo.LibreYOLOX, {"size": "n"}, of_yolox, SIDE, list(SIZES)),
+    "libreyolo_rtmdet": (libreyolo.LibreRTMDet, {"size": "t"}, of_rtmdet, SIDE, list(SIZES)),
+    "libreyolo_yolo9": (libreyolo.LibreYOLO9, {"size": "t", "reg_max": 4}, of_yolo9, (96, 128), FITTING),
+    "libreyolo_yolo9_center": (libreyolo.LibreYOLO9, {"size": "t", "reg_max": 4}, of_yolo9, (96, 128), FITTING[5:]),
+}
+"""The class, its arguments, how its answers are spread, the sides of the input, and the pictures."""
+
+
+def answers(name: str) -> dict[str, Any]:
+    """Export a network; return what the library answers for pictures from the file."""
+    kind, arguments, spread_all, sides, pictures = NETWORKS[name]
+    torch.manual_seed(SEED)
+    model = kind(None, **arguments, nb_classes=CLASSES, device="cpu")
+    model.names = {number: f"thing {number}" for number in range(CLASSES)}
+    if name.endswith("_center"):
+        model.letterbox_pad = "center"
+    network = model.model
+    pixels = [model._preprocess(picture(one), input_size=sides)[0] for one in SIZES]
+    network.eval()
+    for part in network.modules():  # BatchNorm gets the statistics of the pictures
+        if isinstance(part, nn.BatchNorm2d):
+            part.momentum = None
+            part.train().reset_running_stats()
+    with torch.no_grad():
+        network(torch.cat(pixels))
+    network.eval()
+    spread_all(network, pixels)
+    file = HERE / name / "model.onnx"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    model.export(format="onnx", output_path=str(file), imgsz=sides, simplify=False, opset=17)
+    asked = OnnxBackend(str(file), device="cpu")
+    return {one: _of_result(asked(picture(one))) for one in pictures}
+
+
+def _of_result(result: Any) -> list[Any]:
+    boxes = result.boxes
+    rows = zip(boxes.cls.tolist(), boxes.conf.tolist(), boxes.xyxy.tolist(), strict=True)
+    return [[int(number), round(score, 5), [round(side, 3) for side in box]] for number, score, box in rows]
+
+
+if __name__ == "__main__":
+    narrowed()
+    expected = json.loads((HERE / "expected.json").read_text())
+    expected["answers"] |= {name: answers(name) for name in NETWORKS}
+    expected["versions"]["libreyolo"] = libreyolo.__version__
+    (HERE / "expected.json").write_text(json.dumps(expected) + "\n")
