@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
-import numpy as np
 from typing_extensions import override
 
+from lightbox.base.lazy_numpy import np
 from lightbox.heads.boxes import best, corners, without_overlaps
 from lightbox.heads.form import Area, Form, Shapes, can_be
 from lightbox.heads.objects import Float32, Objects
