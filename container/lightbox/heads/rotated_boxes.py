@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lightbox.heads.objects import MOST_OBJECTS, Float32, Int64
+from lightbox.heads.objects import MOST_CANDIDATES, MOST_OBJECTS, Float32, Int64
 from lightbox.model.options import ModelOptions
+from lightbox.model_runtime.deadline import check_deadline
 
 _ROWS_AT_ONCE = 64
 _TINY = 1e-7
@@ -31,9 +32,11 @@ def without_rotated_overlaps(rotated: Float32, classes: Int64, options: ModelOpt
 
     Unlike among plain boxes, a box that is left out itself leaves out others, too, as in Ultralytics' ``fast_nms``.
     """
-    count, wanted = len(rotated), options.top_k or MOST_OBJECTS
+    rotated, wanted = rotated[:MOST_CANDIDATES], options.top_k or MOST_OBJECTS
+    count, classes = len(rotated), classes[:MOST_CANDIDATES]
     covariances, remains = _covariances(rotated), np.ones(count, np.bool_)
     for start in range(0, count, _ROWS_AT_ONCE):
+        check_deadline()
         left = start + np.flatnonzero(remains[start:])
         if not len(left) or np.count_nonzero(remains[:start]) >= wanted:
             break
