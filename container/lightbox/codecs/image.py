@@ -285,7 +285,8 @@ class ImageCodec:
                             "set image_size in code/lightbox.json or LIGHTBOX_OPTIONS"
                         )
                     self._resizer.fill(image, rows[index], plan.preparation, placement, by_all_cores=self._alone())
-                    placed.append(Placed(size, placement, origin, whole))
+                    scale = fitting.scale_back(size, target) if fitting.has_one_scale else None
+                    placed.append(Placed(size, placement, origin, whole, scale))
                 del image  # the slots bound its memory
         assert batch is not None, "a request holds at least one image"
         tensor = batch if expected.batched or len(batch) != 1 else batch[0]
@@ -369,7 +370,14 @@ def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
         variable = "LIGHTBOX_SCALING" if key == "scaling" else "LIGHTBOX_OPTIONS"
         raise OptionsMismatch(f"{key}: {problem}; change it in the model's code/lightbox.json or {variable}")
     cut = (options.resize_shorter, options.crop_pct or 1.0, options.crop_offset == "lower")
-    fitting = Fitting(Fit(options.fit), *cut, pads_end=options.pad_at == "end", longer=options.resize_longer)
+    fitting = Fitting(
+        Fit(options.fit),
+        *cut,
+        pads_end=options.pad_at == "end",
+        longer=options.resize_longer,
+        multiple=options.stride or 1,
+        has_one_scale=options.box_scale == "filled",
+    )
     is_bgr = options.channels == "bgr" or options.scaling == "caffe"
     values = PixelValues(Scaling(options.scaling), options.mean, options.std, is_bgr)
     pad = options.pad if isinstance(options.pad, tuple) else (options.pad or 0,)

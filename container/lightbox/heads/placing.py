@@ -11,6 +11,7 @@ from lightbox.heads.masks import parts_of, polygons, run_lengths
 from lightbox.heads.objects import Float32, Int64, Objects
 from lightbox.heads.rotated_boxes import corners_of, enclosing
 from lightbox.images.preparation import Placed, Placement, Size
+from lightbox.model_runtime.deadline import check_deadline
 
 
 class Shown(NamedTuple):
@@ -34,7 +35,7 @@ def shown(objects: Objects, size: Size, placed: Placed | None, as_polygons: bool
         if objects.rotated is not None:
             turned = objects.rotated.copy()
             turned[:, :2] = placed.points_in_image(turned[:, :2])
-            turned[:, 2:4] *= np.divide(placed.size, placed.placement.size)
+            turned[:, 2:4] *= placed.scales
             objects = objects._replace(rotated=turned)
             low, high = np.array(placed.origin * 2), np.add(placed.origin, placed.size)
             boxes = enclosing(corners_of(turned)).clip(low, np.tile(high, 2)).astype(np.float32)
@@ -55,6 +56,7 @@ def _with_masks(found: Shown, size: Size, placed: Placed, as_polygons: bool) -> 
     assert found.objects.masks is not None
     lengths, outlines, seen = list[Int64](), list[Sequence[Int64]](), list[int]()
     for number, parts in enumerate(parts_of(found.objects.masks, found.objects.boxes, size, placed)):
+        check_deadline()  # a mask may have all pixels of a large photo
         if found.objects.masks.are_placed or any(part.pixels.any() for part in parts):
             seen.append(number)
             if as_polygons:

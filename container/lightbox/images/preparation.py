@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
 Size = tuple[int, int]
 """Width and height, in pixels."""
 
@@ -62,6 +63,14 @@ class Fitting:
     pads_end: bool = False
     """Whether all padding comes after the picture; else half of it."""
     longer: int | None = None
+    multiple: int = 1
+    """Its multiples are the sides of a whole image, rounded down."""
+    has_one_scale: bool = False
+    """Whether places return from a letterbox by the scale of the side that fills it, as in OpenVINO's ModelAPI."""
+
+    def scale_back(self, source: Size, target: Size) -> float:
+        """Return the one scale of an image of one size in an input of another."""
+        return max(source[0] / target[0], source[1] / target[1])
 
     def place(self, source: Size, target: Size) -> Placement:
         """Return the placement of an image of one size in an input of another."""
@@ -87,11 +96,12 @@ class Fitting:
         if self.longer is not None and high / low * exact > self.longer:
             exact = self.longer * low / high
         side = max(1, round(exact))
-        if side == low:
-            return Placement(source)
         width, height = source
-        across, down = max(1, int(exact * width / height)), max(1, int(exact * height / width))
-        return Placement((side, down) if width < height else (across, side))
+        if side != low:
+            across, down = int(exact * width / height), int(exact * height / width)
+            width, height = (side, down) if width < height else (across, side)
+        least = self.multiple
+        return Placement((max(least, width - width % least), max(least, height - height % least)))
 
     def padded(self, source: Size, most: Size, stride: int) -> tuple[Size, Placement]:
         """Return the least input of whole strides in which an image has the size that it has in one of ``most``, and
@@ -137,6 +147,13 @@ class Placed:
     placement: Placement
     origin: tuple[int, int] = (0, 0)
     whole: Size | None = None
+    scale: float | None = None
+    """Pixels of the image for one of the input along both sides; None for that of each side, which is rounded."""
+
+    @property
+    def scales(self) -> Float64:
+        """Pixels of the image for one of the input: across and down."""
+        return np.divide(self.size, self.placement.size) if self.scale is None else np.full(2, self.scale)
 
     def in_image(self, boxes: Float32) -> Float32:
         """Convert boxes [K, 4] (left, top, right, bottom) of the input to pixels of the image, clipped to it."""
@@ -144,7 +161,7 @@ class Placed:
 
     def points_in_image(self, points: Float32, clipped: bool = False) -> Float32:
         """Convert points [..., 2], x and y, of the input to pixels of the image."""
-        there = (points.astype(np.float64) - self.placement[1:]) * np.divide(self.size, self.placement.size)
+        there = (points.astype(np.float64) - self.placement[1:]) * self.scales
         found: Float32 = np.add(there.clip(0, self.size) if clipped else there, self.origin).astype(np.float32)
         return found
 

@@ -42,21 +42,22 @@ PerChannel = Annotated[
 ]
 RANKING = ("detections", "labels", "top_k")
 """Options that name classes or objects."""
-_ONLY_WITH: Mapping[str, tuple[str, str]] = {
+_ONLY_WITH: Mapping[str, tuple[str, str | tuple[str, ...]]] = {
     "resize_shorter": ("fit", "crop"),
     "resize_longer": ("fit", "crop"),
     "crop_pct": ("fit", "crop"),
     "crop_offset": ("fit", "crop"),
     "pad": ("fit", "letterbox"),
     "pad_at": ("fit", "letterbox"),
-    "stride": ("fit", "letterbox"),
+    "box_scale": ("fit", "letterbox"),
+    "stride": ("fit", ("letterbox", "crop")),
     "score_threshold": ("detections", ""),
     "iou_threshold": ("detections", "ultralytics"),
     "class_agnostic": ("detections", "ultralytics"),
     "keypoints": ("detections", "ultralytics-pose"),
     "masks": ("detections", ""),
 }
-"""Options that need another one, and the beginning of its value; empty for any value."""
+"""Options that need another one, and the beginning of its value, or of one of several; empty for any value."""
 
 
 class ModelOptionsError(StartError):
@@ -111,8 +112,13 @@ class ModelOptions(BaseModel):
     pad_at: Literal["sides", "end"] = "sides"
     """With `letterbox`: padding is on both `sides`, or only right and below: `end`."""
 
+    box_scale: Literal["sides", "filled"] = "sides"
+    """With `letterbox`: boxes return to the image by the scale of each side, which is rounded to pixels, or by that of
+    the side that fills the input, as in OpenVINO's ModelAPI."""
+
     stride: int | None = Field(default=None, ge=2, le=1024)
-    """With `letterbox`: one image alone is padded only to the next multiples of this, within `image_size`."""
+    """With `letterbox`: one image alone is padded only to the next multiples of this, within `image_size`. With `crop`
+    and an input of open sides: the sides of an image that is not cut are rounded down to multiples."""
 
     resize: Literal[
         "bicubic", "bilinear", "nearest", "lanczos", "box", "tf_bilinear", "tf_nearest", "opencv_bilinear"
@@ -349,7 +355,8 @@ def _conflict(options: ModelOptions) -> tuple[str, str] | None:
         has = getattr(options, other)
         is_set = key in options.model_fields_set and getattr(options, key) is not None
         if is_set and not (str(has).startswith(value) if value else has):
-            return key, f"works only with {f'{other} {value!r}' if value else other}, got {other} {has!r}"
+            values = " or ".join(map(repr, value if isinstance(value, tuple) else [value]))
+            return key, f"works only with {f'{other} {values}' if value else other}, got {other} {has!r}"
     if options.resize_shorter is not None and options.crop_pct is not None:
         return "resize_shorter", "expected this or crop_pct, got both"
     if options.scaling in ("torch", "caffe"):

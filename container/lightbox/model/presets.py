@@ -24,7 +24,7 @@ OF_LOGITS = frozenset({"torchvision", "timm"})
 
 _REPLACED = {
     "scaling": ("mean", "std"),
-    "fit": ("resize_shorter", "resize_longer", "crop_pct", "crop_offset", "pad", "pad_at", "stride"),
+    "fit": ("resize_shorter", "resize_longer", "crop_pct", "crop_offset", "pad", "pad_at", "box_scale", "stride"),
     "resize_shorter": ("crop_pct",),
     "crop_pct": ("resize_shorter",),
 }

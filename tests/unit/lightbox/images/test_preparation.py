@@ -88,3 +88,18 @@ def test_half_a_pixel_may_be_cut_from_the_lower_one() -> None:
 def test_a_whole_image_keeps_its_proportions(source: Size, size: Size) -> None:
     """As DETR's processor resizes it."""
     assert Fitting(Fit.CROP, shorter=800, longer=1333).uncut(source) == Placement(size)
+
+
+@each(("source", "size"), [((640, 427), (1184, 800)), ((6000, 200), (1328, 32)), ((800, 900), (800, 896))])
+def test_its_sides_may_be_multiples(source: Size, size: Size) -> None:
+    """As YOLOS's processor resizes it."""
+    assert Fitting(Fit.CROP, shorter=800, longer=1333, multiple=16).uncut(source) == Placement(size)
+
+
+def test_places_return_by_one_scale() -> None:
+    """As ModelAPI, which rounds the sides of the image in its input and leaves that out of the way back."""
+    fitting = Fitting(Fit.LETTERBOX, has_one_scale=True)
+    placement, scale = fitting.place((1200, 80), (96, 64)), fitting.scale_back((1200, 80), (96, 64))
+    assert (placement.size, scale) == ((96, 6), 12.5)
+    boxes = Placed((1200, 80), placement, scale=scale).in_image(np.array([[0, 29, 96, 35]], np.float32))
+    assert boxes.tolist() == [[0, 0, 1200, 75]]
