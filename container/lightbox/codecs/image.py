@@ -285,8 +285,8 @@ class ImageCodec:
                             "set image_size in code/lightbox.json or LIGHTBOX_OPTIONS"
                         )
                     self._resizer.fill(image, rows[index], plan.preparation, placement, by_all_cores=self._alone())
-                    scale = fitting.scale_back(size, target) if fitting.has_one_scale else None
-                    placed.append(Placed(size, placement, origin, whole, scale))
+                    back = None if fitting.back == "sides" else fitting.way_back(size, target, placement)
+                    placed.append(Placed(size, placement, origin, whole, back))
                 del image  # the slots bound its memory
         assert batch is not None, "a request holds at least one image"
         tensor = batch if expected.batched or len(batch) != 1 else batch[0]
@@ -376,7 +376,7 @@ def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
         pads_end=options.pad_at == "end",
         longer=options.resize_longer,
         multiple=options.stride or 1,
-        has_one_scale=options.box_scale == "filled",
+        back=options.box_scale,
     )
     is_bgr = options.channels == "bgr" or options.scaling == "caffe"
     values = PixelValues(Scaling(options.scaling), options.mean, options.std, is_bgr)

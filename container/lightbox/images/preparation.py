@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,14 @@ class Placement(NamedTuple):
     top: int = 0
 
 
+class Back(NamedTuple):
+    """The pixels of an image for one of the input along both sides, and where its corner is taken for."""
+
+    scale: float
+    left: float
+    top: float
+
+
 @dataclass(frozen=True)
 class Fitting:
     """A model's fit. ``shorter`` or ``crop_pct`` give the size of an image before its middle is cut out.
@@ -65,12 +73,15 @@ class Fitting:
     longer: int | None = None
     multiple: int = 1
     """Its multiples are the sides of a whole image, rounded down."""
-    has_one_scale: bool = False
-    """Whether places return from a letterbox by the scale of the side that fills it, as in OpenVINO's ModelAPI."""
+    back: Literal["sides", "filled", "centered"] = "sides"
+    """How places return from a letterbox: the option ``box_scale``."""
 
-    def scale_back(self, source: Size, target: Size) -> float:
-        """Return the one scale of an image of one size in an input of another."""
-        return max(source[0] / target[0], source[1] / target[1])
+    def way_back(self, source: Size, target: Size, placement: Placement) -> Back:
+        """Return how places return from an input if sides have one scale."""
+        scale = max(source[0] / target[0], source[1] / target[1])
+        if self.back == "filled":
+            return Back(scale, placement.left, placement.top)
+        return Back(scale, *((whole - part / scale) / 2 for part, whole in zip(source, target, strict=True)))
 
     def place(self, source: Size, target: Size) -> Placement:
         """Return the placement of an image of one size in an input of another."""
@@ -147,13 +158,13 @@ class Placed:
     placement: Placement
     origin: tuple[int, int] = (0, 0)
     whole: Size | None = None
-    scale: float | None = None
-    """Pixels of the image for one of the input along both sides; None for that of each side, which is rounded."""
+    back: Back | None = None
+    """How a library that does not round as it places returns; None for one that does."""
 
     @property
     def scales(self) -> Float64:
         """Pixels of the image for one of the input: across and down."""
-        return np.divide(self.size, self.placement.size) if self.scale is None else np.full(2, self.scale)
+        return np.divide(self.size, self.placement.size) if self.back is None else np.full(2, self.back.scale)
 
     def in_image(self, boxes: Float32) -> Float32:
         """Convert boxes [K, 4] (left, top, right, bottom) of the input to pixels of the image, clipped to it."""
@@ -161,7 +172,7 @@ class Placed:
 
     def points_in_image(self, points: Float32, clipped: bool = False) -> Float32:
         """Convert points [..., 2], x and y, of the input to pixels of the image."""
-        there = (points.astype(np.float64) - self.placement[1:]) * self.scales
+        there = (points.astype(np.float64) - (self.back or self.placement)[1:]) * self.scales
         found: Float32 = np.add(there.clip(0, self.size) if clipped else there, self.origin).astype(np.float32)
         return found
 

@@ -112,9 +112,9 @@ class ModelOptions(BaseModel):
     pad_at: Literal["sides", "end"] = "sides"
     """With `letterbox`: padding is on both `sides`, or only right and below: `end`."""
 
-    box_scale: Literal["sides", "filled"] = "sides"
+    box_scale: Literal["sides", "filled", "centered"] = "sides"
     """With `letterbox`: boxes return to the image by the scale of each side, which is rounded to pixels, or by that of
-    the side that fills the input, as in OpenVINO's ModelAPI."""
+    the side that fills the input, as in OpenVINO's ModelAPI; `centered` also rounds no padding, as YOLOv5."""
 
     stride: int | None = Field(default=None, ge=2, le=1024)
     """With `letterbox`: one image alone is padded only to the next multiples of this, within `image_size`. With `crop`

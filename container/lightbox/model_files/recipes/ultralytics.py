@@ -68,7 +68,8 @@ def _of_v5(files: ModelFiles) -> Recipe | None:
     if ranking_problem(ModelOptions().model_copy(update=form), files.seen_signature):
         return None
     size = {"image_size": (_USUAL_SIDE, _USUAL_SIDE)} if files.has_open_sides else {}
-    return Recipe({**PRESETS["ultralytics"], **form, **size}, source, "task detect")
+    pixels = {**PRESETS["ultralytics"], "box_scale": "centered"}
+    return Recipe({**pixels, **form, **size}, source, "task detect")
 
 
 def _keypoints(notes: Mapping[str, str], task: str, source: str) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,10 +98,15 @@ def test_its_sides_may_be_multiples(source: Size, size: Size) -> None:
     assert Fitting(Fit.CROP, shorter=800, longer=1333, multiple=16).uncut(source) == Placement(size)
 
 
-def test_places_return_by_one_scale() -> None:
-    """As ModelAPI, which rounds the sides of the image in its input and leaves that out of the way back."""
-    fitting = Fitting(Fit.LETTERBOX, has_one_scale=True)
-    placement, scale = fitting.place((1200, 80), (96, 64)), fitting.scale_back((1200, 80), (96, 64))
-    assert (placement.size, scale) == ((96, 6), 12.5)
-    boxes = Placed((1200, 80), placement, scale=scale).in_image(np.array([[0, 29, 96, 35]], np.float32))
-    assert boxes.tolist() == [[0, 0, 1200, 75]]
+@each(("back", "bottom"), [("sides", 80), ("filled", 75), ("centered", 77.5)])
+def test_places_may_return_otherwise_than_they_are_rounded(
+    back: Literal["sides", "filled", "centered"], bottom: float
+) -> None:
+    """As ModelAPI, which rounds sides on the way there alone, and YOLOv5, which does so with the padding, too."""
+    source, target = (1200, 80), (96, 64)
+    fitting = Fitting(Fit.LETTERBOX, back=back)
+    placement = fitting.place(source, target)
+    assert placement == Placement((96, 6), top=29)
+    way = None if back == "sides" else fitting.way_back(source, target, placement)
+    boxes = Placed(source, placement, back=way).in_image(np.array([[0, 29, 96, 35]], np.float32))
+    assert boxes.tolist() == [[0, 2.5 if back == "centered" else 0, 1200, bottom]]

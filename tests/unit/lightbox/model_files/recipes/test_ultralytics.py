@@ -146,6 +146,7 @@ def test_yolov5_writes_no_task(tmp_path: Path) -> None:
     file = write_network(tmp_path / "v5.onnx", {"output0": np.zeros((1, 84, 5 + 2))}, metadata=notes)
     options = resolved(file)
     assert (options.detections, options.labels, options.fit) == ("ultralytics-v5", ("cat", "dog"), "letterbox")
+    assert options.box_scale == "centered"
     assert (options.score_threshold, options.iou_threshold, options.top_k) == (0.25, 0.45, 1000)
     assert resolved(file, {"detections": None}).iou_threshold == 0.7
     other = write_network(tmp_path / "other.onnx", {"output0": np.zeros((1, 84, 9))}, metadata=notes)
