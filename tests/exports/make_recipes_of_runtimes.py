@@ -92,41 +92,55 @@ def _written(network: openvino.Model, file: Path, info: dict[str, str]) -> Any:
     return Model.create_model(str(file))
 
 
-def of_mediapipe() -> dict[str, Any]:
-    """Write a classifier with the metadata of MediaPipe's writer; return what its task answers."""
-    *folders, name = ["mediapipe", "tasks", "cc", "metadata", "python", "_pywrap_metadata_version"]
+def of_mediapipe(name: str, is_quantized: bool) -> dict[str, Any]:
+    """Write a classifier with the metadata of MediaPipe's writer; return what its task answers.
+
+    A quantized one takes and gives uint8, and has its normalization in the graph.
+    """
+    *folders, module = ["mediapipe", "tasks", "cc", "metadata", "python", "_pywrap_metadata_version"]
     for depth in range(3, len(folders) + 1):  # the wheel has no such module
         sys.modules[".".join(folders[:depth])] = ModuleType(folders[depth - 1])
-    least = ModuleType(name)
+    least = ModuleType(module)
     vars(least)["GetMinimumMetadataParserVersion"] = lambda _: "1.0.0"
-    vars(sys.modules[".".join(folders)])[name] = least
+    vars(sys.modules[".".join(folders)])[module] = least
     from mediapipe.tasks.python.metadata.metadata_writers import image_classifier, metadata_writer
 
     keras.utils.set_random_seed(SEED)
     x = image = keras.Input((32, 48, 3), batch_size=1, name="image")
+    x = keras.layers.Rescaling(1 / 127.5, -1)(x) if is_quantized else x
     for channels in (4, 8):
         x = keras.layers.Conv2D(channels, 3, strides=2, padding="same", activation="relu")(x)
     last = keras.initializers.RandomNormal(stddev=1.0)
     x = keras.layers.GlobalAveragePooling2D()(x)
     network = keras.Model(image, keras.layers.Dense(4, "softmax", name="scores", kernel_initializer=last)(x))
-    plain = tensorflow.lite.TFLiteConverter.from_keras_model(network).convert()
+    lite = tensorflow.lite
+    converter = lite.TFLiteConverter.from_keras_model(network)
+    if is_quantized:
+        converter.optimizations = [lite.Optimize.DEFAULT]
+        resized = [np.asarray(picture(one).resize((48, 32)), np.float32)[None] for one in SIZES]
+        converter.representative_dataset = lambda: ([one] for one in resized)
+        converter.target_spec.supported_ops = [lite.OpsSet.TFLITE_BUILTINS_INT8]
+        converter.inference_input_type = converter.inference_output_type = tensorflow.uint8
     labels = metadata_writer.Labels().add(LABELS)
-    written, _ = image_classifier.MetadataWriter.create(bytearray(plain), [127.5], [127.5], labels).populate()
-    file = HERE / "litert_mediapipe" / "model.tflite"
+    numbers = ([0.0], [1.0]) if is_quantized else ([127.5], [127.5])
+    written, _ = image_classifier.MetadataWriter.create(bytearray(converter.convert()), *numbers, labels).populate()
+    file = HERE / name / "model.tflite"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(written)
     options = vision.ImageClassifierOptions(base_options=BaseOptions(model_asset_path=str(file)), max_results=4)
     answers = {}
     with vision.ImageClassifier.create_from_options(options) as asked:
-        for name in SIZES:
-            found = asked.classify(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=pixels(name)))
-            answers[name] = [[one.index, one.score] for one in found.classifications[0].categories]
+        for one in SIZES:
+            found = asked.classify(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=pixels(one)))
+            answers[one] = [[kind.index, kind.score] for kind in found.classifications[0].categories]
     return answers
 
 
 if __name__ == "__main__":
     expected = json.loads((HERE / "expected.json").read_text())
-    expected["answers"] |= {"openvino_classify": of_model_api(), "litert_mediapipe": of_mediapipe()}
+    expected["answers"]["openvino_classify"] = of_model_api()
+    for folder in ("litert_mediapipe", "litert_quantized"):
+        expected["answers"][folder] = of_mediapipe(folder, is_quantized=folder == "litert_quantized")
     for resize_type in ("fit_to_window", "fit_to_window_letterbox"):
         expected["answers"][f"openvino_{resize_type}"] = of_model_api_objects(resize_type)
     expected["versions"] |= {"mediapipe": mediapipe.__version__, "openvino": openvino.__version__}

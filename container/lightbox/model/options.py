@@ -157,6 +157,10 @@ class ModelOptions(BaseModel):
     """[Makes scores of logits](#labels-and-top_k), for `labels`, `top_k` and `detections`. `none` says that the scores
     are meant as they are."""
 
+    dequantize: tuple[float, float] | None = Field(default=None, examples=[[0.00390625, 0]])
+    """With `labels` and `top_k`: scale and zero point of an output of integers. A score is (integer - zero point) *
+    scale."""
+
     detections: DetectionsName | None = None
     """[Output format](#detections) of a detector."""
 
