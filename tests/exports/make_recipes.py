@@ -424,20 +424,42 @@ def of_detectors() -> dict[str, dict[str, Any]]:
             processor = own.DetrImageProcessor(size={"height": 64, "width": 96})
         else:
             processor = (own.RfDetrImageProcessor if "rf" in name else own.RTDetrImageProcessor)(size=size)
-        network.config.id2label = {number: f"kind {number}" for number in range(3)}
-        network.config.architectures = [type(network).__name__]
-        pixels = {one: processor(picture(one), return_tensors="pt")["pixel_values"] for one in SIZES}
-        _spread_classes(network, list(pixels.values()))
-        place, taken = HERE / name, pixels["wide"].shape[1:]
-        _export(_Boxes(network).eval(), place, taken, "pixel_values", "logits", "pred_boxes", open_sides=is_open)
-        network.config.save_pretrained(place)
-        processor.save_pretrained(place)
-        answers[name] = {one: _of_detector(network, processor, one, pixels[one]) for one in SIZES}
+        answers[name] = _answered(name, network, processor, list(SIZES), is_open)
     # RF-DETR's own exporter gives the outputs other names, and writes nothing beside.
     network = networks["transformers_rf_detr"]
     _export(_Swapped(network).eval(), HERE / "rf_detr", (3, 64, 64), "input", "dets", "labels")
     answers["rf_detr"] = answers["transformers_rf_detr"]
     return answers
+
+
+def of_yolos() -> dict[str, dict[str, Any]]:
+    """Export YOLOS, whose processor keeps the proportions of a picture by multiples of 16 pixels, as ``of_detectors``.
+
+    It makes nothing of the long picture: 13 rows are less than 16.
+    """
+    torch.manual_seed(SEED)
+    shape: dict[str, Any] = {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    shape |= {"hidden_size": 24, "image_size": [64, 96], "patch_size": 8, "num_detection_tokens": 20, "num_labels": 3}
+    shape["initializer_range"] = 0.2  # else pixels hardly matter
+    network = transformers.YolosForObjectDetection(transformers.YolosConfig(**shape))
+    nn.init.normal_(network.vit.embeddings.detection_tokens)  # else all find the same
+    processor = transformers.YolosImageProcessor(size={"shortest_edge": 64, "longest_edge": 96})
+    pictures = [name for name in SIZES if name != "long"]
+    name = "transformers_yolos"
+    return {name: _answered(name, network.eval(), processor, pictures, is_open=True)}
+
+
+def _answered(name: str, network: Any, processor: Any, pictures: list[str], is_open: bool) -> dict[str, Any]:
+    """Export a detector with its processor beside it; return what the processor makes of its answers."""
+    network.config.id2label = {number: f"kind {number}" for number in range(3)}
+    network.config.architectures = [type(network).__name__]
+    pixels = {one: processor(picture(one), return_tensors="pt")["pixel_values"] for one in pictures}
+    _spread_classes(network, list(pixels.values()))
+    place, taken = HERE / name, pixels["wide"].shape[1:]
+    _export(_Boxes(network).eval(), place, taken, "pixel_values", "logits", "pred_boxes", open_sides=is_open)
+    network.config.save_pretrained(place)
+    processor.save_pretrained(place)
+    return {one: _of_detector(network, processor, one, pixels[one]) for one in pictures}
 
 
 def _export(
@@ -458,8 +480,10 @@ def _export(
 
 def _spread_classes(network: Any, pictures: list[torch.Tensor]) -> None:
     """Scale what gives the logits of a detector's classes."""
-    places = ((network.model.decoder, "class_embed"), (network, "class_embed"), (network, "class_labels_classifier"))
+    decoder = getattr(getattr(network, "model", None), "decoder", None)
+    places = ((decoder, "class_embed"), (network, "class_embed"), (network, "class_labels_classifier"))
     inner = next(found for place, name in places if (found := getattr(place, name, None)) is not None)
+    inner = getattr(inner, "layers", inner)
     last = inner[-1] if isinstance(inner, nn.ModuleList) else inner
     with torch.no_grad():
         _spread_linear(last, torch.cat([network(pixel_values=one).logits for one in pictures]))
@@ -489,4 +513,5 @@ if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
     versions = {module.__name__: module.__version__ for module in (timm, torch, torchvision, transformers, ultralytics)}
     found = {**of_ultralytics(), **of_rtdetr(), **of_timm(), **of_transformers(), **of_detectors(), **of_torchvision()}
+    found |= of_yolos()
     (HERE / "expected.json").write_text(json.dumps({"versions": versions, "answers": found}) + "\n")

@@ -46,7 +46,6 @@ from lightbox.images.preparation import (
     Preparation,
     Scaling,
     Size,
-    fitting_ratio,
 )
 from lightbox.images.resize import Resizer, load_native
 from lightbox.model.casting import string_tensor
@@ -286,8 +285,10 @@ class ImageCodec:
                             "set image_size in code/lightbox.json or LIGHTBOX_OPTIONS"
                         )
                     self._resizer.fill(image, rows[index], plan.preparation, placement, by_all_cores=self._alone())
-                    ratio = fitting_ratio(size, plan.size or target) if fitting.fit is Fit.LETTERBOX else None
-                    placed.append(Placed(size, placement, origin, whole, ratio))
+                    back = (
+                        fitting.way_back(size, plan.size or target, placement) if fitting.fit is Fit.LETTERBOX else None
+                    )
+                    placed.append(Placed(size, placement, origin, whole, back))
                 del image  # the slots bound its memory
         assert batch is not None, "a request holds at least one image"
         tensor = batch if expected.batched or len(batch) != 1 else batch[0]
@@ -371,8 +372,15 @@ def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
         variable = "LIGHTBOX_SCALING" if key == "scaling" else "LIGHTBOX_OPTIONS"
         raise OptionsMismatch(f"{key}: {problem}; change it in the model's code/lightbox.json or {variable}")
     cut = (options.resize_shorter, options.crop_pct or 1.0, options.crop_offset == "lower")
-    of_letterbox = {"pads_end": options.pad_at == "end", "rounds_down": options.rounding == "lower"}
-    fitting = Fitting(Fit(options.fit), *cut, longer=options.resize_longer, **of_letterbox)
+    fitting = Fitting(
+        Fit(options.fit),
+        *cut,
+        pads_end=options.pad_at == "end",
+        longer=options.resize_longer,
+        rounds_down=options.rounding == "lower",
+        multiple=options.stride or 1,
+        returns_unrounded=options.detections == "ultralytics-v5",
+    )
     is_bgr = options.channels == "bgr" or options.scaling == "caffe"
     values = PixelValues(Scaling(options.scaling), options.mean, options.std, is_bgr)
     pad = options.pad if isinstance(options.pad, tuple) else (options.pad or 0,)

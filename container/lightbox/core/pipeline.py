@@ -24,6 +24,7 @@ from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Layout, ModelCall, Prediction, SignatureSpec, image_input
 from lightbox.model_files.layout import is_model_name
+from lightbox.model_runtime.deadline import deadline
 from lightbox.transports.base import Transport
 from lightbox.transports.signature_cache import (
     IsLoading,
@@ -254,7 +255,7 @@ class Pipeline:
                 prediction = replace(request.predicted(ordered), lines_as_document=as_document)
                 is_ranked = handlers.preprocess is None and not call.outputs
                 is_ranked = is_ranked and bool(request.images or by_name or not model.names_images_only)
-                named = _named(prediction, request, model.options) if is_ranked else prediction
+                named = _named(prediction, request, model.options, context) if is_ranked else prediction
                 return writer.write(named, signature)
             shown = content.shown(call, request, model.options, context)
             response = writer.finish(postprocess, ordered, shown, signature)
@@ -405,11 +406,16 @@ def _check_names(attributes: CustomAttributes) -> None:
         attributes.check_names()
 
 
-def _named(prediction: Prediction, request: ModelCall, options: ModelOptions) -> Prediction:
+def _named(prediction: Prediction, request: ModelCall, options: ModelOptions, context: RequestContext) -> Prediction:
     """Replace raw outputs by classes or objects by name, if the model's options say so; for the JSON codecs."""
     if not _asks_for_names(options) or prediction.layout is Layout.RESULTS:
         return prediction
-    return replace(prediction, ranked=partial(ranked_rows, prediction.outputs, options, request))
+
+    def ranked() -> list[bytes] | None:
+        with deadline(partial(context.check, "the model's answer")):
+            return ranked_rows(prediction.outputs, options, request)
+
+    return replace(prediction, ranked=ranked)
 
 
 def _asks_for_names(options: ModelOptions) -> bool:

@@ -21,6 +21,9 @@ def class_scores(scores: Array, options: ModelOptions) -> Array:
     The option ``activation`` applies to all rows. Without it a preset makes a softmax of each row of logits by itself:
     numbers outside of 0 to 1 without NaN. The network may have a softmax or sigmoids already.
     """
+    if options.dequantize and scores.dtype.kind in "iu":
+        scale, zero = map(np.float32, options.dequantize)
+        scores = (scores.astype(np.float32) - zero) * scale
     if not options.may_give_logits:
         return activated(scores, options.activation)
     found = activated(scores, "softmax")

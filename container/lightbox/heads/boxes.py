@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lightbox.base.lazy_numpy import np
-from lightbox.heads.objects import MOST_OBJECTS, Float32, Int64, Objects
+from lightbox.heads.objects import MOST_CANDIDATES, MOST_OBJECTS, Float32, Int64, Objects
 from lightbox.model.options import ModelOptions
+from lightbox.model_runtime.deadline import check_deadline
 
 _ROWS_AT_ONCE = 64
 
@@ -38,10 +39,12 @@ def without_overlaps(objects: Objects, options: ModelOptions) -> Int64:
     Of two boxes of the same class, or of any class if ``class_agnostic``, that overlap by more than ``iou_threshold``
     (intersection over union), only the one with the higher score remains.
     """
+    objects = objects.chosen(slice(MOST_CANDIDATES))
     left, top, right, bottom = objects.boxes.T
     areas, classes = (right - left) * (bottom - top), objects.classes
     remains, kept, start = np.ones(len(areas), np.bool_), list[int](), 0
     while len(kept) < most(options) and len(rest := start + np.flatnonzero(remains[start:])):
+        check_deadline()
         rows = rest[:_ROWS_AT_ONCE]
         one = rows[:, None]
         width = np.minimum(right[rest], right[one]) - np.maximum(left[rest], left[one])

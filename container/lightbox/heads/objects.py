@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 Float32: TypeAlias = "npt.NDArray[np.float32]"
 Int64: TypeAlias = "npt.NDArray[np.int64]"
 Which: TypeAlias = "Int64 | slice"
-MOST_OBJECTS = 300
-"""Objects of an image, unless ``top_k`` says another number."""
+MOST_OBJECTS, MOST_CANDIDATES = 300, 30_000
+"""Objects of an image, unless ``top_k`` says another number, and boxes that are compared, as in Ultralytics."""
 
 
 class Masks(NamedTuple):

@@ -10,6 +10,7 @@ from lightbox.heads.masks import parts_of, polygons, run_lengths
 from lightbox.heads.objects import Float32, Int64, Objects
 from lightbox.heads.rotated_boxes import corners_of, enclosing
 from lightbox.images.preparation import Placed, Placement, Size
+from lightbox.model_runtime.deadline import check_deadline
 
 
 class Shown(NamedTuple):
@@ -54,6 +55,7 @@ def _with_masks(found: Shown, size: Size, placed: Placed, as_polygons: bool) -> 
     assert found.objects.masks is not None
     lengths, outlines, seen = list[Int64](), list[Sequence[Int64]](), list[int]()
     for number, parts in enumerate(parts_of(found.objects.masks, found.objects.boxes, size, placed)):
+        check_deadline()  # a mask may have all pixels of a large photo
         if found.objects.masks.are_placed or any(part.pixels.any() for part in parts):
             seen.append(number)
             if as_polygons:

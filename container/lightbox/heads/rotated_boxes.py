@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lightbox.base.lazy_numpy import np
-from lightbox.heads.objects import MOST_OBJECTS, Float32, Int64
+from lightbox.heads.objects import MOST_CANDIDATES, MOST_OBJECTS, Float32, Int64
 from lightbox.model.options import ModelOptions
+from lightbox.model_runtime.deadline import check_deadline
 
-_ROWS_AT_ONCE = 64
+_BOXES_AT_ONCE, _ROWS_AT_ONCE = 512, 64
 _TINY = 1e-7
 
 
@@ -30,19 +31,24 @@ def without_rotated_overlaps(rotated: Float32, classes: Int64, options: ModelOpt
 
     Unlike among plain boxes, a box that is left out itself leaves out others, too, as in Ultralytics' ``fast_nms``.
     """
-    count, wanted = len(rotated), options.top_k or MOST_OBJECTS
-    covariances, remains = _covariances(rotated), np.ones(count, np.bool_)
-    for start in range(0, count, _ROWS_AT_ONCE):
-        left = start + np.flatnonzero(remains[start:])
-        if not len(left) or np.count_nonzero(remains[:start]) >= wanted:
-            break
-        rows = np.arange(start, min(start + _ROWS_AT_ONCE, count))
-        alike = _likeness(rotated, covariances, rows, left) > options.iou_threshold
-        alike &= rows[:, None] < left
-        if not options.class_agnostic:
-            alike &= classes[rows, None] == classes[left]
-        remains[left[alike.any(axis=0)]] = False
-    return np.flatnonzero(remains)[:wanted]
+    rotated, wanted = rotated[:MOST_CANDIDATES], options.top_k or MOST_OBJECTS
+    count, classes = len(rotated), classes[:MOST_CANDIDATES]
+    covariances, kept, start = _covariances(rotated), np.zeros(0, np.int64), 0
+    while start < count and len(kept) < wanted:
+        left = np.arange(start, min(start + _BOXES_AT_ONCE, count))
+        start += len(left)
+        for first in range(0, start, _ROWS_AT_ONCE):
+            check_deadline()
+            rows, later = np.arange(first, min(first + _ROWS_AT_ONCE, start)), left[left > first]
+            if not len(later):
+                break
+            alike = _likeness(rotated, covariances, rows, later) > options.iou_threshold
+            alike &= rows[:, None] < later
+            if not options.class_agnostic:
+                alike &= classes[rows, None] == classes[later]
+            left = np.append(left[left <= first], later[~alike.any(axis=0)])
+        kept = np.append(kept, left)
+    return kept[:wanted]
 
 
 def _covariances(rotated: Float32) -> tuple[Float32, Float32, Float32]:

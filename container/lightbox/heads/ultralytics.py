@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from ast import literal_eval
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import ClassVar, NamedTuple
@@ -12,6 +11,7 @@ from typing_extensions import override
 
 from lightbox.base.errors import ModelFailed
 from lightbox.base.lazy_numpy import np
+from lightbox.base.literals import foreign_literal
 from lightbox.heads.activation import activated
 from lightbox.heads.boxes import as_integers, best, corners, most, without_overlaps
 from lightbox.heads.form import Form, Shape, Shapes, can_be
@@ -19,8 +19,6 @@ from lightbox.heads.objects import Float32, Masks, Objects
 from lightbox.heads.rotated_boxes import corners_of, enclosing, without_rotated_overlaps
 from lightbox.model.options import ModelOptions
 
-MOST_LITERAL = 1 << 18
-"""Most characters of a literal of Python in metadata: the parser takes some hundred bytes for each."""
 OF_BOX, OF_FOUND = 4, 6
 """Numbers of an object before those of its classes, and end to end: a box, a score and a class."""
 _RANK_OF_MAPS = 4
@@ -211,10 +209,8 @@ def coefficients_of(shapes: Shapes, options: ModelOptions) -> int | None:
 
 def names_in(notes: Mapping[str, str]) -> int | None:
     """Return the number of names of classes in the metadata, None if there are none."""
-    if len(names := notes.get("names", "")) > MOST_LITERAL:
-        return None
-    with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return len(literal_eval(names)) or None
+    with suppress(ValueError, TypeError):
+        return len(foreign_literal(notes.get("names", ""))) or None
     return None
 
 

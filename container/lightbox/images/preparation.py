@@ -48,6 +48,14 @@ class Placement(NamedTuple):
     top: int = 0
 
 
+class Back(NamedTuple):
+    """The pixels of an image for one of the input along both sides, and where its corner is taken for."""
+
+    scale: float
+    left: float
+    top: float
+
+
 @dataclass(frozen=True)
 class Fitting:
     """A model's fit. ``shorter`` or ``crop_pct`` give the size of an image before its middle is cut out.
@@ -66,6 +74,17 @@ class Fitting:
     longer: int | None = None
     rounds_down: bool = False
     """Whether a letterbox rounds the sides of an image to the lower pixel; else to the nearest."""
+    multiple: int = 1
+    """Its multiples are the sides of a whole image, rounded down."""
+    returns_unrounded: bool = False
+    """Whether places return from a letterbox as if its padding were not rounded to pixels, as in YOLOv5."""
+
+    def way_back(self, source: Size, target: Size, placement: Placement) -> Back:
+        """Return how places return from a letterbox of ``target``: by its ratio before the sides are rounded."""
+        scale = 1 / fitting_ratio(source, target)
+        if not self.returns_unrounded:
+            return Back(scale, placement.left, placement.top)
+        return Back(scale, *((whole - part / scale) / 2 for part, whole in zip(source, target, strict=True)))
 
     def place(self, source: Size, target: Size) -> Placement:
         """Return the placement of an image of one size in an input of another."""
@@ -90,11 +109,12 @@ class Fitting:
         if self.longer is not None and high / low * exact > self.longer:
             exact = self.longer * low / high
         side = max(1, round(exact))
-        if side == low:
-            return Placement(source)
         width, height = source
-        across, down = max(1, int(exact * width / height)), max(1, int(exact * height / width))
-        return Placement((side, down) if width < height else (across, side))
+        if side != low:
+            across, down = int(exact * width / height), int(exact * height / width)
+            width, height = (side, down) if width < height else (across, side)
+        least = self.multiple
+        return Placement((max(least, width - width % least), max(least, height - height % least)))
 
     def padded(self, source: Size, most: Size, stride: int) -> tuple[Size, Placement]:
         """Return the least input of whole strides in which an image has the size that it has in one of ``most``, and
@@ -138,27 +158,27 @@ def _covering(source: Size, least: Size) -> Size:
 class Placed:
     """Maps the input back to its image: the image's ``size`` and its place in the input.
 
-    ``origin`` is the corner of a cropped part of a ``whole`` image, whose size is then ``size``. ``ratio`` is that of a
-    letterbox, whose sides are rounded.
+    ``origin`` is the corner of a cropped part of a ``whole`` image, whose size is then ``size``. ``back`` is how
+    places return from a letterbox.
     """
 
     size: Size
     placement: Placement
     origin: tuple[int, int] = (0, 0)
     whole: Size | None = None
-    ratio: float | None = None
+    back: Back | None = None
 
     @property
     def scale(self) -> tuple[float, float]:
-        """Pixels of the image for one of the input, along either side."""
-        if self.ratio is not None:
-            return 1 / self.ratio, 1 / self.ratio
+        """Pixels of the image for one of the input, across and down."""
+        if self.back is not None:
+            return self.back.scale, self.back.scale
         return self.size[0] / self.placement.size[0], self.size[1] / self.placement.size[1]
 
     @property
     def area(self) -> tuple[float, float, float, float]:
         """Left, top, right and bottom of the image in the input, before its sides are rounded."""
-        (across, down), (_, left, top) = self.scale, self.placement
+        (across, down), (_, left, top) = self.scale, self.back or self.placement
         return left, top, left + self.size[0] / across, top + self.size[1] / down
 
     def in_image(self, boxes: Float32) -> Float32:
@@ -167,7 +187,7 @@ class Placed:
 
     def points_in_image(self, points: Float32, clipped: bool = False) -> Float32:
         """Convert points [..., 2], x and y, of the input to pixels of the image."""
-        there = (points.astype(np.float64) - self.placement[1:]) * self.scale
+        there = (points.astype(np.float64) - (self.back or self.placement)[1:]) * self.scale
         found: Float32 = np.add(there.clip(0, self.size) if clipped else there, self.origin).astype(np.float32)
         return found
 

@@ -52,8 +52,8 @@ def _problems_of_size(options: ModelOptions, target: ImageInput) -> Iterator[Pro
         yield "fit", f"{sentence}; set image_size, such as 640x640"
     if options.resize_longer is not None and size is not None:
         yield "resize_longer", f"expected none, as the input {target.name} is {size[0]}x{size[1]}"
-    if options.stride is not None and target.width and target.height:
-        yield "stride", f"expected none, as the input {target.name} is {target.width}x{target.height}"
+    if options.stride is not None and size is not None and (options.fit == "crop" or (target.width and target.height)):
+        yield "stride", f"expected none, as the input {target.name} is {size[0]}x{size[1]}"
     if size is not None and options.resize_shorter is not None and options.resize_shorter < max(size):
         least = f"expected at least {max(size)}, the longer side of the input {target.name}"
         yield "resize_shorter", f"{least}, got {options.resize_shorter}"

@@ -50,14 +50,14 @@ _ONLY_WITH: Mapping[str, tuple[str, str | tuple[str, ...]]] = {
     "pad": ("fit", "letterbox"),
     "pad_at": ("fit", "letterbox"),
     "rounding": ("fit", "letterbox"),
-    "stride": ("fit", "letterbox"),
+    "stride": ("fit", ("letterbox", "crop")),
     "score_threshold": ("detections", ""),
     "iou_threshold": ("detections", ("ultralytics", "libreyolo")),
     "class_agnostic": ("detections", ("ultralytics", "libreyolo")),
     "keypoints": ("detections", "ultralytics-pose"),
     "masks": ("detections", ""),
 }
-"""Options that need another one, and the beginnings of its value; empty for any value."""
+"""Options that need another one, and the beginning of its value, or of one of several; empty for any value."""
 
 
 class ModelOptionsError(StartError):
@@ -116,7 +116,8 @@ class ModelOptions(BaseModel):
     """With `letterbox`: the sides of the resized image are rounded to the `nearest` pixel, or to the `lower` one."""
 
     stride: int | None = Field(default=None, ge=2, le=1024)
-    """With `letterbox`: one image alone is padded only to the next multiples of this, within `image_size`."""
+    """With `letterbox`: one image alone is padded only to the next multiples of this, within `image_size`. With `crop`
+    and an input of open sides: the sides of an image that is not cut are rounded down to multiples."""
 
     resize: Literal[
         "bicubic", "bilinear", "nearest", "lanczos", "box", "tf_bilinear", "tf_nearest", "opencv_bilinear"
@@ -154,6 +155,10 @@ class ModelOptions(BaseModel):
     activation: ActivationName | None = None
     """[Makes scores of logits](#labels-and-top_k), for `labels`, `top_k` and `detections`. `none` says that the scores
     are meant as they are."""
+
+    dequantize: tuple[float, float] | None = Field(default=None, examples=[[0.00390625, 0]])
+    """With `labels` and `top_k`: scale and zero point of an output of integers. A score is (integer - zero point) *
+    scale."""
 
     detections: DetectionsName | None = None
     """[Output format](#detections) of a detector."""
@@ -349,11 +354,12 @@ def place_of(key: str, options: ModelOptions, code_dirs: Sequence[Path], setting
 
 def _conflict(options: ModelOptions) -> tuple[str, str] | None:
     """Return an option that another one makes useless, and a sentence; None if there is none."""
-    for key, (other, values) in _ONLY_WITH.items():
-        has, value = getattr(options, other), values if isinstance(values, str) else values[0]
+    for key, (other, value) in _ONLY_WITH.items():
+        has = getattr(options, other)
         is_set = key in options.model_fields_set and getattr(options, key) is not None
-        if is_set and not (str(has).startswith(values) if values else has):
-            return key, f"works only with {f'{other} {value!r}' if value else other}, got {other} {has!r}"
+        if is_set and not (str(has).startswith(value) if value else has):
+            values = " or ".join(map(repr, value if isinstance(value, tuple) else [value]))
+            return key, f"works only with {f'{other} {values}' if value else other}, got {other} {has!r}"
     if options.resize_shorter is not None and options.crop_pct is not None:
         return "resize_shorter", "expected this or crop_pct, got both"
     if options.scaling in ("torch", "caffe"):

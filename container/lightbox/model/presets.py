@@ -31,7 +31,7 @@ _REPLACED = {
 """Options of a preset or a recipe that an override also removes: a mean belongs to its scaling, padding to its fit."""
 
 OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "fit", *_REPLACED["fit"]})
-OF_ANSWERS = frozenset({"detections", "keypoints", "activation", "top_k", "outputs", "labels"}) | {
+OF_ANSWERS = frozenset({"detections", "keypoints", "activation", "top_k", "outputs", "labels", "dequantize"}) | {
     *("score_threshold", "iou_threshold", "class_agnostic")
 }
 """Options of a recipe that belong together: a preset replaces the first, another output format the second."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from ast import literal_eval
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from lightbox.base.control_characters import escape
+from lightbox.base.literals import foreign_literal
 from lightbox.base.machine.links import followed
-from lightbox.heads.ultralytics import MOST_LITERAL
 from lightbox.model.options import Recipe, RecipeError
 from lightbox.model.spec import ImageInput, SignatureSpec, image_input
 from lightbox.model_runtime.access import is_file, read_file
@@ -98,12 +97,10 @@ def class_names(found: object, source: str, key: str) -> tuple[str, ...]:
 
 def literal(text: str, source: str, key: str) -> Any:
     """Return the value of a literal of Python, as exporters write values into notes. Raises RecipeError."""
-    if len(text) > MOST_LITERAL:
-        raise RecipeError(f"{source}: {key}: expected at most {MOST_LITERAL:,} characters, got {len(text):,}")
     try:
-        return literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise RecipeError(f"{source}: {key}: expected a number, a list or names, got {text[:60]!r}") from None
+        return foreign_literal(text)
+    except ValueError as error:
+        raise RecipeError(f"{source}: {key}: {error}") from None
 
 
 def parsed(parse: Callable[[str], Any], text: str, source: str, key: str) -> Any:

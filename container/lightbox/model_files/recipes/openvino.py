@@ -20,33 +20,71 @@ _FITS: Mapping[str, Mapping[str, str]] = {
     "fit_to_window": {"fit": "letterbox", "pad_at": "end"},
     "fit_to_window_letterbox": {"fit": "letterbox"},
 }
+_FOLLOWED = (
+    *(("intensity_mode", "none"), ("interpolation_mode", "LINEAR"), ("input_dtype", "u8")),
+    ("intensity_repeat_channels", "False"),
+)
+"""Further keys of pixels, and the values that can be followed."""
 _TRUE = ("yes", "true", "1")
-_ULTRALYTICS, _LEAST_SCORE = "yolo", "0.5"
+_LETTERBOXED = {"resize_type": "fit_to_window_letterbox"}
+_SCALED = {**_LETTERBOXED, "pad_value": "114", "scale_values": "255"}
+_ULTRALYTICS = {**_SCALED, "reverse_input_channels": "True", "confidence_threshold": "0.25"}
+_ULTRALYTICS |= {"nms_execute": "True", "iou_threshold": "0.7"}
+_CLASSES = "classification"
+_USUAL: Mapping[str, Mapping[str, str]] = {
+    **{_CLASSES: {}, "ssd": {}, "maskrcnn": {}, "detrinstseg": {}, "segmentation": {}, "keypoint_detection": {}},
+    **{"yolof": {}, "yolo": _LETTERBOXED, "yolov4": _LETTERBOXED, "yolo-seg": _SCALED},
+    **{"yolov5": _ULTRALYTICS, "yolov8": _ULTRALYTICS, "yolo11": _ULTRALYTICS},
+}
+"""The wrappers that prepare images as the file says, by ``model_type``, with their values for what it leaves out."""
+_LEAST_SCORE, _OVERLAP = "0.5", "0.5"
 
 
 def read(files: ModelFiles) -> Recipe | None:
     """Return the recipe of an IR with a ``model_type``, but of Ultralytics' if that describes itself."""
     notes = files.signature.notes
     said = {key.removeprefix(INFO): value for key, value in notes.items() if key.startswith(INFO)}
-    if "model_type" not in said or (said["model_type"].lower().startswith(_ULTRALYTICS) and "task" in notes):
+    kind = said.get("model_type", "").lower()
+    if not kind or (kind.startswith("yolo") and "task" in notes):
         return None
-    source, kind = f"model_info of {files.path.name}", said["model_type"]
-    if said.get("embedded_processing", "").lower() in _TRUE:
-        return Recipe({"scaling": "none"}, source, f"{said_by(kind)} with its own preparation, returned as tensors")
+    source, name = f"model_info of {files.path.name}", said_by(said["model_type"])
+    if _is_true(said, "embedded_processing"):
+        return Recipe({"scaling": "none"}, source, f"{name} with its own preparation, returned as tensors")
+    if kind not in _USUAL:
+        raise RecipeError(
+            f"{source}: model_type: expected {', '.join(_USUAL)}, got {name!r}, which prepares images in its own way; "
+            "set recipe to none, and the options"
+        )
+    said = {**_USUAL[kind], **said}
     options = _pixels(files, said, source)
     labels = (
         class_names(parsed(str.split, said["labels"], source, "labels"), source, "labels") if said.get("labels") else ()
     )
-    if kind == "Classification" and said.get("hierarchical", "").lower() not in _TRUE:
-        return Recipe({**options, **_classes(files, said, labels)}, source, "Classification")
-    form: DetectionsName = "ultralytics" if kind.lower().startswith(_ULTRALYTICS) else "mmdet"
-    if outputs_problem(ModelOptions(detections=form), _plain(files)) is None:
+    if kind == _CLASSES and not _is_true(said, "hierarchical"):
+        return Recipe({**options, **_classes(files, said, labels)}, source, name)
+    form: DetectionsName = "ultralytics" if _USUAL[kind] is _ULTRALYTICS else "mmdet"
+    missing = "hierarchical, " if kind == _CLASSES else ""
+    if form != "ultralytics" and _is_true(said, "nms_execute"):
+        missing = "with overlaps that nms_execute leaves out, "
+    elif outputs_problem(ModelOptions(detections=form), _plain(files)) is None:
         least = said.get("confidence_threshold", _LEAST_SCORE)
         options |= {"detections": form, "score_threshold": parsed(float, least, source, "confidence_threshold")}
+        options |= _overlaps(said, source) if form == "ultralytics" else {}
         options |= {"outputs": tuple(_plain(files))} if len(_plain(files)) < len(files.signature.outputs) else {}
         options |= {"labels": labels} if labels else {}
-        return Recipe(options, source, f"{said_by(kind)}, objects")
-    return Recipe(options, source, f"{said_by(kind)}, whose outputs are returned as tensors")
+        return Recipe(options, source, f"{name}, objects")
+    return Recipe(options, source, f"{name}, {missing}whose outputs are returned as tensors")
+
+
+def _is_true(said: Mapping[str, str], key: str) -> bool:
+    return said.get(key, "").lower() in _TRUE
+
+
+def _overlaps(said: Mapping[str, str], source: str) -> dict[str, Any]:
+    """Return which boxes are one object; none are without ``nms_execute``."""
+    largest = parsed(float, said.get("iou_threshold", _OVERLAP), source, "iou_threshold")
+    options: dict[str, Any] = {"iou_threshold": largest if _is_true(said, "nms_execute") else 1.0}
+    return options | ({"class_agnostic": True} if _is_true(said, "agnostic_nms") else {})
 
 
 def _plain(files: ModelFiles) -> dict[str, Any]:
@@ -59,12 +97,12 @@ def _classes(files: ModelFiles, said: Mapping[str, str], labels: tuple[str, ...]
     outputs = _plain(files)
     name, spec = next(iter(outputs.items()))
     ends = files.signature.notes.get(f"{ENDS}{name}", "")
-    is_each = said.get("multilabel", "").lower() in _TRUE
+    is_each = _is_true(said, "multilabel")
     options: dict[str, Any] = {"activation": "sigmoid" if is_each else "none" if ends == "SoftMax" else "softmax"}
-    options["top_k"] = 5
     if len(files.signature.outputs) > 1:
         options["outputs"] = (name,)
     shape = shape_of_classes(spec.shape) if spec.shape else ()
+    options["top_k"] = shape[1] if is_each and len(shape) > 1 and shape[1] else 5
     if labels:  # ModelAPI's wrapper adds the first one itself
         options["labels"] = ("other", *labels) if shape[1:] == (len(labels) + 1,) else labels
     return options
@@ -76,8 +114,9 @@ def _pixels(files: ModelFiles, said: Mapping[str, str], source: str) -> dict[str
         raise RecipeError(
             f"{source}: resize_type: expected {', '.join(_FITS)}, got {said_by(kind)!r}; set recipe to none, and fit"
         )
-    if (mode := said.get("intensity_mode", "none")) != "none":
-        raise RecipeError(f"{source}: intensity_mode: expected none, got {said_by(mode)!r}; set recipe to none")
+    for key, value in _FOLLOWED:
+        if (found := said.get(key, value)).lower() != value.lower():
+            raise RecipeError(f"{source}: {key}: expected {value}, got {said_by(found)!r}; set recipe to none")
     options: dict[str, Any] = {**_FITS[kind], "resize": "opencv_bilinear", "scaling": "none"}
     if options["fit"] == "letterbox":
         options["pad"] = parsed(int, said.get("pad_value", "0"), source, "pad_value")
@@ -94,7 +133,7 @@ def _channels(files: ModelFiles, said: Mapping[str, str], mean: tuple[float, ...
     """
     if len(mean) > 1 and mean[0] != mean[-1]:
         return {"channels": "rgb" if mean[0] > mean[-1] else "bgr"}
-    if said.get("reverse_input_channels", "").lower() in _TRUE:  # callers have the order of OpenCV
+    if _is_true(said, "reverse_input_channels"):  # callers have the order of OpenCV
         return {"channels": "rgb"}
     if "channels" in files.own or (files.image and files.image.channels == 1):
         return {}

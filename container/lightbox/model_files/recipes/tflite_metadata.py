@@ -9,7 +9,7 @@ from typing import Any
 
 from lightbox.model.options import Recipe
 from lightbox.model_files.recipes.files import ModelFiles, class_names, parsed
-from lightbox.model_runtime.formats.litert import LABELS, MEAN, STD
+from lightbox.model_runtime.formats.litert import LABELS, MEAN, QUANTIZED, STD
 
 
 def read(files: ModelFiles) -> Recipe | None:
@@ -24,8 +24,11 @@ def read(files: ModelFiles) -> Recipe | None:
             key: tuple(parsed(_numbers, notes[note], source, key)) for key, note in (("mean", MEAN), ("std", STD))
         }
     name = next((name for name in outputs if f"{LABELS}{name}" in notes), None)
-    if name is None or "float" not in outputs[name].dtype:
+    is_quantized = name is not None and "int" in outputs[name].dtype and f"{QUANTIZED}{name}" in notes
+    if name is None or not (is_quantized or "float" in outputs[name].dtype):
         return Recipe(options, source, "an image, whose outputs are returned as tensors")
+    if is_quantized:
+        options["dequantize"] = tuple(parsed(_numbers, notes[f"{QUANTIZED}{name}"], source, "quantization"))
     labels = class_names(notes[f"{LABELS}{name}"].rstrip().splitlines(), source, "labels")
     options |= {"labels": labels, "activation": "none", "top_k": 5}
     options |= {"outputs": (name,)} if len(outputs) > 1 else {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -33,8 +34,9 @@ _OF_OWN_SIZE = ("Levit",)
 """Processors whose size means another one."""
 _WITHOUT_ANTIALIAS = ("RfDetr",)
 """Processors whose filter takes the nearest pixels only."""
-_KEEPING = ("Detr", "ConditionalDetr", "DeformableDetr")
-"""Processors that keep the proportions of an image, unless their size has both sides."""
+_KEEPING: Mapping[str, int | None] = {"Detr": None, "ConditionalDetr": None, "DeformableDetr": None, "Yolos": 16}
+"""Processors that keep the proportions of an image, unless their size has both sides; and the multiples that they round
+sides down to."""
 _SHARES = {"ConvNext": 224 / 256}
 """The ``crop_pct`` of processors that have one where a file has none."""
 _THRESHOLD = 0.5
@@ -162,7 +164,8 @@ def _kept(config: dict[str, Any]) -> dict[str, Any] | None:
     shorter, longer = given.get("shortest_edge"), given.get("longest_edge")
     if not isinstance(shorter, int) or not isinstance(longer, int):
         return None
-    return {"fit": "crop", "resize_shorter": shorter, "resize_longer": longer}
+    kept: dict[str, Any] = {"fit": "crop", "resize_shorter": shorter, "resize_longer": longer}
+    return kept | ({"stride": stride} if (stride := _KEEPING[_kind(config)]) else {})
 
 
 def _sides(found: object) -> tuple[int, int] | None:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _IDENTIFIER = b"TFL3"
 _SUBGRAPHS, _BUFFERS, _METADATA, _SIGNATURES, _FILES = 2, 4, 6, 7, 8
 _TENSORS, _INPUTS, _OUTPUTS = 0, 1, 2
-_SHAPE, _TYPE, _NAME, _OPEN_SHAPE = 0, 1, 3, 7
+_SHAPE, _TYPE, _NAME, _QUANTIZATION, _OPEN_SHAPE = 0, 1, 3, 4, 7
+_SCALES, _ZERO_POINTS = 2, 3
 _SIGNATURE_INPUTS, _SIGNATURE_OUTPUTS, _SIGNATURE_KEY, _SIGNATURE_SUBGRAPH = 0, 1, 2, 4
 _MAP_NAME, _MAP_TENSOR = 0, 1
 _DATA, _OFFSET, _SIZE = 0, 1, 2
@@ -35,8 +36,9 @@ _DESCRIPTION, _NAMED, _BUFFER = "TFLITE_METADATA", 0, 1
 _GRAPHS, _OF_INPUTS, _OF_OUTPUTS = 3, 2, 3
 _UNITS, _ASSOCIATED, _KIND, _VALUE, _NORMALIZATION, _MEAN, _STD = 4, 6, 0, 1, 1, 0, 1
 _FILE_NAME, _FILE_KIND, _LABELS_OF_AXIS = 0, 2, 2
-MEAN, STD, LABELS = "litert.mean", "litert.std", "litert.labels."
-"""Notes from the file's TFLite Metadata: numbers of the input, and lines of labels by the name of an output.
+MEAN, STD, LABELS, QUANTIZED = "litert.mean", "litert.std", "litert.labels.", "litert.quantized."
+"""Notes from the file's TFLite Metadata: numbers of the input, and lines of labels by the name of an output; and the
+scale and the zero point of its integers.
 
 https://github.com/tensorflow/tflite-support/blob/master/tensorflow_lite_support/metadata/metadata_schema.fbs
 """
@@ -112,6 +114,12 @@ def _described(file: Looks, model: _Table, names: Mapping[str, str]) -> dict[str
     own = next(model.tables(_SUBGRAPHS))
     tensors = list(own.tables(_TENSORS))
     given = (tensors[index].text(_NAME) for index in own.numbers(_OUTPUTS))
+    for index in own.numbers(_OUTPUTS):
+        quantization, name = tensors[index].table(_QUANTIZATION), tensors[index].text(_NAME)
+        scales = list(quantization.floats(_SCALES)) if quantization else []
+        if quantization and len(scales) == 1 and name in names:  # others have one for each channel
+            zero = next(quantization.numbers(_ZERO_POINTS, 8), 0)
+            notes[f"{QUANTIZED}{names[name]}"] = f"{scales[0]:.9g} {zero}"
     for name, output in zip(given, graph.tables(_OF_OUTPUTS), strict=False):
         kinds = {one.number("b", _FILE_KIND): one.text(_FILE_NAME) for one in output.tables(_ASSOCIATED)}
         if _LABELS_OF_AXIS in kinds and name in names:
@@ -241,9 +249,9 @@ class _Table:
         start = self._follow_offset(at)
         return range(start + 4, start + 4 + size * _number("I", self._file, start), size)
 
-    def numbers(self, field: int) -> Iterator[int]:
-        """Yield the numbers of a field that is a vector of 32-bit ones."""
-        return (_number("i", self._file, at) for at in self.items(field))
+    def numbers(self, field: int, size: int = 4) -> Iterator[int]:
+        """Yield the numbers of a field that is a vector of them, of 4 or 8 bytes each."""
+        return (_number("i" if size == 4 else "q", self._file, at) for at in self.items(field, size))
 
     def floats(self, field: int) -> Iterator[float]:
         """Yield the numbers of a field that is a vector of floating-point ones of 32 bits."""

@@ -5,7 +5,7 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format.html
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
@@ -21,13 +21,16 @@ _DTYPES = {
 """TensorFlow's number of a dtype by the precision of a port. BF16 is missing: OpenVINO's tensors are numpy arrays,
 which have no BF16, and its outputs would be read as FP16."""
 INFO, ENDS = "model_info.", "ends_in."
-"""The beginning of notes with a value of ``model_info``, and of those with the operation that each output is of; only
-where there are such values."""
+"""The beginning of notes with a value of ``model_info``, and of those with the operation that has made the numbers of
+each output; only where there are such values."""
+_OF_FORM, _MOST_OF_FORM = {"Convert", "Reshape", "Squeeze", "Unsqueeze"}, 100
+"""Operations that keep a tensor's numbers, and most of them in a row."""
 _NAMED_OUTPUTS = 11
 """The version of the IR since which tensors have names."""
 MOST_PARTS = 1_000_000
 """Most elements and attributes of a file. One of 10,000 layers has 400,000."""
 _AT_ONCE = 1 << 18
+_Elements: TypeAlias = Mapping[str | None, Element]
 _Ports: TypeAlias = dict[str | None, tuple[int, Element]]
 """A layer's outputs with their places, by their ids."""
 
@@ -45,6 +48,7 @@ def read_signature(path: Path) -> FileSignature:
         check_weights(path.with_suffix(".bin"), need)
     edges = {edge.get("to-layer"): edge for edge in net.iterfind("edges/edge")}
     inputs, outputs, notes = {}, {}, _model_info(net)
+    firsts = {edge.get("to-layer"): edge for edge in net.iterfind("edges/edge") if notes and edge.get("to-port") == "0"}
     ports: dict[str | None, _Ports] = {}
     for number, layer in layers.items():
         if layer.get("type") == "Parameter":
@@ -61,7 +65,7 @@ def read_signature(path: Path) -> FileSignature:
             name = _output_name(net, layer, source, ports[place], edge.get("from-port"))
             outputs[name] = FileTensor(_dtype(port, layer), _output_shape(port), name)
             if notes:
-                notes[f"{ENDS}{name}"] = source.get("type", "")
+                notes[f"{ENDS}{name}"] = _maker(layers, firsts, source)
     if not outputs:
         raise ValueError("it has no output")
     return FileSignature(inputs, outputs, notes)
@@ -71,6 +75,18 @@ def _model_info(net: Element) -> dict[str, str]:
     """Return what OpenVINO's ModelAPI reads: the values of ``rt_info/model_info``."""
     found = net.find("rt_info/model_info")
     return {f"{INFO}{one.tag}": one.get("value", "") for one in found or ()}
+
+
+def _maker(layers: _Elements, firsts: _Elements, layer: Element) -> str:
+    """Return the operation that has made the numbers of a layer's output. ``firsts`` are edges to a first input."""
+    for _ in range(_MOST_OF_FORM):
+        if layer.get("type") not in _OF_FORM:
+            break
+        edge = firsts.get(layer.get("id"))
+        if edge is None or (before := layers.get(edge.get("from-layer"))) is None:
+            break
+        layer = before
+    return layer.get("type", "")
 
 
 def _parsed(text: bytes) -> Element:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from lightbox.features.streams.frame_options import from_query
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from support.fake_transport import FakeTransport
-from support.fakes import fake_app, signature
+from support.fakes import fake_app, png, signature
 from support.parameters import each
 
 OPTIONS = ModelOptions(outputs=("scores", "boxes"))
@@ -89,3 +90,19 @@ def test_what_cannot_be_asked_for(attributes: str, why: str) -> None:
 def test_a_stream_chooses_them_for_its_frames() -> None:
     headers = from_query("tfs-outputs=scores+classes&tfs-transport=rest").headers()
     assert headers["X-Amzn-SageMaker-Custom-Attributes"] == "tfs-outputs=scores classes,tfs-transport=rest"
+
+
+def test_objects_are_searched_until_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    transport, now = FakeTransport(), [0.0]
+
+    def late(inputs: Mapping[str, Array]) -> dict[str, Array]:
+        now[0] += 1e6
+        return {"output0": np.ones((len(inputs["x"]), 5, 9), "f4")}
+
+    pixels, boxes = ("float32", (None, 8, 8, 3)), ("float32", (None, 5, 9))
+    transport.serve(signature("m", {"x": pixels}, {"output0": boxes}), late)
+    client = fake_app(transport, {"m": ModelOptions(detections="ultralytics", labels=("cat",))}).test_client()
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    answer = client.post("/invocations", data=png(np.zeros((8, 8, 3))), content_type="image/png")
+    assert answer.status_code == 504
+    assert "passed before the model's answer was read" in answer.get_data(as_text=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightbox.images.preparation import Fit, Fitting, Placed, Placement, Size, fitting_ratio
+from lightbox.images.preparation import Fit, Fitting, Placed, Placement, Size
 from support.parameters import each
 
 sizes = st.tuples(st.integers(1, 3000), st.integers(1, 3000))
@@ -87,7 +87,9 @@ def test_boxes_of_a_letterbox_are_divided_by_its_ratio() -> None:
     source, target = (500, 333), (96, 96)
     for rounds_down, height in ((False, 64), (True, 63)):
         fitting = Fitting(Fit.LETTERBOX, pads_end=True, rounds_down=rounds_down)
-        placed = Placed(source, fitting.place(source, target), ratio=fitting_ratio(source, target))
+        placed = Placed(
+            source, fitting.place(source, target), back=fitting.way_back(source, target, fitting.place(source, target))
+        )
         assert placed.placement == Placement((96, height))
         np.testing.assert_allclose(placed.points_in_image(np.array([48, 48], np.float32)), [250, 250])
         assert placed.area == pytest.approx((0, 0, 96, 63.936))
@@ -100,3 +102,20 @@ def test_boxes_of_a_letterbox_are_divided_by_its_ratio() -> None:
 def test_a_whole_image_keeps_its_proportions(source: Size, size: Size) -> None:
     """As DETR's processor resizes it."""
     assert Fitting(Fit.CROP, shorter=800, longer=1333).uncut(source) == Placement(size)
+
+
+@each(("source", "size"), [((640, 427), (1184, 800)), ((6000, 200), (1328, 32)), ((800, 900), (800, 896))])
+def test_its_sides_may_be_multiples(source: Size, size: Size) -> None:
+    """As YOLOS's processor resizes it."""
+    assert Fitting(Fit.CROP, shorter=800, longer=1333, multiple=16).uncut(source) == Placement(size)
+
+
+@each(("is_unrounded", "top", "bottom"), [(False, 0, 75), (True, 2.5, 77.5)])
+def test_places_return_by_what_is_not_rounded(is_unrounded: bool, top: float, bottom: float) -> None:
+    """As in libraries, which round sides on the way there alone, and as in YOLOv5, which rounds no padding either."""
+    source, target = (1200, 80), (96, 64)
+    fitting = Fitting(Fit.LETTERBOX, returns_unrounded=is_unrounded)
+    placement = fitting.place(source, target)
+    assert placement == Placement((96, 6), top=29)
+    placed = Placed(source, placement, back=fitting.way_back(source, target, placement))
+    assert placed.in_image(np.array([[0, 29, 96, 35]], np.float32)).tolist() == [[0, top, 1200, bottom]]

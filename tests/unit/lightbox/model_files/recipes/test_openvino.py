@@ -21,6 +21,9 @@ INFO = {
 DETECTOR = {**INFO, "model_type": "ssd", "resize_type": "fit_to_window", "pad_value": "114"}
 
 
+YOLO = {"model_type": "YOLOv8", "labels": "cat small_dog"}
+
+
 def write_ir(file: Path, info: dict[str, str], outputs: dict[str, Any], by_softmax: bool = False) -> Path:
     """Write a network that gives ``outputs`` for any picture of [1, 3, 32, 48]."""
     x = opset13.parameter([1, 3, 32, 48], np.float32, name="image")
@@ -28,7 +31,8 @@ def write_ir(file: Path, info: dict[str, str], outputs: dict[str, Any], by_softm
     results = []
     for name, value in outputs.items():
         found = opset13.add(opset13.constant(np.asarray(value, np.float32)), nothing)
-        found = opset13.softmax(found, 1) if by_softmax else found
+        if by_softmax:
+            found = opset13.reshape(opset13.softmax(found, 1), np.array([1, -1]), False)
         found.output(0).set_names({name})
         results.append(opset13.result(found))
     model = openvino.Model(results, [x])
@@ -54,7 +58,8 @@ def test_a_classifier_needs_no_options(tmp_path: Path) -> None:
     )
     assert (options.mean, options.std) == ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
     assert (options.labels, options.activation, options.top_k) == (("cat", "small_dog"), "softmax", 5)
-    assert options_of(tmp_path, INFO | {"multilabel": "True"}, CLASSES).activation == "sigmoid"
+    each_alone = options_of(tmp_path, INFO | {"multilabel": "True"}, CLASSES)
+    assert (each_alone.activation, each_alone.top_k) == ("sigmoid", 2)
     more = options_of(tmp_path, INFO, {"logits": np.zeros((1, 3)), "feature_vector": np.zeros((1, 4))})
     assert (more.labels, more.outputs) == (("other", "cat", "small_dog"), ("logits",))
     assert resolved(write_ir(tmp_path / "soft.xml", INFO, CLASSES, by_softmax=True)).activation == "none"
@@ -65,8 +70,30 @@ def test_a_detector_needs_no_options(tmp_path: Path) -> None:
     assert (options.fit, options.pad_at, options.pad) == ("letterbox", "end", 114)
     assert (options.detections, options.score_threshold, options.labels) == ("mmdet", 0.35, ("cat", "small_dog"))
     assert options.outputs == ("boxes", "labels")
-    masks = {**OBJECTS, "masks": np.zeros((1, 9, 28, 28))}
-    assert "returned as tensors" in options_of(tmp_path, DETECTOR, masks).recipe_said
+
+
+def test_yolo_has_its_own_usual_values(tmp_path: Path) -> None:
+    options = options_of(tmp_path, YOLO, {"boxes": np.zeros((1, 6, 9))})
+    assert (options.fit, options.pad, options.std, options.channels) == ("letterbox", 114, (255,), "rgb")
+    assert (options.detections, options.score_threshold, options.iou_threshold) == ("ultralytics", 0.25, 0.7)
+    several = YOLO | {"nms_execute": "False", "agnostic_nms": "True", "resize_type": "standard"}
+    other = options_of(tmp_path, several, {"boxes": np.zeros((1, 6, 9))})
+    assert (other.fit, other.iou_threshold, other.class_agnostic) == ("stretch", 1, True)
+
+
+@each(
+    ("info", "outputs", "said"),
+    [
+        (DETECTOR | {"model_type": "MaskRCNN"}, {**OBJECTS, "masks": np.zeros((1, 9, 28, 28))}, "MaskRCNN, whose"),
+        (INFO | {"hierarchical": "True"}, CLASSES, "Classification, hierarchical, whose"),
+        (DETECTOR | {"nms_execute": "True"}, OBJECTS, "ssd, with overlaps that nms_execute leaves out, whose"),
+        (YOLO, {"boxes": np.zeros((1, 90, 7))}, "YOLOv8, whose"),
+    ],
+)
+def test_other_answers_stay_tensors(info: dict[str, str], outputs: dict[str, Any], said: str, tmp_path: Path) -> None:
+    options = options_of(tmp_path, info, outputs)
+    assert (options.detections, options.labels) == (None, None)
+    assert options.recipe_said == f"{said} outputs are returned as tensors"
 
 
 def test_the_order_of_colors_is_not_guessed(tmp_path: Path) -> None:
@@ -90,6 +117,8 @@ def test_other_irs_have_no_such_recipe(tmp_path: Path) -> None:
     [
         ({"resize_type": "crop"}, "resize_type: expected standard, fit_to_window, fit_to_window_letterbox, got 'crop'"),
         ({"intensity_mode": "window"}, "intensity_mode: expected none, got 'window'"),
+        ({"interpolation_mode": "CUBIC"}, "interpolation_mode: expected LINEAR, got 'CUBIC'"),
+        ({"model_type": "YOLOX"}, "model_type: expected .*, got 'YOLOX', which prepares images in its own way"),
         ({"mean_values": "1 b 3"}, "mean_values: could not convert string to float: 'b'"),
         ({"resize_type": "fit_to_window", "pad_value": "x"}, "pad_value: invalid literal"),
         ({"scale_values": "0 1 1"}, "std: expected numbers other than 0"),

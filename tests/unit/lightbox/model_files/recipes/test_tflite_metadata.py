@@ -20,6 +20,8 @@ def test_a_classifier_needs_no_options() -> None:
     assert (options.mean, options.std) == ((127.5,), (127.5,))
     assert (options.labels, options.activation, options.top_k) == (("cat", "dog", "big_cow", "other"), "none", 5)
     assert options.recipe_source == "the metadata of model.tflite (LiteRT)"
+    quantized = resolved(FOLDER / "litert_quantized" / "model.tflite")
+    assert (quantized.mean, quantized.std, quantized.dequantize) == (None, None, (1 / 256, 0))
 
 
 def test_labels_are_in_the_archive_behind_the_file(tmp_path: Path) -> None:
