@@ -10,7 +10,7 @@ from support.framing import CLASSES, exchange, forms
 from support.stack import Stack
 
 READ = re.compile(rb"Malformed request: (\w+) (/v1/[^\"?]+)")
-"""What the model server reads of a request for a path that is none of its own."""
+"""Its answer to a request for a path that is none of its own."""
 
 
 @pytest.mark.extended
