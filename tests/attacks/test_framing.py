@@ -1,13 +1,10 @@
-"""nginx and gunicorn agree on each request: one request, one answer, and no internal header from outside.
-
-The embedded model server refuses what a proxy in front of it could read in another way.
-"""
+"""Two readers of a request in a row never differ: its end, its target, the length of its body (support/framing.py)."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import socket
+import re
 
 import numpy as np
 import pytest
@@ -16,151 +13,103 @@ import requests
 from lightbox.model_runtime.server.rest.http_messages import Request, Response
 from lightbox.model_runtime.server.rest.http_server import RestServer
 from support.fakes import png
+from support.framing import CLASSES, Form, exchange, forms
+from support.h2_caller import H2Caller
+from support.parameters import few_of
 from support.patience import PATIENCE
 from support.stack import Stack
 
 IMAGE = png(np.zeros((8, 8, 3), np.uint8))
 SMUGGLED = b"POST /smuggled HTTP/1.1\r\nHost: a\r\nX-Amzn-RequestId: smuggled\r\nContent-Length: 0\r\n\r\n"
-
-
-def exchange(server: Stack | RestServer, request: bytes) -> bytes:
-    """Send bytes unchanged. Return everything received until the other side closes."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
-        connection.sendall(request)
-        answer = b""
-        while chunk := connection.recv(1 << 16):
-            answer += chunk
-    return answer
+TAKEN = re.compile(
+    r"request\] request_id=(\S+) method=(\S+) route=unmatched path=(\S+) .*bytes_in=(\d+) .*error=route_not_found"
+)
+"""The line of a worker about a request whose path is no route."""
+CALLED = re.compile(r"request\] request_id=(\S+) method=\S+ route=unmatched path=unmatched ")
+"""The line of the gRPC front about a call of no method; its caller chooses the id."""
 
 
 def post(headers: bytes, body: bytes) -> bytes:
     return b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Type: image/png\r\n" + headers + b"\r\n" + body
 
 
-REFUSED = (b"HTTP/1.1 400", b"HTTP/1.1 413", b"HTTP/1.1 501")
-CHUNKED = b"Transfer-Encoding: chunked\r\n"
-AMBIGUOUS = {
-    "both lengths": post(CHUNKED + b"Content-Length: 4\r\n", b"0\r\n\r\n" + SMUGGLED),
-    "both lengths, the other way": post(b"Content-Length: 4\r\n" + CHUNKED, b"0\r\n\r\n" + SMUGGLED),
-    "two lengths": post(b"Content-Length: 0\r\nContent-Length: %d\r\n" % len(SMUGGLED), SMUGGLED),
-    "the same length twice": post(b"Content-Length: 0\r\nContent-Length: 0\r\n", SMUGGLED),
-    "a list of lengths": post(b"Content-Length: 0, 0\r\n", SMUGGLED),
-    "a length with a sign": post(b"Content-Length: +0\r\n", SMUGGLED),
-    "a length in hexadecimal": post(b"Content-Length: 0x0\r\n", SMUGGLED),
-    "a length below zero": post(b"Content-Length: -1\r\n", SMUGGLED),
-    "a space before the colon": post(b"Content-Length : %d\r\n" % len(SMUGGLED), SMUGGLED),
-    "an unknown coding": post(b"Transfer-Encoding: xchunked\r\n", b"0\r\n\r\n" + SMUGGLED),
-    "codings in a row": post(b"Transfer-Encoding: identity, chunked\r\n", b"0\r\n\r\n" + SMUGGLED),
-    "two codings": post(CHUNKED + b"Transfer-Encoding: identity\r\n", b"0\r\n\r\n" + SMUGGLED),
-    "a coding after a tab": post(b"Transfer-Encoding:\x0bchunked\r\n", b"0\r\n\r\n" + SMUGGLED),
-    "a zero byte in a name": post(b"Content-Le\0ngth: 0\r\n", SMUGGLED),
-    "a zero byte in a value": post(b"X-A: a\0b\r\nContent-Length: 0\r\n", SMUGGLED),
-    "a bare carriage return": post(b"X-A: a\rX-Amzn-RequestId: smuggled\r\nContent-Length: 0\r\n", b""),
-    "a chunk that is too long": post(CHUNKED, b"ffffffffffffffff1\r\n" + SMUGGLED),
-    "a chunk of no size": post(CHUNKED, b"-1\r\n" + SMUGGLED),
-    "an older protocol with chunks": b"POST /invocations HTTP/1.0\r\n" + CHUNKED + b"\r\n0\r\n\r\n" + SMUGGLED,
-}
+@pytest.mark.parametrize("kind", few_of(CLASSES, "lengths"))
+def test_a_worker_reads_what_nginx_has_read(stack: Stack, kind: str) -> None:
+    before = len(stack.log)
+    answers = {form: exchange(stack, form.message()) for form in forms(kind)}
+    stack.invoke(b"", f"/{kind}/end")
+    stack.wait_until(lambda: f" path=/{kind}/end " in stack.log[before:])  # behind the lines of all others
+    lines = TAKEN.findall(stack.log[before:])
+    problems = []
+    for form, answer in answers.items():
+        own = [line for line in lines if line[2].startswith(form.path)]
+        problems.append(form.problem("nginx", [f"{method} {path} {size}" for _, method, path, size in own], answer))
+        unasked = [line for line in own if line[0].encode() not in answer]
+        problems += [f"{form.name}: {unasked} are in no answer"] if unasked else []
+        lines = [line for line in lines if line not in own]
+    assert not list(filter(None, problems))
+    assert [line[2] for line in lines] == [f"/{kind}/end"]
 
 
-@pytest.mark.parametrize("request_bytes", AMBIGUOUS.values(), ids=AMBIGUOUS)
-def test_ambiguous_requests_are_refused_with_all_behind_them(stack: Stack, request_bytes: bytes) -> None:
-    answer = exchange(stack, request_bytes)
-    assert answer.startswith(REFUSED), answer
-    assert answer.count(b"HTTP/1.1 ") == 1
-    body = answer.partition(b"\r\n\r\n")[2]
-    assert json.loads(body).keys() == {"error", "code", "request_id"}
-    assert "smuggled" not in stack.log
-
-
-OF_A_MODEL_SERVER = {
-    "lines that end with LF": post(b"", SMUGGLED).replace(b"\r\n", b"\n"),
-    "LF in a value": post(b"X-A: a\nContent-Length: 0\r\n", SMUGGLED),
-    "CR before the end of a line": post(b"X-A: a\r\r\n", SMUGGLED),
-    "a folded line": post(b"X-A: a\r\n Transfer-Encoding: chunked\r\n", b"0\r\n\r\n" + SMUGGLED),
-    "a line that is folded with a tab": post(b"X-A: a\r\n\tb\r\n", SMUGGLED),
-    "a name of nothing": post(b": a\r\n", SMUGGLED),
-    "a line without a colon": post(b"Content-Length\r\n", SMUGGLED),
-    "a tab before the colon": post(CHUNKED.replace(b":", b"\t:"), b"0\r\n\r\n" + SMUGGLED),
-    "a name that is no token": post(b"Content/Length: 0\r\n", SMUGGLED),
-    "a name that is not ASCII": post("\u212aeep: 0\r\n".encode(), SMUGGLED),
-    "two hosts": post(b"Host: b\r\n", SMUGGLED),
-    "a list of hosts": post(b"", SMUGGLED).replace(b"Host: a", b"Host: a, b", 1),
-    "a host with a path": post(b"", SMUGGLED).replace(b"Host: a", b"Host: a/b", 1),
-    "a length of nothing": post(b"Content-Length:\r\n", SMUGGLED),
-    "a length in other digits": post("Content-Length: \u0660\r\n".encode(), SMUGGLED),
-    "a length after a no-break space": post(b"Content-Length: \xc2\xa00\r\n", SMUGGLED),
-    "a length with a comment": post(b"Content-Length: 0;a\r\n", SMUGGLED),
-    "a coding of nothing": post(b"Transfer-Encoding:\r\n", SMUGGLED),
-    "a coding and a length of 0": post(b"Transfer-Encoding: gzip\r\nContent-Length: 0\r\n", SMUGGLED),
-    "chunks in a coding": post(b"Transfer-Encoding: chunked, gzip\r\n", b"0\r\n\r\n" + SMUGGLED),
-    "a coding in quotes": post(b'Transfer-Encoding: "chunked"\r\n', b"0\r\n\r\n" + SMUGGLED),
-    "a coding with a parameter": post(b"Transfer-Encoding: chunked;a=b\r\n", b"0\r\n\r\n" + SMUGGLED),
-    "a coding in other letters": post("Transfer-Encoding: chun\u212aed\r\n".encode(), b"0\r\n\r\n" + SMUGGLED),
-    "the same coding twice": post(CHUNKED + CHUNKED, b"0\r\n\r\n" + SMUGGLED),
-    "a chunk in 0x": post(CHUNKED, b"0x0\r\n\r\n" + SMUGGLED),
-    "a chunk with a sign": post(CHUNKED, b"+0\r\n\r\n" + SMUGGLED),
-    "a chunk with a line": post(CHUNKED, b"0_0\r\n\r\n" + SMUGGLED),
-    "a blank before a size": post(CHUNKED, b" 0\r\n\r\n" + SMUGGLED),
-    "a blank after a size": post(CHUNKED, b"0 \r\n\r\n" + SMUGGLED),
-    "an empty line before a size": post(CHUNKED, b"\r\n0\r\n\r\n" + SMUGGLED),
-    "a size that ends with LF": post(CHUNKED, b"0\n\r\n" + SMUGGLED),
-    "a chunk without its end": post(CHUNKED, b"1\r\nx0\r\n\r\n" + SMUGGLED),
-    "a chunk that ends with LF": post(CHUNKED, b"1\r\nx\n0\r\n\r\n" + SMUGGLED),
-    "a chunk that is longer than its size": post(CHUNKED, b"1\r\nxx\r\n0\r\n\r\n" + SMUGGLED),
-    "an extension with LF": post(CHUNKED, b"0;a\n0\r\n\r\n" + SMUGGLED),
-    "an extension with CR": post(CHUNKED, b"0;a\r0\r\n\r\n" + SMUGGLED),
-    "an extension without a name": post(CHUNKED, b"0;\r\n\r\n" + SMUGGLED),
-    "an extension with an open quote": post(CHUNKED, b'0;a="\r\n\r\n' + SMUGGLED),
-    "a length in the trailer": post(CHUNKED, b"0\r\nContent-Length: 5\r\n\r\n" + SMUGGLED),
-    "a coding in the trailer": post(CHUNKED, b"0\r\n" + CHUNKED + b"\r\n" + SMUGGLED),
-    "a host in the trailer": post(CHUNKED, b"0\r\nHost: b\r\n\r\n" + SMUGGLED),
-    "a trailer that ends with LF": post(CHUNKED, b"0\r\nX-A: a\n\r\n" + SMUGGLED),
-    "a trailer that is a request": post(CHUNKED, b"0\r\n" + SMUGGLED),
-    "a tab in the first line": post(b"", SMUGGLED).replace(b" ", b"\t", 1),
-    "two blanks in the first line": post(b"", SMUGGLED).replace(b" ", b"  ", 1),
-    "a blank behind the first line": post(b"", SMUGGLED).replace(b"1.1", b"1.1 ", 1),
-    "another version": post(b"", SMUGGLED).replace(b"1.1", b"1.2", 1),
-    "a version in small letters": post(b"", SMUGGLED).replace(b"HTTP", b"http", 1),
-    "a zero byte in the path": post(b"", SMUGGLED).replace(b"/inv", b"/\0inv", 1),
-    "LF before the first line": b"\n" + post(b"", SMUGGLED),
-}
-
-
-def test_the_model_server_takes_no_request_that_may_be_read_in_two_ways() -> None:
-    taken: list[str] = []
+@pytest.mark.parametrize("kind", CLASSES)
+def test_the_model_server_reads_no_request_in_two_ways(kind: str) -> None:
+    taken = list[str]()
 
     def handle(request: Request) -> Response:
-        taken.append(request.target)
+        target = re.sub(r"^[a-z]+://[^/]*", "", request.target).partition("?")[0]
+        taken.append(f"{request.method} {target} {len(request.body)}")
         return Response(200)
 
-    server, wrong = RestServer(0, 1, handle), {}
+    server, problems = RestServer(0, 1, handle), []
     server.start()
     try:
-        for name, request in (AMBIGUOUS | OF_A_MODEL_SERVER).items():
-            answer = exchange(server, request)
-            if taken or answer.count(b"HTTP/1.1 ") != 1 or not answer.startswith(REFUSED):
-                wrong[name] = (answer, taken.copy())
-                taken.clear()
-        assert wrong == {}
-        chunks = post(CHUNKED.upper(), b'1;a;b=c;d="e f"\r\nx\r\n0\r\nX-A: a\r\n\r\n')
-        for request in (chunks, post(b"Content-Length: 1\r\n", b"x")):
-            assert exchange(server, request + SMUGGLED).count(b"HTTP/1.1 200") == 1
-        assert taken == ["/invocations", "/invocations"]
+        for form in forms(kind):
+            answer = exchange(server, form.message())
+            problems.append(form.problem("rest", taken, answer))
+            taken.clear()
     finally:
         server.stop(PATIENCE)
+    assert not list(filter(None, problems))
 
 
-def test_a_folded_header_is_no_header_of_its_own(stack: Stack) -> None:
-    folded = b"X-A: a\r\n X-Amzn-RequestId: folded\r\nContent-Length: %d\r\nConnection: close\r\n" % len(IMAGE)
-    answer = exchange(stack, post(folded, IMAGE))
-    assert answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 400"))
-    assert b"folded" not in answer
+def test_the_grpc_front_reads_what_nginx_has_read(stack: Stack) -> None:
+    before, everything = len(stack.log), list(forms("http2"))
+    for form in everything:
+        call(stack, form)
+    call(stack, Form("http2", len(everything), "last", {}))
+    stack.wait_until(lambda: f"request_id=/http2/{len(everything):03} " in stack.log[before:])
+    lines = CALLED.findall(stack.log[before:])
+    problems = []
+    for form in everything:
+        taken = lines.count(form.path)
+        lines = [line for line in lines if line != form.path]
+        if not len(form.by) <= taken <= bool(form.reads):
+            problems.append(f"{form.name}: took {taken}, may take {form.reads}")
+    assert not problems
+    assert lines == [f"/http2/{len(everything):03}"]
+
+
+def call(stack: Stack, form: Form) -> None:
+    """Send a call over HTTP/2, and wait for its end."""
+    given = [(form.fill(name), form.fill(value)) for name, value in form.given.get("fields", [])]
+    usual = {":method": "POST", ":scheme": "http", ":authority": "a", ":path": form.path}
+    usual |= {"content-type": "application/grpc", "te": "trailers", "x-amzn-requestid": form.path}
+    others = [item for item in usual.items() if item[0] not in dict(given)]
+    fields = sorted([*given, *others], key=lambda field: not field[0].startswith(":"))
+    data = form.fill(form.given.get("data", "")).encode("latin-1")
+    with H2Caller(int(stack.environ["LIGHTBOX_KSERVE_GRPC_PORT"])) as caller:
+        stream = caller.open(fields, end=not data)
+        if data:
+            caller.send(stream, data, end=True)
+        caller.answer(stream)
 
 
 def test_requests_in_a_row_get_an_answer_each(stack: Stack) -> None:
     chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(IMAGE), IMAGE)
     last = post(b"Content-Length: %d\r\nX-Amzn-RequestId: third\r\nConnection: close\r\n" % len(IMAGE), IMAGE)
-    answer = exchange(stack, post(CHUNKED + b"X-Amzn-RequestId: first\r\n", chunks) + SMUGGLED + last)
+    answer = exchange(
+        stack, post(b"Transfer-Encoding: chunked\r\nX-Amzn-RequestId: first\r\n", chunks) + SMUGGLED + last
+    )
     assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"404", b"200"]
     ids = [line.partition(b": ")[2] for line in answer.split(b"\r\n") if line.startswith(b"X-Amzn-RequestId")]
     assert ids == [b"first", b"smuggled", b"third"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,10 +75,11 @@ class H2Caller:
     def __getitem__(self, stream: int) -> Response:
         return self._streams[stream]
 
-    def open(self, headers: Mapping[str, str], end: bool = False) -> int:
+    def open(self, headers: Mapping[str, str] | Sequence[tuple[str, str]], end: bool = False) -> int:
         """Send HEADERS; return the new stream. Raises h2's TooManyStreamsError beyond the server's limit."""
         stream = self._h2.get_next_available_stream_id()
-        self._h2.send_headers(stream, list(headers.items()), end_stream=end)
+        fields = headers.items() if isinstance(headers, Mapping) else headers
+        self._h2.send_headers(stream, list(fields), end_stream=end)
         self._streams[stream] = Response()
         self._flush()
         return stream

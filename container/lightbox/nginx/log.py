@@ -10,7 +10,9 @@ from typing import Any
 import orjson
 
 from lightbox.base.request_context import RequestContext
-from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer
+from lightbox.base.telemetry.line_limit import few_lines
+from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer, log
+from lightbox.base.telemetry.metrics import QUEUE_FULL
 
 LEVELS = ("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg")
 _LEAST_SAID = "error"
@@ -80,10 +82,11 @@ class NginxLog:
 
 
 class RefusedRequests:
-    """Logs and counts the requests that nginx refused."""
+    """Logs and counts the requests that nginx refused. The lines about an overload have a limit: they take CPU time."""
 
     def __init__(self, log: Observer) -> None:
         self._log = log
+        self.limit = few_lines("refused requests")
         self.reasons: Counter[str] = Counter()
         """The number of refusals by error code, for ``/metrics``."""
 
@@ -91,7 +94,10 @@ class RefusedRequests:
         """Log and count a request from nginx's JSON about it."""
         fields = orjson.loads(line)
         self.reasons[fields["code"]] += 1
-        self._log.responded(_read(fields))
+        if fields["code"] != QUEUE_FULL or self.limit.admits(len(line)):
+            self._log.responded(_read(fields))
+        if report := self.limit.report():
+            log(report)
 
 
 def _read(fields: dict[str, Any]) -> FinishedRequest:

@@ -194,7 +194,8 @@ class Supervisor:
         return {**process_use(groups), **self._added.measure()}
 
     def _dropped_lines(self) -> int:
-        return relay.dropped_lines() + sum(child.dropped for child in self._children)
+        children = sum(child.dropped for child in self._children)
+        return relay.dropped_lines() + children + self._nginx.refused.limit.dropped
 
     def _worker_child(self, name: str, command: Sequence[str], run_dir: RunDir) -> Child:
         log = os.dup(2)  # the relay's: the workers' log lines are complete

@@ -74,6 +74,15 @@ def test_a_request_that_nginx_answered_has_a_line_like_others() -> None:
     assert request.context.elapsed() >= 0.25
 
 
+def test_a_flood_of_refusals_is_counted_and_seldom_logged() -> None:
+    heard, refused = Heard(), ANSWER.replace("too_large", "queue_full")
+    for _ in range(1000):
+        assert heard.log.consumes(refused)
+    assert heard.requests.reasons == {"queue_full": 1000}
+    assert 100 < len(heard.answered) < 1000
+    assert heard.requests.limit.dropped == 1000 - len(heard.answered)
+
+
 def test_what_a_finished_request_held_is_given_back() -> None:
     heard = Heard()
     assert heard.log.consumes("lightbox-finished 12 0a1b")
