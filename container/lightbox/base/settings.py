@@ -204,7 +204,7 @@ class Settings(BaseModel):
     )
     """Number of requests that a worker handles concurrently."""
 
-    max_waiting: int = setting("Workers and queue", "LIGHTBOX_MAX_WAITING", default=16, ge=0, le=1024)
+    max_waiting: int = setting("Workers and queue", "LIGHTBOX_MAX_WAITING", default=32, ge=0, le=1024)
     """Number of requests per worker that may wait for a thread. Others get 503 with Retry-After."""
 
     batch: bool = setting("Time", "SAGEMAKER_BATCH", default=False)
