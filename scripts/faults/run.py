@@ -137,6 +137,7 @@ def _face(fault: Fault, target: Target, history: History, watch: Watch) -> bool:
     def is_whole() -> bool:
         if server.server.process.poll() is not None:
             ended.set()
+            target.stop.set()  # each further request would be another finding
         now = by_kind(server.pid)
         is_back = victim is None or not victim.is_running()
         return is_back and all(len(now[kind]) >= len(before[kind]) for kind in before)
