@@ -47,6 +47,7 @@ from lightbox.supervisor.watching.model_server_log import ModelServerLog, unload
 from lightbox.supervisor.watching.process_use import process_use
 from lightbox.supervisor.watching.readiness import Health, ServerWatch
 from lightbox.supervisor.watching.reload_watch import ReloadWatch
+from lightbox.supervisor.watching.socket_files import SocketFiles
 from lightbox.supervisor.watching.version_watch import VersionWatch
 from lightbox.transports.model_status import ModelStatus
 from lightbox.user_code.paths import UserCodeError, find_inference
@@ -131,6 +132,7 @@ class Supervisor:
             self._watches[name] = watch
         watched = [self._watched(child) for child in self._children]
         self._hangs = HangWatch(watched, settings.hang_seconds, self._count_hang)
+        self._sockets = SocketFiles(run_dir.socket_path("any").parent)
 
     def _watched(self, child: Child) -> Watched:
         """Return how a child is probed. nginx and gunicorn's master cannot be asked: they must only run."""
@@ -223,6 +225,7 @@ class Supervisor:
                 self._serve(),
                 lasting(self._reloads.follow),
                 lasting(partial(self._hangs.follow, self._stopping)),
+                lasting(partial(self._sockets.follow, self._stopping)),
                 lasting(self._nginx.tls.follow),
                 *self._added.tasks(),
             ]
