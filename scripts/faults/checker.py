@@ -19,6 +19,8 @@ SILENT_SECONDS = 5.0
 """Longer than that, /ping must not be 200 while nothing is answered."""
 QUIET_SECONDS, MOST_GROWTH = 600.0, 0.02
 """In so many seconds without a fault memory must not grow by more than this part, the first tenth apart."""
+SUPERVISOR, PING = "supervisor", "ping"
+"""The way of requests that no model answers, and the name of one."""
 SENT_IN_PART = ("not connected", "not sent")
 """Ends of requests that no server can have accepted."""
 
@@ -203,10 +205,13 @@ class _Reading:
             self._find(Kind.LOST, came["at"], sent, f"{end}: {came['detail']}")
         if came["at"] - sent["at"] > sent["limit"]:
             self._find(Kind.LATE, came["at"], sent, f"after {came['at'] - sent['at']:.1f} s")
-        if is_good(sent):
-            self._note_good(sent, came, is_right)
-        elif sent["via"] == "ping" and came.get("status") == 200:
-            self._look_at_ping(sent)
+        if sent["via"] == SUPERVISOR:
+            if sent["name"] == PING and came.get("status") == 200:
+                self._look_at_ping(sent)
+        elif is_right and came["status"] == 200:
+            self._right_at, self._failing_from, self._lied = came["at"], inf, False
+        elif is_good(sent):
+            self._note_failure(sent, came)
 
     def _judge_response(self, sent: Line, came: Line) -> bool:
         status = came["status"]
@@ -233,10 +238,7 @@ class _Reading:
         since = sent["at"] - CLOSING_SECONDS if came["reused"] else sent["at"]
         return any(sent["via"] in fault.line["cuts"] for fault in self._in_force(since, came["at"]))
 
-    def _note_good(self, sent: Line, came: Line, is_right: bool) -> None:
-        if is_right:
-            self._right_at, self._failing_from, self._lied = came["at"], inf, False
-            return
+    def _note_failure(self, sent: Line, came: Line) -> None:
         self._failing_from = min(self._failing_from, max(sent["at"], self._right_at))
         started = [fault for fault in self._faults.values() if fault.line["at"] <= came["at"]]
         if started:

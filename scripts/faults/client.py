@@ -41,10 +41,10 @@ _OPTIONS = [
 
 
 class Via(StrEnum):
-    """The transport of a request; a fault can end the connections of a kind."""
+    """The way of a request; a fault can end the connections of a kind."""
 
     HTTP = "HTTP"
-    PING = "ping"
+    SUPERVISOR = "supervisor"
     GRPC = "gRPC"
     STREAM = "stream"
 
@@ -81,8 +81,8 @@ class Request:
     @property
     def via(self) -> Via:
         """Its transport."""
-        if self.path == "/ping":
-            return Via.PING
+        if self.method == "GET":
+            return Via.SUPERVISOR
         return Via.GRPC if self.path == INFER else Via.STREAM if self.path.startswith(STREAM) else Via.HTTP
 
     @property

@@ -50,7 +50,7 @@ def ended(number: int, at: float, end: str = "cut", reused: bool = False) -> Lin
 
 
 def ping(number: int, at: float) -> list[Line]:
-    return [sent(number, at, name="ping", via="ping", like=None), came(number, at + 0.01, answer=None)]
+    return [sent(number, at, name="ping", via="supervisor", like=None), came(number, at + 0.01, answer=None)]
 
 
 def kinds(*found: Line, last: Line = END) -> list[Kind]:
