@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         verdict.add(check(lines(path)))
     print(report(verdict))
     if options.record:
-        record(options.record, verdict, _commit())
+        record(options.record, verdict)
     return 1 if verdict.findings else 0
 
 

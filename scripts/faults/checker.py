@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from math import inf
 from statistics import fmean, linear_regression
@@ -67,12 +68,13 @@ class Fault:
 
 @dataclass
 class Verdict:
-    """The sums of histories, and what was found in them."""
+    """The sums of histories, and what was found in them; ``runs`` are their dates and commits."""
 
     counts: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
     growth: dict[str, float] = field(default_factory=dict)
     forbidden: dict[str, str] = field(default_factory=dict)
+    runs: set[tuple[str, str]] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
 
     def add(self, other: Verdict) -> None:
@@ -82,6 +84,7 @@ class Verdict:
         for name, part in other.growth.items():
             self.growth[name] = max(part, self.growth.get(name, part))
         self.forbidden |= other.forbidden
+        self.runs |= other.runs
         self.findings += other.findings
 
 
@@ -150,6 +153,8 @@ class _Reading:
             case {"memory": sizes}:
                 for name, size in sizes.items():
                     self._quiet[name].append((line["at"], size))
+            case {"run": facts}:
+                self._verdict.runs.add((date.fromtimestamp(line["at"]).isoformat(), facts["commit"]))
             case {"end": code}:
                 self._ended = True
                 if code or line["left"]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from statistics import median
 
@@ -49,14 +48,13 @@ def _fault_table(faults: Sequence[Fault]) -> list[str]:
     return padded_table(("fault", "times", "lasts", "recovery, median", "p99", "worst", "processes that ended"), rows)
 
 
-def record(page: Path, verdict: Verdict, commit: str) -> None:
+def record(page: Path, verdict: Verdict) -> None:
     """Append a row of the verdict to the page's table, above the row of sums, which is written anew."""
     counts = Counter(finding.kind for finding in verdict.findings)
     kinds = len({fault.line["name"] for fault in verdict.faults})
     numbers = [verdict.counts["requests"], verdict.counts["accepted"], len(verdict.faults), kinds]
     row = [
-        date.today().isoformat(),
-        commit,
+        *max(verdict.runs),
         *(f"{number:,}" for number in (*numbers, *(counts[kind] for kind in Kind))),
     ]
     text = page.read_text()

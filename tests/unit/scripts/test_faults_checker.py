@@ -150,13 +150,14 @@ def test_a_history_is_read_as_it_was_written_and_histories_add_up(tmp_path: Path
 
 
 def test_the_report_and_its_rows(tmp_path: Path) -> None:
-    verdict = check([*REST, KILL, *WELL, sent(1, 200.0), {"forbidden": "netem", "why": "not root"}, END])
+    run = {"run": {"commit": "abc"}, "at": 1.0}
+    verdict = check([run, *REST, KILL, *WELL, sent(1, 200.0), {"forbidden": "netem", "why": "not root"}, END])
     text = report(verdict)
     assert "| killed | 1 " in text and "FORBIDDEN: netem: not root" in text and "FOUND: lost: " in text
     page = tmp_path / "page.md"
     page.write_text("\n".join(["before", "", *table(COLUMNS, [], "llr"), "", "after", ""]))
     for _ in range(2):
-        record(page, verdict, "abc")
+        record(page, verdict)
     *_, one, two, sums, _, after = page.read_text().splitlines()
     assert one == two and one.endswith("| abc | 1 | 1 | 1 | 1 | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |")
     assert sums == "| all |  | 2 | 2 | 2 | 1 | 2 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |"
