@@ -67,7 +67,7 @@ serve: can-serve $(READY) nginx native models  ## Serve the sample models on por
 test: can-test $(READY_DEV) nginx native browser  ## Lint, unit, contract and end-to-end tests, in minutes
 	@scripts/run_tests.sh test
 
-test-all: can-test $(READY_DEV) nginx native browser  ## What make test leaves out: more of each kind, soak, tune, the notebook, the image
+test-all: can-test $(READY_DEV) nginx native browser  ## What make test leaves out: more of each kind, faults, tune, the notebook, the image
 	@scripts/run_tests.sh test-all
 
 COVERED ?= test
@@ -147,15 +147,10 @@ bench: $(READY_DEV) $(BENCH_VENVS) nginx native  ## Measure all in fifteen minut
 
 loadgen: $(VENV)-bench/.ready  ## Install MLPerf's LoadGen, which scripts/loadgen.py runs against an endpoint
 
-SOAK_SECONDS ?= 1800
-WEIGHT_SECONDS ?= 60
-soak: $(READY_DEV) nginx models  ## 30 minutes (SOAK_SECONDS) of good and hostile traffic while processes are killed, 10 while models come and go
-	PYTHONPATH=scripts:container $(PY) -m soak faults --seconds $(SOAK_SECONDS) --models "$(abspath $(MODELS))"
-	PYTHONPATH=scripts:container $(PY) -m soak weight --seconds $(WEIGHT_SECONDS) --models "$(abspath $(MODELS))"
-
-OVERLOAD_SECONDS ?= 60
-overload: $(READY_DEV) nginx models  ## Twice the load that can be served, for a minute (OVERLOAD_SECONDS)
-	PYTHONPATH=scripts:container $(PY) -m soak overload --seconds $(OVERLOAD_SECONDS) --models "$(abspath $(MODELS))"
+FAULTS ?= run
+faults: $(READY_DEV) nginx native models  ## One fault after another under load, then a checker reads the history: half an hour; FAULTS="run --only frozen", FAULTS=check, FAULTS=overload for twice the load
+	@-scripts/ensure_debian.sh faketime faketime; scripts/ensure_debian.sh iptables iptables
+	PYTHONPATH=scripts:container $(PY) -m faults $(FAULTS) --models "$(abspath $(MODELS))"
 
 $(VENV)/.ready-fuzz: $(READY_DEV) requirements/fuzz.lock
 	@echo "== adding what fuzzing needs"
@@ -203,4 +198,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer docs quantize soak overload fuzz arm64 image release pin-images manifests reference protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer docs quantize faults fuzz arm64 image release pin-images manifests reference protos lock clean

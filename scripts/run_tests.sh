@@ -42,7 +42,7 @@ case ${1-} in
     wait "$lint" || red="$red, lint"
     ;;
   test-all)
-    stage rest "more of the same; soak, overload, tune, the benchmark, the notebook, the first paths, the image" \
+    stage rest "more of the same; faults, overload, tune, the benchmark, the notebook, the first paths, the image" \
       run extended 5 tests/slow tests/image
     ;;
   *)

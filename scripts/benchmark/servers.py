@@ -99,7 +99,8 @@ class Rival:
 class Stack:
     """nginx, gunicorn and a model server over a folder of models; ``settings`` are environment variables.
 
-    With ``front`` it also serves the Open Inference Protocol over gRPC. ``checkout`` is the Lightbox that is started.
+    With ``front`` it also serves the Open Inference Protocol over gRPC. ``checkout`` is the Lightbox that is started,
+    by the words ``within`` before its command.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Stack:
     settings: tuple[tuple[str, str], ...] = ()
     front: bool = False
     checkout: Path = REPOSITORY
+    within: tuple[str, ...] = ()
 
     def start(self, folder: Path) -> Running:
         """Start the stack as a user does: ``serve.sh serve``."""
@@ -124,7 +126,7 @@ class Stack:
             **given,
         }
         environ = clean_environ() | {"TMPDIR": str(tmp), "TF_CPP_MIN_LOG_LEVEL": "2"}
-        stack = harness_stack.Stack(settings, environ, folder, command=(self.checkout / "serve.sh",))
+        stack = harness_stack.Stack(settings, environ, folder, command=(*self.within, self.checkout / "serve.sh"))
         address = Address(stack.port, f"127.0.0.1:{front}" if front else "")
         return Running(stack, address, tmp).when_ready("/ping")
 

@@ -196,3 +196,22 @@ def test_a_killed_nginx_worker_keeps_no_room_and_no_count(bounded_stack: Stack) 
     assert until_answered(bounded_stack, 8_000_000) == 400
     with holding(bounded_stack, *[(1000, PATHS[0])] * 12):
         pass
+
+
+def test_without_descriptors_callers_are_asked_to_come_again(bounded_stack: Stack) -> None:
+    """nginx accepted the connection, and has no descriptor for one to the supervisor."""
+    workers = [psutil.Process(process.pid) for process in bounded_stack.processes("nginx: worker process")]
+    with requests.Session() as session:
+        assert session.get(f"{bounded_stack.url}/ping", timeout=PATIENCE).status_code == 200
+        before = [worker.rlimit(psutil.RLIMIT_NOFILE) for worker in workers]
+        # The connection to the supervisor has ended, with its answer.
+        limits = [(worker.num_fds(), most) for worker, (_, most) in zip(workers, before, strict=True)]
+        for worker, limit in zip(workers, limits, strict=True):
+            worker.rlimit(psutil.RLIMIT_NOFILE, limit)
+        try:
+            answer = session.get(f"{bounded_stack.url}/ping", timeout=PATIENCE)
+        finally:
+            for worker, limit in zip(workers, before, strict=True):
+                worker.rlimit(psutil.RLIMIT_NOFILE, limit)
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1"), answer.text
+        assert answer.json()["request_id"] == answer.headers["X-Amzn-RequestId"]

@@ -123,7 +123,15 @@ def open_files(stack: Stack) -> int:
 @pytest.mark.timeout(3600)
 def test_twice_the_load_that_can_be_served(sample_models: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
-    command = [sys.executable, "-m", "soak", "overload", "--seconds=4", "--peak-seconds=2", f"--models={sample_models}"]
+    command = [
+        sys.executable,
+        "-m",
+        "faults",
+        "overload",
+        "--seconds=4",
+        "--peak-seconds=2",
+        f"--models={sample_models}",
+    ]
     command += [f"--folder={tmp_path}", f"--deadline={PATIENCE:.0f}"]
     done = commands.run(command, own_environ() | {"PYTHONPATH": paths}, patience=None)
     report = done.stdout

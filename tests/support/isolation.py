@@ -28,8 +28,8 @@ PORTS = 8
 FOLDERS = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 GIVEN = ("SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE", "TMPDIR", *FOLDERS)
 BEFORE = {name: os.environ.get(name) for name in GIVEN}
-MODULES = {"lightbox", "lightbox.model_runtime.server", "soak", "benchmark", "ipykernel_launcher"}
-TARGETS = {"serve", "soak", "overload", "bench", "test", "test-all"}
+MODULES = {"lightbox", "lightbox.model_runtime.server", "faults", "benchmark", "ipykernel_launcher"}
+TARGETS = {"serve", "faults", "bench", "test", "test-all"}
 SHELLS = {"sh", "bash"}
 LEADING = {"env", "timeout", "nice", "unshare", "setpriv", "sudo"}
 """Programs that run the rest of their words."""

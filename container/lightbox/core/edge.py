@@ -7,6 +7,7 @@ form of errors.
 
 from __future__ import annotations
 
+import errno
 import logging
 import select
 import sys
@@ -18,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from lightbox.base.error_bodies import Headers, error_response, has_model_errors, status_line
-from lightbox.base.errors import ClientDisconnected, HandlerFailed, LightboxError, QueueTimeout
+from lightbox.base.errors import ClientDisconnected, HandlerFailed, LightboxError, QueueTimeout, Unavailable
 from lightbox.base.machine.temporary_storage import is_full, storage_full
 from lightbox.base.request_context import (
     REQUEST_ID_HEADER,
@@ -65,13 +66,15 @@ def header_of(environ: Mapping[str, Any]) -> Header:
 def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
     """Return the error for the caller. Log it unless the caller caused it; bugs are logged with their traceback.
 
-    An unreachable model server and a passed deadline are no bugs.
+    An unreachable model server, a passed deadline and a want of descriptors are no bugs.
     """
     ours: LightboxError
     if isinstance(error, LightboxError):
         ours = error
     elif is_full(error):
         ours = storage_full("what the request had to write")
+    elif isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        ours = Unavailable("the server has no file descriptors for the request")
     else:
         ours = LightboxError(f"internal error: {type(error).__name__}")
     if ours.status >= 500:

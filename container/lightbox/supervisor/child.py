@@ -92,19 +92,24 @@ class Child:
         self.last_lines.clear()
         self._groups = {group for group in self._groups if _signal_group(group, 0)}
         receive, send = os.pipe()
-        # asyncio's own subprocess also waits for the pipe, which orphans may keep open.
-        self._process = subprocess.Popen(  # noqa: S603 - our own command; one system call, no lock
-            self.argv,
-            env=self.environ,
-            cwd=self.cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=send,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-            pass_fds=self.keep_descriptors,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
-        )
-        os.close(send)
+        try:
+            # asyncio's own subprocess also waits for the pipe, which orphans may keep open.
+            self._process = subprocess.Popen(  # noqa: S603 - our own command; one system call, no lock
+                self.argv,
+                env=self.environ,
+                cwd=self.cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=send,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                pass_fds=self.keep_descriptors,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
+            )
+        except OSError:
+            os.close(receive)
+            raise
+        finally:
+            os.close(send)
         self._groups.add(self._process.pid)
         pump = asyncio.create_task(self._pump(receive))
         code = await asyncio.to_thread(self._process.wait)

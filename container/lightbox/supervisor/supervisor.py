@@ -41,11 +41,13 @@ from lightbox.supervisor.starting.model_server_config import (
 )
 from lightbox.supervisor.watching.hang_watch import HangWatch, Watched, runs
 from lightbox.supervisor.watching.health_server import HealthServer
+from lightbox.supervisor.watching.lasting import lasting
 from lightbox.supervisor.watching.metrics_page import MetricsPage
 from lightbox.supervisor.watching.model_server_log import ModelServerLog, unloadable
 from lightbox.supervisor.watching.process_use import process_use
 from lightbox.supervisor.watching.readiness import Health, ServerWatch
 from lightbox.supervisor.watching.reload_watch import ReloadWatch
+from lightbox.supervisor.watching.socket_files import SocketFiles
 from lightbox.supervisor.watching.version_watch import VersionWatch
 from lightbox.transports.model_status import ModelStatus
 from lightbox.user_code.paths import UserCodeError, find_inference
@@ -130,6 +132,7 @@ class Supervisor:
             self._watches[name] = watch
         watched = [self._watched(child) for child in self._children]
         self._hangs = HangWatch(watched, settings.hang_seconds, self._count_hang)
+        self._sockets = SocketFiles(run_dir.socket_path("any").parent)
 
     def _watched(self, child: Child) -> Watched:
         """Return how a child is probed. nginx and gunicorn's master cannot be asked: they must only run."""
@@ -219,11 +222,12 @@ class Supervisor:
             children = [asyncio.create_task(self._keep_running(child)) for child in self._children]
             waits = [
                 self._health.follow(),
-                self._saturation.follow(),
+                lasting(self._saturation.follow),
                 self._serve(),
-                self._reloads.follow(),
-                self._hangs.follow(self._stopping),
-                self._nginx.tls.follow(),
+                lasting(self._reloads.follow),
+                lasting(partial(self._hangs.follow, self._stopping)),
+                lasting(partial(self._sockets.follow, self._stopping)),
+                lasting(self._nginx.tls.follow),
                 *self._added.tasks(),
             ]
             others = [asyncio.create_task(wait) for wait in (*waits, self._stopping.wait())]
@@ -307,9 +311,7 @@ class Supervisor:
         child.on_end = partial(self._note_end, child)
         while True:
             started = time.monotonic()
-            if child.name in self._watches:
-                write_model_config(self._added.served.models(), self._start.run_dir.path)
-            code = await child.run()
+            code = await lasting(partial(self._run, child))
             if self._stopping.is_set():
                 return
             self._note_end(child)  # again: orphans may have answered since
@@ -326,6 +328,12 @@ class Supervisor:
             log(f"{child.name} ended with {describe_exit(code)} and is started again in {pause:g} s")
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_BACKOFF)
+
+    async def _run(self, child: Child) -> int:
+        """Run a child until it ends; return its exit code."""
+        if child.name in self._watches:
+            write_model_config(self._added.served.models(), self._start.run_dir.path)
+        return await child.run()
 
     async def try_start(self) -> None:
         """Start as ``run`` does, but for the processes that callers reach, until the default model has answered.

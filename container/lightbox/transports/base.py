@@ -55,6 +55,10 @@ class Transport(Protocol):
         ...
 
 
+_CUT = "Stream removed"
+"""gRPC's own words for a call whose connection ended: the server sent something other than HTTP/2, say."""
+
+
 def from_server(code: str, message: str, model: str, version: int | None) -> LightboxError:
     """Return the error for a gRPC status name and the server's message about ``model``.
 
@@ -69,7 +73,8 @@ def from_server(code: str, message: str, model: str, version: int | None) -> Lig
         return ModelNotFound(f"{which} is not loaded in the model server: {message}")
     if code == "DEADLINE_EXCEEDED":
         return DeadlineExceeded(f"the model server did not answer in time for the {which}")
-    if code in ("UNAVAILABLE", "CANCELLED"):  # the message names internal addresses: it is for the log
+    is_cut = code == "UNKNOWN" and message.startswith(_CUT)
+    if code in ("UNAVAILABLE", "CANCELLED") or is_cut:  # the message names internal addresses: it is for the log
         return Unavailable(f"the model server is not available for the {which}")
     if code == "RESOURCE_EXHAUSTED" and not (_GRAPH_NODE.search(message) or _NO_MEMORY in message):
         return Unavailable(f"the model server is busy: {message}")

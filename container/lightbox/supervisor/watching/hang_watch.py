@@ -26,8 +26,8 @@ MOST_SECONDS = 2.0
 SCAN_LOOKS = 10
 """Looks after which the processes of each group are listed again."""
 BUSY_WEIGHT = 0.1
-KNOWN_SHARE = 0.25
-"""Part of the limit after which a process is known not to answer."""
+KNOWN_SHARE = 0.2
+"""Part of the limit after which a process is known not to answer: by default /ping is 503 within five seconds."""
 
 Probe = Callable[[int], float | None]
 """Returns the time of a process's last response, by any clock; None for a process that is not watched."""

@@ -18,6 +18,7 @@ from lightbox.base.plain_http import get
 from lightbox.base.telemetry.logs import LastResponse, log
 from lightbox.core.additions import ChildSpec
 from lightbox.supervisor.watching.fronts import FrontWatch
+from lightbox.supervisor.watching.lasting import lasting
 from lightbox.transports.model_status import ModelStatus
 
 STOPPING = "stopping"
@@ -190,6 +191,6 @@ class Health:
 
     async def follow(self) -> None:
         """Watch gunicorn, the fronts and every model server, forever."""
-        fronts = (front.follow() for front in self.fronts.values())
-        servers = (server.follow() for server in self.servers)
-        await asyncio.gather(self.sidecar.follow(), *fronts, *servers)
+        fronts = (lasting(front.follow) for front in self.fronts.values())
+        servers = (lasting(server.follow) for server in self.servers)
+        await asyncio.gather(lasting(self.sidecar.follow), *fronts, *servers)

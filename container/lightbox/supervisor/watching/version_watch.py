@@ -14,6 +14,7 @@ from lightbox.base.telemetry.logs import log
 from lightbox.model.plan import ServingPlan, answering_versions
 from lightbox.model_files.layout import ModelOnDisk, find_models, is_version
 from lightbox.model_runtime.access import is_dir
+from lightbox.supervisor.watching.lasting import lasting
 from lightbox.supervisor.watching.version_links import VersionLinks
 from lightbox.supervisor.watching.versions import LOOK_SECONDS, ModelVersions
 from lightbox.transports.model_status import ModelStatus
@@ -49,7 +50,8 @@ class VersionWatch:
 
     async def follow(self) -> None:
         """Follow all models and log new ones, forever."""
-        await asyncio.gather(self._report_new_models(), *(_follow(*item) for item in self._followed.items()))
+        of_models = (lasting(partial(_follow, *item)) for item in self._followed.items())
+        await asyncio.gather(lasting(self._report_new_models), *of_models)
 
     async def _report_new_models(self) -> None:
         while True:

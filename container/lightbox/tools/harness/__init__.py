@@ -1,1 +1,1 @@
-"""Shared by ``tune``, benchmark, soak, overload, fuzzer and tests: servers to start, requests, tables, memory."""
+"""Shared by ``tune``, benchmark, faults, fuzzer and tests: servers to start, requests, tables, memory."""

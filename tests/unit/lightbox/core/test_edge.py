@@ -252,6 +252,11 @@ def test_a_full_disk_is_reported_without_the_folder_and_its_free_bytes(
     assert as_lightbox_error(OSError(errno.EIO, "x"), "mine").status == 500
 
 
+def test_without_descriptors_callers_are_asked_to_come_again() -> None:
+    error = as_lightbox_error(OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "mine")
+    assert (error.status, error.code) == (503, "unavailable")
+
+
 def test_every_route_of_the_app_is_walked() -> None:
     transport = mean_server()
     rules = {rule.rule for rule in fake_app(transport, {"mean": ModelOptions()}).url_map.iter_rules()}

@@ -37,6 +37,12 @@ def test_a_full_queue_is_busy(message: str) -> None:
     assert (error.code, error.status) == ("unavailable", 503)
 
 
+def test_a_connection_that_ends_is_no_fault_of_the_model() -> None:
+    message = "Stream removed (Failed parsing HTTP/2 (Frame size 5438479 is larger than max frame size 4194304))"
+    assert from_server("UNKNOWN", message, "net", 1).status == 503
+    assert from_server("UNKNOWN", "the model raised", "net", 1).status == 502
+
+
 NO_VARIABLE = "Could not find variable v. In TF1, it can also mean the variable is uninitialized."
 
 

@@ -19,21 +19,23 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from benchmark.servers import Stack
+from benchmark.servers import Running, Stack
+from faults.answers import Form, read
+from faults.callers import Act, Caller, any_of, ping
+from faults.client import Request
+from faults.good import ATTRIBUTES
+from faults.history import History
+from faults.stack import Settings, Traffic
 from real_server.program import RECORD
-from soak.client import Request
-from soak.good import ATTRIBUTES
-from soak.killer import IN_A_LOAD
-from soak.run import Act, Caller, Traffic, any_of
-from soak.stack import KINDS, Settings
 
 OWNERS = 3
 _NUMBERS = count()
 _USES = 6
 """Most invocations between a load and an unload."""
 ARCHIVE, FOLDER, TORN = "packed.tar.gz", "half", "torn"
-DAMAGED = f"{TORN}/1/variables: ".encode()
-_ROW, _RESPONSES = b"1\n", {1: [2.5], 2: [3.5]}
+LOAD_SECONDS = 90.0
+"""Loads have 60 s of their own."""
+_ROW, _RESPONSES = b"1\n", {version: f'{{"predictions": [{version + 1.5}]}}'.encode() for version in (1, 2)}
 """An input, and the response of each version of the model."""
 Prepare = Callable[[Path, str], Request]
 """Makes the files of a new name in the folder of models, and returns the request that loads it."""
@@ -51,16 +53,22 @@ def changing_models(models: Path, model_server: Settings) -> Traffic:
     shutil.copytree(models / FOLDER / "1", models / TORN / "1")
     (models / TORN / "1" / "variables" / "variables.index").write_bytes(b"garbage" * 20)
     stack = Stack("changing models", models, (("SAGEMAKER_MULTI_MODEL", "true"), *model_server))
-    kinds = [kind for kind in KINDS if kind not in ("gRPC front", "stream worker")] + [IN_A_LOAD] * 3
-    # Its variables are incomplete: the load must fail with the name of the file.
-    torn = replace(_load(TORN, TORN), name="torn model", expected=(400,), check=lambda body: DAMAGED in body)
+    # Its variables are incomplete.
+    torn = replace(_load(TORN, TORN), name="torn model", expected=(400,))
     acts: list[Act] = [
+        ping,
         *[partial(own, models, lambda models, name: _load(name, FOLDER))] * OWNERS,
         *(partial(own, models, partial(_first_use, target)) for target in (ARCHIVE, FOLDER)),
         partial(own, models, _load_copy, removes=True),
         partial(any_of, [torn]),
     ]
-    return Traffic(stack, kinds, lambda server: acts)
+
+    def begin(server: Running, history: History) -> list[Act]:
+        for version, answer in _RESPONSES.items():
+            history.at_rest(_name(version), read(answer, Form.TEXT))
+        return acts
+
+    return Traffic(stack, begin)
 
 
 def own(models: Path, prepare: Prepare, caller: Caller, removes: bool = False) -> None:
@@ -95,7 +103,7 @@ def _invocation(caller: Caller, name: str, *expected: int) -> Request:
     version = caller.random.choice(list(_RESPONSES))
     headers = {"Content-Type": "text/csv", ATTRIBUTES: f"tfs-model-version={version}"}
     request = Request("invoke", f"/models/{name}/invoke", headers, _ROW, expected=expected)
-    return request if expected else replace(request, expected=(200,), check=partial(_is_of, version))
+    return request if expected else replace(request, expected=(200,), like=_name(version))
 
 
 def _load_copy(models: Path, name: str) -> Request:
@@ -109,12 +117,14 @@ def _first_use(target: str, models: Path, name: str) -> Request:
     path = models / (name + "".join(Path(target).suffixes))
     (shutil.copytree if target == FOLDER else shutil.copyfile)(models / target, path)
     headers = {"Content-Type": "text/csv", "X-Amzn-SageMaker-Target-Model": path.name}
-    return Request("first use", "/endpoints/any/invocations", headers, _ROW, check=partial(_is_of, max(_RESPONSES)))
+    return Request(
+        "first use", "/endpoints/any/invocations", headers, _ROW, like=_name(max(_RESPONSES)), limit=LOAD_SECONDS
+    )
 
 
 def _load(name: str, url: str) -> Request:
-    return Request("load", "/models", body=json.dumps({"model_name": name, "url": url}).encode())
+    return Request("load", "/models", body=json.dumps({"model_name": name, "url": url}).encode(), limit=LOAD_SECONDS)
 
 
-def _is_of(version: int, body: bytes) -> bool:
-    return bool(json.loads(body) == {"predictions": _RESPONSES[version]})
+def _name(version: int) -> str:
+    return f"version {version}"

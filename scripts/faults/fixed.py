@@ -18,10 +18,11 @@ from pathlib import Path
 
 from benchmark.clients.http import HttpClient
 from benchmark.servers import REPOSITORY, Running, Stack
-from soak.client import INFER, Fate, Request
-from soak.good import ATTRIBUTES, DIGIT, IMAGE, JSON, image_call, invocation, learn
-from soak.run import Act, Caller, Traffic, any_of
-from soak.stack import KINDS, VARIABLE, Settings
+from faults.callers import Act, Caller, any_of, ping
+from faults.client import INFER, Fate, Request
+from faults.good import ATTRIBUTES, DIGIT, IMAGE, JSON, image_call, invocation, learn, requests
+from faults.history import History
+from faults.stack import VARIABLE, Settings, Traffic
 
 GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
 SESSION = "X-Amzn-SageMaker-Session-Id"
@@ -40,24 +41,25 @@ LEFT = dict.fromkeys(LARGE, (Fate.UNSENT, Fate.CUT)) | {CANCELLED: (Fate.NOT_CON
 """A large body's refusal can arrive during the upload; the client's kernel then discards it."""
 
 
-def fixed_models(models: Path, model_server: Settings) -> Traffic:
+def fixed_models(name: str, models: Path, settings: Settings) -> Traffic:
     """Return the traffic to fixed models."""
-    transports = ("local", "grpc", "rest") if dict(model_server)[VARIABLE] == "embedded" else ("grpc", "rest")
+    transports = ("local", "grpc", "rest") if dict(settings)[VARIABLE] == "embedded" else ("grpc", "rest")
     settings = (
-        *model_server,
+        *settings,
         ("LIGHTBOX_TRANSPORT", ",".join(transports)),
         ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),
         ("LIGHTBOX_MAX_BODY_MB", str(BODY_LIMIT_MB)),
         ("LIGHTBOX_SESSIONS", "true"),
         ("LIGHTBOX_STREAMS", "true"),
     )
-    return Traffic(Stack("fixed models", models, settings, front=True), KINDS, partial(_acts, transports))
+    return Traffic(Stack(name, models, settings, front=True), partial(_acts, transports))
 
 
-def _acts(transports: Sequence[str], server: Running) -> list[Act]:
-    known = learn(server.address, transports)
+def _acts(transports: Sequence[str], server: Running, history: History) -> list[Act]:
+    known = learn(server.address, requests(transports), history)
     digit = next(request for request in known if request.name == DIGIT)
     return [
+        ping,
         *[partial(any_of, known)] * GOOD_CLIENTS,
         *[partial(in_session, digit)] * SESSION_CLIENTS,
         *[partial(hostile, digit.body)] * HOSTILE_CLIENTS,
@@ -117,11 +119,8 @@ def _ask(image: bytes, caller: Caller) -> None:
             replace(image_call(CANCELLED, "digits", image), seconds=caller.random.uniform(0, 0.01)),
         ]
     )
-    outcome = caller.client.send(replace(request, expected=MAY_SUCCEED.get(request.name, BAD)))
-    if outcome.fate in LEFT.get(request.name, ()):
-        caller.ledger.left()
-    else:
-        caller.ledger.note(outcome)
+    expected, ends = MAY_SUCCEED.get(request.name, BAD), LEFT.get(request.name, ())
+    caller.send(replace(request, expected=expected, ends=ends))
 
 
 def _leave(image: bytes, caller: Caller) -> None:
@@ -139,7 +138,7 @@ def _leave(image: bytes, caller: Caller) -> None:
     ]
     begin, rest, pause = caller.random.choice(tricks)
     speak(address.port, begin, islice(rest, caller.random.randrange(5, 40)), pause, caller.stop)
-    caller.ledger.left()
+    caller.history.note(left=True)
 
 
 def speak(port: int, begin: bytes, rest: Iterable[bytes | int], pause: float, stop: threading.Event) -> None:

@@ -1,13 +1,14 @@
-"""The models, model servers and process kinds of a soak's stack."""
+"""The stack of a run: its models, model server and kinds of process, and what its callers do."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,15 +18,21 @@ import psutil
 
 from benchmark.models import link, save_function
 from benchmark.resources import family
+from benchmark.servers import Running, Stack
+from faults.callers import Act
+from faults.history import History
 from real_server.program import NAME, program
 
 LARGE_OUTPUT = 1 << 18
 """Numbers in a row of the model ``large``: a response of about 3 MB."""
 VARIABLE = "LIGHTBOX_MODEL_SERVER"
 Settings = tuple[tuple[str, str], ...]
+Processes = dict[str, list[psutil.Process]]
+MODEL_SERVER = "model server"
+SUPERVISOR = "supervisor"
 
 KINDS = (
-    "model server",
+    MODEL_SERVER,
     "gunicorn worker",
     "gunicorn master",
     "gRPC front",
@@ -34,6 +41,21 @@ KINDS = (
     "nginx worker",
 )
 """Those that are killed; the supervisor is the one that brings them back."""
+FIXED_ONLY = ("gRPC front", "stream worker")
+"""Those that multi-model mode does not have."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The stack of a run, and its callers.
+
+    ``acts`` returns what each caller of an idle, serving stack does, or raises RuntimeError if its answers are wrong.
+    Callers wait at most ``think_seconds`` between two requests: faults matter here, the highest load does not.
+    """
+
+    stack: Stack
+    acts: Callable[[Running, History], Sequence[Act]]
+    think_seconds: float = 0.3
 
 
 @contextmanager
@@ -49,16 +71,18 @@ def model_servers() -> Iterator[tuple[Settings, Settings]]:
         yield in_its_place if is_real else ((VARIABLE, "embedded"),), in_its_place
 
 
-def by_kind(supervisor: int) -> dict[str, list[psutil.Process]]:
+def by_kind(supervisor: int) -> Processes:
     """Return the living processes of a stack that must outlive any load, by kind.
 
     Others come and go, such as an nginx worker that is shutting down.
     """
-    processes: dict[str, list[psutil.Process]] = {kind: [] for kind in KINDS}
+    processes: Processes = {kind: [] for kind in (SUPERVISOR, *KINDS)}
     for role, process in family(supervisor):
         with suppress(psutil.NoSuchProcess):
             kind = role if process.ppid() == supervisor else "other"
-            if role == "nginx":
+            if process.pid == supervisor:
+                kind = SUPERVISOR
+            elif role == "nginx":
                 kind = re.sub("nginx: (master|worker) process(?! is ).*", r"nginx \1", " ".join(process.cmdline()))
             elif role == "gunicorn":
                 kind = "gunicorn master" if kind == role else "gunicorn worker"
@@ -73,7 +97,7 @@ def make_models(samples: Path, folder: Path) -> Path:
     ``rows`` returns their sum, ``large`` returns it many times. A separate process makes them, so that this one, which
     runs the clients, does not import TensorFlow.
     """
-    root = folder / "soak_models"
+    root = folder / "faults_models"
     for name in ("mobilenet_v2", "digits"):
         link(root / name, (samples / name).absolute())
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:

@@ -20,12 +20,11 @@ from benchmark.clients import Load, Sample, client_process
 from benchmark.clients.http import HttpClient
 from benchmark.resources import Sizes, noting_memory
 from benchmark.servers import Address, Stack
+from faults.fixed import speak
+from faults.good import ATTRIBUTES
 from lightbox.model_runtime.cores import available_cores
 from lightbox.tools.harness.percentiles import percentile, percentiles
 from lightbox.tools.harness.tables import padded_table
-from soak.fixed import speak
-from soak.good import ATTRIBUTES
-from soak.run import memory_table
 
 MODEL = "mobilenet_v2"
 REST_REQUESTS, MANY_REQUESTS = 60, 1_000_000
@@ -95,7 +94,7 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
     }
     table = padded_table(("", "found", "wanted", "kept"), [(*row[:3], "yes" if row[3] else "NO") for row in bounds])
     lines = [f"{MODEL}, {offered:.0f} requests/s offered for {seconds:g} s", "", *table, "", *_phase_table(phases), ""]
-    lines += [*memory_table(memory), "", f"first refusal: {loaded.first_error}"]
+    lines += [f"first refusal: {loaded.first_error}"]
     return "\n".join(lines), all(row[3] for row in bounds)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,15 +17,18 @@ from websockets.protocol import State
 from websockets.sync.client import ClientConnection, connect
 
 from benchmark.servers import Address
+from faults.answers import Form
 from lightbox.base.errors import STATUS_OF_CODE
+from lightbox.base.request_context import REQUEST_ID_HEADER
 from lightbox.features.open_inference.grpc.messages import INFERENCE_SERVICE
 
 RESPONSE_SECONDS = 300.0
 """Longer than the server's own deadline: a request without an answer after this many seconds is lost."""
+LIMIT_SECONDS = 45.0
+"""The server's own deadline, 30 s, and the time that nginx has beyond it."""
 INFER, STREAM = f"/{INFERENCE_SERVICE}/ModelInfer", "/invocations-bidirectional-stream"
 """The paths of calls over gRPC, and of frames over a WebSocket; all others are HTTP's."""
-NGINX, FRONT, WORKER = ("nginx master", "nginx worker"), "gRPC front", "stream worker"
-"""The kinds of process that hold a connection of HTTP, of gRPC, and of a WebSocket beside nginx."""
+ID = "X-Request-Id"
 _NEVER_SENT = ("failed to connect", "connections to all backends failing")
 """gRPC's words for a call that found no connection: it was not sent."""
 _OPTIONS = [
@@ -36,6 +38,15 @@ _OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 300),
     ("grpc.enable_retries", 0),
 ]
+
+
+class Via(StrEnum):
+    """The way of a request; a fault can end the connections of a kind."""
+
+    HTTP = "HTTP"
+    SUPERVISOR = "supervisor"
+    GRPC = "gRPC"
+    STREAM = "stream"
 
 
 class Fate(StrEnum):
@@ -48,16 +59,12 @@ class Fate(StrEnum):
     SILENT = "no answer in time"
 
 
-Check = Callable[[bytes], bool]
-"""Whether the body of an answer is right; raises ValueError for an unreadable one."""
-
-
 @dataclass(frozen=True)
 class Request:
     """A request, POST by default, and its expected response.
 
-    ``check`` validates the bodies of responses with status ``expected``; by default only the status counts. A gRPC call
-    times out after ``seconds``.
+    A 200 must be like the answer ``like`` of a server at rest; by default only the status counts. A client that hangs
+    up expects one of ``ends``, too. A gRPC call times out after ``seconds``. An answer is late after ``limit`` seconds.
     """
 
     name: str
@@ -66,34 +73,49 @@ class Request:
     body: bytes = b""
     method: str = "POST"
     expected: tuple[int, ...] = (200,)
-    check: Check = lambda body: True
+    like: str | None = None
+    ends: tuple[Fate, ...] = ()
     seconds: float = RESPONSE_SECONDS
+    limit: float = LIMIT_SECONDS
+
+    @property
+    def via(self) -> Via:
+        """Its transport."""
+        if self.method == "GET":
+            return Via.SUPERVISOR
+        return Via.GRPC if self.path == INFER else Via.STREAM if self.path.startswith(STREAM) else Via.HTTP
+
+    @property
+    def form(self) -> Form:
+        """How its answer is read."""
+        if self.path == INFER:
+            return Form.MESSAGE
+        return Form.FLOATS if "Inference-Header-Content-Length" in self.headers else Form.TEXT
 
 
 @dataclass
 class Outcome:
-    """The outcome of a request; ``started`` and ``ended`` are monotonic times.
+    """The outcome of a request.
 
-    ``fate`` is the one that the end of the connection would mean now, until there is a response. ``refused`` means that
-    the response asks for a retry. Without a response, ``body`` is what the client library reported.
-    ``reused`` means that the connection was already open and can close just then; the same holds for a call over
-    a kept gRPC channel and for a frame of a stream with a close code to reopen. ``held_by`` are the kinds of process
-    whose death ends that connection.
+    ``fate`` is the one that the end of the connection would mean now, until there is a response. ``retry`` means that
+    the response asks for a retry, ``of`` is the number of the request that it names. Without a response, ``body`` is
+    what the client library reported. ``reused`` means that the connection was already open and can close just then; the
+    same holds for a call over a kept gRPC channel and for a frame of a stream with a close code to reopen.
     """
 
     request: Request
+    number: int = 0
     fate: Fate = Fate.NOT_CONNECTED
     reused: bool = False
-    started: float = 0.0
-    ended: float = 0.0
     status: int = 0
     body: bytes = b""
-    refused: bool = False
-    held_by: tuple[str, ...] = NGINX
+    retry: bool = False
+    of: int | None = None
 
-    def answer(self, status: int, body: bytes, refused: bool) -> None:
+    def answer(self, status: int, body: bytes, retry: bool, of: str | None = None) -> None:
         """Record a whole response."""
-        self.fate, self.status, self.body, self.refused = Fate.ANSWERED, status, body, refused
+        self.fate, self.status, self.body, self.retry = Fate.ANSWERED, status, body, retry
+        self.of = int(of) if of and of.isdecimal() else None
 
 
 class Client:
@@ -106,9 +128,9 @@ class Client:
         self._channel: Any = None
         self._streams: dict[str, ClientConnection] = {}
 
-    def send(self, request: Request) -> Outcome:
+    def send(self, request: Request, number: int = 0) -> Outcome:
         """Send a request and read the whole response; a broken connection is an outcome, not an error."""
-        outcome = Outcome(request, started=time.monotonic())
+        outcome = Outcome(request, number)
         try:
             if request.path == INFER:
                 self._call(outcome)
@@ -124,7 +146,6 @@ class Client:
             outcome.body = repr(error).encode()
         if not self.keep or outcome.fate is not Fate.ANSWERED:
             self.close()
-        outcome.ended = time.monotonic()
         return outcome
 
     def close(self) -> None:
@@ -145,22 +166,25 @@ class Client:
             connection.connect()
         outcome.fate = Fate.CUT
         try:
-            connection.request(request.method, request.path, request.body, dict(request.headers))
+            connection.request(request.method, request.path, request.body, {ID: str(outcome.number), **request.headers})
         except OSError:
             outcome.fate = Fate.UNSENT  # a response can still be there: the server refuses a too large body early
         response = connection.getresponse()
         body = response.read()
         # boto3's route has 424 around a 503.
         is_refusal = response.status == 503 or (response.status == 424 and b'"OriginalStatusCode"' in body)
-        outcome.answer(response.status, body, is_refusal and response.getheader("Retry-After") is not None)
+        retry = is_refusal and response.getheader("Retry-After") is not None
+        outcome.answer(response.status, body, retry, response.getheader(REQUEST_ID_HEADER))
 
     def _call(self, outcome: Outcome) -> None:
         request = outcome.request
-        outcome.reused, outcome.held_by = self._channel is not None, (*NGINX, FRONT)
+        outcome.reused = self._channel is not None
         self._channel = self._channel or grpc.insecure_channel(self.address.front, options=_OPTIONS)
         try:
-            body = self._channel.unary_unary(INFER)(request.body, timeout=request.seconds)
-            outcome.answer(200, body, refused=False)
+            ids = [(ID.lower(), str(outcome.number))]
+            body, call = self._channel.unary_unary(INFER).with_call(request.body, request.seconds, ids)
+            trailers = dict(call.trailing_metadata() or ())
+            outcome.answer(200, body, retry=False, of=trailers.get(REQUEST_ID_HEADER.lower()))
         except grpc.RpcError as error:
             detail = f"{error.code().name}: {error.details()}"
             # The server's own errors name their code; all others are gRPC's reports about the connection.
@@ -174,7 +198,7 @@ class Client:
     def _frame(self, outcome: Outcome) -> None:
         path = outcome.request.path
         stream = self._streams.get(path)
-        outcome.reused, outcome.held_by = stream is not None and stream.state is State.OPEN, (*NGINX, WORKER)
+        outcome.reused = stream is not None and stream.state is State.OPEN
         if stream is None or not outcome.reused:
             address = f"ws://{self.address.host}:{self.address.port}{path}"
             stream = connect(address, compression=None, open_timeout=RESPONSE_SECONDS, close_timeout=1)

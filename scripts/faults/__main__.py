@@ -1,0 +1,119 @@
+"""Does faults to a stack under load, and checks the histories: python -m faults run | check | overload
+
+``run`` writes a history for each scenario, and checks it. ``check`` checks histories and adds them up.
+``overload`` offers twice the maximum load.
+With LIGHTBOX_MODEL_SERVER=tensorflow_model_server, ``run`` uses the real server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+from benchmark.servers import REPOSITORY
+from faults import of_processes, of_surroundings, stand_in, weight
+from faults.callers import Watch
+from faults.changing import changing_models
+from faults.checker import Verdict, check
+from faults.fixed import fixed_models
+from faults.history import History, lines
+from faults.overload import overload
+from faults.own_machine import own_machine
+from faults.report import record, report
+from faults.run import Scenario, run
+from faults.stack import FIXED_ONLY, KINDS, make_models, model_servers
+from real_server.program import EMBEDDED
+
+HISTORIES = REPOSITORY / "build" / "faults"
+QUIET = "quiet"
+"""The scenario without faults: it runs only if it is named."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run it and print the report; return 0 if nothing was found, or every bound of the overload was met."""
+    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
+    parser.add_argument("what", choices=("run", "check", "overload"))
+    parser.add_argument("histories", nargs="*", type=Path, help="to check (those of build/faults)")
+    parser.add_argument("--scenarios", default="", help="names, comma-separated (all but quiet)")
+    parser.add_argument("--only", default="", help="a regular expression: faults whose names have it")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each fault is done, at least (1)")
+    parser.add_argument("--seconds", type=float, default=60, help="how long a scenario lasts, at least (60)")
+    parser.add_argument("--models", type=Path, default=REPOSITORY / "models", help="the sample models (models)")
+    parser.add_argument("--folder", type=Path, default=HISTORIES, help="of models, logs and histories (build/faults)")
+    parser.add_argument("--record", type=Path, help="a page whose table gets a row")
+    parser.add_argument("--peak-seconds", type=float, default=18, help="how long an overload's peak is measured (18)")
+    parser.add_argument("--deadline", type=float, default=30, help="of an overload's request, in seconds (30)")
+    options = parser.parse_args(arguments)
+    # SIGTERM also stops the stack.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    if options.what == "overload":
+        fixed = make_models(options.models, options.folder)
+        text, is_well = overload(fixed, options.folder, options.seconds, options.peak_seconds, options.deadline)
+        print(text)
+        return 0 if is_well else 1
+    histories = options.histories or sorted(options.folder.glob("*.jsonl"))
+    if options.what == "run":
+        histories = list(_run(options))
+    verdict = Verdict()
+    for path in histories:
+        verdict.add(check(lines(path)))
+    print(report(verdict))
+    if options.record:
+        record(options.record, verdict)
+    return 1 if verdict.findings else 0
+
+
+def _run(options: argparse.Namespace) -> Iterator[Path]:
+    with ExitStack() as stack:
+        for scenario in _scenarios(options, stack):
+            if scenario.name not in options.scenarios.split(",") and (options.scenarios or scenario.name == QUIET):
+                continue
+            chosen = [fault for fault in scenario.faults if re.search(options.only, fault.name)]
+            if scenario.faults and not chosen:
+                continue
+            scenario_now = replace(scenario, faults=chosen)
+            path = options.folder / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{scenario.name.replace(' ', '-')}.jsonl"
+            watch = Watch()
+            with closing(History(path, watch.take)) as history:
+                history.note(run={"commit": _commit(), "scenario": scenario.name})
+                run(scenario_now, history, watch, options.folder / scenario.name, options.seconds, options.rounds)
+            yield path
+
+
+def _scenarios(options: argparse.Namespace, stack: ExitStack) -> Iterator[Scenario]:
+    """Yield each scenario; what it needs lives as long as ``stack``."""
+    machine = stack.enter_context(own_machine())
+    fixed = make_models(options.models, options.folder)
+    of_fixed, of_changing = stack.enter_context(model_servers())
+    faults = [*of_processes.faults(), *of_surroundings.faults(machine)]
+    yield Scenario("fixed models", fixed_models("fixed models", fixed, of_fixed), faults)
+    changing = of_processes.faults([kind for kind in KINDS if kind not in FIXED_ONLY])
+    changing += [of_processes.in_a_load()] * 3
+    yield Scenario("changing models", changing_models(options.folder / "changing_models", of_changing), changing)
+    clock = options.folder / "time"
+    of_surroundings.set_clock(clock, 0)
+    settings = (*of_fixed, *of_surroundings.clock_settings(clock))
+    yield Scenario("clock", fixed_models("clock", fixed, settings), of_surroundings.clock_faults(clock))
+    within, forbidden = stack.enter_context(weight.container())
+    yield Scenario("container", weight.traffic(fixed, options.folder), weight.faults(forbidden), within)
+    file = options.folder / "spoiled"
+    settings = stack.enter_context(stand_in.settings(file, EMBEDDED))
+    yield Scenario("stand-in", fixed_models("stand-in", fixed, settings), stand_in.faults(file))
+    yield Scenario(QUIET, fixed_models(QUIET, fixed, of_fixed))
+
+
+def _commit() -> str:
+    command = ("git", "-C", str(REPOSITORY), "rev-parse", "--short=8", "HEAD")
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603 - our words
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""A fault, and the stack that it is done to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import psutil
+
+from benchmark.servers import Running
+from faults.callers import Act
+from faults.client import Via
+from faults.log_reader import LogReader
+from faults.stack import by_kind
+
+
+@dataclass(frozen=True)
+class Target:
+    """A stack under load; ``models`` is the folder that it serves. ``call`` adds callers for some seconds."""
+
+    server: Running
+    models: Path
+    log: LogReader
+    random: Random
+    stop: threading.Event
+    call: Callable[[Sequence[Act], float], None]
+
+    def any_of(self, kind: str) -> psutil.Process:
+        """Return one of the processes of a kind."""
+        return self.random.choice(by_kind(self.server.pid)[kind])
+
+    @property
+    def run_dir(self) -> Path:
+        """The folder of the stack's sockets and generated files."""
+        assert self.server.temporary is not None, "a stack has a folder of its own"
+        return next(self.server.temporary.glob("lightbox-*"))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault. ``do`` begins it, waits, and ends it; it returns a process that must be replaced.
+
+    ``cuts`` and ``ends`` are the kinds of connections and of processes that it may end, ``may`` the statuses that it
+    may cause. ``forbidden`` says why this machine cannot do it.
+    """
+
+    name: str
+    do: Callable[[Target], psutil.Process | None]
+    cuts: tuple[Via, ...] = ()
+    ends: tuple[str, ...] = ()
+    may: tuple[int, ...] = ()
+    forbidden: str = ""
