@@ -22,7 +22,7 @@ from lightbox.model.catalogue import PlannedModel
 from lightbox.model.plan import PlannedModels, ServingPlan
 from lightbox.model_runtime.cores import available_cores
 from lightbox.tools.offline.engine_transport import EngineTransport
-from lightbox.tools.offline.image import AnyImage, ImageBody, read_image
+from lightbox.tools.offline.image_request import AnyImage, ImageBody, read_image
 from lightbox.tools.offline.rows import JsonText, in_order
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.aws_response import rest_response

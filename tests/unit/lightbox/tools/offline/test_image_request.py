@@ -1,4 +1,4 @@
-"""lightbox.tools.offline.image: the responses of a model and of user code, in rows and as Python has them."""
+"""lightbox.tools.offline.image_request: the responses of a model and of user code, in rows and as Python has them."""
 
 from __future__ import annotations
 
