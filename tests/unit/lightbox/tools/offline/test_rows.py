@@ -24,7 +24,7 @@ def test_a_prediction_is_written_once(folder: Path, monkeypatch: pytest.MonkeyPa
     def refuse(*_: object) -> None:
         raise AssertionError("a row is parsed or written again")
 
-    for module, name in (("image", "from_json"), ("model", "from_json"), ("rows", "json_text")):
+    for module, name in (("image_request", "from_json"), ("model", "from_json"), ("rows", "json_text")):
         monkeypatch.setattr(sys.modules[f"lightbox.tools.offline.{module}"], name, refuse)
     (text,) = texts(model)
     monkeypatch.undo()
