@@ -161,7 +161,7 @@ FUZZ_SECONDS ?= 300
 fuzz: $(VENV)/.ready-fuzz  ## Fuzz the codecs with atheris, guided by coverage, for 5 minutes (FUZZ_SECONDS)
 	PYTHONPATH=scripts:container $(PY) -m fuzz --seconds $(FUZZ_SECONDS)
 
-arm64: $(READY_DEV) nginx native  ## Try the wheel, answers and tests on arm64, which QEMU emulates: root on Debian, half an hour
+arm64: $(READY_DEV) nginx native  ## Try the wheel, answers and tests on arm64, which QEMU emulates: root on Debian, an hour
 	@PYTHONPATH=container:scripts $(PY) scripts/arm64.py
 
 image: $(READY_DEV)  ## Build the image, check it, print its sizes, list what is in it (build/image/)

@@ -1,8 +1,8 @@
-"""Tries Lightbox on arm64, which QEMU emulates: ``make arm64``. It takes root on Debian, and half an hour.
+"""Tries Lightbox on arm64, which QEMU emulates: ``make arm64``. It takes root on Debian, and an hour.
 
 In a Debian of that architecture, below build/arm64, pip installs the wheel, a stack of each engine answers a photo as
-one on this machine, and the tests of images, codecs, formats and engines run. While it runs, this machine executes
-programs of arm64; mounts and processes end with it.
+one on this machine, and ``make test``'s tests of images, codecs, formats and engines run. Meanwhile this machine
+executes programs of arm64; mounts and processes end with it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ SECONDS = 3600.0
 """For one start or response: the emulator's speed says nothing of the machine's."""
 UNIT = "tests/unit/lightbox"
 TESTS = ("images", "codecs", *(f"model_runtime/{name}" for name in ("engines", "formats", "native", "wire")))
-PYTEST = ("-m", "pytest", "-q", "-n", "auto", "--dist", "loadscope")
+PYTEST = ("-m", "pytest", "-q", "-n", "auto", "--dist", "loadscope", "-m", "not extended")
+"""Without those that are marked extended, for their time in the emulator: one of the codecs' takes 215 seconds."""
 LIBRARY = "lightbox/model_runtime/native/liblightbox.so.1"
 
 
