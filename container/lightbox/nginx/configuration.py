@@ -22,8 +22,6 @@ from lightbox.nginx.refusals import FULL
 
 _TIMES_IN_PROGRESS = 4
 """Minimum number of bodies of 0.1 to 1 MB in progress for each request of the sidecar."""
-_REFUSALS, _MOST_WAIT_SECONDS = 100, 2
-"""Refusals of each core that overloaded nginx sends in a second, and how long one waits. Further ones leave at once."""
 TEMPLATE = Path(__file__).with_name("nginx.conf")
 REQUEST_ID = "$lightbox_request_id"
 """nginx's variable with a request's id, as in nginx.conf."""
@@ -65,8 +63,6 @@ def render(
         "MIDDLING_BODIES": str(max(_TIMES_IN_PROGRESS * settings.most_requests, room >> 21)),
         "GZIP_TYPES": " ".join(COMPRESSIBLE_TYPES),
         "MAX_REQUESTS": str(settings.most_requests),
-        "REFUSALS": str(_REFUSALS * available_cores()),
-        "REFUSALS_WAITING": str(_REFUSALS * available_cores() * _MOST_WAIT_SECONDS),
         # Without metrics the sidecar answers 404.
         "METRICS": "health" if settings.metrics else "sidecar",
         "LISTEN": address_of(settings.host, settings.port) if settings.host else str(settings.port),
