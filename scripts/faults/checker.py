@@ -137,6 +137,7 @@ class _Reading:
         self._right_at, self._failing_from, self._lied = -inf, inf, False
         self._quiet: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
         self._ended = False
+        self._patience = 1.0
 
     def take(self, line: Line) -> None:
         match line:
@@ -154,6 +155,7 @@ class _Reading:
                 for name, size in sizes.items():
                     self._quiet[name].append((line["at"], size))
             case {"run": facts}:
+                self._patience = facts.get("patience", 1.0)
                 self._verdict.runs.add((date.fromtimestamp(line["at"]).isoformat(), facts["commit"]))
             case {"end": code}:
                 self._ended = True
@@ -208,7 +210,7 @@ class _Reading:
             counts[end] += 1
         else:
             self._find(Kind.LOST, came["at"], sent, f"{end}: {came['detail']}")
-        if came["at"] - sent["at"] > sent["limit"]:
+        if came["at"] - sent["at"] > self._patience * sent["limit"]:
             self._find(Kind.LATE, came["at"], sent, f"after {came['at'] - sent['at']:.1f} s")
         if sent["via"] == SUPERVISOR:
             if sent["name"] == PING and came.get("status") == 200:
@@ -252,7 +254,7 @@ class _Reading:
     def _look_at_ping(self, ping: Line) -> None:
         waiting = next((sent["at"] for sent in self._open.values() if is_good(sent)), inf)
         since = min(self._failing_from, max(waiting, self._right_at))
-        if ping["at"] - since > SILENT_SECONDS and not self._lied:
+        if ping["at"] - since > self._patience * SILENT_SECONDS and not self._lied:
             self._lied = True
             self._find(Kind.LIE, ping["at"], ping, f"nothing was answered for {ping['at'] - since:.1f} s")
 

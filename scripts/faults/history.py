@@ -1,6 +1,6 @@
 """The append-only record of a run: a line of JSON for each thing sent, each thing that came, and each fault.
 
-``run``        the beginning: what serves
+``run``        the beginning: what serves; on a busy machine limits of time are longer by the factor ``patience``
 ``answer``     a key, with ``text`` and ``numbers``: an answer, before the first line that has its key
 ``rest``       a name, with the key ``answer``: what a server at rest answers
 ``sent``       a request's number, its ``name``, what it goes ``via``, the statuses ``expected``, how its connection

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from resource import RLIMIT_NOFILE
 
@@ -100,12 +101,18 @@ def _no_descriptors(kind: str, target: Target) -> None:
     """Leave a process with the descriptors that it has open."""
     victim = target.any_of(kind)
     before = victim.rlimit(RLIMIT_NOFILE)
-    victim.rlimit(RLIMIT_NOFILE, (victim.num_fds(), before[1]))
+    victim.rlimit(RLIMIT_NOFILE, (first_free_descriptor(victim), before[1]))
     try:
         target.stop.wait(LACK_SECONDS)
     finally:
         with suppress(psutil.NoSuchProcess):
             victim.rlimit(RLIMIT_NOFILE, before)
+
+
+def first_free_descriptor(process: psutil.Process) -> int:
+    """Return the limit that leaves a process no further descriptor: it bounds their numbers, not how many there are."""
+    used = {int(file.name) for file in Path(f"/proc/{process.pid}/fd").iterdir()}
+    return next(number for number in count() if number not in used)
 
 
 def _can_hurry() -> bool:

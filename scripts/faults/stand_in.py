@@ -41,8 +41,8 @@ class Spoiled(StrEnum):
 def faults(file: Path) -> list[Fault]:
     """Return those of a stack whose model server stands behind a stand-in with this file."""
     return [
-        # No answer to a probe is a hang, garbage looks like one: it is replaced.
-        Fault(f"the model server sends {how}", partial(_spoil, file, how), may=(504,), ends=(MODEL_SERVER,))
+        # No answer to a probe is a hang, garbage looks like one: it is replaced. boto3's route says 424 for 504.
+        Fault(f"the model server sends {how}", partial(_spoil, file, how), may=(504, 424), ends=(MODEL_SERVER,))
         for how in Spoiled
     ]
 

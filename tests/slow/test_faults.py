@@ -23,7 +23,7 @@ FEW = "SIGKILL|frozen for|disk is full|is full|packet|descriptors|gone|reader"
 def test_nothing_is_lost(scenario: str, sample_models: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
     command = [sys.executable, "-m", "faults", "run", f"--scenarios={scenario}", "--seconds=1", f"--folder={tmp_path}"]
-    command += [f"--models={sample_models}", *([f"--only={FEW}"] if "models" in scenario else [])]
+    command += [f"--models={sample_models}", "--patience=6", *([f"--only={FEW}"] if "models" in scenario else [])]
     done = commands.run(command, own_environ() | {"PYTHONPATH": paths}, patience=None)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     (history,) = tmp_path.glob("*.jsonl")

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from typing_extensions import override
-
 from lightbox.base.error_texts import shorten
 from lightbox.base.telemetry.line_limit import REPORT_SECONDS, LineLimit, many_lines
 from lightbox.base.telemetry.logs import line, log
@@ -24,8 +22,6 @@ _LONGEST_PART = 8
 """A logged line is at most this part of what its process may log at once."""
 LAST_OUTPUT_SECONDS = 0.5
 """Seconds to wait for the rest of an ended process's output; its orphans may keep the pipe open longer."""
-PAUSE_SECONDS = 0.05
-"""After each read of a process's output; a pipe takes 64 KiB meanwhile."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -144,7 +140,7 @@ class Child:
     async def _pump(self, receive: int) -> None:
         stream = asyncio.StreamReader(limit=LINE_LIMIT)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: _Batches(stream), os.fdopen(receive, "rb")
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(receive, "rb")
         )
         with closing(transport):
             while read := await _read_line(stream):
@@ -169,24 +165,6 @@ class Child:
             if report := limit.report(is_last):
                 self._report_is_due = False
                 log(report)
-
-
-class _Batches(asyncio.StreamReaderProtocol):
-    """Reads a pipe with pauses: else each of a thousand lines a second would wake this process."""
-
-    _pipe: asyncio.ReadTransport
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        assert isinstance(transport, asyncio.ReadTransport)
-        self._pipe = transport
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._pipe.pause_reading()
-        asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._pipe.resume_reading)
 
 
 async def _read_line(stream: asyncio.StreamReader) -> bytes:
