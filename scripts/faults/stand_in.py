@@ -41,8 +41,9 @@ class Spoiled(StrEnum):
 def faults(file: Path) -> list[Fault]:
     """Return those of a stack whose model server stands behind a stand-in with this file."""
     return [
-        # No answer to a probe is a hang, garbage looks like one: it is replaced. boto3's route says 424 for 504.
-        Fault(f"the model server sends {how}", partial(_spoil, file, how), may=(504, 424), ends=(MODEL_SERVER,))
+        # No answer to a probe is a hang, garbage looks like one: it is replaced. What cannot be read is 502, what
+        # comes too late 504, and both are 424 on boto3's route.
+        Fault(f"the model server sends {how}", partial(_spoil, file, how), may=(502, 504, 424), ends=(MODEL_SERVER,))
         for how in Spoiled
     ]
 
