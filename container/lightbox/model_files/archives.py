@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from lightbox.base.errors import BadRequest, DeadlineExceeded, NoRoom, TooLarge
 from lightbox.base.machine.memory import available_bytes
-from lightbox.base.machine.temporary_storage import is_full, storage_full
+from lightbox.base.machine.temporary_storage import is_full, storage_full, unreadable
 from lightbox.base.request_context import RequestContext
 from lightbox.model_files.tar_members import FILE, FOLDER, HARD_LINK, BadArchive, Inflated, Member, read_members
 
@@ -41,7 +41,7 @@ def unpack(archive: Path, folder: Path, field: str, context: RequestContext, mos
     except OSError as error:
         if is_full(error):
             raise storage_full(f"what the archive of {field} unpacks to") from None
-        raise BadRequest(f"{field}: the archive cannot be unpacked: {error.strerror}") from None
+        raise unreadable(f"{field}: the archive cannot be unpacked", error) from None
 
 
 def most_unpacked(archive: Path) -> int:
@@ -60,7 +60,7 @@ def unpacked_bytes(archive: Path, field: str, context: RequestContext) -> int:
     except BadArchive as error:
         raise _refusal(field, error) from None
     except OSError as error:
-        raise BadRequest(f"{field}: the archive cannot be read: {error.strerror}") from None
+        raise unreadable(f"{field}: the archive cannot be read", error) from None
     return total
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from lightbox.base.error_texts import ECHO_LIMIT, shown
 from lightbox.base.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.base.machine.links import LEADS_OUT, entries_below, followed
+from lightbox.base.machine.temporary_storage import unreadable
 from lightbox.base.request_context import RequestContext
 from lightbox.model_files.archives import ENDINGS, MAX_DEPTH, MAX_ENTRIES
 from lightbox.model_files.layout import (
@@ -149,5 +150,5 @@ def measure(folder: Path, inside: Path, field: str, context: RequestContext, all
             if entry.is_file():
                 total += entry.stat().st_size
     except OSError as error:
-        raise BadRequest(f"{field}: {Path(error.filename or folder).name!r} cannot be read: {error.strerror}") from None
+        raise unreadable(f"{field}: {Path(error.filename or folder).name!r} cannot be read", error) from None
     return total
