@@ -8,7 +8,8 @@ from pathlib import Path, PurePosixPath
 
 from lightbox.base.errors import BadRequest, DeadlineExceeded, NoRoom, TooLarge
 from lightbox.base.machine.memory import available_bytes
-from lightbox.base.machine.temporary_storage import is_full, storage_full, unreadable
+from lightbox.base.machine.scarcity import unreadable
+from lightbox.base.machine.temporary_storage import is_full, storage_full
 from lightbox.base.request_context import RequestContext
 from lightbox.model_files.tar_members import FILE, FOLDER, HARD_LINK, BadArchive, Inflated, Member, read_members
 

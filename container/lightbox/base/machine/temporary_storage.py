@@ -1,4 +1,4 @@
-"""TMPDIR: its path, its free space, and the errors for too little space and for files that cannot be read."""
+"""TMPDIR: its path, its free space, and the error for too little space."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import shutil
 import tempfile
 
-from lightbox.base.errors import BadRequest, NoRoom, Unavailable
+from lightbox.base.errors import NoRoom
 from lightbox.base.machine.environment import variable
 
 
@@ -23,13 +23,6 @@ def free_bytes() -> int:
 def is_full(error: BaseException) -> bool:
     """Return whether a write failed because a disk or a quota is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
-def unreadable(what: str, error: OSError) -> BadRequest | Unavailable:
-    """Return the error for a caller's file; a want of descriptors or memory is the server's, and passes by itself."""
-    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
-        return Unavailable(f"{what} now: {error.strerror}")
-    return BadRequest(f"{what}: {error.strerror}")
 
 
 def storage_full(needed: str) -> NoRoom:

@@ -12,7 +12,7 @@ from pathlib import Path
 from lightbox.base.error_texts import ECHO_LIMIT, shown
 from lightbox.base.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.base.machine.links import LEADS_OUT, entries_below, followed
-from lightbox.base.machine.temporary_storage import unreadable
+from lightbox.base.machine.scarcity import unreadable
 from lightbox.base.request_context import RequestContext
 from lightbox.model_files.archives import ENDINGS, MAX_DEPTH, MAX_ENTRIES
 from lightbox.model_files.layout import (

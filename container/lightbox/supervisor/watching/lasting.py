@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from lightbox.base.machine.scarcity import SCARCE
 from lightbox.base.telemetry.logs import log
 
 T = TypeVar("T")
 
 RETRY_SECONDS = 1.0
-SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT)
-"""Errors that pass by themselves, or once others need less."""
 
 
 async def lasting(run: Callable[[], Awaitable[T]]) -> T:

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from lightbox.base.errors import BadRequest, Unavailable
-from lightbox.base.machine.temporary_storage import unreadable
+from lightbox.base.machine.scarcity import unreadable
 
 
 @pytest.mark.parametrize(
