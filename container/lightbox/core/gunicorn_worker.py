@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from lightbox.base.error_bodies import error_response, has_model_errors, http_bytes
 from lightbox.base.errors import BadRequest, LightboxError
+from lightbox.base.machine.scarcity import SCARCE
 from lightbox.base.request_context import choose_request_id
 from lightbox.core.edge import Edge
 from lightbox.core.heartbeats import beat
@@ -31,6 +32,8 @@ LINGER_MS = 10
 """Milliseconds that a thread waits for the next request of a connection; enough for a busy client."""
 BEAT_SECONDS = 0.5
 """Least time between two heartbeats for the supervisor, which looks each second."""
+PAUSE_SECONDS = 0.5
+"""Time without new connections after one could not be accepted, so that the loop does not spin over it."""
 
 
 class JsonWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
@@ -58,6 +61,25 @@ class LingeringWorker(JsonWorker):
     """Keeps a thread on a busy connection for several requests."""
 
     _beaten = 0.0
+    _accepts_from = 0.0
+
+    @override
+    def accept(self, listener: Any) -> None:
+        """Accept a connection; where the process has no descriptor for it, leave it to another worker or to later."""
+        try:
+            super().accept(listener)
+        except OSError as error:
+            # gunicorn ends the worker, and with it every request in progress.
+            if error.errno not in SCARCE:
+                raise
+            self.log.warning("no connection is accepted for %g s: %s", PAUSE_SECONDS, error.strerror)
+            self._accepts_from = time.monotonic() + PAUSE_SECONDS
+            self.set_accept_enabled(False)
+
+    @override
+    def set_accept_enabled(self, enabled: bool) -> None:
+        """Watch the listeners or leave them, which gunicorn asks for at each turn of its loop."""
+        super().set_accept_enabled(enabled and time.monotonic() >= self._accepts_from)
 
     def handle(self, conn: Any) -> Any:
         """Answer the requests of a connection until it pauses; return the result of gthread's ``handle``."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import http.client
 import logging
 import os
+import resource
+import selectors
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,6 +98,29 @@ def test_a_stop_waits_for_no_request_that_was_answered(
     ):
         lingering.notify()
     assert exits == ([0] if ends else [])
+
+
+def test_a_worker_without_descriptors_leaves_a_connection_to_others_for_a_while(lingering: LingeringWorker) -> None:
+    lingering.poller = selectors.DefaultSelector()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
+        lingering.sockets = [listener]
+        lingering.set_accept_enabled(True)
+        assert lingering.poller.select(PATIENCE)
+        # The limit bounds the number of the next descriptor, and the lowest free one is next.
+        with Path(os.devnull).open() as lowest:
+            free = lowest.fileno()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+        try:
+            lingering.accept(listener)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert not lingering.poller.get_map()
+        lingering.set_accept_enabled(True)
+        assert not lingering.poller.get_map()
+        lingering._accepts_from = 0  # the pause is over
+        lingering.set_accept_enabled(True)
+        assert lingering.poller.select(PATIENCE)
 
 
 def _no_waiting(connection: Any) -> bool:
