@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lightbox.base.error_bodies import error_body, model_error_body
-from lightbox.base.errors import QueueFull, Starting, WorkerLost
+from lightbox.base.errors import KEY_FULL, SHARE_FULL, QueueFull, RateLimited, Starting, WorkerLost
 from lightbox.base.request_context import REQUEST_ID_PATTERN
 from lightbox.base.settings import Settings
 from lightbox.codecs import COMPRESSIBLE_TYPES
@@ -117,6 +117,8 @@ def _overload_bodies() -> dict[str, str]:
     found = {
         "NO_ROOM": no_room,
         "FULL": QueueFull(FULL),
+        "SHARE": QueueFull(SHARE_FULL),
+        "KEY": RateLimited(KEY_FULL),
         "STARTING": Starting("try again: no worker takes requests yet, because Lightbox is starting or restarting"),
         "LOST": WorkerLost("try again: the worker ended while it had the request"),
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from lightbox.base.errors import RateLimited
 from lightbox.base.request_context import RequestContext
 from lightbox.base.telemetry.line_limit import few_lines
 from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer, log
@@ -94,7 +95,7 @@ class RefusedRequests:
         """Log and count a request from nginx's JSON about it."""
         fields = orjson.loads(line)
         self.reasons[fields["code"]] += 1
-        if fields["code"] != QUEUE_FULL or self.limit.admits(len(line)):
+        if fields["code"] not in (QUEUE_FULL, RateLimited.code) or self.limit.admits(len(line)):
             self._log.responded(_read(fields))
         if report := self.limit.report():
             log(report)

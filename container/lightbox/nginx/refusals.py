@@ -15,6 +15,7 @@ from lightbox.base.errors import (
     LightboxError,
     MethodNotAllowed,
     PermissionDenied,
+    RateLimited,
     RouteNotFound,
     TooLarge,
     Unauthenticated,
@@ -24,6 +25,7 @@ from lightbox.base.machine.temporary_storage import storage_full
 from lightbox.base.request_context import choose_request_id
 from lightbox.base.settings import Settings
 from lightbox.base.telemetry.logs import log
+from lightbox.core.edge import CODE_HEADER
 from lightbox.nginx.body_memory import FAILURE, LENGTH_HEADER, missing_storage
 
 PATH = "/refusal/"
@@ -38,8 +40,6 @@ DENIED, FOREIGN = "denied", "foreign"
 """Ends of the path for a rejected caller, and for a page of another site, in place of a status."""
 ORIGIN_HEADER, HOST_HEADER = "x-lightbox-origin", "x-lightbox-host"
 """Headers with the caller's Origin, and its Host without a port."""
-CODE_HEADER = "X-Lightbox-Code"
-"""Response header with the error's code for nginx's log; nginx hides it from the caller."""
 FULL = "try again: as many requests as are allowed are in progress and waiting"
 
 _DENIALS = {kind.code: kind for kind in (Unauthenticated, PermissionDenied, Unavailable)}
@@ -61,8 +61,11 @@ def refusal(settings: Settings, target: str, sent: Mapping[str, str]) -> bytes:
 
 
 def written(error: LightboxError) -> str:
-    """Return code and message as a header value."""
-    return f"{error.code} {quote(error.message)}"
+    """Return an error as a header value: code, message, and a RateLimited's seconds and headers."""
+    words = [error.code, quote(error.message)]
+    if isinstance(error, RateLimited):
+        words += [str(error.retry_after), *(quote(part) for pair in error.headers.items() for part in pair)]
+    return " ".join(words)
 
 
 def foreign(origin: str) -> PermissionDenied:
@@ -71,8 +74,11 @@ def foreign(origin: str) -> PermissionDenied:
 
 
 def _denial(text: str) -> LightboxError:
-    code, _, message = text.partition(" ")
-    return _DENIALS[code](unquote(message))
+    code, message, *limit = map(unquote, text.split(" "))
+    if limit:
+        seconds, *pairs = limit
+        return RateLimited(message, int(seconds), dict(zip(pairs[::2], pairs[1::2], strict=True)))
+    return _DENIALS[code](message)
 
 
 def _error(settings: Settings, target: str, sent: Mapping[str, str]) -> LightboxError:
