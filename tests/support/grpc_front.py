@@ -20,6 +20,7 @@ import pytest
 
 from lightbox.base.telemetry.logs import FinishedRequest, Observer
 from lightbox.core.pipeline import Pipeline
+from lightbox.core.shares import Shares
 from lightbox.features.open_inference import nginx_part
 from lightbox.features.open_inference.dataplane import DataPlane
 from lightbox.features.open_inference.grpc import messages as grpc_messages
@@ -146,7 +147,7 @@ def serving(
                 await asyncio.sleep(0.01)
             return caller.ready
 
-        caller.pool = WorkerPool(2, waiting, patience=0.5, observers=observers)
+        caller.pool = WorkerPool(Shares(2), 2 + waiting, patience=0.5, observers=observers)
         caller.account = Account(bounds)
         caller.server = InferenceServer(
             InferenceService(DataPlane(pipeline, Path("/nowhere"))),

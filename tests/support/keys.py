@@ -54,7 +54,7 @@ def outcome_of(authenticator: Authenticator, asked: IncomingRequest) -> str:
 
     async def ask() -> str:
         try:
-            return await authenticator(asked)
+            return (await authenticator(asked)).name
         except LightboxError as error:
             return error.code
         finally:

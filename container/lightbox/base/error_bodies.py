@@ -17,6 +17,7 @@ from lightbox.base.errors import (
     LightboxError,
     MethodNotAllowed,
     PermissionDenied,
+    RateLimited,
     RouteNotFound,
     Unauthenticated,
     Unavailable,
@@ -29,7 +30,7 @@ _MODEL_ERRORS: set[str] = set()
 """The beginnings of paths with ModelErrors, in this process."""
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 _OUTER_SPACES = re.compile("^ +| +$")
-_OF_NO_MODEL = (RouteNotFound, MethodNotAllowed, Unauthenticated, PermissionDenied)
+_OF_NO_MODEL = (RouteNotFound, MethodNotAllowed, Unauthenticated, PermissionDenied, RateLimited)
 """Codes of errors that SageMaker itself would return; they are never wrapped in a ModelError."""
 _CHALLENGES = ('Bearer realm="Lightbox"', 'Basic realm="Lightbox", charset="UTF-8"')
 """Two headers, as browsers look for Basic only at the beginning of one."""
@@ -79,6 +80,8 @@ def error_response(
     status, headers = error.status, [("Content-Type", "application/json"), (REQUEST_ID_HEADER, request_id)]
     if isinstance(error, Unavailable):
         headers.append(("Retry-After", str(error.retry_after)))
+    if isinstance(error, RateLimited):
+        headers += error.headers.items()
     if isinstance(error, MethodNotAllowed):
         headers.append(("Allow", ", ".join(error.allowed)))
     if isinstance(error, Unauthenticated):

@@ -22,6 +22,7 @@
     ├── NotAcceptable
     ├── UnsupportedMediaType
     ├── Unavailable           try again later: the model is loading, its server is down, the queue is full
+    │   ├── RateLimited       of a key
     │   ├── QueueFull · Starting · Stopping · WorkerLost · ModelLoading
     │   ├── ModelServerUnreachable no connection, so the request was never sent
     │   ├── QueueTimeout      the deadline passed in the queue
@@ -46,7 +47,7 @@ Messages are whole sentences: the field, the expected value, the value that came
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lightbox.base.error_texts import shorten, shorten_echoes
@@ -101,6 +102,12 @@ STATUS_OF_CODE: dict[str, Status] = {
         "PERMISSION_DENIED",
         "The key lacks the role for this route, the client certificate is missing, or the origin is not allowed.",
         "Use a key with [the role](keys.md), or add the origin to `LIGHTBOX_CORS_ORIGINS`.",
+    ),
+    "rate_limited": Status(
+        429,
+        "RESOURCE_EXHAUSTED",
+        "The key has used its [rate](keys.md#limit-a-key), or has as many requests at once as it may.",
+        "Repeat the request after `Retry-After` seconds, or send fewer.",
     ),
     "model_not_found": Status(
         404,
@@ -387,6 +394,23 @@ class QueueFull(Unavailable):
     """As many requests or bytes as are allowed are in progress and waiting."""
 
     code = "queue_full"
+
+
+class RateLimited(Unavailable):
+    """The caller's key has used its rate, or has as many requests at once as it may.
+
+    ``headers`` are further ones of the response: RateLimit and RateLimit-Policy.
+    """
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, retry_after: int | None = None, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message, retry_after)
+        self.headers = dict(headers or {})
+
+
+KEY_FULL = "try again: as many requests of this key as it may have at once are in progress and waiting"
+SHARE_FULL = "try again: as many requests of this model as are allowed are in progress and waiting"
 
 
 class Starting(Unavailable):

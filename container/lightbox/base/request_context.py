@@ -14,13 +14,13 @@ import re
 import threading
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lightbox.base.errors import DeadlineExceeded, TooLarge, Unavailable
+from lightbox.base.errors import BadRequest, DeadlineExceeded, TooLarge, Unavailable
 from lightbox.base.machine.memory import find_trim
 
 if TYPE_CHECKING:
@@ -51,6 +51,12 @@ STAGES = (
 
 CALLER_HEADER = "X-Lightbox-Caller"
 """The name of the caller's key, for the log. nginx sets it and drops a caller's own."""
+AT_ONCE_HEADER = "X-Lightbox-At-Once"
+"""How many requests the caller's key may have at once. nginx sets it and drops a caller's own."""
+PRIORITY_HEADER, BATCH, INTERACTIVE = "X-Lightbox-Priority", "batch", "interactive"
+"""A caller's choice of a request's priority, and its values; a batch request waits for all interactive ones."""
+Key = tuple[str, int]
+"""The name of a caller's key, and how many requests it may have at once."""
 CREDENTIALS = ("Authorization", "X-API-Key", "Cookie")
 """Headers with the caller's identity; calls on the caller's behalf pass them on."""
 REQUEST_ID_HEADER = "X-Amzn-RequestId"
@@ -64,6 +70,8 @@ LEAST_QUEUE_SECONDS = 0.002
 
 _REQUEST_ID = re.compile(REQUEST_ID_PATTERN)
 
+_KEY, _AT_ONCE = re.compile("[A-Za-z0-9._-]{1,64}"), re.compile("[0-9]{1,6}")
+
 log = logging.getLogger("lightbox")
 
 
@@ -74,6 +82,20 @@ def choose_request_id(header: Header) -> str:
         if given and _REQUEST_ID.fullmatch(given):
             return given
     return uuid.uuid4().hex
+
+
+def key_of(header: Header) -> Key | None:
+    """Return the caller's key as nginx describes it, None without a limit."""
+    name, at_once = header(CALLER_HEADER) or "", header(AT_ONCE_HEADER) or ""
+    return (name, int(at_once)) if _KEY.fullmatch(name) and _AT_ONCE.fullmatch(at_once) else None
+
+
+def is_batch(header: Header) -> bool:
+    """Return whether a request has the lower priority. Raises BadRequest."""
+    given = header(PRIORITY_HEADER)
+    if given not in (None, "", BATCH, INTERACTIVE):
+        raise BadRequest(f"{PRIORITY_HEADER}: expected {BATCH} or {INTERACTIVE}, got {given!r}")
+    return given == BATCH
 
 
 class _Stage:
@@ -105,6 +127,30 @@ class _Stage:
             self._open[-1]._inside += spent
 
 
+class Turn:
+    """A request's turn among those of its process; this one is of a request that needs none."""
+
+    model: str | None = None
+    """Whose share the request belongs to, if there are several."""
+
+    def begin(self, seconds: float) -> bool:
+        """Wait for the turn; return whether it came within these seconds, before ``cancel``."""
+        return True
+
+    def cancel(self) -> bool:
+        """Let a request that waits wait no more; return False if it has begun."""
+        return False
+
+    def leave(self) -> None:
+        """Let others have the turn, as the user's code may wait."""
+
+    def take(self, seconds: float) -> None:
+        """Have the turn again. Raises DeadlineExceeded if it does not come within these seconds."""
+
+    def end(self) -> None:
+        """End the request's turn and its place in the queue."""
+
+
 class RequestContext:
     """Begins with the request. Times are in seconds.
 
@@ -114,7 +160,7 @@ class RequestContext:
 
     ``noted`` are further fields of the log line, ``timings`` further entries of ``Server-Timing``.
 
-    ``waited`` is the time in the queue before a thread was free: the stage "queue".
+    ``waited`` is the time in the queue before a thread was free: the stage "queue". ``turn`` is the request's.
     """
 
     def __init__(self, allowed_seconds: float, waited: float = 0.0) -> None:
@@ -129,6 +175,7 @@ class RequestContext:
         self.fields: list[str] = []
         self.outgoing: dict[str, str] = {}
         self.memory = Share()
+        self.turn = Turn()
         self.noted: dict[str, str | float] = {}
         self.timings: list[str] = []
         self.image_memory = ExitStack()
@@ -205,6 +252,18 @@ class RequestContext:
         while (found := look()) is None and min(until - time.monotonic(), self.remaining()) > pause:
             time.sleep(pause)
         return found
+
+    @contextmanager
+    def users_code(self, name: str, is_last: bool = False) -> Iterator[None]:
+        """Add the time inside the block to a stage; others have the turn meanwhile, and also later if it ``is_last``.
+
+        Raises DeadlineExceeded if the turn does not come again in time.
+        """
+        self.turn.leave()
+        with self.stage(name):
+            yield
+        if not is_last:
+            self.turn.take(self.remaining())
 
     def longer(self, seconds: float) -> RequestContext:
         """Return this context with a time limit of at least ``seconds``, counted from the same beginning."""
@@ -369,12 +428,16 @@ class Turns:
 
 
 class MemoryBudget:
-    """The bytes that all requests of one process may hold together; safe to use from several threads."""
+    """The bytes that all requests of one process may hold together; safe to use from several threads.
+
+    Several requests of a model may hold no more than are free, as they may wait in the user's code.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._lock = threading.Lock()
         self._held = 0
+        self._of_models: Counter[str] = Counter()
 
     @property
     def held(self) -> int:
@@ -382,9 +445,9 @@ class MemoryBudget:
         return self._held
 
     @contextmanager
-    def share(self) -> Iterator[Share]:
-        """Yield a share for one request; release it at the end."""
-        share = Share(self)
+    def share(self, model: str | None = None) -> Iterator[Share]:
+        """Yield a share for one request, of a model if there are others; release it at the end."""
+        share = Share(self, model)
         try:
             yield share
         finally:
@@ -393,11 +456,18 @@ class MemoryBudget:
             if share.most >= _LARGE:
                 _trim()
 
-    def change(self, by: int) -> bool:
-        """Reserve or release bytes; return whether they were available."""
+    def change(self, by: int, own: int = 0, model: str | None = None) -> bool:
+        """Reserve or release bytes of a request that holds ``own``; return whether they were available."""
         with self._lock:
             if by > 0 and self._held + by > self.size:
                 return False
+            if model is not None:
+                held = self._of_models[model]
+                if held > own and held + by > self.size - self._held - by and by > 0:
+                    return False
+                self._of_models[model] += by
+                if not self._of_models[model]:
+                    del self._of_models[model]
             self._held += by
             return True
 
@@ -409,8 +479,9 @@ class Share:
     which it keeps until its end.
     """
 
-    def __init__(self, budget: MemoryBudget | None = None) -> None:
+    def __init__(self, budget: MemoryBudget | None = None, model: str | None = None) -> None:
         self._budget = budget
+        self._model = model
         self._held = 0
         self.most = 0
         self.weight = 0
@@ -450,7 +521,7 @@ class Share:
                 f"{what}: it takes {size >> 20} MiB of memory, and the requests of a process together get "
                 f"{self._budget.size >> 20} MiB ({SETTING})"
             )
-        if not self._budget.change(size - self._held):
+        if not self._budget.change(size - self._held, self._held, self._model):
             raise Unavailable(
                 f"try again: {what} takes {size >> 20} MiB of memory, which other requests hold ({SETTING})"
             )

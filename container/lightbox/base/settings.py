@@ -439,8 +439,13 @@ class Settings(BaseModel):
         return self.workers * self.threads
 
     @property
+    def threads_are_given(self) -> bool:
+        """Whether the number of threads is chosen, which then bounds how often user code runs at once."""
+        return "threads" in self.model_fields_set or self.worker_class in ONE_AT_A_TIME
+
+    @property
     def most_requests(self) -> int:
-        """Requests that may be in progress or wait in all workers together."""
+        """Requests of one model that may be in progress or wait in all workers together."""
         return self.workers * (self.threads + self.max_waiting)
 
 

@@ -74,8 +74,22 @@ class IncomingRequest:
         return self.headers.get(name.lower())
 
 
-Authenticator = Callable[[IncomingRequest], Awaitable[str]]
-"""Returns the caller's name, "" for none; raises LightboxError to refuse the request."""
+@dataclass(frozen=True)
+class Admitted:
+    """A caller that may come in: its name, "" for none, and its limits.
+
+    ``at_once`` is how many requests it may have at once, None without a limit. ``batch`` is whether all have the lower
+    priority. ``headers`` are for its response.
+    """
+
+    name: str = ""
+    at_once: int | None = None
+    batch: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Authenticator = Callable[[IncomingRequest], Awaitable[Admitted]]
+"""Raises LightboxError to refuse the request."""
 
 
 @dataclass(frozen=True)

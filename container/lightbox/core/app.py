@@ -22,7 +22,7 @@ from lightbox.core.services import Services
 
 def create_app(services: Services, features: Sequence[Feature]) -> Flask:
     """Return the app with the routes of the features."""
-    settings, pipeline = services.settings, services.pipeline
+    settings, pipeline, names = services.settings, services.pipeline, services.model_names
     app = Flask("lightbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # an empty HTML page; our 405 has a JSON body
@@ -38,11 +38,12 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
     direct = dict.fromkeys((path for feature in features for path in feature.direct), Predictions(services).answer)
     app.wsgi_app = Edge(  # type: ignore[method-assign]
         without_flask(direct, app.wsgi_app, translate),
-        settings.threads,
+        services.shares(settings.threads, services.plan.most_requests(settings) // settings.workers),
         pipeline.allowed_seconds,
         services.observers,
         context_maker(services.observers),
         services.requests,
+        None if names is None else names.of_request,
     )
     own = [internal_blueprint(pipeline)]
     if not settings.nginx:

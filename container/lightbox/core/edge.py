@@ -27,10 +27,12 @@ from lightbox.base.request_context import (
     MakeContext,
     RequestContext,
     Requests,
-    Turns,
     choose_request_id,
+    is_batch,
+    key_of,
 )
 from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer, of_request
+from lightbox.core.shares import Shares
 
 log = logging.getLogger("lightbox")
 
@@ -48,6 +50,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _PIECE = 1 << 18
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+ModelOf = Callable[[dict[str, Any]], str]
 Work = Callable[[bytes, Header, RequestContext], bytes]
 """Answers a serialized gRPC message; its second argument looks up the caller's headers. Raises LightboxError."""
 
@@ -116,25 +119,28 @@ def _drop_tracebacks(error: BaseException | None) -> None:
 
 
 class Edge:
-    """Admits ``in_progress`` requests at once; the others wait, each until its deadline.
+    """Admits requests in the turns of ``shares``; the others wait, each until its deadline.
 
     nginx bounds the number of waiting requests of all workers. A waiting request takes almost no resources: Flask has
     not seen it yet. ``observers`` receive every response; ``make_context`` makes a request's context; ``requests`` are
-    the requests of this process.
+    the requests of this process. ``model_of`` returns the model that a request names, "" for no known one; without it
+    all requests have the same share.
     """
 
     def __init__(
         self,
         app: WsgiApp,
-        in_progress: int,
+        shares: Shares,
         deadline_seconds: float,
         observers: Sequence[Observer] = (),
         make_context: MakeContext | None = None,
         requests: Requests | None = None,
+        model_of: ModelOf | None = None,
     ) -> None:
         self.requests = requests or Requests()
         self._app = app
-        self._turns = Turns(in_progress)
+        self._shares = shares
+        self._model_of = model_of
         self._deadline_seconds = deadline_seconds
         self._observers = observers
         self._make_context = make_context or (lambda allowed, header, waited: RequestContext(allowed, waited))
@@ -144,33 +150,39 @@ class Edge:
         waited, came = seconds_since_received(environ), time.perf_counter()
         left = self._deadline_seconds - waited
         self.requests.enter()
-        admitted = left > 0 and self._turns.acquire(left)
+        turn, refusal = None, None
         try:
+            try:
+                header = header_of(environ)
+                model = None if _is_own(environ) else self._model_of(environ) if self._model_of else ""
+                turn = self._shares.enter(model, left, key_of(header), is_batch(header))
+            except LightboxError as error:
+                refusal = error
+            begun = turn is not None and left > 0 and turn.begin(left)
             exchange = self._exchange(environ, start_response, waited + time.perf_counter() - came)
-            refusal = self._refusal(environ, admitted, exchange.context.waited)
-            if refusal is not None:
-                return exchange.refuse(refusal)
+            if turn is None or not begun or _hung_up(environ):
+                return exchange.refuse(refusal or self._not_begun(begun, exchange.context.waited))
+            exchange.context.turn = turn
             with self.requests.progress(exchange.request_id, exchange.context), of_request(exchange.request_id):
                 return exchange.run(self._app)
         finally:
-            if admitted:
-                self._turns.release()
+            if turn is not None:
+                turn.end()
             self.requests.leave()
 
     def _exchange(self, environ: dict[str, Any], start_response: Callable[..., Any], waited: float) -> Exchange:
         header = header_of(environ)
-        # The supervisor's own requests are neither logged nor counted.
-        observers = () if environ.get("PATH_INFO", "").startswith("/internal/") else self._observers
+        observers = () if _is_own(environ) else self._observers
         context = self._make_context(self._deadline_seconds, header, waited)
         context.note_caller(header)
         exchange = environ[EXCHANGE] = Exchange(environ, start_response, context, choose_request_id(header), observers)
         return exchange
 
     @staticmethod
-    def _refusal(environ: dict[str, Any], admitted: bool, waited: float) -> LightboxError | None:
-        if not admitted:
+    def _not_begun(begun: bool, waited: float) -> LightboxError:
+        if not begun:
             return QueueTimeout(f"try again: the request waited {waited:.1f} s for a thread and was not started")
-        return ClientDisconnected("try again: the client has disconnected") if _hung_up(environ) else None
+        return ClientDisconnected("try again: the client has disconnected")
 
 
 class Exchange:
@@ -265,6 +277,11 @@ def seconds_since_received(environ: dict[str, Any]) -> float:
         return max(0.0, time.time() - float(environ.get(RECEIVED_HEADER, "")))
     except ValueError:
         return 0.0
+
+
+def _is_own(environ: dict[str, Any]) -> bool:
+    """Return whether a request is the supervisor's own: those are neither logged nor counted."""
+    return bool(environ.get("PATH_INFO", "").startswith("/internal/"))
 
 
 def _hung_up(environ: dict[str, Any]) -> bool:

@@ -81,6 +81,8 @@ class Feature:
     """Its paths that predict with any body. A worker answers a POST there without Flask; ``routes`` has them too."""
     predicts: ClassVar[Sequence[str]] = ()
     """Patterns of its paths that predict with a body of its own."""
+    model_paths: ClassVar[Sequence[str]] = ()
+    """Patterns of the beginnings of its paths that name a model, as their only group."""
     manages: ClassVar[Sequence[str]] = ()
     """Patterns of the beginnings of its paths, also of gRPC, that load, unload and list models."""
     response_headers: ClassVar[Sequence[str]] = ()

@@ -50,7 +50,7 @@ def received_body(environ: dict[str, Any], memory: MemoryBudget, max_mb: int) ->
     a body that is too large or incomplete; then no byte of the body is kept.
     """
     context: RequestContext = environ[EXCHANGE].context
-    with memory.share() as context.memory:
+    with memory.share(context.turn.model) as context.memory:
         declared = get_content_length(environ)
         length = declared or 0
         context.memory.weigh(length)

@@ -111,8 +111,12 @@ class Pipeline:
     @property
     def allowed_seconds(self) -> float:
         """Time limit of a request in seconds: that of handlers, unless no model can have one."""
-        may_have_handlers = not self.catalogue.is_fixed or self._user_code is not None
-        return self._times.handler if may_have_handlers else self._times.deadline
+        return self._times.handler if self.may_have_handlers else self._times.deadline
+
+    @property
+    def may_have_handlers(self) -> bool:
+        """Whether a model may have user code."""
+        return not self.catalogue.is_fixed or self._user_code is not None
 
     def run(self, call: Call[R], context: RequestContext) -> R:
         """Return the response to a call, in the form of its content, or raise a LightboxError."""
@@ -150,14 +154,14 @@ class Pipeline:
         _check_time(context)
         handler_context = self._handler_context(model.name, call, body)
         if handlers.handler is not None:
-            with context.stage("handler"):
+            with context.users_code("handler", is_last=True):
                 return handlers.answer(body.body, handler_context)
-        with context.stage("preprocess"):
+        with context.users_code("preprocess"):
             prepared = handlers.prepare(body.body, handler_context)
         with context.within(self._times.call):
             plain = call.carrying(body.as_json(prepared))
             response = self._predict(NONE, plain, _without_ranking(model), transport, context)
-        with context.stage("postprocess"):
+        with context.users_code("postprocess", is_last=True):
             return handlers.finish(self._contexts.response(response.body, handler_context), handler_context)
 
     def _respond_for_unknown(self, error: ModelNotFound, call: Call[R], context: RequestContext) -> R:
@@ -179,10 +183,10 @@ class Pipeline:
             _check_time(context)
             handler_context = self._handler_context(call.model or "", call, body)
             if handlers.handler is None:
-                with context.stage("preprocess"):
+                with context.users_code("preprocess", is_last=True):
                     handlers.prepare(body.body, handler_context)
                 raise error
-            with context.stage("handler"):
+            with context.users_code("handler", is_last=True):
                 responses.append(handlers.answer(body.body, handler_context))
         return call.content.joined(responses, find)
 
@@ -258,6 +262,7 @@ class Pipeline:
                 named = _named(prediction, request, model.options, context) if is_ranked else prediction
                 return writer.write(named, signature)
             shown = content.shown(call, request, model.options, context)
+            context.turn.leave()
             response = writer.finish(postprocess, ordered, shown, signature)
         if isinstance(response, TensorResponse) and not content.outputs:
             self._handler_outputs.note(model.name, response.outputs)
@@ -300,7 +305,7 @@ class Pipeline:
     ) -> ModelCall:
         """Return the inputs that the user's preprocess makes of the content."""
         shown = call.content.shown(call, ModelCall(signature, {}), model.options, context)
-        with context.stage("preprocess"):
+        with context.users_code("preprocess"):
             return ModelCall(signature, prepare(preprocess, shown))
 
     def probe(self, context: RequestContext) -> None:

@@ -72,6 +72,10 @@ class Catalogue(Protocol):
         """
         ...
 
+    def of_target(self, target: str) -> str | None:
+        """Return the name of the loaded model of such a header, "" without one; None if models are fixed."""
+        return None
+
     def load(self, target: str, context: RequestContext) -> str:
         """Load a model from its place in the models directory, unless it is loaded, and return its name.
 

@@ -190,6 +190,10 @@ class ModelOptions(BaseModel):
     fast_decode: bool = False
     """Decode large JPEGs at a reduced size. Pixels differ by up to 2/255."""
 
+    concurrency: int | None = Field(default=None, ge=1, le=1000)
+    """Requests of the model that [run at once](handlers.md#handlers-that-wait) in all processes; further ones wait. By
+    default `SAGEMAKER_GUNICORN_THREADS` in each worker."""
+
     jsonlines: Literal["rows", "document"] = "rows"
     """Form of JSON Lines: [one prediction per line, or all in one](from-aws-container.md#json-lines)."""
 

@@ -15,6 +15,7 @@ from typing_extensions import override
 from lightbox.base.errors import BadRequest, LightboxError, MethodNotAllowed, ModelNotFound, ModelServerUnreachable
 from lightbox.base.machine.shared_files import Document, replace_file
 from lightbox.base.request_context import RequestContext
+from lightbox.base.settings import Settings
 from lightbox.base.settings_types import TransportName
 from lightbox.model.catalogue import Catalogue, PlannedModel
 
@@ -94,6 +95,27 @@ class ServingPlan(BaseModel):
         """Folders of the code of each model, and of models that are loaded later or do not exist."""
         folders = [model.code_dirs for model in self.models.values()]
         return folders + ([self.shared_code_dirs] if self.shared_code_dirs else [])
+
+    def is_shared(self, settings: Settings) -> bool:
+        """Return whether several models answer, so that each has a share."""
+        return len(self.models) > 1 or not settings.has_fixed_models
+
+    @property
+    def concurrency(self) -> int:
+        """The requests that may run of all models that set their number."""
+        return sum(model.options.concurrency or 0 for model in self.models.values())
+
+    def shared_requests(self, settings: Settings) -> int:
+        """Return how many requests of models without a concurrency may be in progress or wait in all workers.
+
+        One of several models gets half at most, which is as many as for one alone.
+        """
+        return settings.most_requests * (2 if self.is_shared(settings) else 1)
+
+    def most_requests(self, settings: Settings) -> int:
+        """Return how many requests of all models may be in progress or wait in all workers."""
+        more = settings.workers * settings.max_waiting * sum(bool(m.options.concurrency) for m in self.models.values())
+        return self.shared_requests(settings) + self.concurrency + more
 
     def write(self, path: Path) -> None:
         """Write the plan as JSON."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from lightbox.base.error_bodies import Headers, http_bytes
 from lightbox.base.errors import LightboxError, PermissionDenied
-from lightbox.base.request_context import CALLER_HEADER
+from lightbox.base.request_context import AT_ONCE_HEADER, BATCH, CALLER_HEADER, PRIORITY_HEADER
 from lightbox.core.additions import Authenticator, IncomingRequest
 from lightbox.nginx.body_memory import LENGTH_HEADER, BodyAccount
 from lightbox.nginx.refusals import DENIED, ERROR_HEADER, written
@@ -29,7 +29,13 @@ async def admission(
     if authenticator is not None:
         asked = IncomingRequest(sent.get(METHOD_HEADER, ""), sent.get(PATH_HEADER, ""), sent)
         try:
-            headers = [(CALLER_HEADER, await authenticator(asked))]
+            admitted = await authenticator(asked)
+            headers = [(CALLER_HEADER, admitted.name)]
+            if admitted.at_once is not None:
+                headers.append((AT_ONCE_HEADER, str(admitted.at_once)))
+            if admitted.batch:
+                headers.append((PRIORITY_HEADER, BATCH))
+            headers += [(f"X-Lightbox-{name}", value) for name, value in admitted.headers.items()]
         except LightboxError as error:
             headers = [(INSTEAD_HEADER, DENIED), (ERROR_HEADER, written(error))]
             headers.append((CALLER_HEADER, error.caller if isinstance(error, PermissionDenied) else ""))

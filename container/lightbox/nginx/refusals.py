@@ -15,6 +15,7 @@ from lightbox.base.errors import (
     LightboxError,
     MethodNotAllowed,
     PermissionDenied,
+    RateLimited,
     RouteNotFound,
     TooLarge,
     Unauthenticated,
@@ -61,8 +62,11 @@ def refusal(settings: Settings, target: str, sent: Mapping[str, str]) -> bytes:
 
 
 def written(error: LightboxError) -> str:
-    """Return code and message as a header value."""
-    return f"{error.code} {quote(error.message)}"
+    """Return an error as a header value: code, message, and a RateLimited's seconds and headers."""
+    words = [error.code, quote(error.message)]
+    if isinstance(error, RateLimited):
+        words += [str(error.retry_after), *(quote(part) for pair in error.headers.items() for part in pair)]
+    return " ".join(words)
 
 
 def foreign(origin: str) -> PermissionDenied:
@@ -71,8 +75,11 @@ def foreign(origin: str) -> PermissionDenied:
 
 
 def _denial(text: str) -> LightboxError:
-    code, _, message = text.partition(" ")
-    return _DENIALS[code](unquote(message))
+    code, message, *limit = map(unquote, text.split(" "))
+    if limit:
+        seconds, *pairs = limit
+        return RateLimited(message, int(seconds), dict(zip(pairs[::2], pairs[1::2], strict=True)))
+    return _DENIALS[code](message)
 
 
 def _error(settings: Settings, target: str, sent: Mapping[str, str]) -> LightboxError:

@@ -24,6 +24,7 @@ from lightbox.codecs.codec_options import CodecOptions
 from lightbox.core.app import create_app
 from lightbox.core.feature import Feature
 from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
+from lightbox.core.places import Places
 from lightbox.core.services import Services
 from lightbox.features import FEATURES, enabled
 from lightbox.model.catalogue import Catalogue
@@ -93,6 +94,8 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
         [part for feature in features for part in feature.around(settings, run_dir, pipeline)],
         partial(operations, features, settings),
         refused_headers(features),
+        [path for feature in features for path in feature.model_paths],
+        Places(run_dir, plan.shared_requests(settings), settings.workers * settings.max_waiting),
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from lightbox.base.machine.local_sockets import listen
 from lightbox.base.machine.shared_files import replace_file
 from lightbox.base.telemetry.logs import RequestLog
-from lightbox.core.additions import Additions
+from lightbox.core.additions import Additions, NginxParts
 from lightbox.core.start import Start
 from lightbox.nginx.body_memory import BodyAccount
 from lightbox.nginx.configuration import render
@@ -76,7 +76,8 @@ class NginxProcess:
         run_dir = self._start.run_dir.path
         addresses = {"SIDECAR": self._start.address("sidecar"), "HEALTH": self._start.address("health")}
         path = run_dir / "nginx.conf"
-        parts = list(self._added.nginx)
+        most_requests = self._start.plan.most_requests(self._settings)
+        parts = [*self._added.nginx, NginxParts(places={"MAX_REQUESTS": str(most_requests)})]
         if self.tls.identity:
             parts.append(self.tls.identity.nginx(run_dir))
         room, probes = self._start.room, self._added.probes

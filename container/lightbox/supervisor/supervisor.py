@@ -18,7 +18,7 @@ from lightbox.base.run_dir import RunDir
 from lightbox.base.telemetry import logs, relay
 from lightbox.base.telemetry.line_limit import few_lines, many_lines, record_lines
 from lightbox.base.telemetry.logs import log
-from lightbox.base.telemetry.metrics import Metric
+from lightbox.base.telemetry.metrics import CPU, Metric
 from lightbox.base.telemetry.saturation import Saturation
 from lightbox.core.additions import Additions, Measured
 from lightbox.core.heartbeats import last_beat
@@ -47,6 +47,7 @@ from lightbox.supervisor.watching.model_server_log import ModelServerLog, unload
 from lightbox.supervisor.watching.process_use import process_use
 from lightbox.supervisor.watching.readiness import Health, ServerWatch
 from lightbox.supervisor.watching.reload_watch import ReloadWatch
+from lightbox.supervisor.watching.share_watch import ShareWatch
 from lightbox.supervisor.watching.socket_files import SocketFiles
 from lightbox.supervisor.watching.version_watch import VersionWatch
 from lightbox.transports.model_status import ModelStatus
@@ -98,7 +99,8 @@ class Supervisor:
                 self._measure,
                 self._dropped_lines,
             )
-        self._saturation = Saturation(run_dir.path, settings.slots)
+        self._saturation = Saturation(run_dir.path, settings.slots + plan.concurrency)
+        self._shares = ShareWatch(plan, settings, run_dir.path, self._cpu_seconds)
         admit, refuse = partial(admission, self._nginx.bodies, added.authenticator), partial(refusal, settings)
         self._server = HealthServer(self._health, self._saturation, admit, refuse, added.probes, self._metrics)
         self._code_ready = asyncio.Event()
@@ -108,7 +110,7 @@ class Supervisor:
         self._server_kind, program = commands.model_server_program(settings)
         self._engine_cache, self._not_kept = disk_cache.cache_folder(run_dir.path)
         self._code = CodeSetup(plan, start.plan_file, run_dir, environ)
-        gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir)
+        gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir, plan.most_requests(settings))
         self._children = [self._nginx.child] if self._nginx.child else []
         for spec in added.children:
             front = [*commands.PYTHON, "lightbox.serving.front", spec.module, str(start.plan_file), *spec.arguments]
@@ -120,7 +122,7 @@ class Supervisor:
         said = ModelServerLog(run_dir.path / "models", verbose=settings.gunicorn_loglevel == "debug")
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
             name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
-            in_progress = settings.slots * (1 + added.workers)
+            in_progress = settings.slots * (1 + added.workers) + plan.concurrency
             flags = commands.model_server_flags(settings, address, run_dir.path, in_progress)
             if self._server_kind == "embedded":
                 flags += commands.engine_flags(settings, run_dir.path, self._engine_cache)
@@ -194,7 +196,10 @@ class Supervisor:
 
     def _measure(self) -> dict[Metric, Measured]:
         groups = {child.name: child.groups for child in self._children}
-        return {**process_use(groups), **self._added.measure()}
+        return {**process_use(groups), **self._shares.measure(), **self._added.measure()}
+
+    def _cpu_seconds(self) -> float:
+        return sum(process_use({child.name: child.groups for child in self._children})[CPU].values())
 
     def _dropped_lines(self) -> int:
         children = sum(child.dropped for child in self._children)
@@ -223,6 +228,7 @@ class Supervisor:
             waits = [
                 self._health.follow(),
                 lasting(self._saturation.follow),
+                lasting(self._shares.follow),
                 self._serve(),
                 lasting(self._reloads.follow),
                 lasting(partial(self._hangs.follow, self._stopping)),

@@ -75,6 +75,16 @@ SATURATION = Metric(
     "lightbox_saturation",
     "Requests in progress and waiting, divided by workers x threads, from 0 to 1.",
 )
+MODEL_REQUESTS = Metric(
+    "gauge",
+    "lightbox_model_requests",
+    "Requests of each model in progress and waiting, if models have shares.",
+    ("model",),
+)
+MODEL_RUNNING = Metric("gauge", "lightbox_model_running", "Those of them that are in progress.", ("model",))
+MODEL_REFUSED = Metric(
+    "counter", "lightbox_model_refused", "Requests refused because of their model's share.", ("model",)
+)
 RESTARTS = Metric("counter", "lightbox_child_restarts", "Restarts of a process that ended.", ("process",))
 HANGS = Metric(
     "counter",

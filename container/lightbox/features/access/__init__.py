@@ -19,6 +19,7 @@ from lightbox.base.settings_types import PART, setting
 from lightbox.base.telemetry.metrics import Metric
 from lightbox.core.additions import Authenticator, Measured, NginxParts
 from lightbox.core.feature import Feature
+from lightbox.core.places import counts_of_keys
 
 if TYPE_CHECKING:
     from lightbox.core.operations import Description
@@ -33,6 +34,9 @@ _ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]_-]+")
 _HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:]+\]")
 _UNSERVED = "if ($unserved_host) { return 421; }"
 REQUESTS = Metric("counter", "lightbox_caller_requests", "Requests with a valid key, by its name.", ("caller",))
+LIMITED = Metric(
+    "counter", "lightbox_caller_limited", "Requests refused by the limits of a key, by its name.", ("caller",)
+)
 
 
 def _parse_url(value: str | None) -> str | None:
@@ -112,7 +116,7 @@ class Access(Feature):
     name = "access"
     settings = AccessSettings
     without_nginx = "keys"
-    metrics = (REQUESTS,)
+    metrics = (REQUESTS, LIMITED)
     _keys: KeyAuthenticator | None = None
     """The authenticator of this process, for its counts."""
 
@@ -187,7 +191,11 @@ class Access(Feature):
 
     @override
     def measure(self, run_dir: Path) -> Mapping[Metric, Measured]:
-        return {REQUESTS: self._keys.let_in if self._keys else {}}
+        if self._keys is None:
+            return {REQUESTS: {}, LIMITED: {}}
+        refused, at_once = self._keys.limited, counts_of_keys(run_dir)
+        both = {name: refused[name] + (at_once[name].refused if name in at_once else 0) for name in refused}
+        return {REQUESTS: self._keys.let_in, LIMITED: both}
 
     @override
     def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:

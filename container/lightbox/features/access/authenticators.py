@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
-from lightbox.base.errors import PermissionDenied, Unauthenticated, Unavailable
+from lightbox.base.errors import PermissionDenied, RateLimited, Unauthenticated, Unavailable
 from lightbox.base.plain_http import headers_of
 from lightbox.base.request_context import Header
-from lightbox.core.additions import IncomingRequest
+from lightbox.core.additions import Admitted, IncomingRequest
 from lightbox.features.access.keys import KeyFile
+from lightbox.features.access.quotas import Quotas
 from lightbox.features.access.roles import role_of
 from lightbox.nginx.refusals import foreign
 
@@ -44,14 +45,20 @@ class KeyAuthenticator:
         self._managing = managing
         self._origins = origins
         self._let_in: Counter[str] = Counter()
+        self._quotas = Quotas()
 
     @property
     def let_in(self) -> Mapping[str, float]:
         """The number of admitted requests by name in the file."""
         return {name: self._let_in[name] for name in self.keys.names()}
 
-    async def __call__(self, request: IncomingRequest) -> str:
-        """Return the name of the caller's key. Raises Unauthenticated and PermissionDenied."""
+    @property
+    def limited(self) -> Mapping[str, float]:
+        """The number of requests beyond a rate by name in the file."""
+        return {name: self._quotas.refused[name] for name in self.keys.names()}
+
+    async def __call__(self, request: IncomingRequest) -> Admitted:
+        """Return the name of the caller's key. Raises Unauthenticated, PermissionDenied and RateLimited."""
         check_origin(request.header, self._origins)
         name, key = given_key(request.header)
         if not key:
@@ -65,8 +72,13 @@ class KeyAuthenticator:
         if role not in caller.roles:
             has = ", ".join(sorted(caller.roles))
             raise PermissionDenied(f"the key {caller.name!r} has the roles {has}; this takes {role}", caller.name)
+        try:
+            headers = self._quotas.take(caller)
+        except RateLimited:
+            await self._quotas.pause()
+            raise
         self._let_in[caller.name] += 1
-        return caller.name
+        return Admitted(caller.name, caller.at_once, caller.batch, headers)
 
 
 def given_key(header: Header) -> tuple[str | None, str]:
@@ -111,7 +123,7 @@ class UrlAuthenticator:
         self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         """Idle connections for the next requests."""
 
-    async def __call__(self, request: IncomingRequest) -> str:
+    async def __call__(self, request: IncomingRequest) -> Admitted:
         """Return the URL's name for the caller, "" for one of another form.
 
         Raises Unauthenticated, PermissionDenied, and Unavailable if the URL does not decide.
@@ -134,7 +146,7 @@ class UrlAuthenticator:
             raise PermissionDenied("LIGHTBOX_AUTH_URL does not allow it: it answered 403")
         if not 200 <= status <= 299:
             raise Unavailable(f"try again: LIGHTBOX_AUTH_URL: expected 2xx, 401 or 403, got {status}")
-        return name if _PLAIN.fullmatch(name) else ""
+        return Admitted(name if _PLAIN.fullmatch(name) else "")
 
     async def _ask(self, headers: Mapping[str, str]) -> tuple[int, str]:
         """Return status and X-Auth-Name.

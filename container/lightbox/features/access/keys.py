@@ -9,9 +9,10 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lightbox.base.request_context import BATCH
 from lightbox.base.telemetry.logs import log
 from lightbox.features.access.roles import ROLES
 
@@ -23,16 +24,32 @@ LOOK_SECONDS = 1.0
 _MOST_BYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HASH = re.compile(r"sha256:([0-9a-fA-F]{64})")
+_RATE, _AT_ONCE = re.compile("rate=([1-9][0-9]{0,8})/(s|min|h)"), re.compile("at_once=([1-9][0-9]{0,5})")
+_SECONDS = {"s": 1, "min": 60, "h": 3600}
 _EXPECTED = "expected a name, sha256: with 64 hexadecimal digits, and roles, such as: ci sha256:9f86… infer,metrics"
 
 
 @dataclass(frozen=True)
+class Rate:
+    """At most ``requests`` in ``seconds``."""
+
+    requests: int
+    seconds: int
+
+
+@dataclass(frozen=True)
 class Caller:
-    """One line: ``digest`` is the SHA-256 of the key. A name may have several keys."""
+    """One line: ``digest`` is the SHA-256 of the key. A name may have several keys.
+
+    ``rate`` and ``at_once`` limit its requests, None does not. With ``batch`` all have the lower priority.
+    """
 
     name: str
     digest: bytes
     roles: frozenset[str]
+    rate: Rate | None = None
+    at_once: int | None = None
+    batch: bool = False
 
 
 def parse(text: str) -> list[Caller]:
@@ -57,16 +74,27 @@ def parse(text: str) -> list[Caller]:
 
 
 def _caller(words: Sequence[str]) -> Caller:
-    if len(words) != 3:
+    if len(words) < 3:
         raise ValueError(f"{_EXPECTED}; got {len(words)} words")
-    name, hashed, roles = words
+    name, hashed, roles, *limits = words
     if not _NAME.fullmatch(name):
         raise ValueError("name: expected at most 64 letters, digits, '.', '_' and '-', got something else")
     if not (found := _HASH.fullmatch(hashed)):
         raise ValueError(f"hash of {name}: expected sha256: and 64 hexadecimal digits, got {len(hashed)} characters")
     if not set(roles.split(",")) <= set(ROLES):
         raise ValueError(f"roles of {name}: expected {', '.join(ROLES)}, or several with commas and no blanks")
-    return Caller(name, bytes.fromhex(found[1]), frozenset(roles.split(",")))
+    caller = Caller(name, bytes.fromhex(found[1]), frozenset(roles.split(",")))
+    for limit in limits:
+        if rate := _RATE.fullmatch(limit):
+            caller = replace(caller, rate=Rate(int(rate[1]), _SECONDS[rate[2]]))
+        elif at_once := _AT_ONCE.fullmatch(limit):
+            caller = replace(caller, at_once=int(at_once[1]))
+        elif limit == f"priority={BATCH}":
+            caller = replace(caller, batch=True)
+        else:
+            expected = f"rate=N/s, N/min or N/h, at_once=N, or priority={BATCH}"
+            raise ValueError(f"limits of {name}: expected {expected}, got something else")
+    return caller
 
 
 class KeyFile:

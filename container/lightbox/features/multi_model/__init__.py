@@ -54,6 +54,7 @@ class MultiModel(Feature):
     modules = (f"{__name__}.loadable_models", f"{__name__}.routes")
     settings = MultiModelSettings
     paths = ("/models",)
+    model_paths = ("/models/([^/]+)/invoke",)
     # All below except predictions, so that future routes are covered.
     manages = (r"/models(?!/[^/]+/invoke\Z)(/|\Z)",)
     # SageMaker's folder. It is set by the setting's last variable, which the others override.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from typing_extensions import override
 
-from lightbox.base.errors import AlreadyLoaded, BadRequest, ModelLoading, ModelNotFound
+from lightbox.base.errors import AlreadyLoaded, BadRequest, LightboxError, ModelLoading, ModelNotFound
 from lightbox.base.machine.shared_files import release
 from lightbox.base.request_context import RequestContext
 from lightbox.base.settings import Settings
@@ -92,6 +92,12 @@ class LoadableModels(Catalogue):
             raise ModelLoading(f"the model {entry.model.name!r} is being unloaded; try again") from error
         finally:
             release(use)
+
+    @override
+    def of_target(self, target: str) -> str:
+        with suppress(LightboxError):
+            return self._of_target(Source(target, "TargetModel"), RequestContext(0), loads=False).model.name
+        return ""
 
     def _of_target(self, source: Source, context: RequestContext, loads: bool) -> LoadedModel:
         target = str(source.path)

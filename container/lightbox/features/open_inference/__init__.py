@@ -73,6 +73,7 @@ class OpenInference(Feature):
     manages = (r"/v2/repository(/|\Z)", r"/inference\.GRPCInferenceService/Repository")
     without_nginx = "gRPC port"
     response_headers = ("Inference-Header-Content-Length",)
+    model_paths = ("/v2/models/([^/]+)",)
     predicts = ("/v2/models/[^/]+(/versions/[^/]+)?/infer",)
 
     @override

@@ -42,6 +42,7 @@ class TfsApi(Feature):
 
     name = "tfs_api"
     modules = (f"{__name__}.forward", f"{__name__}.routes")
+    model_paths = ("/v1/models/([^/:]+)",)
     settings = TfsApiSettings
     why_rest = "LIGHTBOX_TFS_API passes requests on to it"
 

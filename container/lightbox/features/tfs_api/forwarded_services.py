@@ -91,7 +91,7 @@ class TfsGrpc:
         kind = METHODS[service][method].DESCRIPTOR
 
         def work(data: bytes, header: Callable[[str], str | None], context: RequestContext) -> bytes:
-            with self._pipeline.memory.share() as context.memory, deadline(context.check):
+            with self._pipeline.memory.share(context.turn.model) as context.memory, deadline(context.check):
                 context.memory.weigh(len(data))
                 context.memory.hold(3 * len(data), "the message")
                 context.limit(self._deadline_seconds)

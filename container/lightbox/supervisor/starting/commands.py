@@ -106,8 +106,14 @@ def _engine_options(settings: Settings) -> dict[str, Any]:
     return {key: overrides[key] for key in ("engine", "precision") if key in overrides}
 
 
-def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: RunDir) -> list[str]:
-    """Return gunicorn's command: threads, no preload (gunicorn_hooks shares modules), timeouts below nginx's."""
+def gunicorn_command(
+    settings: Settings, plan_file: Path, bind: str, run_dir: RunDir, most_requests: int = 0
+) -> list[str]:
+    """Return gunicorn's command: threads, no preload (gunicorn_hooks shares modules), timeouts below nginx's.
+
+    ``most_requests`` is the limit of all workers, if not that of one model.
+    """
+    most_requests = most_requests or settings.most_requests
     return [
         *PYTHON,
         "gunicorn",
@@ -117,7 +123,7 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
         "--worker-class",
         "lightbox.core.gunicorn_worker.LingeringWorker",
         f"--workers={settings.workers}",
-        f"--threads={settings.threads + settings.max_waiting}",
+        f"--threads={-(-most_requests // settings.workers)}",
         f"--timeout={settings.gunicorn_timeout}",
         f"--graceful-timeout={max(1, int(settings.drain_seconds))}",
         "--keep-alive=75",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import re
 import socket
@@ -15,12 +16,23 @@ from typing import Any
 import pytest
 
 from lightbox.base.error_bodies import http_bytes
-from lightbox.base.errors import BadRequest, HandlerFailed, LightboxError, ModelNotFound, NoRoom, TooLarge, Unavailable
+from lightbox.base.errors import (
+    BadRequest,
+    HandlerFailed,
+    LightboxError,
+    ModelNotFound,
+    NoRoom,
+    QueueFull,
+    RateLimited,
+    TooLarge,
+    Unavailable,
+)
 from lightbox.base.machine.temporary_storage import temporary_folder
-from lightbox.base.request_context import choose_request_id
+from lightbox.base.request_context import Key, Turn, choose_request_id
 from lightbox.base.telemetry.logs import FinishedRequest
 from lightbox.core.edge import RECEIVED_HEADER, Edge, WsgiApp, as_lightbox_error
 from lightbox.core.predictions import Predictions
+from lightbox.core.shares import Shares
 from lightbox.model.options import ModelOptions
 from support.error_shape import assert_error
 from support.fake_transport import FakeTransport
@@ -63,7 +75,7 @@ LATE = {RECEIVED_HEADER: "1"}
 
 
 def late(app: Gate) -> Edge:
-    return Edge(app, in_progress=1, deadline_seconds=1)
+    return Edge(app, Shares(1), deadline_seconds=1)
 
 
 def start(pool: ThreadPoolExecutor, app: Edge, count: int) -> list[Future[Any]]:
@@ -72,7 +84,7 @@ def start(pool: ThreadPoolExecutor, app: Edge, count: int) -> list[Future[Any]]:
 
 def test_so_many_work_and_the_others_wait() -> None:
     gate = Gate()
-    app = Edge(gate, in_progress=2, deadline_seconds=PATIENCE)
+    app = Edge(gate, Shares(2), deadline_seconds=PATIENCE)
     with ThreadPoolExecutor(8) as pool:
         accepted = start(pool, app, 5)
         wait_for(lambda: gate.inside == 2)
@@ -89,7 +101,7 @@ def test_the_body_of_a_request_that_is_not_begun_is_read() -> None:
 
 def test_a_wait_ends_with_the_deadline() -> None:
     gate = Gate()
-    app = Edge(gate, 1, deadline_seconds=0.1)
+    app = Edge(gate, Shares(1), deadline_seconds=0.1)
     with ThreadPoolExecutor(1) as pool:
         (first,) = start(pool, app, 1)
         wait_for(lambda: gate.inside == 1)
@@ -108,7 +120,7 @@ def test_a_caller_that_hung_up_is_not_served(gone: bool, unread: bytes) -> None:
         theirs.send(unread)
         if gone:
             theirs.close()
-        call(Edge(gate, 1, 1), **{"gunicorn.socket": ours})
+        call(Edge(gate, Shares(1), 1), **{"gunicorn.socket": ours})
     assert gate.most == (0 if gone else 1)
 
 
@@ -116,7 +128,7 @@ def test_a_failing_app_gives_its_slot_back_and_is_answered() -> None:
     def fail(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         raise RuntimeError("secret")
 
-    app = Edge(fail, 1, 1)
+    app = Edge(fail, Shares(1), 1)
     for _ in range(3):
         status, headers, body = call(app, HTTP_X_REQUEST_ID="mine")
         assert "secret" not in assert_error(int(status[:3]), headers, body, "/", "internal", "mine")
@@ -128,7 +140,7 @@ def test_an_app_that_fails_after_its_first_words_is_answered_too() -> None:
         raise ModelNotFound("there is no such model")
 
     started: list[Any] = []
-    app = Edge(fail, 1, 1)
+    app = Edge(fail, Shares(1), 1)
     list(app({}, lambda *args: started.append(args)))
     assert [args[0] for args in started] == ["200 OK", "404 Not Found"]
     assert started[1][2][0] is ModelNotFound  # WSGI's exc_info: a server discards the headers that it has not sent
@@ -147,7 +159,7 @@ class Watcher:
 def test_observers_hear_of_each_response_once() -> None:
     watcher, gate = Watcher(), Gate()
     gate.opened.set()
-    app = Edge(gate, 1, 1, [watcher])
+    app = Edge(gate, Shares(1), 1, [watcher])
     call(app, REQUEST_METHOD="POST", PATH_INFO="/invocations", CONTENT_LENGTH="12", HTTP_X_AMZN_REQUESTID="one")
     (good,) = watcher.heard
     assert (good.request_id, good.status, good.bytes_in) == ("one", 200, 12)
@@ -160,8 +172,28 @@ def test_observers_hear_of_each_response_once() -> None:
 def test_what_the_supervisor_asks_is_no_request() -> None:
     watcher, gate = Watcher(), Gate()
     gate.opened.set()
-    call(Edge(gate, 1, 1, [watcher]), PATH_INFO="/internal/probe")
+    call(Edge(gate, Shares(1), 1, [watcher]), PATH_INFO="/internal/probe")
     assert watcher.heard == []
+
+
+class Full(Shares):
+    """Shares without a place for a request."""
+
+    def __init__(self, error: LightboxError) -> None:
+        super().__init__(1)
+        self._error = error
+
+    def enter(self, model: str | None, seconds: float, key: Key | None = None, batch: bool = False) -> Turn:
+        raise self._error
+
+
+@each("error", [QueueFull("no place"), RateLimited("no more of this key")])
+def test_the_refusal_of_a_share_is_answered_and_observed(error: Unavailable) -> None:
+    watcher = Watcher()
+    status, headers, body = call(Edge(Gate(), Full(error), PATIENCE, [watcher]))
+    assert (int(status[:3]), json.loads(body)["code"]) == (error.status, error.code)
+    assert headers["Retry-After"]
+    assert [response.error_code for response in watcher.heard] == [error.code]
 
 
 @each(

@@ -25,6 +25,7 @@ from lightbox.base.request_context import RequestContext, Requests
 from lightbox.core import gunicorn_worker
 from lightbox.core.edge import Edge
 from lightbox.core.gunicorn_worker import LingeringWorker
+from lightbox.core.shares import Shares
 from lightbox.features.sagemaker import SageMaker
 from support.error_shape import assert_error
 from support.patience import PATIENCE
@@ -88,7 +89,7 @@ def test_a_stop_waits_for_no_request_that_was_answered(
     exits: list[int] = []
     monkeypatch.setattr(os, "_exit", exits.append)
     monkeypatch.setattr(logging, "shutdown", lambda: None)
-    edge = Edge(_app, THREADS, PATIENCE, requests=Requests(2 * PATIENCE))
+    edge = Edge(_app, Shares(THREADS), PATIENCE, requests=Requests(2 * PATIENCE))
     lingering.wsgi = SimpleNamespace(wsgi_app=edge)
     lingering.alive = not stopping
     lingering.nr_conns = 1 + others

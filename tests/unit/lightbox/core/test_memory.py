@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flask.testing import FlaskClient
 
-from lightbox.base.errors import TooLarge
+from lightbox.base.errors import TooLarge, Unavailable
 from lightbox.base.request_context import SMALL, MemoryBudget, Share
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
@@ -117,3 +117,19 @@ def test_memory_that_others_hold_is_503_and_comes_back(
     assert "other requests hold" in refused.get_json()["error"]
     assert first == [200]
     assert client.post("/invocations", data=body, headers=JSON).status_code == 200
+
+
+def test_requests_of_a_model_leave_memory_for_others() -> None:
+    budget = MemoryBudget(100 << 20)
+    with budget.share("a") as first, budget.share("a") as second, budget.share("b") as other:
+        first.hold(30 << 20)
+        with pytest.raises(Unavailable):
+            second.hold(30 << 20)
+        second.hold(10 << 20)
+        other.hold(32 << 20)
+        second.hold(0)
+        first.hold(20 << 20)
+    assert budget.held == 0
+    with budget.share("a") as alone:
+        alone.weigh(100 << 20)
+        alone.hold(100 << 20)

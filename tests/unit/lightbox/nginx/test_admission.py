@@ -6,7 +6,7 @@ import asyncio
 from email.parser import Parser
 
 from lightbox.base.errors import PermissionDenied
-from lightbox.core.additions import IncomingRequest
+from lightbox.core.additions import Admitted, IncomingRequest
 from lightbox.nginx.admission import admission
 from lightbox.nginx.body_memory import BodyAccount
 
@@ -14,11 +14,11 @@ from lightbox.nginx.body_memory import BodyAccount
 def test_who_may_come_in_is_asked_before_whether_there_is_room() -> None:
     asked: list[IncomingRequest] = []
 
-    async def authenticator(request: IncomingRequest) -> str:
+    async def authenticator(request: IncomingRequest) -> Admitted:
         asked.append(request)
         if request.header("X-API-Key") != "k":
             raise PermissionDenied("not 100 %", "ci")
-        return "ci"
+        return Admitted("ci")
 
     bodies = BodyAccount(20, 10)
 

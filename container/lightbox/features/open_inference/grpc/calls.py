@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lightbox.base.errors import DeadlineExceeded, LightboxError, QueueFull, Unavailable
-from lightbox.base.request_context import MakeContext, RequestContext, Requests, choose_request_id
+from lightbox.base.errors import BadRequest, DeadlineExceeded, LightboxError, QueueFull, RateLimited, Unavailable
+from lightbox.base.request_context import (
+    Header,
+    MakeContext,
+    RequestContext,
+    Requests,
+    Turn,
+    choose_request_id,
+    is_batch,
+    key_of,
+)
 from lightbox.base.telemetry.logs import FinishedRequest, Observer, of_request
-from lightbox.base.telemetry.metrics import QUEUE_FULL
 from lightbox.core.edge import Work, as_lightbox_error
+from lightbox.core.shares import Shares
 from lightbox.features.open_inference.grpc.incoming import seconds_left
+
+_PAUSE_SECONDS, _MOST_PAUSES = 0.5, 500
+"""A refusal waits so long before it is sent; further ones do not."""
 
 
 class Caller:
@@ -48,23 +61,28 @@ class Outcome:
 
 
 class WorkerPool:
-    """Answers calls on ``in_progress`` threads; ``waiting`` more may queue, further ones are refused.
+    """Answers calls in the turns of ``shares``; ``most`` may have a turn or wait, further ones are refused.
 
     Belongs to one event loop. ``patience`` is how many seconds past its deadline a running call may take: code that
     ignores its deadline cannot be stopped, but its caller gets a response. ``observers`` receive every call.
+    ``model_of`` returns the model that a message and its headers name, "" for no known one.
     """
 
     def __init__(
         self,
-        in_progress: int,
-        waiting: int,
+        shares: Shares,
+        most: int,
         patience: float = 10.0,
         observers: Sequence[Observer] = (),
         make_context: MakeContext | None = None,
         requests: Requests | None = None,
+        model_of: Callable[[bytes, Header], str] | None = None,
     ) -> None:
-        self._threads = ThreadPoolExecutor(in_progress, "call")
-        self._most = in_progress + waiting
+        self._threads = ThreadPoolExecutor(most, "call")
+        self._shares = shares
+        self._most = most
+        self._pauses = 0
+        self._model_of = model_of
         self._patience = patience
         self.requests = requests or Requests()
         self._observers = observers
@@ -74,13 +92,21 @@ class WorkerPool:
         self, route: str, data: bytes, caller: Caller, work: Work, finished: Callable[[], object] = lambda: None
     ) -> Outcome:
         """Run ``work`` for a message in a thread, return the result; ``finished`` is called when no thread has it."""
-        if self.requests.total >= self._most:
+        try:
+            if self.requests.total >= self._most:
+                raise QueueFull("try again: as many requests as are allowed are in progress and waiting")
+            header = caller.header
+            model = self._model_of(data, header) if self._model_of else ""
+            turn = self._shares.enter(model, caller.allowed_seconds, key_of(header), is_batch(header))
+        except (QueueFull, RateLimited, BadRequest) as refusal:
+            size = len(data)
+            del data
             finished()
-            full = QueueFull("try again: as many requests as are allowed are in progress and waiting")
-            return self._refused(route, len(data), caller, QUEUE_FULL, full)
+            await self._pause()  # callers may repeat it at once
+            return self._refused(route, size, caller, refusal.code, refusal)
         message, size, loop = [data], len(data), asyncio.get_running_loop()
         del data  # after a call is abandoned, only the thread's list holds it
-        place = self._threads.submit(self._work, route, message, caller, work)
+        place = self._threads.submit(self._work, route, message, caller, work, turn)
         self.requests.enter()
 
         def leave() -> None:
@@ -88,28 +114,36 @@ class WorkerPool:
             self.requests.leave()
             finished()
 
-        def tell_loop(_: Future[Outcome]) -> None:
+        def tell_loop(_: Future[Outcome | None]) -> None:
             with suppress(RuntimeError):  # the loop has ended before the thread
                 loop.call_soon_threadsafe(leave)
 
         place.add_done_callback(tell_loop)
         try:
-            return await self._outcome(place, caller) or self._too_late(route, size, caller)
+            return await self._outcome(place, turn, caller) or self._too_late(route, size, caller)
         except asyncio.CancelledError:
-            if place.cancel():
+            if turn.cancel():
                 self._refused(route, size, caller, "hung_up", Unavailable("the caller has disconnected"))
             raise
 
-    async def _outcome(self, place: Future[Outcome], caller: Caller) -> Outcome | None:
+    async def _outcome(self, place: Future[Outcome | None], turn: Turn, caller: Caller) -> Outcome | None:
         """Return the result of a call, None if its deadline passed in the queue."""
         future = asyncio.wrap_future(place)
         if not (await asyncio.wait((future,), timeout=caller.allowed_seconds))[0]:
-            if place.cancel():
+            if turn.cancel():
                 return None
             if not (await asyncio.wait((future,), timeout=self._patience))[0]:
                 late = f"no answer came within {caller.allowed_seconds + self._patience:g} s"
                 return Outcome(RequestContext(0), error=DeadlineExceeded(late))
         return future.result()
+
+    async def _pause(self) -> None:
+        if self._pauses < _MOST_PAUSES:
+            self._pauses += 1
+            try:
+                await asyncio.sleep(_PAUSE_SECONDS)
+            finally:
+                self._pauses -= 1
 
     def report_refused(self, route: str, caller: Caller, size: int, error: LightboxError) -> Outcome:
         """Report a call to the observers that ended after ``size`` bytes, before its message was complete."""
@@ -119,9 +153,16 @@ class WorkerPool:
         """Let the threads end."""
         self._threads.shutdown(wait=False)
 
-    def _work(self, route: str, message: list[bytes], caller: Caller, work: Work) -> Outcome:
+    def _work(self, route: str, message: list[bytes], caller: Caller, work: Work, turn: Turn) -> Outcome | None:
+        try:
+            return self._begun(route, message, caller, work, turn) if turn.begin(math.inf) else None
+        finally:
+            turn.end()
+
+    def _begun(self, route: str, message: list[bytes], caller: Caller, work: Work, turn: Turn) -> Outcome:
         data = message.pop()
         context = self._make_context(caller.allowed_seconds, caller.header, caller.waited)
+        context.turn = turn
         context.note_caller(caller.header)
         with self.requests.progress(caller.request_id, context), of_request(caller.request_id):
             outcome = _done(work, data, caller, context)

@@ -63,13 +63,15 @@ async def serve(services: Services, features: Sequence[Feature], health: str, ca
 def make_server(services: Services, features: Sequence[Feature], health: str) -> InferenceServer:
     """Return the server of the protocol and of the features' services. Belongs to the running event loop."""
     settings, allowed = services.settings, services.pipeline.allowed_seconds
+    names, most = services.model_names, services.plan.most_requests(settings)
     pool = WorkerPool(
-        settings.slots,
-        settings.workers * settings.max_waiting,
+        services.shares(settings.slots, most),
+        most,
         settings.nginx_read_timeout - allowed,
         services.observers,
         context_maker(services.observers),
         services.requests,
+        None if names is None else names.of_message,
     )
     added = [feature.grpc(services) for feature in features]
     message = settings.max_body_mb << 20

@@ -74,7 +74,7 @@ class InferenceService:
         function = getattr(self, _snake(method.name))
 
         def work(data: bytes, header: Header, context: RequestContext) -> bytes:
-            with self._plane.pipeline.memory.share() as context.memory:
+            with self._plane.pipeline.memory.share(context.turn.model) as context.memory:
                 with context.stage("decode"):
                     message = _parsed(request, data, context)
                 read_attributes(header)

@@ -17,6 +17,9 @@ from lightbox.base.telemetry.metrics import (
     CPU,
     LOG_LINES_DROPPED,
     MEMORY,
+    MODEL_REFUSED,
+    MODEL_REQUESTS,
+    MODEL_RUNNING,
     MOST_MODELS,
     PARTS,
     claim_slot,
@@ -117,7 +120,8 @@ def test_every_name_is_shown_and_explained(tmp_path: Path) -> None:
         not_served=[("cats", "2", "files")],
         engines=[("cats", "1", "serving_default", "openvino")],
         hangs={"model_server": 1},
-        measured={metric: 1 for feature in FEATURES for metric in feature.metrics}
+        measured={metric: {"cats": 1} for metric in (MODEL_REQUESTS, MODEL_RUNNING, MODEL_REFUSED)}
+        | {metric: 1 for feature in FEATURES for metric in feature.metrics}
         | {LOG_LINES_DROPPED: 1, BUILD: {"0": 1}, MEMORY: {"nginx": 1}, CPU: {"nginx": 1}},
     )
     text = exposition(tmp_path, facts).decode()

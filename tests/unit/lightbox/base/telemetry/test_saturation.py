@@ -22,6 +22,7 @@ from lightbox.base.telemetry import saturation
 from lightbox.base.telemetry.metrics import count_requests
 from lightbox.base.telemetry.saturation import SMOOTHING_SECONDS, Saturation
 from lightbox.core.edge import RECEIVED_HEADER, Edge
+from lightbox.core.shares import Shares
 from support.patience import PATIENCE, poll
 
 CONTAINER = Path(saturation.__file__).parents[3]
@@ -118,7 +119,7 @@ def test_the_edge_counts_those_who_wait_as_those_who_work(tmp_path: Path) -> Non
         edge({"REQUEST_METHOD": "GET", "PATH_INFO": "/"} | environ, lambda *response: None)
 
     requests = Requests(on_change=count_requests(tmp_path))
-    edge = Edge(app, in_progress=1, deadline_seconds=PATIENCE, requests=requests)
+    edge = Edge(app, Shares(1), deadline_seconds=PATIENCE, requests=requests)
     with ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(ask) for _ in range(3)]
         times = itertools.count(1)

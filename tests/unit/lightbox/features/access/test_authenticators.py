@@ -81,11 +81,11 @@ def test_requests_are_counted_by_the_names_of_the_file(tmp_path: Path) -> None:
     keys = Keys(tmp_path)
     for key in ("k1", "k1", "k2", "wrong"):
         outcome(keys.authenticator, X_API_Key=key)
-    assert keys.feature.measure(tmp_path) == {REQUESTS: {"ci": 2, "watch": 0, "boss": 0}}
+    assert keys.feature.measure(tmp_path)[REQUESTS] == {"ci": 2, "watch": 0, "boss": 0}
     (tmp_path / "keys").write_text(key_line("new", "k4"))
     keys.look()
     outcome(keys.authenticator, X_API_Key="k4")
-    assert keys.feature.measure(tmp_path) == {REQUESTS: {"new": 1}}
+    assert keys.feature.measure(tmp_path)[REQUESTS] == {"new": 1}
 
 
 MULTI_ONLY = [
@@ -293,7 +293,7 @@ def test_a_connection_is_kept_and_one_that_was_closed_is_replaced() -> None:
             super().do_GET()
 
     async def ask() -> None:
-        assert await authenticator(IncomingRequest("GET", "/", {})) == ""
+        assert (await authenticator(IncomingRequest("GET", "/", {}))).name == ""
 
     with serving(Handler) as url, asyncio.Runner() as runner:
         authenticator = by_url(url)
@@ -318,7 +318,7 @@ def test_what_comes_unasked_is_no_answer() -> None:
                 super().do_GET()
 
     async def ask(authorization: str) -> str:
-        return await authenticator(IncomingRequest("GET", "/", {"authorization": authorization}))
+        return (await authenticator(IncomingRequest("GET", "/", {"authorization": authorization}))).name
 
     with serving(Handler) as url, asyncio.Runner() as runner:
         authenticator = by_url(url)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.features.access.keys import MOST_KEYS, KeyFile, parse
+from lightbox.features.access.keys import MOST_KEYS, KeyFile, Rate, parse
 from support.keys import key_line as line
 from support.parameters import each
 
@@ -27,6 +27,10 @@ def test_a_file_has_comments_blank_lines_and_several_keys_of_a_name(tmp_path: Pa
     assert list(keys.names()) == ["a"]
     (caller,) = parse(f"\tb\tsha256:{upper[1]}\tmetrics,manage")
     assert (caller.name, sorted(caller.roles)) == ("b", ["manage", "metrics"])
+    assert (caller.rate, caller.at_once) == (None, None)
+    (caller,) = parse(line("b", "k", "infer at_once=4 rate=600/min"))
+    assert (caller.rate, caller.at_once, caller.batch) == (Rate(600, 60), 4, False)
+    assert parse(line("b", "k", "infer priority=batch"))[0].batch
 
 
 HASH = "0123456789abcdef" * 4
@@ -38,7 +42,12 @@ HASH = "0123456789abcdef" * 4
         ("", "got no line with a key"),
         ("# nothing\n", "got no line with a key"),
         (f"ci sha256:{HASH}", "line 1: expected a name, sha256: .*; got 2 words"),
-        (f"{line('a', 'k')}ci sha256:{HASH} infer, metrics", "line 2: .*; got 4 words"),
+        (f"{line('a', 'k')}ci sha256:{HASH} infer, metrics", "line 2: roles of ci"),
+        (
+            f"ci sha256:{HASH} infer rate=10",
+            "line 1: limits of ci: expected rate=N/s, N/min or N/h, at_once=N",
+        ),
+        (f"ci sha256:{HASH} infer at_once=0", "line 1: limits of ci"),
         (f"ci sha256:{HASH[1:]} infer", "line 1: hash of ci: expected sha256: and 64 hexadecimal digits, got 70"),
         (f"ci md5:{HASH} infer", "line 1: hash of ci"),
         (f"ci {HASH} infer", "line 1: hash of ci"),
