@@ -5,7 +5,7 @@ Each row is JSON text, so that scores have the same digits as in other responses
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -53,6 +53,12 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
     if options.activation is None and not are_probabilities(scores):
         warn_of_logits(model)
     return [_items(row, best, labels) for row, best in zip(scores, best_classes(scores, options.top_k), strict=True)]
+
+
+def in_pixels(options: ModelOptions, outputs: Collection[str]) -> ModelOptions:
+    """Return the options with which the objects of these outputs have boxes in pixels of the image."""
+    is_plain = options.detections is None and is_detector(outputs)
+    return options.model_copy(update={"detections": "tf"}) if is_plain else options
 
 
 def best_classes(scores: Array, top_k: int | None) -> Array:

@@ -17,7 +17,7 @@ from lightbox.base.settings_types import TransportName
 from lightbox.codecs import Codecs
 from lightbox.codecs.base import Response
 from lightbox.codecs.codec_options import CodecOptions
-from lightbox.codecs.top_k import ranked_rows
+from lightbox.codecs.top_k import in_pixels, ranked_rows
 from lightbox.core.attributes import CustomAttributes
 from lightbox.core.request import Body, Call, TensorResponse
 from lightbox.model.catalogue import Catalogue, PlannedModel
@@ -224,7 +224,9 @@ class Pipeline:
         context: RequestContext,
     ) -> R:
         content = call.content
-        writer = content.writer(handlers.postprocess is not None)
+        names = handlers.preprocess is None and not call.outputs
+        writer = content.writer(handlers.postprocess is not None, names and _asks_for_names(model.options))
+        context.keeps_picture = writer.draws
         parsed = content.parse(context) if handlers.preprocess is None else None
         name = call.signature or (parsed.signature if parsed else None)
         signature = self._signatures.get(transport, model.name, call.version, name, context)
@@ -253,10 +255,13 @@ class Pipeline:
             if postprocess is None:
                 as_document = model.options.jsonlines == "document"
                 prediction = replace(request.predicted(ordered), lines_as_document=as_document)
-                is_ranked = handlers.preprocess is None and not call.outputs
-                is_ranked = is_ranked and bool(request.images or by_name or not model.names_images_only)
-                named = _named(prediction, request, model.options, context) if is_ranked else prediction
-                return writer.write(named, signature)
+                if names and (request.images or request.placed or by_name or not model.names_images_only):
+                    options = in_pixels(model.options, ordered) if writer.needs_names else model.options
+                    prediction = _named(prediction, request, options, context)
+                if not writer.draws:
+                    return writer.write(prediction, signature)
+                with deadline(partial(context.check, "the model's answer")):
+                    return writer.write(prediction, signature)
             shown = content.shown(call, request, model.options, context)
             response = writer.finish(postprocess, ordered, shown, signature)
         if isinstance(response, TensorResponse) and not content.outputs:
@@ -415,7 +420,7 @@ def _named(prediction: Prediction, request: ModelCall, options: ModelOptions, co
         with deadline(partial(context.check, "the model's answer")):
             return ranked_rows(prediction.outputs, options, request)
 
-    return replace(prediction, ranked=ranked)
+    return replace(prediction, ranked=ranked, picture=request.picture, file_names=context.file_names)
 
 
 def _asks_for_names(options: ModelOptions) -> bool:
