@@ -68,6 +68,8 @@ GRAPH_BYTES_PER_PIXEL = 4
 """Memory for an image that the model's graph decodes."""
 _DRAWN_BYTES_PER_PIXEL = 12
 """Memory for an image that a response shows: its pixels, a copy, and the mask of an object."""
+_MAP_BYTES_PER_PIXEL = 20
+"""Memory for a map of an image: float32, and as much for what is added up to it."""
 
 
 def decoding_at_once(cores: int, workers: int) -> int:
@@ -261,7 +263,7 @@ class ImageCodec:
         plan = _plan(options, expected)
         batch: Array | None = None
         rows: Array | None = None
-        placed, picture = [], None
+        placed, picture, shown = [], None, 0
         keeps = context.keeps_picture and len(openers) == 1
         mode: Mode = "RGB" if expected.channels == 3 else "L"
         for index, opened in enumerate(openers):
@@ -293,10 +295,12 @@ class ImageCodec:
                         fitting.way_back(size, plan.size or target, placement) if fitting.fit is Fit.LETTERBOX else None
                     )
                     placed.append(Placed(size, placement, origin, whole, back))
-                if keeps:
+                if keeps or options.map is not None:
+                    per_pixel = _DRAWN_BYTES_PER_PIXEL * keeps + _MAP_BYTES_PER_PIXEL * (options.map is not None)
+                    shown += size[0] * size[1]
                     context.image_memory.close()
-                    self._slots.hold(context, context.memory.image_memory, _DRAWN_BYTES_PER_PIXEL * size[0] * size[1])
-                    picture = Picture(image, size, origin)
+                    self._slots.hold(context, context.memory.image_memory, per_pixel * shown)
+                    picture = Picture(image, size, origin) if keeps else None
                 del image  # the slots bound its memory
         assert batch is not None, "a request holds at least one image"
         tensor = batch if expected.batched or len(batch) != 1 else batch[0]

@@ -44,6 +44,11 @@ class Writer(ABC, Generic[R]):
         """Whether it needs the image."""
         return False
 
+    @property
+    def places_maps(self) -> bool:
+        """Whether it writes maps in the size of the image, in place of the model's output."""
+        return False
+
     @abstractmethod
     def check(self, outputs: int) -> None:
         """Raise NotAcceptable if the response cannot hold this number of outputs."""
@@ -255,6 +260,11 @@ class _BodyWriter(Writer[Response]):
     @override
     def draws(self) -> bool:
         return self.codec is not None and self.codec.draws
+
+    @property
+    @override
+    def places_maps(self) -> bool:
+        return not self.plain
 
     @override
     def check(self, outputs: int) -> None:

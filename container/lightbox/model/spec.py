@@ -303,6 +303,8 @@ class Prediction:
     """Makes the rows for ``labels`` and ``top_k`` as JSON text; None if neither is set."""
     lines_as_document: bool = False
     """Write ``application/jsonlines`` as the whole document on one line, as in AWS's container."""
+    is_map: bool = False
+    """Whether its one output is a map of each image in its size."""
     picture: Picture | None = None
     """The one image that it is of, for a response that shows it."""
     file_names: Sequence[str] = ()

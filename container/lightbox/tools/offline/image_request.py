@@ -46,6 +46,8 @@ class ImageBody(Body):
 
 
 class _RowWriter(Writer[Any]):
+    places_maps = True
+
     @override
     def check(self, outputs: int) -> None:
         pass

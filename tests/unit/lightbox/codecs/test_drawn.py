@@ -136,3 +136,43 @@ def test_a_browser_that_also_takes_images_gets_json_of_tensors(client: FlaskClie
     accept = "text/html,application/xhtml+xml,image/avif,image/png,*/*;q=0.8"
     assert post(client, "plain", accept).content_type == "application/json"
     assert post(client, "mean", accept).content_type == "image/png"
+
+
+def served_map(kind: Any, values: Any) -> FlaskClient:
+    fake, array = FakeTransport(), np.asarray(values)
+    outputs = {"y": (array.dtype.name, (None, *array.shape))}
+    fake.serve(signature("map", {"x": ("uint8", (None, 8, 8, 3))}, outputs), lambda inputs: {"y": array[None]})
+    labels = ("road", "tree") if kind == "classes" else None
+    return fake_app(fake, {"map": ModelOptions(map=kind, labels=labels)}).test_client()
+
+
+def test_a_map_of_classes_in_each_form() -> None:
+    client = served_map("classes", np.array([[0] * 4 + [1] * 4] * 8, np.uint8))
+    (areas,) = post(client, "map", "").get_json()["predictions"]
+    assert [(area["label"], area["class"], area["share"]) for area in areas] == [("road", 0, 0.5), ("tree", 1, 0.5)]
+    assert [area["mask"] for area in areas] == [
+        {"size": [300, 600], "counts": [0, 90_000, 90_000]},
+        {"size": [300, 600], "counts": [90_000, 90_000]},
+    ]
+    array = np.load(BytesIO(post(client, "map", "application/x-npy").data))
+    assert (array.shape, array.dtype) == ((1, 300, 600), np.uint8)
+    picture = Image.open(BytesIO(post(client, "map", "image/png").data))
+    assert picture.mode == "P"
+    assert np.array_equal(np.asarray(picture), array[0])
+    overlay = np.asarray(Image.open(BytesIO(post(client, "map", "image/jpeg").data)), np.int16)
+    left, right = overlay[250, 100], overlay[250, 500]
+    assert overlay.shape == (300, 600, 3)
+    assert np.abs(left - right).max() > 30 and np.abs(left - 90).max() > 20
+
+
+def test_a_map_of_numbers_in_each_form() -> None:
+    client = served_map("ultralytics-depth", np.array([list(range(8))] * 8, np.float32))
+    (rows,) = post(client, "map", "").get_json()["predictions"]
+    assert np.shape(rows) == (300, 600)
+    assert (rows[0][0], rows[150][599]) == (0, 7)
+    found = post(client, "map", "image/png")
+    picture = np.asarray(Image.open(BytesIO(found.data)))
+    assert (picture[0, 0], picture[299, 599], picture.dtype.name) == (0, 65535, "uint16")
+    assert (found.headers["X-Lightbox-Least"], found.headers["X-Lightbox-Largest"]) == ("0", "7")
+    overlay = np.asarray(Image.open(BytesIO(post(client, "map", "image/jpeg").data)), np.int16)
+    assert overlay[150, 590].sum() > overlay[150, 10].sum() + 100
