@@ -18,6 +18,7 @@ import lightbox
 from lightbox.tools.offline import Model, Row
 from support import commands
 from support.isolation import own_environ
+from support.onnx_models import write_yolo
 from support.stack import REPOSITORY, Stack
 
 PAGE = (REPOSITORY / "docs" / "millions-of-pictures.md").read_text()
@@ -45,11 +46,35 @@ def run(program: list[str], folder: Path) -> str:
 def test_each_snippet_is_run_here() -> None:
     assert {heading: list(kinds) for heading, kinds in SNIPPETS.items() if kinds} == {
         "Millions of images": ["bash", "python"],
+        "Drawn photos": ["bash"],
+        "mAP of a folder": ["bash"],
         "By an endpoint": ["bash"],
         "On Kubernetes": ["yaml"],
         "On EMR": ["python"],
         "On Ray": ["bash", "python"],
     }
+
+
+@pytest.mark.extended
+def test_drawn_photos_and_cocos_results(tmp_path: Path) -> None:
+    write_yolo(tmp_path / "models" / "yolo11n" / "1" / "model.onnx")
+    picture = Image.new("RGB", (640, 480), "white")
+    picture.paste((255, 0, 0), (100, 100, 250, 200))
+    for folder in ("photos", "val2017"):
+        (tmp_path / folder).mkdir()
+        picture.save(tmp_path / folder / "000000000139.jpg")
+    images, categories = [{"id": 139, "file_name": "000000000139.jpg"}], [{"id": 13, "name": "stop sign"}]
+    truth = {"images": images, "categories": categories, "annotations": []}
+    (tmp_path / "instances_val2017.json").write_text(json.dumps(truth))
+    run(["bash", "-ec", SNIPPETS["Drawn photos"]["bash"]], tmp_path)
+    with Image.open(tmp_path / "drawn" / "000000000139.jpg") as drawn:
+        assert drawn.size == picture.size
+    (tmp_path / "answers.jsonl").unlink()
+    predict, pycocotools = SNIPPETS["mAP of a folder"]["bash"].split("python -c ")
+    assert "loadRes('results.json')" in pycocotools  # its package is not among the tests'
+    run(["bash", "-ec", predict], tmp_path)
+    found = json.loads((tmp_path / "results.json").read_text())
+    assert {(one["image_id"], one["category_id"]) for one in found} == {(139, 13)}
 
 
 @pytest.mark.extended

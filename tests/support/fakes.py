@@ -17,7 +17,7 @@ from lightbox.core.request import Middleware
 from lightbox.core.services import Services
 from lightbox.features import enabled
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.options import ModelOptions
+from lightbox.model.options import ModelOptions, ResolvedOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.serving.settings_loading import load_settings
@@ -73,7 +73,13 @@ def fake_app(
     settings = load_settings({"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": str(PATIENCE), **(environ or {})})
     plan = ServingPlan(
         models={
-            name: PlannedModel(name=name, base_path=Path("/m"), options=o, code_dirs=(code,) if code else ())
+            name: PlannedModel(
+                name=name,
+                base_path=Path("/m"),
+                options=o,
+                code_dirs=(code,) if code else (),
+                names_images_only=isinstance(o, ResolvedOptions) and o.for_images_only,
+            )
             for name, o in models.items()
         },
         default_model=next(iter(models)),

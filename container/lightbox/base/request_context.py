@@ -155,7 +155,8 @@ class RequestContext:
     """Begins with the request. Times are in seconds.
 
     ``model`` is set as soon as the model is known to exist, ``version`` once it is chosen, ``transport`` by the last
-    model call. ``images`` are the (format, pixels) of each image; ``fields`` are their form fields, for errors.
+    model call. ``images`` are the (format, pixels) of each image; ``fields`` are their form fields, for errors,
+    ``file_names`` the names of their files in a form. With ``keeps_picture`` the response needs the decoded image.
     ``outgoing`` are headers for the call of the model server, ``memory`` is the request's share.
 
     ``noted`` are further fields of the log line, ``timings`` further entries of ``Server-Timing``.
@@ -173,6 +174,8 @@ class RequestContext:
         self.transport: str | None = None
         self.images: list[tuple[str, int]] = []
         self.fields: list[str] = []
+        self.file_names: list[str] = []
+        self.keeps_picture = False
         self.outgoing: dict[str, str] = {}
         self.memory = Share()
         self.turn = Turn()

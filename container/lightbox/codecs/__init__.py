@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lightbox.base.errors import BadRequest, ImageUndecodable, MalformedBody, NotAcceptable, UnsupportedMediaType
 from lightbox.base.request_context import RequestContext
-from lightbox.codecs.base import Parsed, Reader, Writer
+from lightbox.codecs.base import NEEDS_NAMES, Parsed, Reader, Writer
 from lightbox.codecs.media_type import best_match, parse_content_type
 from lightbox.images.foreign import file_format
 from lightbox.model.spec import Method
@@ -27,13 +27,16 @@ COMPRESSIBLE_TYPES = (
     "application/x-npy",
     "application/x-npz",
     "application/octet-stream",
+    "application/coco+json",
 )
 """Media types of responses that nginx may compress."""
 
 
 def codec_classes() -> tuple[type[Reader] | type[Writer], ...]:
     """Return the codecs; the first one that writes is the default for responses."""
+    from lightbox.codecs.coco import CocoWriter
     from lightbox.codecs.csv import CsvCodec
+    from lightbox.codecs.drawn import JpegWriter, PngWriter
     from lightbox.codecs.image import ImageBodyCodec
     from lightbox.codecs.json_body import JsonLinesReader, JsonReader
     from lightbox.codecs.json_text import JsonLinesWriter, JsonWriter
@@ -51,6 +54,9 @@ def codec_classes() -> tuple[type[Reader] | type[Writer], ...]:
         NpzCodec,
         OctetStreamWriter,
         MultipartCodec,
+        CocoWriter,
+        JpegWriter,
+        PngWriter,
     )
 
 
@@ -79,13 +85,22 @@ class Codecs:
         self._image, self._json = self._readers["application/x-image"], self._readers["application/json"]
         self.writers = {codec.media_types[0]: codec for codec in codecs if isinstance(codec, Writer)}
         """The codecs that write responses, by media type."""
+        self._servable = tuple(self.writers)
+        self._servable_without_names = tuple(name for name, one in self.writers.items() if not one.needs_names)
 
-    def negotiate(self, accept: str) -> Writer:
-        """Return the codec for a raw Accept header, "" if absent; raise NotAcceptable if there is none."""
-        media_type = best_match(accept, tuple(self.writers)) if accept else next(iter(self.writers))
-        if media_type is None:
-            raise NotAcceptable(f"Accept: this endpoint can return {', '.join(self.writers)}; got {accept[:200]!r}")
-        return self.writers[media_type]
+    def negotiate(self, accept: str, has_names: bool = True) -> Writer:
+        """Return the codec for a raw Accept header, "" if absent; raise NotAcceptable if there is none.
+
+        Only an answer that ``has_names`` may be of a type that needs classes or objects.
+        """
+        if not accept:
+            return next(iter(self.writers.values()))
+        media_type = best_match(accept, self._servable if has_names else self._servable_without_names)
+        if media_type is not None:
+            return self.writers[media_type]
+        if (named := best_match(accept, self._servable)) is not None:
+            raise NotAcceptable(f"Accept: {named} {NEEDS_NAMES}")
+        raise NotAcceptable(f"Accept: this endpoint can return {', '.join(self.writers)}; got {accept[:200]!r}")
 
     def parse(self, body: bytes, content_type: str, method: Method, context: RequestContext) -> Parsed:
         """Parse a body as far as possible without a signature; ``content_type`` is the raw header, "" if absent.

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from lightbox.codecs.codec_options import CodecOptions
     from lightbox.openapi.models import DescribedModel
 
+NEEDS_NAMES = (
+    "shows classes or objects, and this response has none; set labels, top_k or detections in code/lightbox.json, and "
+    "name no outputs"
+)
+
 
 @dataclass(frozen=True)
 class Parsed:
@@ -106,6 +111,10 @@ class Writer(Codec):
     """Whether the media type holds a single output."""
     headers: ClassVar[tuple[str, ...]] = ()
     """Headers of its responses."""
+    needs_names: ClassVar[bool] = False
+    """Whether it holds classes or objects alone, with boxes in pixels of images."""
+    draws: ClassVar[bool] = False
+    """Whether it needs the image."""
 
     @abstractmethod
     def encode(self, prediction: Prediction) -> Response:

@@ -40,6 +40,7 @@ from lightbox.images.preparation import (
     Filter,
     Fit,
     Fitting,
+    Picture,
     PixelValues,
     Placed,
     Placement,
@@ -65,6 +66,10 @@ from lightbox.model_runtime.cores import available_cores
 
 GRAPH_BYTES_PER_PIXEL = 4
 """Memory for an image that the model's graph decodes."""
+_DRAWN_BYTES_PER_PIXEL = 12
+"""Memory for an image that a response shows: its pixels, a copy, and the mask of an object."""
+_MAP_BYTES_PER_PIXEL = 20
+"""Memory for a map of an image: float32, and as much for what is added up to it."""
 
 
 def decoding_at_once(cores: int, workers: int) -> int:
@@ -258,12 +263,13 @@ class ImageCodec:
         plan = _plan(options, expected)
         batch: Array | None = None
         rows: Array | None = None
-        placed = []
+        placed, picture, shown = [], None, 0
+        keeps = context.keeps_picture and len(openers) == 1
         mode: Mode = "RGB" if expected.channels == 3 else "L"
         for index, opened in enumerate(openers):
             with self._slots.take(context):
                 with _image_of_batch(index, len(openers), context):
-                    image, size, origin, whole = opened(mode, plan.resized)
+                    image, size, origin, whole = opened(mode, None if keeps else plan.resized)
                     target = plan.size or (expected.width or size[0], expected.height or size[1])
                     fitting = plan.preparation.fitting
                     if plan.size is None and fitting.fit is Fit.CROP:
@@ -289,10 +295,16 @@ class ImageCodec:
                         fitting.way_back(size, plan.size or target, placement) if fitting.fit is Fit.LETTERBOX else None
                     )
                     placed.append(Placed(size, placement, origin, whole, back))
+                if keeps or options.map is not None:
+                    per_pixel = _DRAWN_BYTES_PER_PIXEL * keeps + _MAP_BYTES_PER_PIXEL * (options.map is not None)
+                    shown += size[0] * size[1]
+                    context.image_memory.close()
+                    self._slots.hold(context, context.memory.image_memory, per_pixel * shown)
+                    picture = Picture(image, size, origin) if keeps else None
                 del image  # the slots bound its memory
         assert batch is not None, "a request holds at least one image"
         tensor = batch if expected.batched or len(batch) != 1 else batch[0]
-        return ModelCall(signature, {expected.name: tensor}, placed=tuple(placed))
+        return ModelCall(signature, {expected.name: tensor}, placed=tuple(placed), picture=picture)
 
     def _check_whole(self, size: Size, whole: Size) -> None:
         """Refuse an image whose resized form, before its middle is cut out, exceeds the limit of one image."""

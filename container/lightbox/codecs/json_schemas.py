@@ -9,6 +9,7 @@ from typing import Any
 from lightbox.heads import has_objects, parts_of
 from lightbox.heads.classes import DEFAULT_TOP_K, other_classes, shape_of_classes
 from lightbox.heads.form import PartName
+from lightbox.heads.maps import OF_CLASSES, map_problem
 from lightbox.heads.objects import MOST_OBJECTS
 from lightbox.heads.tensorflow import is_detector
 from lightbox.images.probe import GREY_PNG
@@ -77,10 +78,11 @@ def response_body(model: DescribedModel) -> Schema:
     forms: list[Schema] = []
     for signature in model.signatures:
         outputs = model.outputs(signature)
-        ranked = None if model.reads_any_body else ranked_row(signature, outputs, model.options)
+        describe = ranked_row if model.options.map is None else map_row
+        ranked = None if model.reads_any_body else describe(signature, outputs, model.options)
         if ranked is not None:
             forms.append(struct({"predictions": array(ranked)}))
-        if ranked is None or any(spec.shape is None for spec in outputs.values()):
+        if ranked is None or model.options.map or any(spec.shape is None for spec in outputs.values()):
             forms += _plain(outputs)
         if _takes_examples(signature):
             forms.append(ref(RESULTS))
@@ -116,14 +118,26 @@ def _part(name: PartName, options: ModelOptions) -> Schema:
     return struct({"size": array(whole, 2, 2), "counts": array(whole, 1)}) | {"description": said}
 
 
+def _label(options: ModelOptions) -> dict[str, Schema]:
+    return {"label": TEXT | ({"enum": sorted({*options.labels})} if options.labels else {})}
+
+
+def map_row(signature: SignatureSpec, outputs: Mapping[str, TensorSpec], options: ModelOptions) -> Schema | None:
+    """Return the schema of the classes of a map; None for other maps, and for outputs that are none."""
+    if options.map != OF_CLASSES or map_problem(options, signature, outputs) is not None:
+        return None
+    share: Schema = {"type": "number", "description": "Of the pixels of the image."}
+    shown = {"class": {"type": "integer"}, "share": share, "mask": _part("mask", ModelOptions())}
+    return array(struct(shown, _label(options)))
+
+
 def ranked_row(signature: SignatureSpec, outputs: Mapping[str, TensorSpec], options: ModelOptions) -> Schema | None:
     """Return the schema of one row of classes or objects by name, None if the options name none."""
     if options.labels is None and options.top_k is None and options.detections is None:
         return None
     if options.detections is not None and not has_objects(options, signature, outputs):
         return None
-    label: dict[str, Schema] = {"label": TEXT | ({"enum": sorted({*options.labels})} if options.labels else {})}
-    number: Schema = {"type": "number"}
+    label, number = _label(options), {"type": "number"}
     if options.detections is not None or is_detector(outputs):
         order = "As the model gives it." if options.detections is None else "Left, top, right, bottom in the image."
         box = array(number, 4, 4) | {"description": order}

@@ -17,7 +17,7 @@ import orjson
 from typing_extensions import override
 
 from lightbox.base.errors import NotAcceptable
-from lightbox.codecs.base import Response, Writer
+from lightbox.codecs.base import NEEDS_NAMES, Response, Writer
 from lightbox.model.spec import Array, Layout, Prediction
 from lightbox.openapi.schemas import TEXT, Schema, ref
 
@@ -145,6 +145,14 @@ def row_texts(name: str, array: Array) -> list[bytes]:
     closing, opening = b"]" * (array.ndim - 1), b"[" * (array.ndim - 1)
     inside = array_text(array)[array.ndim : -array.ndim]
     return [opening + row + closing for row in inside.split(closing + b"," + opening)]
+
+
+def named_rows(prediction: Prediction, writer: Writer) -> Sequence[bytes]:
+    """Return the JSON of each image's classes or objects, for a media type that needs them. Raises NotAcceptable."""
+    rows = prediction.ranked() if prediction.ranked else None
+    if rows is None:
+        raise NotAcceptable(f"Accept: {writer.media_types[0]} {NEEDS_NAMES}")
+    return rows
 
 
 def encode_document(prediction: Prediction) -> bytes:

@@ -65,12 +65,13 @@ def read_parts(body: bytes, content_type: ContentType, context: RequestContext) 
         raise MalformedBody("the form cannot be read: a part is broken or the last boundary is missing") from None
     if not parts:
         raise MalformedBody("the form has no part; images were expected")
-    context.fields = [field for field, _ in parts]
-    return [content for _, content in parts]
+    context.fields = [field for field, _, _ in parts]
+    context.file_names = [name for _, name, _ in parts]
+    return [content for _, _, content in parts]
 
 
-def _parts(body: bytes, boundary: bytes, step: Callable[[], None]) -> Iterator[tuple[str, bytes]]:
-    """Yield field name and content of each part with a file or a value; ``step`` is called in between."""
+def _parts(body: bytes, boundary: bytes, step: Callable[[], None]) -> Iterator[tuple[str, str, bytes]]:
+    """Yield field name, file name and content of each part with a file or a value; ``step`` is called in between."""
     from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
 
     def events() -> Iterator[Event]:
@@ -84,11 +85,12 @@ def _parts(body: bytes, boundary: bytes, step: Callable[[], None]) -> Iterator[t
         while not isinstance(event := decoder.next_event(), Epilogue):
             yield event
 
-    field, pieces, nameless = "", list[bytes](), False
+    field, name, pieces, nameless = "", "", list[bytes](), False
     for event in events():
         if isinstance(event, File | Field):
-            field, pieces, nameless = event.name, [], isinstance(event, File) and not event.filename
+            name = (event.filename or "") if isinstance(event, File) else ""
+            field, pieces, nameless = event.name, [], isinstance(event, File) and not name
         elif isinstance(event, Data):
             pieces.append(event.data)
             if not event.more_data and (any(pieces) or not nameless):
-                yield field, b"".join(pieces)
+                yield field, name, b"".join(pieces)

@@ -5,7 +5,7 @@ Each row is JSON text, so that scores have the same digits as in other responses
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -15,6 +15,7 @@ from lightbox.codecs.json_text import array_text, to_json
 from lightbox.heads import classes_problem, find_objects, has_objects
 from lightbox.heads.activation import activated, are_probabilities, class_scores, warn_of_logits
 from lightbox.heads.classes import DEFAULT_TOP_K, other_classes, shape_of_classes
+from lightbox.heads.maps import OF_CLASSES, areas_of
 from lightbox.heads.placing import Shown, shown
 from lightbox.heads.tensorflow import BOXES, CLASSES, NUMBER, SCORES, is_detector, plainly
 from lightbox.model.options import ActivationName, ModelOptions
@@ -53,6 +54,12 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
     if options.activation is None and not are_probabilities(scores):
         warn_of_logits(model)
     return [_items(row, best, labels) for row, best in zip(scores, best_classes(scores, options.top_k), strict=True)]
+
+
+def in_pixels(options: ModelOptions, outputs: Collection[str]) -> ModelOptions:
+    """Return the options with which the objects of these outputs have boxes in pixels of the image."""
+    is_plain = options.detections is None and is_detector(outputs)
+    return options.model_copy(update={"detections": "tf"}) if is_plain else options
 
 
 def best_classes(scores: Array, top_k: int | None) -> Array:
@@ -100,6 +107,22 @@ def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCa
         for index, objects in enumerate(found):
             placed = call.placed[index] if call.placed else None
             yield shown(objects, (width, height), placed, options.masks == "polygon")
+
+
+def map_rows(outputs: Mapping[str, Array], options: ModelOptions) -> list[bytes] | None:
+    """Return ``[{"label", "class", "share", "mask"}, ...]`` of each map of classes; None for maps of numbers."""
+    labels = tuple(options.labels or ())
+    return [_areas(one, labels) for one in next(iter(outputs.values()))] if options.map == OF_CLASSES else None
+
+
+def _areas(numbers: Array, labels: tuple[str, ...]) -> bytes:
+    """Return the classes of a map with their share of the pixels, the largest first, and where they are."""
+    items, heads = [], _heads(labels)
+    for number, share, lengths in areas_of(numbers):
+        head = heads[number] if number < len(heads) else b'{"class":%d,"score":' % number
+        mask = b'{"size":[%d,%d],"counts":%s}' % (*numbers.shape, array_text(lengths))
+        items.append(b'%s"share":%s,"mask":%s}' % (head.removesuffix(b'"score":'), to_json(share), mask))
+    return b"[" + b",".join(items) + b"]"
 
 
 def _found(labels: tuple[str, ...], found: Shown) -> bytes:

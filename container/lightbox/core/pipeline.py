@@ -17,11 +17,12 @@ from lightbox.base.settings_types import TransportName
 from lightbox.codecs import Codecs
 from lightbox.codecs.base import Response
 from lightbox.codecs.codec_options import CodecOptions
-from lightbox.codecs.top_k import ranked_rows
+from lightbox.codecs.top_k import in_pixels, map_rows, ranked_rows
 from lightbox.core.attributes import CustomAttributes
 from lightbox.core.request import Body, Call, TensorResponse
+from lightbox.heads.maps import placed_maps
 from lightbox.model.catalogue import Catalogue, PlannedModel
-from lightbox.model.options import ModelOptions
+from lightbox.model.options import RANKING, ModelOptions
 from lightbox.model.spec import Array, Layout, ModelCall, Prediction, SignatureSpec, image_input
 from lightbox.model_files.layout import is_model_name
 from lightbox.model_runtime.deadline import deadline
@@ -228,7 +229,9 @@ class Pipeline:
         context: RequestContext,
     ) -> R:
         content = call.content
-        writer = content.writer(handlers.postprocess is not None)
+        names = handlers.preprocess is None and not call.outputs
+        writer = content.writer(handlers.postprocess is not None, names and _asks_for_names(model.options))
+        context.keeps_picture = writer.draws
         parsed = content.parse(context) if handlers.preprocess is None else None
         name = call.signature or (parsed.signature if parsed else None)
         signature = self._signatures.get(transport, model.name, call.version, name, context)
@@ -254,13 +257,23 @@ class Pipeline:
         with context.stage("postprocess"):
             # In the signature's order: gRPC's map has no order, and both transports return the same response.
             ordered = {name: found[name] for name in signature.outputs if name in found}
+            maps = None
+            is_placed = names and postprocess is None and (writer.places_maps or by_name)
+            if is_placed and model.options.map is not None and request.placed:
+                with deadline(partial(context.check, "the model's answer")):
+                    maps = placed_maps(ordered, model.options, request)
+            ordered, is_map = maps or ordered, maps is not None
             if postprocess is None:
                 as_document = model.options.jsonlines == "document"
-                prediction = replace(request.predicted(ordered), lines_as_document=as_document)
-                is_ranked = handlers.preprocess is None and not call.outputs
-                is_ranked = is_ranked and bool(request.images or by_name or not model.names_images_only)
-                named = _named(prediction, request, model.options, context) if is_ranked else prediction
-                return writer.write(named, signature)
+                prediction = replace(request.predicted(ordered), lines_as_document=as_document, is_map=is_map)
+                is_asked = request.images or request.placed or by_name or not model.names_images_only
+                if names and is_asked and is_map == (model.options.map is not None):
+                    options = in_pixels(model.options, ordered) if writer.needs_names else model.options
+                    prediction = _named(prediction, request, options, context)
+                if not writer.draws:
+                    return writer.write(prediction, signature)
+                with deadline(partial(context.check, "the model's answer")):
+                    return writer.write(prediction, signature)
             shown = content.shown(call, request, model.options, context)
             context.turn.leave()
             response = writer.finish(postprocess, ordered, shown, signature)
@@ -418,18 +431,20 @@ def _named(prediction: Prediction, request: ModelCall, options: ModelOptions, co
 
     def ranked() -> list[bytes] | None:
         with deadline(partial(context.check, "the model's answer")):
+            if options.map is not None:
+                return map_rows(prediction.outputs, options)
             return ranked_rows(prediction.outputs, options, request)
 
-    return replace(prediction, ranked=ranked)
+    return replace(prediction, ranked=ranked, picture=request.picture, file_names=context.file_names)
 
 
 def _asks_for_names(options: ModelOptions) -> bool:
-    return (options.labels, options.top_k, options.detections) != (None, None, None)
+    return any(getattr(options, key) is not None for key in RANKING)
 
 
 def _without_ranking(model: PlannedModel) -> PlannedModel:
     """Return the model with raw outputs, as handlers get them."""
-    options = model.options.model_copy(update={"labels": None, "top_k": None, "detections": None})
+    options = model.options.model_copy(update=dict.fromkeys(RANKING))
     return model.model_copy(update={"options": options})
 
 

@@ -34,6 +34,21 @@ IMAGE, JSON = "application/x-image", "application/json"
 class Writer(ABC, Generic[R]):
     """Writes the response to one call in the form of its protocol."""
 
+    @property
+    def needs_names(self) -> bool:
+        """Whether it writes classes or objects alone, with boxes in pixels of images."""
+        return False
+
+    @property
+    def draws(self) -> bool:
+        """Whether it needs the image."""
+        return False
+
+    @property
+    def places_maps(self) -> bool:
+        """Whether it writes maps in the size of the image, in place of the model's output."""
+        return False
+
     @abstractmethod
     def check(self, outputs: int) -> None:
         """Raise NotAcceptable if the response cannot hold this number of outputs."""
@@ -65,8 +80,11 @@ class Content(ABC, Generic[R]):
         """Parse as far as possible without a signature. Raises UnsupportedMediaType, MalformedBody."""
 
     @abstractmethod
-    def writer(self, by_user_code: bool) -> Writer[R]:
-        """Return the writer of the response; raise NotAcceptable if there is none, unless user code writes it."""
+    def writer(self, by_user_code: bool, has_names: bool) -> Writer[R]:
+        """Return the writer of the response; raise NotAcceptable if there is none, unless user code writes it.
+
+        Without ``has_names`` the response has no classes or objects by name.
+        """
 
     @abstractmethod
     def has_images(self, signature: SignatureSpec) -> bool:
@@ -188,8 +206,9 @@ class Body(Content[Response]):
         return Parsed(decode)
 
     @override
-    def writer(self, by_user_code: bool) -> Writer[Response]:
-        return _BodyWriter(None if by_user_code else self.codecs.negotiate(self.accept), self.plain)
+    def writer(self, by_user_code: bool, has_names: bool) -> Writer[Response]:
+        has_names = has_names and not self.plain and self.method is Method.PREDICT
+        return _BodyWriter(None if by_user_code else self.codecs.negotiate(self.accept, has_names), self.plain)
 
     @override
     def has_images(self, signature: SignatureSpec) -> bool:
@@ -231,6 +250,21 @@ class Body(Content[Response]):
 class _BodyWriter(Writer[Response]):
     codec: BodyCodec | None
     plain: bool
+
+    @property
+    @override
+    def needs_names(self) -> bool:
+        return self.codec is not None and self.codec.needs_names
+
+    @property
+    @override
+    def draws(self) -> bool:
+        return self.codec is not None and self.codec.draws
+
+    @property
+    @override
+    def places_maps(self) -> bool:
+        return not self.plain
 
     @override
     def check(self, outputs: int) -> None:
@@ -302,7 +336,7 @@ class Tensors(Content[TensorResponse]):
         return Parsed(decode)
 
     @override
-    def writer(self, by_user_code: bool) -> Writer[TensorResponse]:
+    def writer(self, by_user_code: bool, has_names: bool) -> Writer[TensorResponse]:
         return _TensorWriter(self.outputs)
 
     @override

@@ -14,6 +14,7 @@ from lightbox.heads.classes import classes_of_images_problem
 from lightbox.heads.detr import Detr
 from lightbox.heads.form import Area, Form, PartName, Shapes, described
 from lightbox.heads.libreyolo import LibreYolo, LibreYoloX
+from lightbox.heads.maps import map_problem
 from lightbox.heads.mmdet import MmDet
 from lightbox.heads.objects import Objects
 from lightbox.heads.rtdetr import RtDetr
@@ -77,6 +78,8 @@ def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | No
     """Return why a model has no classes to rank or objects to find, or another number than labels; None if it has."""
     outputs = signature.outputs
     chosen = {name: spec for name, spec in outputs.items() if not options.outputs or name in options.outputs}
+    if options.map is not None:
+        return map_problem(options, signature, chosen)
     if options.detections is not None:
         return _objects_problem(options, signature, chosen) or _names_problem(options, signature, chosen)
     return None if is_detector(chosen) else classes_of_images_problem(options, chosen)

@@ -192,6 +192,14 @@ class Placed:
         return found
 
 
+class Picture(NamedTuple):
+    """A decoded image, in Pillow's form or the compiled resize's, and its corner in that of which it is a part."""
+
+    pixels: Any
+    size: Size
+    origin: tuple[int, int] = (0, 0)
+
+
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _CAFFE_MEAN = (123.68, 116.779, 103.939)
 

@@ -34,14 +34,15 @@ RecipeName = Literal["auto", "none", "ultralytics", "libreyolo", "transformers",
 ActivationName = Literal["softmax", "sigmoid", "none"]
 _Ultralytics = Literal["ultralytics", "ultralytics-segment", "ultralytics-pose", "ultralytics-obb", "ultralytics-v5"]
 _Torchvision = Literal["torchvision", "torchvision-segment", "torchvision-pose"]
+MapName = Literal["classes", "depth", "ultralytics-depth"]
 DetectionsName = Literal[_Ultralytics, "libreyolo", "libreyolo-yolox", "detr", "rtdetr", "mmdet", "tf", _Torchvision]
 _LABELS = TypeAdapter[tuple[str, ...] | dict[int, str]](tuple[str, ...] | dict[int, str])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
 PerChannel = Annotated[
     tuple[float, ...] | None, BeforeValidator(lambda given: [given] if isinstance(given, int | float) else given)
 ]
-RANKING = ("detections", "labels", "top_k")
-"""Options that name classes or objects."""
+RANKING = ("detections", "map", "labels", "top_k")
+"""Options that name classes or objects, or place a map in an image."""
 _ONLY_WITH: Mapping[str, tuple[str, str | tuple[str, ...]]] = {
     "resize_shorter": ("fit", "crop"),
     "resize_longer": ("fit", "crop"),
@@ -176,6 +177,9 @@ class ModelOptions(BaseModel):
         default=None, examples=[[17, 3]]
     )
     """With `ultralytics-pose`: keypoints of an object, and numbers of each: 3 with a score, else 2."""
+
+    map: MapName | None = None
+    """[A class or a number for each pixel](#maps), in the size of the image."""
 
     masks: Literal["rle", "polygon"] = "rle"
     """With `detections`: [masks](#detections) as run lengths, or as polygons."""
@@ -364,6 +368,9 @@ def _conflict(options: ModelOptions) -> tuple[str, str] | None:
         if is_set and not (str(has).startswith(value) if value else has):
             values = " or ".join(map(repr, value if isinstance(value, tuple) else [value]))
             return key, f"works only with {f'{other} {values}' if value else other}, got {other} {has!r}"
+    for key in ("detections", "top_k"):
+        if options.map is not None and getattr(options, key) is not None:
+            return "map", f"expected this or {key}, got both"
     if options.resize_shorter is not None and options.crop_pct is not None:
         return "resize_shorter", "expected this or crop_pct, got both"
     if options.scaling in ("torch", "caffe"):

@@ -31,7 +31,7 @@ _REPLACED = {
 """Options of a preset or a recipe that an override also removes: a mean belongs to its scaling, padding to its fit."""
 
 OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "fit", *_REPLACED["fit"]})
-OF_ANSWERS = frozenset({"detections", "keypoints", "activation", "top_k", "outputs", "labels", "dequantize"}) | {
+OF_ANSWERS = frozenset({"detections", "map", "keypoints", "activation", "top_k", "outputs", "labels", "dequantize"}) | {
     *("score_threshold", "iou_threshold", "class_agnostic")
 }
 """Options of a recipe that belong together: a preset replaces the first, another output format the second."""
@@ -41,8 +41,8 @@ def with_preset(options: Mapping[str, Any], recipe: Mapping[str, Any] | None = N
     """Return options merged with those of their preset, or else of a recipe, and the implied ones."""
     name: str | None = options.get("preset")
     left_out = OF_PIXELS if name else frozenset[str]()
-    if options.keys() & {"detections", "outputs"}:
-        left_out |= OF_ANSWERS - {"labels"} if options.get("detections") else OF_ANSWERS
+    if options.keys() & {"detections", "map", "outputs"}:
+        left_out |= OF_ANSWERS - {"labels"} if options.get("detections") or options.get("map") else OF_ANSWERS
     usable = {key: value for key, value in (recipe or {}).items() if key not in left_out}
     usual = usable | dict(PRESETS[name] if name else {})
     usual_order = usual.get("channels", "rgb")

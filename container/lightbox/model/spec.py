@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from lightbox.images.preparation import Placed
+    from lightbox.images.preparation import Picture, Placed
 
     Array = npt.NDArray[np.generic]
     """Any ndarray; strings are object arrays of bytes."""
@@ -278,6 +278,8 @@ class ModelCall:
     images: tuple[bytes, ...] = ()
     placed: tuple[Placed, ...] = ()
     """The place of each image in the input, in the order of the batch; empty for numbers."""
+    picture: Picture | None = None
+    """The one image of the inputs, for a response that shows it."""
     results: Callable[[Mapping[str, Array]], Prediction] | None = None
     """Checks and returns the results of classify and regress, in place of the raw outputs."""
 
@@ -301,6 +303,12 @@ class Prediction:
     """Makes the rows for ``labels`` and ``top_k`` as JSON text; None if neither is set."""
     lines_as_document: bool = False
     """Write ``application/jsonlines`` as the whole document on one line, as in AWS's container."""
+    is_map: bool = False
+    """Whether its one output is a map of each image in its size."""
+    picture: Picture | None = None
+    """The one image that it is of, for a response that shows it."""
+    file_names: Sequence[str] = ()
+    """The name of each image's file, where a form says them."""
 
     @property
     def by_row(self) -> bool:

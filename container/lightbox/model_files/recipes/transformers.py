@@ -22,6 +22,10 @@ _SIGMOID = ("RTDetr", "RTDetrV2", "DFine", "Deimv2", "RfDetr")
 """Detectors with a sigmoid for each class."""
 _BEST_HUNDRED = ("ConditionalDetr", "DabDetr", "DeformableDetr", "LwDetr")
 """The same, whose processors keep 100 objects."""
+_OF_CLASSES, _OF_DEPTHS = ("Segformer", "DPT", "Beit"), ("DPT",)
+"""Networks whose maps become those of the image by one resize."""
+_EMBEDDINGS = ("CLIPVisionModelWithProjection", "SiglipVisionModel")
+"""Networks with several outputs, one of which is the embedding."""
 _INSTEAD = "set fit, image_size and scaling"
 _LEAST_SHORTER = 384
 """A shorter side below this is that of the cut-out, in ConvNeXt's processor."""
@@ -70,7 +74,19 @@ def read(files: ModelFiles) -> Recipe | None:
         options |= {"top_k": 100} if detector in _BEST_HUNDRED else {}
         options |= {"score_threshold": _THRESHOLD, **_labels(place, config), **_outputs(files, "logits", "pred_boxes")}
         return Recipe(options, str(place), f"{said}, objects")
-    return Recipe(options, str(place), f"{said}, whose outputs are returned as tensors")
+    more, gives = _tensors(name, files, _labels(place, config))
+    return Recipe(options | more, str(place), f"{said}, {gives}")
+
+
+def _tensors(name: str, files: ModelFiles, labels: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the options of a network that gives a map, an embedding, or other tensors; and what it gives."""
+    if name.removesuffix("ForSemanticSegmentation") in _OF_CLASSES:
+        return {"map": "classes", **labels, **_outputs(files, "logits")}, "a map of classes"
+    if name.removesuffix("ForDepthEstimation") in _OF_DEPTHS:
+        return {"map": "depth", **_outputs(files, "predicted_depth")}, "a map of depths"
+    if name in _EMBEDDINGS:
+        return _outputs(files, "image_embeds") or _outputs(files, "pooler_output"), "an embedding"
+    return {}, "whose outputs are returned as tensors"
 
 
 def _labels(place: Path, config: dict[str, Any]) -> dict[str, Any]:

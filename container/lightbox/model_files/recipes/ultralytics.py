@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lightbox.heads import ranking_problem
-from lightbox.model.options import ModelOptions, Recipe, RecipeError
+from lightbox.model.options import MapName, ModelOptions, Recipe, RecipeError
 from lightbox.model.presets import PRESETS
 from lightbox.model_files.recipes.files import ModelFiles, class_names, literal, said_by
 
@@ -20,8 +20,8 @@ _FORMS = {
     "obb": "ultralytics-obb",
 }
 """The option ``detections`` of tasks with objects."""
-_MAPS = {"semantic": "a map of classes", "depth": "a map of depths"}
-"""Tasks whose answers stay tensors."""
+_MAPS: Mapping[str, MapName] = {"semantic": "classes", "depth": "ultralytics-depth"}
+"""The option ``map`` of tasks with maps."""
 _USUAL_SIDE = 640
 _CLASSIFY = {"fit": "crop", "crop_pct": 1.0, "resize": "bilinear", "scaling": "unit"}
 _STRETCHED = {"fit": "stretch", "resize": "opencv_bilinear", "scaling": "unit"}
@@ -55,9 +55,10 @@ def read(files: ModelFiles) -> Recipe | None:
     if task not in _MAPS:
         known = ", ".join((*_FORMS, "classify", *_MAPS))
         raise RecipeError(f"{source}: task: expected {known}, got {task[:40]!r}; set recipe to none")
-    del options["labels"]  # for what is returned as tensors
+    if task == "depth":
+        del options["labels"]
     pixels = _STRETCHED if task == "depth" else PRESETS["ultralytics"]
-    return Recipe({**options, **pixels}, source, f"task {task}: {_MAPS[task]}, which are returned as tensors")
+    return Recipe({**options, **pixels, "map": _MAPS[task]}, source, f"task {task}, a map")
 
 
 def _of_v5(files: ModelFiles) -> Recipe | None:

@@ -19,8 +19,10 @@ from lightbox.tools.client.concurrency import MOST, Auto, Concurrency, Fixed
 from lightbox.tools.client.invoke import LOCAL
 from lightbox.tools.client.retries import Retrying
 from lightbox.tools.client.senders import Boto3Sender, InvocationsSender, Misconfigured, OpenInferenceSender, Sender
+from lightbox.tools.offline.coco_results import CocoResults
+from lightbox.tools.offline.drawn_photos import DrawnPhotos
 from lightbox.tools.offline.endpoint import Endpoint, EndpointGone
-from lightbox.tools.offline.loading import load, most_bytes
+from lightbox.tools.offline.loading import image_limits, load, most_bytes
 from lightbox.tools.offline.rows import Predictor
 from lightbox.tools.offline.run import Run, handled, say_stopped
 from lightbox.tools.offline.sources import Source, SourceError
@@ -67,6 +69,11 @@ class ConcurrencyType(click.ParamType[Concurrency]):
 @click.option("--labels", metavar="FILE", help="Option `labels` alone: a file with class names, one per line.")
 @click.option("--scaling", metavar="NAME", help="Option `scaling` alone.")
 @click.option("--engine", metavar="NAME", help="Option `engine` alone.")
+@click.option("--draw", metavar="FOLDER", help="Write each photo with its classes or objects there, as JPEG.")
+@click.option("--coco", metavar="FILE", help="Write the objects there, too, as COCO's results.")
+@click.option(
+    "--annotations", metavar="FILE", help="With --coco: COCO's annotations, for its ids of images and labels."
+)
 @click.option("--column", help="Parquet column of the images, such as image.bytes.")
 @click.option("--outside", is_flag=True, help="Also read what a list or a link names outside SOURCE.")
 @click.option(
@@ -109,6 +116,7 @@ def command(source: str, to: str, column: str | None, outside: bool, part_rows: 
     """
     stopping = threading.Event()
     try:
+        more = make_more(by["ray"], by.pop("draw"), by.pop("coco"), by.pop("annotations"))
         with (
             handled(signal.default_int_handler),
             Target(to, answerer := make_answerer(stopping, **by), part_rows, again) as target,
@@ -116,7 +124,7 @@ def command(source: str, to: str, column: str | None, outside: bool, part_rows: 
             place = source.rstrip("/") if source.startswith(S3_SCHEME) else os.path.realpath(source).rstrip("/")
             most = max(most_bytes(), MOST_SENT if isinstance(answerer, Endpoint) else 0)
             found = Source(source, column, lambda name: target.is_part(f"{place}/{name}"), most, outside)
-            run = Run(found, target, answerer, stopping)
+            run = Run(found, target, answerer, stopping, *more)
             with handled(run.stop):
                 return run.run()
     except KeyboardInterrupt:
@@ -126,6 +134,18 @@ def command(source: str, to: str, column: str | None, outside: bool, part_rows: 
         raise NothingDone(escape(str(problem))) from None
     except StartError as problem:  # of several lines
         raise NothingDone(str(problem)) from None
+
+
+def make_more(
+    ray: str | None, draw: str | None, coco: str | None, annotations: str | None
+) -> tuple[DrawnPhotos | None, CocoResults | None]:
+    """Return what writes photos and COCO's results beside the rows. Raises TargetError and Misconfigured."""
+    if draw and ray:
+        raise Misconfigured("expected --draw or --ray, got both: the nodes of a cluster read the photos themselves")
+    if annotations and not coco:
+        raise Misconfigured("--annotations: works only with --coco")
+    results = CocoResults(coco, annotations) if coco else None
+    return DrawnPhotos(draw, image_limits()) if draw else None, results
 
 
 def make_answerer(

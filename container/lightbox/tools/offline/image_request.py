@@ -33,7 +33,7 @@ class ImageBody(Body):
     """A body with one image, whose response is ``JsonText`` of the prediction, or what user code answers."""
 
     @override
-    def writer(self, by_user_code: bool) -> Writer[Any]:
+    def writer(self, by_user_code: bool, has_names: bool) -> Writer[Any]:
         return _RowWriter()
 
     @override
@@ -46,6 +46,8 @@ class ImageBody(Body):
 
 
 class _RowWriter(Writer[Any]):
+    places_maps = True
+
     @override
     def check(self, outputs: int) -> None:
         pass

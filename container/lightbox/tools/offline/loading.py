@@ -15,6 +15,7 @@ from lightbox.base.control_characters import escape
 from lightbox.base.errors import StartError
 from lightbox.base.machine.environment import variable
 from lightbox.base.settings import Settings
+from lightbox.images.limits import ImageLimits
 from lightbox.model.options import OptionSettings, ResolvedOptions
 from lightbox.model_files.checks import newest_folder, reading_once, version_problem
 from lightbox.model_files.layout import ModelOnDisk, version_numbers
@@ -109,3 +110,8 @@ def _strict_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
 def most_bytes() -> int:
     """Return the most bytes of a picture, which are those of a request to an endpoint. Raises StartError."""
     return load_settings({MAX_BODY: variable(MAX_BODY)}).max_body_mb << 20
+
+
+def image_limits() -> ImageLimits:
+    """Return the limits of a picture that is decoded. Raises StartError."""
+    return ImageLimits.of(load_settings({LIMITS[0]: variable(LIMITS[0])}).max_image_pixels)

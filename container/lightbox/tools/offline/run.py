@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 from lightbox.base.control_characters import escape
 from lightbox.base.telemetry.output import drawing
 from lightbox.tools.client.image_files import counted
+from lightbox.tools.offline.coco_results import CocoResults
+from lightbox.tools.offline.drawn_photos import DrawnPhotos
 from lightbox.tools.offline.endpoint import EndpointGone
 from lightbox.tools.offline.rows import DENIED, UNREACHED_AT_MOST, Predictor, Row, in_order, rows
 from lightbox.tools.offline.sources import Source, SourceError, read
@@ -36,8 +38,17 @@ PROGRESS_SECONDS = 30.0
 class Run:
     """A run with a source, an open target, and a model, an endpoint or a cluster."""
 
-    def __init__(self, source: Source, target: Target, by: Predictor, stopping: threading.Event) -> None:
+    def __init__(
+        self,
+        source: Source,
+        target: Target,
+        by: Predictor,
+        stopping: threading.Event,
+        photos: DrawnPhotos | None = None,
+        coco: CocoResults | None = None,
+    ) -> None:
         self._source, self._target, self._by, self._stopping = source, target, by, stopping
+        self._photos, self._coco = photos, coco
         self._before = len(target.done)
         self._written = 0
         self._denied, self._has_read = 0, False
@@ -53,7 +64,7 @@ class Run:
         """
         stopped = ""
         try:
-            for row in rows(self._by, self._images()):
+            for row in self._rows():
                 self._target.add(row)
                 self._written += 1
                 if row.error is not None:
@@ -70,6 +81,8 @@ class Run:
         if self._stopping.is_set() and not stopped:
             stopped = "interrupted"
         if not stopped:
+            if self._coco:
+                self._coco.write(self._target.written())
             self._target.finish()
         self._show_end(stopped)
         if stopped == "interrupted":
@@ -81,6 +94,12 @@ class Run:
         self._stopping.set()
         for number in SIGNALS:
             signal.signal(number, signal.default_int_handler)
+
+    def _rows(self) -> Iterator[Row]:
+        photos = self._photos
+        if photos is None:
+            return rows(self._by, self._images())
+        return photos.drawing(lambda: rows(self._by, photos.kept(self._images())))
 
     def _images(self) -> Iterator[tuple[str, Any]]:
         done = self._target.done
@@ -140,6 +159,10 @@ class Run:
             _say(problem)
         if (unsaid := len(self._source.problems) + self._source.more_problems - SHOWN) > 0:
             _say(f"{unsaid:,} more of these")
+        for problem in self._coco.problems if self._coco else ():
+            _say(problem)
+        if self._photos and self._photos.undrawn:
+            _say(f"--draw leaves out pictures whose answers are no classes or objects: {self._photos.undrawn:,}")
         if stopped:
             say_stopped(stopped)
 

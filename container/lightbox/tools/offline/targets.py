@@ -238,6 +238,11 @@ class Target:
         if len(self._rows) >= self._part_rows or self._bytes >= PART_BYTES or is_old:
             self.flush()
 
+    def written(self) -> Iterator[Row]:
+        """Yield all rows, after ``flush`` and before ``finish``."""
+        for file in self._opened_parts():
+            yield from self._form.read(file)
+
     def flush(self) -> None:
         """Write the rows in memory as a part. Raises TargetError."""
         if not self._rows:

@@ -10,7 +10,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from lightbox.core.attributes import parse_custom_attributes
-from lightbox.model.options import ModelOptions
+from lightbox.model.options import ModelOptions, ResolvedOptions
 from lightbox.model.spec import Array
 from support.fake_transport import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
@@ -31,7 +31,9 @@ def client() -> FlaskClient:
     transport.serve(mean_model(side=None), channel_means)
     files = signature("files", {"text": ("string", (None,))}, {"size": ("int64", (None,))})
     transport.serve(files, lengths)
-    return fake_app(transport, {"mean": ModelOptions(), "files": ModelOptions()}).test_client()
+    transport.serve(mean_model("named"), channel_means)
+    of_recipe = ResolvedOptions(labels=("red", "green", "blue"), of_recipe=frozenset({"labels"}))
+    return fake_app(transport, {"mean": ModelOptions(), "files": ModelOptions(), "named": of_recipe}).test_client()
 
 
 def ask(client: FlaskClient, attributes: str, body: bytes = IMAGE, content_type: str = "image/png") -> tuple[int, Any]:
@@ -51,6 +53,12 @@ def test_a_model_of_files_gets_the_part_as_png(client: FlaskClient) -> None:
     whole, part = (ask(client, f"tfs-model-name=files{crop}")[1] for crop in ("", f",{PART}"))
     assert whole == [len(IMAGE)]
     assert 0 < int(part[0]) < len(IMAGE)
+
+
+def test_a_part_has_the_classes_of_a_recipe_as_the_whole_does(client: FlaskClient) -> None:
+    for crop in ("", f",{PART}"):
+        _, (classes,) = ask(client, f"tfs-model-name=named{crop}")
+        assert {one["label"] for one in classes} == {"red", "green", "blue"}
 
 
 @each(

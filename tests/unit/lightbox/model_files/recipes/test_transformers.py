@@ -119,7 +119,7 @@ def test_rf_detrs_filter_takes_the_nearest_pixels(tmp_path: Path) -> None:
 
 
 def test_other_networks_get_their_pixels_and_stay_tensors(tmp_path: Path) -> None:
-    options = options_of(tmp_path, VIT | {"architectures": ["SegformerForSemanticSegmentation"]}, PIXELS)
+    options = options_of(tmp_path, VIT | {"architectures": ["MaskFormerForInstanceSegmentation"]}, PIXELS)
     assert (options.scaling, options.labels, options.top_k) == ("unit", None, None)
     assert "returned as tensors" in options.recipe_said
 

@@ -44,12 +44,13 @@ def test_a_classifier_is_cut_out_and_not_letterboxed(tmp_path: Path) -> None:
     assert (options.labels, options.activation, options.detections) == (("cat", "dog"), "none", None)
 
 
-@pytest.mark.parametrize("task", ["semantic", "depth"])
-def test_maps_get_their_pixels_and_stay_tensors(task: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("task", "kind", "fit", "labels"),
+    [("semantic", "classes", "letterbox", ("cat", "dog")), ("depth", "ultralytics-depth", "stretch", None)],
+)
+def test_maps_get_their_pixels(task: str, kind: str, fit: str, labels: tuple[str, ...] | None, tmp_path: Path) -> None:
     options = resolved(network(tmp_path, task=task, names=["cat", "dog"]))
-    assert (options.fit, options.scaling) == ("stretch" if task == "depth" else "letterbox", "unit")
-    assert (options.detections, options.labels, options.top_k) == (None, None, None)
-    assert "returned as tensors" in options.recipe_said
+    assert (options.map, options.fit, options.scaling, options.labels) == (kind, fit, "unit", labels)
 
 
 def test_boxes_of_rt_detr_stay_tensors(tmp_path: Path) -> None:

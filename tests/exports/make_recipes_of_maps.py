@@ -1,0 +1,184 @@
+"""Write exports of networks that give maps and embeddings, and what their libraries make of them: recipes/maps.npz.
+
+    PYTHONPATH=tests python tests/exports/make_recipes_of_maps.py
+
+It runs after make_recipes.py, in the same environment. Networks are narrow, their weights are drawn from a seed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import timm
+import torch
+import transformers
+import ultralytics
+from timm.data import create_transform, resolve_data_config
+from timm.models.resnet import BasicBlock, ResNet
+from torch import nn
+from ultralytics.nn import tasks
+
+from exports.make_recipes import HERE, KINDS, SEED, _export, _yaml, measured
+from pixels.pictures import SIZES, picture
+
+CLASSES = 4
+SIDE = 64
+PICTURES = ("wide", "square", "long", "small", "tall 64x64")
+SEMANTIC = ("wide 128x96", "tall 128x96", "wide 128x60", "tall 71x96")
+DEPTH = ("wide 192x128", "tall 192x128", "photo 192x128", "small 96x64")
+"""Pictures that are not resized, or to half: elsewhere OpenCV rounds more pixels otherwise."""
+KINDS |= {"semantic": ("-sem", tasks.SemanticSegmentationModel), "depth": ("-depth", tasks.DepthModel)}
+Maps = dict[str, dict[str, Any]]
+
+
+class _Chosen(nn.Module):
+    def __init__(self, network: Any, output: str) -> None:
+        super().__init__()
+        self.network, self.output = network, output
+
+    def forward(self, pixel_values: torch.Tensor) -> Any:
+        return getattr(self.network(pixel_values=pixel_values), self.output)
+
+
+def of_ultralytics() -> Maps:
+    """Export maps of classes and of depths; return what ``predict`` answers."""
+    answers: Maps = {}
+    for task, size in (("semantic", (96, 128)), ("depth", (64, 96))):
+        torch.manual_seed(SEED)
+        name, (suffix, kind) = f"ultralytics_{task}", KINDS[task]
+        described = {**_yaml(f"yolo26{suffix}.yaml"), "nc": CLASSES if task == "semantic" else 1}
+        described |= {"scales": {"n": [0.33, 0.125, 192]}, "scale": "n", "yaml_file": f"{name}.yaml"}
+        if task == "depth":
+            described["head"][-1][-1] = [16]  # channels, which no scale narrows
+        model = ultralytics.YOLO(f"yolo26n{suffix}.yaml", task=task)
+        arguments = model.model.args
+        model.model = kind(described, ch=3, nc=described["nc"], verbose=False)
+        model.model.args, model.model.task = arguments, task
+        model.model.names = {number: f"thing {number}" for number in range(described["nc"])}
+        measured(model.model, 128, 96)
+        last = model.model.model[-1]
+        convolutions = [part for part in last.modules() if isinstance(part, nn.Conv2d)]
+        with torch.no_grad():
+            last_one = last.classifier[-1] if task == "semantic" else convolutions[-1]
+            last_one.weight.mul_(8 if task == "semantic" else 1)
+        model.ckpt = {}
+        file = Path(model.export(format="onnx", opset=17, simplify=False, imgsz=size))
+        place = HERE / name / "model.onnx"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(file, place)
+        asked = ultralytics.YOLO(str(place), task=task)
+        shown = SEMANTIC if task == "semantic" else DEPTH
+        answers[name] = {one: _of_result(asked.predict(picture(one), verbose=False)[0]) for one in shown}
+    return answers
+
+
+def _of_result(result: Any) -> Any:
+    found = result.semantic_mask if result.semantic_mask is not None else result.depth
+    found = getattr(found, "data", found)
+    return np.asarray(found.cpu() if hasattr(found, "cpu") else found).squeeze()
+
+
+def of_transformers() -> Maps:
+    """Export SegFormer, DPT and CLIP's half for pictures with their processors beside them."""
+    torch.manual_seed(SEED)
+    own, size = transformers, {"height": SIDE, "width": SIDE}
+    segformer = own.SegformerConfig(
+        hidden_sizes=[8, 8, 16, 16],
+        depths=[1, 1, 1, 1],
+        num_attention_heads=[1, 1, 2, 2],
+        mlp_ratios=[1, 1, 1, 1],
+        decoder_hidden_size=16,
+        num_labels=CLASSES,
+    )
+    of_vit: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 2}
+    of_vit |= {"intermediate_size": 32, "image_size": SIDE, "patch_size": 16}
+    dpt = own.DPTConfig(
+        **of_vit,
+        backbone_out_indices=[0, 1, 2, 3],
+        neck_hidden_sizes=[8, 8, 16, 16],
+        fusion_hidden_size=8,
+        initializer_range=0.2,
+        is_hybrid=False,
+    )
+    clip = own.CLIPVisionConfig(**of_vit, projection_dim=16)
+
+    def classes(network: Any, pixels: torch.Tensor, sizes: list[tuple[int, int]]) -> Any:
+        processor = own.SegformerImageProcessor(size=size)
+        (found,) = processor.post_process_semantic_segmentation(network(pixel_values=pixels), sizes)
+        return found.numpy().astype(np.uint8)
+
+    def depths(network: Any, pixels: torch.Tensor, sizes: list[tuple[int, int]]) -> Any:
+        processor = own.DPTImageProcessor(size=size)
+        (found,) = processor.post_process_depth_estimation(network(pixel_values=pixels), sizes)
+        return found["predicted_depth"].numpy()
+
+    def embedding(network: Any, pixels: torch.Tensor, sizes: list[tuple[int, int]]) -> Any:
+        return network(pixel_values=pixels).image_embeds[0].numpy()
+
+    networks: tuple[tuple[str, Any, Any, str, Callable[..., Any]], ...] = (
+        (
+            "transformers_segformer",
+            own.SegformerForSemanticSegmentation(segformer),
+            own.SegformerImageProcessor(size=size),
+            "logits",
+            classes,
+        ),
+        (
+            "transformers_dpt",
+            own.DPTForDepthEstimation(dpt),
+            own.DPTImageProcessor(size=size),
+            "predicted_depth",
+            depths,
+        ),
+        (
+            "transformers_clip",
+            own.CLIPVisionModelWithProjection(clip),
+            own.CLIPImageProcessor(size={"shortest_edge": SIDE}, crop_size=size),
+            "image_embeds",
+            embedding,
+        ),
+    )
+    answers: Maps = {}
+    for name, network, processor, output, answer in networks:
+        network.eval()
+        with torch.no_grad():
+            if name == "transformers_segformer":
+                network.decode_head.classifier.weight.mul_(30)
+                network.config.id2label = {number: f"kind {number}" for number in range(CLASSES)}
+            network.config.architectures = [type(network).__name__]
+            place = HERE / name
+            _export(_Chosen(network, output).eval(), place, (3, SIDE, SIDE), "pixel_values", output)
+            network.config.save_pretrained(place)
+            processor.save_pretrained(place)
+            answers[name] = {}
+            for one in PICTURES:
+                pixels = processor(picture(one), return_tensors="pt")["pixel_values"]
+                answers[name][one] = answer(network, pixels, [picture(one).size[::-1]])
+    return answers
+
+
+def of_timm() -> Maps:
+    """Export a ResNet without a classifier, with timm's configuration beside it; return its features."""
+    torch.manual_seed(SEED)
+    pixels = {"input_size": (3, SIDE, SIDE), "interpolation": "bicubic", "crop_pct": 0.95, "crop_mode": "center"}
+    pixels |= {"mean": (0.48, 0.46, 0.41), "std": (0.27, 0.26, 0.28), "num_classes": 0}
+    network = ResNet(BasicBlock, [1, 1, 1, 1], num_classes=0, channels=(8, 12, 16, 24), stem_width=8).eval()
+    place = HERE / "timm_features"
+    _export(network, place, (3, SIDE, SIDE), "input", "output")
+    config = {"architecture": "resnet", "num_classes": 0, "pretrained_cfg": pixels}
+    (place / "config.json").write_text(json.dumps(config, indent=1))
+    transform = create_transform(**resolve_data_config({}, pretrained_cfg=pixels))
+    with torch.no_grad():
+        return {"timm_features": {one: network(transform(picture(one))[None])[0].numpy() for one in SIZES}}
+
+
+if __name__ == "__main__":
+    assert timm.__version__
+    found = {**of_ultralytics(), **of_transformers(), **of_timm()}
+    arrays = {f"{name}|{one}": array for name, answers in found.items() for one, array in answers.items()}
+    np.savez_compressed(HERE / "maps.npz", **arrays)

@@ -1,0 +1,57 @@
+"""Maps and embeddings are those of their libraries, in the size of the picture, without an option.
+
+tests/exports/make_recipes_of_maps.py has written files and answers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lightbox
+from lightbox.model.spec import Array
+from pixels.pictures import png
+from support.parameters import few_of
+
+FOLDER = Path(__file__).parents[4] / "exports" / "recipes"
+with np.load(FOLDER / "maps.npz") as recorded:
+    EXPECTED: dict[str, Any] = dict(recorded)
+NAMES = list(dict.fromkeys(name.partition("|")[0] for name in EXPECTED))
+LEAST_SAME, USUAL, FAR = 0.999, 2e-3, 2e-2
+"""The least share of pixels of the same class, and how far numbers may be apart by their span, in the mean and at most:
+libraries round resized pixels otherwise, which drawn networks make much of."""
+
+
+@pytest.mark.parametrize("name", few_of(NAMES, "ultralytics_semantic", "transformers_segformer", "transformers_dpt"))
+def test_maps_and_embeddings_are_the_librarys(name: str) -> None:
+    model = lightbox.load(FOLDER / name / "model.onnx", engine="onnxruntime")
+    for key, expected in EXPECTED.items():
+        if key.startswith(f"{name}|"):
+            found: Any = model.predict(png(key.partition("|")[2]))
+            if expected.dtype == np.uint8:
+                assert (class_map(found, expected.shape) == expected).mean() >= LEAST_SAME, key
+                assert len(np.unique(expected)) > 1
+            else:
+                apart = np.abs(np.asarray(found) - expected) / np.ptp(expected)
+                assert apart.shape == expected.shape
+                assert (apart.mean() <= USUAL, apart.max() <= FAR) == (True, True), key
+
+
+def class_map(areas: list[dict[str, Any]], shape: tuple[int, ...]) -> Array:
+    """Return the map that run lengths of classes describe: each pixel is of one class."""
+    found = np.full(shape[::-1], -1)
+    for area in areas:
+        assert area["mask"]["size"] == list(shape)
+        ends = np.cumsum(area["mask"]["counts"])
+        for start, end in zip(ends[::2], ends[1::2], strict=False):
+            assert (found.reshape(-1)[start:end] == -1).all()
+            found.reshape(-1)[start:end] = area["class"]
+        assert area["label"].endswith(f" {area['class']}")
+    assert (found >= 0).all()
+    shares = [area["share"] for area in areas]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(1, abs=1e-4)
+    return found.T
