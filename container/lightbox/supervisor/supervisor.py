@@ -99,8 +99,8 @@ class Supervisor:
                 self._measure,
                 self._dropped_lines,
             )
-        self._saturation = Saturation(run_dir.path, settings.slots + plan.concurrency)
         self._shares = ShareWatch(plan, settings, run_dir.path, self._cpu_seconds)
+        self._saturation = Saturation(run_dir.path, settings.slots, self._shares.own)
         admit, refuse = partial(admission, self._nginx.bodies, added.authenticator), partial(refusal, settings)
         self._server = HealthServer(self._health, self._saturation, admit, refuse, added.probes, self._metrics)
         self._code_ready = asyncio.Event()

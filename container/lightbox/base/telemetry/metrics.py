@@ -73,7 +73,7 @@ READY = Metric("gauge", "lightbox_ready", "1 if /ping returns 200, else 0.")
 SATURATION = Metric(
     "gauge",
     "lightbox_saturation",
-    "Requests in progress and waiting, divided by workers x threads, from 0 to 1.",
+    "Requests in progress and waiting, divided by workers x threads, from 0 to 1: of the fullest share.",
 )
 MODEL_REQUESTS = Metric(
     "gauge",

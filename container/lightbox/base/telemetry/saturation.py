@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lightbox.base.telemetry.metrics import requests_of_all
@@ -19,12 +20,16 @@ class Saturation:
     """Follows the saturation: 0 is idle; at 1 a new request waits for a thread or is refused.
 
     A sample is ``min(1, requests / slots)``: ``requests`` are those of all processes, in progress or waiting; ``slots``
-    is the number that may be in progress. The value is the exponential mean of the samples.
+    is the number that may be in progress. ``own_shares`` returns the requests of each model with slots of its own, and
+    how many it has: a sample is that of the share that is fullest. The value is the exponential mean of the samples.
     """
 
-    def __init__(self, run_dir: Path, slots: int) -> None:
+    def __init__(
+        self, run_dir: Path, slots: int, own_shares: Callable[[], Sequence[tuple[int, int]]] = lambda: ()
+    ) -> None:
         self._run_dir = run_dir
         self._slots = slots
+        self._own_shares = own_shares
         self._mean = 0.0
         self._sampled = time.monotonic()
 
@@ -48,4 +53,7 @@ class Saturation:
         """Add a sample at ``now``, in seconds of the monotonic clock, to the mean."""
         weight = -math.expm1((self._sampled - now) / SMOOTHING_SECONDS)
         self._sampled = now
-        self._mean += weight * (min(1.0, requests_of_all(self._run_dir)[0] / self._slots) - self._mean)
+        own = self._own_shares()
+        shared = requests_of_all(self._run_dir)[0] - sum(requests for requests, _ in own)
+        fullest = max(requests / slots for requests, slots in [(shared, self._slots), *own])
+        self._mean += weight * (min(1.0, fullest) - self._mean)

@@ -36,6 +36,8 @@ class ShareWatch:
             if find_inference(model.code_dirs) is not None
         }
         """How many requests of a model with code run at once."""
+        concurrency = {name: model.options.concurrency for name, model in plan.models.items()}
+        self._own = {name: most for name, most in concurrency.items() if most}
         self._waited: set[str] = set()
         self._looked = (0.0, 0.0)
         self._said: dict[str, float] = {}
@@ -48,6 +50,11 @@ class ShareWatch:
             MODEL_RUNNING: {name: count.running for name, count in counts.items()},
             MODEL_REFUSED: {name: count.refused for name, count in counts.items()},
         }
+
+    def own(self) -> list[tuple[int, int]]:
+        """Return the requests of each model with a concurrency, and that."""
+        counts = counts_of_models(self._run_dir) if self._own else {}
+        return [(counts[name].here, most) for name, most in self._own.items() if name in counts]
 
     async def follow(self) -> None:
         """Look forever."""

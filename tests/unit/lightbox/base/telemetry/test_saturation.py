@@ -98,6 +98,18 @@ def test_it_is_smoothed_and_does_not_remember_how_far_beyond_full_it_was(tmp_pat
     assert settled(watch, now + LONG + SMOOTHING_SECONDS) == pytest.approx(1 / math.e, abs=0.01)
 
 
+def test_the_fullest_share_counts(tmp_path: Path) -> None:
+    own: list[tuple[int, int]] = []
+    watch, now = Saturation(tmp_path, 4, lambda: own), time.monotonic()
+    count_requests(tmp_path)(31, 0)
+    own += [(30, 40), (0, 300)]
+    assert settled(watch, now + LONG) == 0.75
+    own[:] = [(28, 40), (0, 300)]
+    assert settled(watch, now + 2 * LONG) == 0.75
+    own[:] = [(10, 300), (21, 20)]
+    assert settled(watch, now + 3 * LONG) == 1
+
+
 def test_short_requests_count_by_the_time_they_take(tmp_path: Path) -> None:
     watch, now = Saturation(tmp_path, slots=1), time.monotonic()
     tell = count_requests(tmp_path)

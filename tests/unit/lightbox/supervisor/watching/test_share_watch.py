@@ -71,3 +71,17 @@ def test_the_metrics_of_models(world: World, tmp_path: Path) -> None:
         MODEL_RUNNING: {"coded": 1},
         MODEL_REFUSED: {"coded": 1},
     }
+
+
+def test_a_model_with_a_concurrency_has_a_share_of_its_own(tmp_path: Path) -> None:
+    models = {
+        name: PlannedModel(name=name, base_path=tmp_path, options=ModelOptions(concurrency=most))
+        for name, most in {"own": 300, "unasked": 20, "other": None}.items()
+    }
+    plan = ServingPlan(models=models, default_model="own", model_servers=())
+    watch = ShareWatch(plan, load_settings({}), tmp_path, lambda: 0)
+    assert watch.own() == []
+    places = Places(tmp_path, 2, 0)
+    assert places.of("own", 300).enter()
+    assert places.of("other", None).enter()
+    assert watch.own() == [(1, 300)]
