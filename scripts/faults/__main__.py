@@ -1,7 +1,7 @@
-"""Does faults to a stack under load, and checks the histories: python -m faults run | check | overload
+"""Does faults to a stack under load, and checks the histories: python -m faults run | check | overload | shares
 
 ``run`` writes a history for each scenario, and checks it. ``check`` checks histories and adds them up.
-``overload`` offers twice the maximum load.
+``overload`` offers twice the maximum load. ``shares`` measures one model's callers beside others.
 With LIGHTBOX_MODEL_SERVER=tensorflow_model_server, ``run`` uses the real server.
 """
 
@@ -29,6 +29,7 @@ from faults.overload import overload
 from faults.own_machine import own_machine
 from faults.report import record, report
 from faults.run import Scenario, run
+from faults.shares import shares
 from faults.stack import FIXED_ONLY, KINDS, make_models, model_servers
 from real_server.program import EMBEDDED
 
@@ -40,10 +41,12 @@ QUIET = "quiet"
 def main(arguments: list[str] | None = None) -> int:
     """Run it and print the report; return 0 if nothing was found, or every bound of the overload was met."""
     parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
-    parser.add_argument("what", choices=("run", "check", "overload"))
+    parser.add_argument("what", choices=("run", "check", "overload", "shares"))
     parser.add_argument("histories", nargs="*", type=Path, help="to check (those of build/faults)")
     parser.add_argument("--scenarios", default="", help="names, comma-separated (all but quiet)")
-    parser.add_argument("--only", default="", help="a regular expression: faults whose names have it")
+    parser.add_argument(
+        "--only", default="", help="a regular expression: faults, or others of shares, whose names have it"
+    )
     parser.add_argument("--rounds", type=int, default=1, help="how often each fault is done, at least (1)")
     parser.add_argument("--seconds", type=float, default=60, help="how long a scenario lasts, at least (60)")
     parser.add_argument("--patience", type=float, default=1, help="a factor for limits of time, on a busy machine (1)")
@@ -60,6 +63,10 @@ def main(arguments: list[str] | None = None) -> int:
         text, is_well = overload(fixed, options.folder, options.seconds, options.peak_seconds, options.deadline)
         print(text)
         return 0 if is_well else 1
+    if options.what == "shares":
+        for text in shares(options.models, options.folder, options.rounds, options.seconds, options.only):
+            print(text, flush=True)
+        return 0
     histories = options.histories or sorted(options.folder.glob("*.jsonl"))
     if options.what == "run":
         histories = list(_run(options))

@@ -19,7 +19,15 @@ from types import TracebackType
 from typing import Any
 
 from lightbox.base.error_bodies import Headers, error_response, has_model_errors, status_line
-from lightbox.base.errors import ClientDisconnected, HandlerFailed, LightboxError, QueueTimeout, Unavailable
+from lightbox.base.errors import (
+    ClientDisconnected,
+    HandlerFailed,
+    LightboxError,
+    QueueFull,
+    QueueTimeout,
+    RateLimited,
+    Unavailable,
+)
 from lightbox.base.machine.temporary_storage import is_full, storage_full
 from lightbox.base.request_context import (
     REQUEST_ID_HEADER,
@@ -27,6 +35,7 @@ from lightbox.base.request_context import (
     MakeContext,
     RequestContext,
     Requests,
+    Turn,
     choose_request_id,
     is_batch,
     key_of,
@@ -150,7 +159,8 @@ class Edge:
         waited, came = seconds_since_received(environ), time.perf_counter()
         left = self._deadline_seconds - waited
         self.requests.enter()
-        turn, refusal = None, None
+        turn: Turn | None = None
+        refusal: LightboxError | None = None
         try:
             try:
                 header = header_of(environ)
@@ -158,6 +168,8 @@ class Edge:
                 turn = self._shares.enter(model, left, key_of(header), is_batch(header))
             except LightboxError as error:
                 refusal = error
+                if isinstance(error, QueueFull | RateLimited):
+                    self._shares.pause(left)
             begun = turn is not None and left > 0 and turn.begin(left)
             exchange = self._exchange(environ, start_response, waited + time.perf_counter() - came)
             if turn is None or not begun or _hung_up(environ):

@@ -23,6 +23,9 @@ _PAUSE_SECONDS = 0.02
 """Time between two looks of a queue's first request at those of other processes."""
 _LONG_PAUSE_SECONDS = 0.2
 """The same of the others, of which one may be the first now."""
+REFUSAL_SECONDS = 0.5
+"""A refusal waits so long before it is sent, as callers may repeat it at once, in at most a part of the threads."""
+_REFUSAL_PART = 4
 _WEIGHT = 0.1
 """Of the last request in the mean time of a model's."""
 
@@ -86,6 +89,7 @@ class Shares:
         self._several = several
         self._counts = counts
         self._most = most
+        self._pauses = threading.BoundedSemaphore(most // _REFUSAL_PART)
         self._present = 0
         """Requests that wait or have begun."""
         self._lock = threading.Lock()
@@ -121,6 +125,14 @@ class Shares:
         turn = _Turn(self, queue, of_key, batch)
         turn.model = model if self._several else None
         return turn
+
+    def pause(self, seconds: float) -> None:
+        """Let a refused request wait, no longer than the time that it has left; with many others it goes at once."""
+        if self._pauses.acquire(blocking=False):
+            try:
+                time.sleep(max(0.0, min(REFUSAL_SECONDS, seconds)))
+            finally:
+                self._pauses.release()
 
     def _of_key(self, key: Key | None) -> ModelPlaces | None:
         if key is not None and self._places is not None:

@@ -24,6 +24,7 @@ class InferClient:
     shape: tuple[int, ...]
     data: bytes = field(repr=False)
     input_name: str = "input_tensor"
+    metadata: tuple[tuple[str, str], ...] = ()
 
     @asynccontextmanager
     async def connected(self, address: Address) -> AsyncIterator[Call]:
@@ -44,7 +45,7 @@ class InferClient:
             async def call(sample: Sample) -> None:
                 message: Any = request_class(model_name=self.model, raw_input_contents=[self.data])
                 message.inputs.add(name=self.input_name, datatype=self.datatype, shape=self.shape)
-                await infer(message, timeout=RESPONSE_SECONDS)
+                await infer(message, timeout=RESPONSE_SECONDS, metadata=self.metadata)
                 sample.bytes_sent += len(self.data)
 
             yield call

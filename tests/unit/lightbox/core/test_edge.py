@@ -182,6 +182,10 @@ class Full(Shares):
     def __init__(self, error: LightboxError) -> None:
         super().__init__(1)
         self._error = error
+        self.paused: list[float] = []
+
+    def pause(self, seconds: float) -> None:
+        self.paused.append(seconds)
 
     def enter(self, model: str | None, seconds: float, key: Key | None = None, batch: bool = False) -> Turn:
         raise self._error
@@ -190,7 +194,9 @@ class Full(Shares):
 @each("error", [QueueFull("no place"), RateLimited("no more of this key")])
 def test_the_refusal_of_a_share_is_answered_and_observed(error: Unavailable) -> None:
     watcher = Watcher()
-    status, headers, body = call(Edge(Gate(), Full(error), PATIENCE, [watcher]))
+    shares = Full(error)
+    status, headers, body = call(Edge(Gate(), shares, PATIENCE, [watcher]))
+    assert shares.paused == [pytest.approx(PATIENCE, abs=PATIENCE / 2)]
     assert (int(status[:3]), json.loads(body)["code"]) == (error.status, error.code)
     assert headers["Retry-After"]
     assert [response.error_code for response in watcher.heard] == [error.code]

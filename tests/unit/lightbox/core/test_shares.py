@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from lightbox.base.errors import BadRequest, QueueFull, RateLimited
 from lightbox.base.request_context import PRIORITY_HEADER, Turn, is_batch
 from lightbox.core.places import Places
-from lightbox.core.shares import Shares
+from lightbox.core.shares import REFUSAL_SECONDS, Shares
 from support.patience import PATIENCE, poll
 
 
@@ -198,3 +199,24 @@ def test_a_priority_is_one_of_two() -> None:
     assert [is_batch({PRIORITY_HEADER: value}.get) for value in ("", "interactive", "batch")] == [False, False, True]
     with pytest.raises(BadRequest, match="expected batch or interactive, got 'high'"):
         is_batch({PRIORITY_HEADER: "high"}.get)
+
+
+def test_few_refusals_wait_and_the_others_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares, paused, over = Shares(1, most=4), threading.Event(), threading.Event()
+    times: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        times.append(seconds)
+        paused.set()
+        assert over.wait(PATIENCE)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    first = threading.Thread(target=shares.pause, args=[0.25])
+    first.start()
+    assert paused.wait(PATIENCE)
+    shares.pause(PATIENCE)
+    assert times == [0.25]
+    over.set()
+    first.join(PATIENCE)
+    shares.pause(PATIENCE)
+    assert times == [0.25, REFUSAL_SECONDS]
