@@ -91,7 +91,7 @@ def test_a_model_that_fails_is_a_502_with_the_servers_words(odd_stack: Stack, wi
 
 
 @pytest.mark.extended
-def test_ping_answers_while_every_thread_is_busy(odd_stack: Stack, door: Door) -> None:
+def test_ping_answers_while_every_thread_of_a_model_is_busy(odd_stack: Stack, door: Door) -> None:
     enough = threading.Event()
 
     def keep_asking(client: int) -> None:
@@ -105,8 +105,8 @@ def test_ping_answers_while_every_thread_is_busy(odd_stack: Stack, door: Door) -
     with ThreadPoolExecutor(40) as pool:
         busy = pool.map(keep_asking, range(40))
         try:
-            door.wait_for(16)
-            assert odd_stack.in_progress() == 16
+            door.wait_for(8)  # half of the threads: the share of one of several models
+            assert odd_stack.in_progress() == 8
             assert [odd_stack.ping() for _ in range(5)] == [200] * 5
         finally:
             enough.set()
