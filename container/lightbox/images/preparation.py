@@ -291,7 +291,7 @@ def table_of(values: PixelValues, channels: int, dtype: np.dtype[Any]) -> npt.ND
 class Filter(StrEnum):
     """How an image is resized: Pillow's filters, or ``tf.image.resize``, which does not antialias.
 
-    OpenCV's bilinear filter takes the same pixels as TensorFlow's, and rounds.
+    OpenCV's bilinear filter takes the same pixels as TensorFlow's, by weights of 11 bits; OpenVINO's rounds.
     """
 
     BICUBIC = "bicubic"
@@ -302,11 +302,12 @@ class Filter(StrEnum):
     TF_BILINEAR = "tf_bilinear"
     TF_NEAREST = "tf_nearest"
     OPENCV_BILINEAR = "opencv_bilinear"
+    OPENVINO_BILINEAR = "openvino_bilinear"
 
     @property
     def averages(self) -> bool:
         """Whether each pixel averages the source pixels that it covers, so that a source of half the size is enough."""
-        return self not in (Filter.NEAREST, Filter.TF_BILINEAR, Filter.TF_NEAREST, Filter.OPENCV_BILINEAR)
+        return self in (Filter.BICUBIC, Filter.BILINEAR, Filter.LANCZOS, Filter.BOX)
 
 
 @dataclass(frozen=True)
