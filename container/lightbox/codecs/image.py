@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from typing_extensions import override
@@ -285,9 +285,7 @@ class ImageCodec:
                             "set image_size in code/lightbox.json or LIGHTBOX_OPTIONS"
                         )
                     self._resizer.fill(image, rows[index], plan.preparation, placement, by_all_cores=self._alone())
-                    back = (
-                        fitting.way_back(size, plan.size or target, placement) if fitting.fit is Fit.LETTERBOX else None
-                    )
+                    back = fitting.way_back(size, plan.size or target, placement)
                     placed.append(Placed(size, placement, origin, whole, back))
                 del image  # the slots bound its memory
         assert batch is not None, "a request holds at least one image"
@@ -365,6 +363,14 @@ class _Plan:
     """The later size of images that may be decoded at reduced scale; None without such decoding."""
 
 
+def _returns(options: ModelOptions) -> Literal["ratio", "sides", "unrounded"]:
+    """Return how places return from a letterbox. ModelAPI has the outputs of Ultralytics, and pixels of OpenVINO."""
+    if options.detections == "ultralytics-v5":
+        return "unrounded"
+    is_ultralytics = (options.detections or "").startswith("ultralytics") and options.resize == "opencv_bilinear"
+    return "sides" if is_ultralytics else "ratio"
+
+
 @lru_cache(maxsize=1000)
 def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
     """Return how a model's options prepare images. Raises OptionsMismatch if they do not fit its input."""
@@ -379,7 +385,7 @@ def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
         longer=options.resize_longer,
         rounds_down=options.rounding == "lower",
         multiple=options.stride or 1,
-        returns_unrounded=options.detections == "ultralytics-v5",
+        returns=_returns(options),
     )
     is_bgr = options.channels == "bgr" or options.scaling == "caffe"
     values = PixelValues(Scaling(options.scaling), options.mean, options.std, is_bgr)
