@@ -285,7 +285,9 @@ class ImageCodec:
                             "set image_size in code/lightbox.json or LIGHTBOX_OPTIONS"
                         )
                     self._resizer.fill(image, rows[index], plan.preparation, placement, by_all_cores=self._alone())
-                    back = fitting.way_back(size, plan.size or target, placement)
+                    back = (
+                        fitting.way_back(size, plan.size or target, placement) if fitting.fit is Fit.LETTERBOX else None
+                    )
                     placed.append(Placed(size, placement, origin, whole, back))
                 del image  # the slots bound its memory
         assert batch is not None, "a request holds at least one image"

@@ -81,8 +81,8 @@ class Fitting:
     side, as in Ultralytics, or as if its padding were not rounded either, as in YOLOv5."""
 
     def way_back(self, source: Size, target: Size, placement: Placement) -> Back | None:
-        """Return how places return from a letterbox of ``target``; None for a fit whose sides have a scale each."""
-        if self.fit is not Fit.LETTERBOX or self.returns == "sides":
+        """Return how places return from a letterbox of ``target``; None if each side has a scale of its own."""
+        if self.returns == "sides":
             return None
         scale = 1 / fitting_ratio(source, target)
         if self.returns == "ratio":
