@@ -78,6 +78,8 @@ OF_ULTRALYTICS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("ultralytics_half", "yolo26", "segment", {"imgsz": (96, 128), "quantize": 16}),
 )
 """Name, network, task, and arguments of ``export``."""
+SHALLOW = [f"ultralytics_{name}" for name in ("dynamic", "segment", "pose", "end_to_end", "half")]
+"""Those with four layers before the head: deep drawn networks make a thousand times as much of a number's last bit."""
 KINDS = {
     "detect": ("", tasks.DetectionModel),
     "classify": ("-cls", tasks.ClassificationModel),
@@ -95,6 +97,9 @@ def of_ultralytics() -> dict[str, dict[str, Any]]:
         suffix, kind = KINDS[task]
         described = {**_yaml(f"{network}{suffix}.yaml"), "nc": 5}
         described |= {"scales": {"n": [0.33, 0.0625, 64]}, "scale": "n", "yaml_file": f"{name}.yaml"}
+        if name in SHALLOW:
+            described["backbone"] = [[-1, 1, "Conv", [64, 3, stride]] for stride in (4, 2, 2, 2)]
+            described["head"] = [[[1, 2, 3], *described["head"][-1][1:]]]
         if task == "pose":
             described["kpt_shape"] = [4, 3]
         model = ultralytics.YOLO(f"{network}n{suffix}.yaml", task=task)
