@@ -26,14 +26,15 @@ from timm.models.resnet import BasicBlock, ResNet
 from torch import nn
 from torchvision.models import detection
 from torchvision.ops import MultiScaleRoIAlign
+from ultralytics.data.augment import LetterBox
 from ultralytics.nn import tasks
 
 from pixels.pictures import SIZES, picture
 
 HERE = Path(__file__).parent / "recipes"
 SEED = 20261129
-SPREAD, USUAL = 1.5, -7
-"""Standard deviation and mean of the logits of a detector's classes: some thousandths of them are objects."""
+SPREAD, OBJECTS = 1.5, 8
+"""Standard deviation of the logits of a detector's classes, and how many of each class and level are objects."""
 WHOLE = ("wide 128x96", "tall 96x144", "square 192x192", "photo 256x192", "long 320x40", "small 24x24", "odd 96x96")
 """Pictures of sizes by which torchvision's own resize, whose scale is a float32 in ONNX, gives whole pixels."""
 ANCHORS = (64, 16, 4)
@@ -46,7 +47,14 @@ def tensor(name: str, width: int, height: int) -> torch.Tensor:
     return torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].float() / 255
 
 
-def measured(network: nn.Module, width: int, height: int) -> None:
+def letterboxed(side: Any) -> list[torch.Tensor]:
+    """Return all pictures as Ultralytics' predictor prepares them for an input of a side, or of height and width."""
+    box = LetterBox((side, side) if isinstance(side, int) else side, auto=False)
+    made = [box(image=np.asarray(picture(name))).transpose(2, 0, 1) for name in SIZES]
+    return [torch.from_numpy(np.ascontiguousarray(one))[None].float() / 255 for one in made]
+
+
+def measured(network: nn.Module, pixels: list[torch.Tensor]) -> None:
     """Give BatchNorm the statistics of the pictures."""
     network.train()
     for part in network.modules():
@@ -54,24 +62,24 @@ def measured(network: nn.Module, width: int, height: int) -> None:
             part.momentum = None
             part.reset_running_stats()
     with torch.no_grad():
-        network(torch.cat([tensor(name, width, height) for name in SIZES]))
+        network(torch.cat(pixels))
     network.eval()
 
 
-# A drawn detector makes much of a level of 255, in which OpenCV rounds otherwise: most pictures are not resized.
-FITTING = [f"{name} 128x96" for name in SIZES]
-OF_ULTRALYTICS: tuple[tuple[str, str, str, dict[str, Any], list[str]], ...] = (
-    ("ultralytics_detect", "yolo11", "detect", {"imgsz": (96, 128)}, FITTING),
-    ("ultralytics_dynamic", "yolo11", "detect", {"imgsz": 96, "dynamic": True}, ["wide 640x300"]),
-    ("ultralytics_classify", "yolo11", "classify", {"imgsz": 64}, list(SIZES)),
-    ("ultralytics_segment", "yolo26", "segment", {"imgsz": (96, 128)}, [*FITTING[:3], "wide 128x60", "tall 71x96"]),
-    ("ultralytics_pose", "yolo26", "pose", {"imgsz": (96, 128)}, [*FITTING[:3], "wide 128x60"]),
-    ("ultralytics_obb", "yolo26", "obb", {"imgsz": (96, 128)}, [*FITTING[:3], "wide 128x60"]),
-    ("ultralytics_end_to_end", "yolo26", "pose", {"imgsz": (96, 128), "nms": False}, [*FITTING[:3], "wide 128x60"]),
-    ("ultralytics_nms", "yolo26", "obb", {"imgsz": (96, 128), "nms": True, "batch": 2}, FITTING[:2]),
-    ("ultralytics_half", "yolo26", "segment", {"imgsz": (96, 128), "quantize": 16}, FITTING[:2]),
+OF_ULTRALYTICS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+    ("ultralytics_detect", "yolo11", "detect", {"imgsz": (96, 128)}),
+    ("ultralytics_dynamic", "yolo11", "detect", {"imgsz": 96, "dynamic": True}),
+    ("ultralytics_classify", "yolo11", "classify", {"imgsz": 64}),
+    ("ultralytics_segment", "yolo26", "segment", {"imgsz": (96, 128)}),
+    ("ultralytics_pose", "yolo26", "pose", {"imgsz": (96, 128)}),
+    ("ultralytics_obb", "yolo26", "obb", {"imgsz": (96, 128)}),
+    ("ultralytics_end_to_end", "yolo26", "pose", {"imgsz": (96, 128), "nms": False}),
+    ("ultralytics_nms", "yolo26", "obb", {"imgsz": (96, 128), "nms": True, "batch": 2}),
+    ("ultralytics_half", "yolo26", "segment", {"imgsz": (96, 128), "quantize": 16}),
 )
-"""Name, network, task, arguments of ``export``, and the pictures to predict."""
+"""Name, network, task, and arguments of ``export``."""
+SHALLOW = [f"ultralytics_{name}" for name in ("dynamic", "segment", "pose", "end_to_end", "half")]
+"""Those with four layers before the head: deep drawn networks make a thousand times as much of a number's last bit."""
 KINDS = {
     "detect": ("", tasks.DetectionModel),
     "classify": ("-cls", tasks.ClassificationModel),
@@ -84,11 +92,14 @@ KINDS = {
 def of_ultralytics() -> dict[str, dict[str, Any]]:
     """Export Ultralytics' networks, the smallest width; return what ``predict`` answers."""
     answers = {}
-    for name, network, task, options, pictures in OF_ULTRALYTICS:
+    for name, network, task, options in OF_ULTRALYTICS:
         torch.manual_seed(SEED)
         suffix, kind = KINDS[task]
         described = {**_yaml(f"{network}{suffix}.yaml"), "nc": 5}
         described |= {"scales": {"n": [0.33, 0.0625, 64]}, "scale": "n", "yaml_file": f"{name}.yaml"}
+        if name in SHALLOW:
+            described["backbone"] = [[-1, 1, "Conv", [64, 3, stride]] for stride in (4, 2, 2, 2)]
+            described["head"] = [[[1, 2, 3], *described["head"][-1][1:]]]
         if task == "pose":
             described["kpt_shape"] = [4, 3]
         model = ultralytics.YOLO(f"{network}n{suffix}.yaml", task=task)
@@ -96,8 +107,9 @@ def of_ultralytics() -> dict[str, dict[str, Any]]:
         model.model = kind(described, ch=3, nc=5, verbose=False)
         model.model.args, model.model.task = arguments, task
         model.model.names = {number: f"thing {number}" for number in range(5)}
-        measured(model.model, 128, 96)
-        _spread(model.model, task)
+        pixels = letterboxed(640 if "dynamic" in options else options["imgsz"])
+        measured(model.model, pixels)
+        _spread(model.model, task, pixels)
         model.ckpt = {}
         file = Path(model.export(format="onnx", opset=17, simplify=False, **options))
         place = HERE / name / "model.onnx"
@@ -106,8 +118,7 @@ def of_ultralytics() -> dict[str, dict[str, Any]]:
         asked = ultralytics.YOLO(str(place), task=task)
         many = options.get("batch", 1)
         answers[name] = {
-            one: _of_result(asked.predict([picture(one)] * many, verbose=False, retina_masks=True)[0])
-            for one in pictures
+            one: _of_result(asked.predict([picture(one)] * many, verbose=False, retina_masks=True)[0]) for one in SIZES
         }
     return answers
 
@@ -136,15 +147,14 @@ def of_rtdetr() -> dict[str, dict[str, Any]]:
     place.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(model.export(format="onnx", opset=17, simplify=False, imgsz=64), place)
     asked = ultralytics.RTDETR(str(place))
-    fitting = [f"{name} 64x64" for name in SIZES]
-    return {"ultralytics_rtdetr": {one: _of_result(asked.predict(picture(one), verbose=False)[0]) for one in fitting}}
+    return {"ultralytics_rtdetr": {one: _of_result(asked.predict(picture(one), verbose=False)[0]) for one in SIZES}}
 
 
 def _yaml(name: str) -> dict[str, Any]:
     return dict(ultralytics.utils.YAML.load(ultralytics.utils.checks.check_yaml(name)))
 
 
-def _spread(network: Any, task: str) -> None:
+def _spread(network: Any, task: str, pixels: list[torch.Tensor]) -> None:
     head = network.model[-1]
     with torch.no_grad():
         if task == "classify":
@@ -152,23 +162,23 @@ def _spread(network: Any, task: str) -> None:
             return
         network.eval()
         for before in ("", "one2one_"):  # the branches before suppression, and those of an end-to-end answer
-            for level, branch in enumerate(getattr(head, f"{before}cv3", None) or ()):
-                last, logits = branch[-1], _seen(network, branch)
-                share = SPREAD / logits.std()
-                last.weight.mul_(share)
-                last.bias.copy_((last.bias - logits.mean()) * share + USUAL - level * 0.5)
+            for branch in getattr(head, f"{before}cv3", None) or ():
+                last, logits = branch[-1], _seen(network, branch, pixels)[0]
+                share = SPREAD / logits.std(dim=1)
+                last.weight.mul_(share[:, None, None, None])
+                last.bias.copy_((last.bias - logits.topk(OBJECTS, dim=1).values[:, -1]) * share - 1)
             further = "cv4_kpts" if hasattr(head, "cv4_kpts") else "cv4"  # keypoints, angles, coefficients of masks
             for branch in getattr(head, f"{before}{further}", None) or ():
                 last = branch[-1] if isinstance(branch, nn.Sequential) else branch
-                last.weight.mul_(2 / _seen(network, branch).std())
+                last.weight.mul_(2 / _seen(network, branch, pixels).std())
 
 
-def _seen(network: Any, branch: nn.Module) -> torch.Tensor:
+def _seen(network: Any, branch: nn.Module, pixels: list[torch.Tensor]) -> torch.Tensor:
     """Return what a part of a network gives for the pictures."""
     seen: list[torch.Tensor] = []
     hook = branch.register_forward_hook(lambda *found: seen.append(found[2]))
-    for name in SIZES:
-        network(tensor(name, 128, 96))
+    for one in pixels:
+        network(one)
     hook.remove()
     return torch.cat([one.flatten(2) for one in seen], dim=2)
 
@@ -424,7 +434,7 @@ def of_detectors() -> dict[str, dict[str, Any]]:
             processor = own.DetrImageProcessor(size={"height": 64, "width": 96})
         else:
             processor = (own.RfDetrImageProcessor if "rf" in name else own.RTDetrImageProcessor)(size=size)
-        answers[name] = _answered(name, network, processor, list(SIZES), is_open)
+        answers[name] = _answered(name, network, processor, is_open)
     # RF-DETR's own exporter gives the outputs other names, and writes nothing beside.
     network = networks["transformers_rf_detr"]
     _export(_Swapped(network).eval(), HERE / "rf_detr", (3, 64, 64), "input", "dets", "labels")
@@ -433,33 +443,30 @@ def of_detectors() -> dict[str, dict[str, Any]]:
 
 
 def of_yolos() -> dict[str, dict[str, Any]]:
-    """Export YOLOS, whose processor keeps the proportions of a picture by multiples of 16 pixels, as ``of_detectors``.
-
-    It makes nothing of the long picture: 13 rows are less than 16.
-    """
+    """Export YOLOS as ``of_detectors``: its processor keeps the proportions of a picture by multiples of 16 pixels."""
     torch.manual_seed(SEED)
     shape: dict[str, Any] = {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     shape |= {"hidden_size": 24, "image_size": [64, 96], "patch_size": 8, "num_detection_tokens": 20, "num_labels": 3}
     shape["initializer_range"] = 0.2  # else pixels hardly matter
     network = transformers.YolosForObjectDetection(transformers.YolosConfig(**shape))
     nn.init.normal_(network.vit.embeddings.detection_tokens)  # else all find the same
-    processor = transformers.YolosImageProcessor(size={"shortest_edge": 64, "longest_edge": 96})
-    pictures = [name for name in SIZES if name != "long"]
+    # With a longer side of 96 it would make nothing of the long picture: 13 rows are less than 16.
+    processor = transformers.YolosImageProcessor(size={"shortest_edge": 64, "longest_edge": 160})
     name = "transformers_yolos"
-    return {name: _answered(name, network.eval(), processor, pictures, is_open=True)}
+    return {name: _answered(name, network.eval(), processor, is_open=True)}
 
 
-def _answered(name: str, network: Any, processor: Any, pictures: list[str], is_open: bool) -> dict[str, Any]:
+def _answered(name: str, network: Any, processor: Any, is_open: bool) -> dict[str, Any]:
     """Export a detector with its processor beside it; return what the processor makes of its answers."""
     network.config.id2label = {number: f"kind {number}" for number in range(3)}
     network.config.architectures = [type(network).__name__]
-    pixels = {one: processor(picture(one), return_tensors="pt")["pixel_values"] for one in pictures}
+    pixels = {one: processor(picture(one), return_tensors="pt")["pixel_values"] for one in SIZES}
     _spread_classes(network, list(pixels.values()))
     place, taken = HERE / name, pixels["wide"].shape[1:]
     _export(_Boxes(network).eval(), place, taken, "pixel_values", "logits", "pred_boxes", open_sides=is_open)
     network.config.save_pretrained(place)
     processor.save_pretrained(place)
-    return {one: _of_detector(network, processor, one, pixels[one]) for one in pictures}
+    return {one: _of_detector(network, processor, one, pixels[one]) for one in SIZES}
 
 
 def _export(
@@ -514,4 +521,6 @@ if __name__ == "__main__":
     versions = {module.__name__: module.__version__ for module in (timm, torch, torchvision, transformers, ultralytics)}
     found = {**of_ultralytics(), **of_rtdetr(), **of_timm(), **of_transformers(), **of_detectors(), **of_torchvision()}
     found |= of_yolos()
-    (HERE / "expected.json").write_text(json.dumps({"versions": versions, "answers": found}) + "\n")
+    text = json.dumps({"versions": versions, "answers": found})
+    rounded = json.loads(text, parse_float=lambda number: round(float(number), 5))
+    (HERE / "expected.json").write_text(json.dumps(rounded) + "\n")

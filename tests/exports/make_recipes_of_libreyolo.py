@@ -25,8 +25,8 @@ from pixels.pictures import SIZES, picture
 
 HERE = Path(__file__).parent / "recipes"
 SEED, CLASSES, SIDE = 20261129, 4, 96
-SPREAD, USUAL = 1.0, -2.5
-"""Standard deviation and mean of the logits of classes."""
+SPREAD, USUAL, OBJECTS = 1.0, -2.5, 8
+"""Standard deviation and mean of the logits of objects, and how many of each class and level are found."""
 
 
 def narrowed() -> None:
@@ -61,6 +61,15 @@ def spread(network: nn.Module, last: Any, pixels: list[torch.Tensor], spread: fl
         last.bias.copy_((last.bias - given.mean()) * share + usual)
 
 
+def spread_classes(network: nn.Module, last: Any, pixels: list[torch.Tensor]) -> None:
+    """Let what a convolution gives be the logits of few objects of each class."""
+    given = seen(network, last, pixels)[0]
+    with torch.no_grad():
+        share = SPREAD / given.std(dim=1)
+        last.weight.mul_(share[:, None, None, None])
+        last.bias.copy_((last.bias - given.topk(OBJECTS, dim=1).values[:, -1]) * share - 1)
+
+
 def of_yolox(network: Any, pixels: list[torch.Tensor]) -> None:
     for level in range(3):
         spread(network, network.head.cls_preds[level], pixels, SPREAD, 1)
@@ -70,30 +79,28 @@ def of_yolox(network: Any, pixels: list[torch.Tensor]) -> None:
 
 def of_rtmdet(network: Any, pixels: list[torch.Tensor]) -> None:
     for level in range(3):
-        spread(network, network.head.rtm_cls[level], pixels, SPREAD, USUAL)
+        spread_classes(network, network.head.rtm_cls[level], pixels)
         spread(network, network.head.rtm_reg[level], pixels, 0.4, 1.5)
 
 
 def of_yolo9(network: Any, pixels: list[torch.Tensor]) -> None:
     for level in range(3):
-        spread(network, network.head.cv3[level][-1], pixels, SPREAD, USUAL)
+        spread_classes(network, network.head.cv3[level][-1], pixels)
         spread(network, network.head.cv2[level][-1], pixels, 1, 0)
 
 
-# What OpenCV resizes differs by a level here and there, of which a drawn network makes much.
-FITTING = [*(f"{name} 128x96" for name in SIZES), "wide 128x60", "tall 71x96"]
-NETWORKS: dict[str, tuple[type, dict[str, Any], Callable[[Any, list[torch.Tensor]], None], Any, list[str]]] = {
-    "libreyolo_yolox": (libreyolo.LibreYOLOX, {"size": "n"}, of_yolox, SIDE, list(SIZES)),
-    "libreyolo_rtmdet": (libreyolo.LibreRTMDet, {"size": "t"}, of_rtmdet, SIDE, list(SIZES)),
-    "libreyolo_yolo9": (libreyolo.LibreYOLO9, {"size": "t", "reg_max": 4}, of_yolo9, (96, 128), FITTING),
-    "libreyolo_yolo9_center": (libreyolo.LibreYOLO9, {"size": "t", "reg_max": 4}, of_yolo9, (96, 128), FITTING[5:]),
+NETWORKS: dict[str, tuple[type, dict[str, Any], Callable[[Any, list[torch.Tensor]], None], Any]] = {
+    "libreyolo_yolox": (libreyolo.LibreYOLOX, {"size": "n"}, of_yolox, SIDE),
+    "libreyolo_rtmdet": (libreyolo.LibreRTMDet, {"size": "t"}, of_rtmdet, SIDE),
+    "libreyolo_yolo9": (libreyolo.LibreYOLO9, {"size": "t", "reg_max": 4}, of_yolo9, (96, 128)),
+    "libreyolo_yolo9_center": (libreyolo.LibreYOLO9, {"size": "t", "reg_max": 4}, of_yolo9, (96, 128)),
 }
-"""The class, its arguments, how its answers are spread, the sides of the input, and the pictures."""
+"""The class, its arguments, how its answers are spread, and the sides of the input."""
 
 
 def answers(name: str) -> dict[str, Any]:
     """Export a network; return what the library answers for pictures from the file."""
-    kind, arguments, spread_all, sides, pictures = NETWORKS[name]
+    kind, arguments, spread_all, sides = NETWORKS[name]
     torch.manual_seed(SEED)
     model = kind(None, **arguments, nb_classes=CLASSES, device="cpu")
     model.names = {number: f"thing {number}" for number in range(CLASSES)}
@@ -114,7 +121,7 @@ def answers(name: str) -> dict[str, Any]:
     file.parent.mkdir(parents=True, exist_ok=True)
     model.export(format="onnx", output_path=str(file), imgsz=sides, simplify=False, opset=17)
     asked = OnnxBackend(str(file), device="cpu")
-    return {one: _of_result(asked(picture(one))) for one in pictures}
+    return {one: _of_result(asked(picture(one))) for one in SIZES}
 
 
 def _of_result(result: Any) -> list[Any]:

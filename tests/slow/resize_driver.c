@@ -15,9 +15,9 @@ int lightbox_resize(const uint8_t *in, size_t in_bytes, int width, int height, i
                     int whole_height, int left, int top, const Target *out, int filter, const float *table,
                     int vectors);
 int lightbox_interpolate(const uint8_t *in, size_t in_bytes, int width, int height, int step, int whole_width,
-                         int whole_height, int left, int top, const Target *out);
+                         int whole_height, int left, int top, const Target *out, int as_opencv);
 
-/* `filter` -1 interpolates. */
+/* `filter` -1 interpolates as TensorFlow, -2 as OpenCV. */
 typedef struct {
     int32_t width, height, step, whole_width, whole_height, left, top, out_width, out_height, filter, has_table;
 } Case;
@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
         float *table = c.has_table ? filled(channels * 256 * sizeof *table) : NULL;
         const Target target = {out, c.out_width * channels * item, channels * item, item, c.out_width, c.out_height};
         const int code = c.filter < 0 ? lightbox_interpolate(in, bytes, c.width, c.height, c.step, c.whole_width,
-                                                             c.whole_height, c.left, c.top, &target)
+                                                             c.whole_height, c.left, c.top, &target, c.filter == -2)
                                       : lightbox_resize(in, bytes, c.width, c.height, c.step, c.whole_width,
                                                         c.whole_height, c.left, c.top, &target, c.filter, table, used);
         if (code) return 2;

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from lightbox.images.preparation import Filter, Placement, Preparation
-from lightbox.images.resize import Resizer
+from lightbox.images.preparation import Placement, Preparation
+from lightbox.images.resize import INTERPOLATING, Resizer
 from support.stack import REPOSITORY
 
 SOURCE = REPOSITORY / "container" / "lightbox" / "model_runtime" / "native" / "resize.c"
@@ -42,13 +42,12 @@ class Case:
         return struct.pack("11i", *numbers) + pixels + (b"" if self.table is None else self.table.tobytes())
 
     def expected(self) -> bytes:
-        """Return Pillow's result, or numpy's with TensorFlow's method."""
+        """Return Pillow's result, or numpy's with the method of TensorFlow or OpenCV."""
         left, top, width, height = self.part
         if self.by < 0:
             out = np.empty((height, width, len(self.image.getbands())), np.float32)
-            Resizer(1).fill(
-                self.image, out, Preparation(Filter.TF_BILINEAR), Placement(self.whole, -left, -top), by_all_cores=False
-            )
+            by = INTERPOLATING[-1 - self.by]
+            Resizer(1).fill(self.image, out, Preparation(by), Placement(self.whole, -left, -top), by_all_cores=False)
             return out.tobytes()
         pixels = np.asarray(self.image.resize(self.whole, FILTERS[self.by]))
         pixels = pixels.reshape(self.whole[1], self.whole[0], -1)[top:, left:][:height, :width]
@@ -67,7 +66,7 @@ def random_case(random: np.random.Generator) -> Case:
     if random.random() < 0.5:
         left, top = (int(random.integers(side)) for side in whole)
         part = (left, top, int(random.integers(1, whole[0] - left + 1)), int(random.integers(1, whole[1] - top + 1)))
-    by = int(random.integers(-1, 4))
+    by = int(random.integers(-2, 4))
     table = random.normal(size=(channels, 256)).astype(np.float32) if by >= 0 and random.random() < 0.3 else None
     return Case(image, (whole[0], whole[1]), part, by, table)
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from typing_extensions import override
@@ -377,6 +377,14 @@ class _Plan:
     """The later size of images that may be decoded at reduced scale; None without such decoding."""
 
 
+def _returns(options: ModelOptions) -> Literal["ratio", "sides", "unrounded"]:
+    """Return how places return from a letterbox. ModelAPI has the outputs of Ultralytics, and pixels of OpenVINO."""
+    if options.detections == "ultralytics-v5":
+        return "unrounded"
+    is_ultralytics = (options.detections or "").startswith("ultralytics") and options.resize == "opencv_bilinear"
+    return "sides" if is_ultralytics else "ratio"
+
+
 @lru_cache(maxsize=1000)
 def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
     """Return how a model's options prepare images. Raises OptionsMismatch if they do not fit its input."""
@@ -391,7 +399,7 @@ def _plan(options: ModelOptions, expected: ImageInput) -> _Plan:
         longer=options.resize_longer,
         rounds_down=options.rounding == "lower",
         multiple=options.stride or 1,
-        returns_unrounded=options.detections == "ultralytics-v5",
+        returns=_returns(options),
     )
     is_bgr = options.channels == "bgr" or options.scaling == "caffe"
     values = PixelValues(Scaling(options.scaling), options.mean, options.std, is_bgr)

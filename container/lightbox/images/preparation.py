@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from lightbox.base.lazy_numpy import np
 
@@ -76,13 +76,16 @@ class Fitting:
     """Whether a letterbox rounds the sides of an image to the lower pixel; else to the nearest."""
     multiple: int = 1
     """Its multiples are the sides of a whole image, rounded down."""
-    returns_unrounded: bool = False
-    """Whether places return from a letterbox as if its padding were not rounded to pixels, as in YOLOv5."""
+    returns: Literal["ratio", "sides", "unrounded"] = "ratio"
+    """How places return from a letterbox: by its ratio before its sides are rounded to pixels, by that of each rounded
+    side, as in Ultralytics, or as if its padding were not rounded either, as in YOLOv5."""
 
-    def way_back(self, source: Size, target: Size, placement: Placement) -> Back:
-        """Return how places return from a letterbox of ``target``: by its ratio before the sides are rounded."""
+    def way_back(self, source: Size, target: Size, placement: Placement) -> Back | None:
+        """Return how places return from a letterbox of ``target``; None if each side has a scale of its own."""
+        if self.returns == "sides":
+            return None
         scale = 1 / fitting_ratio(source, target)
-        if not self.returns_unrounded:
+        if self.returns == "ratio":
             return Back(scale, placement.left, placement.top)
         return Back(scale, *((whole - part / scale) / 2 for part, whole in zip(source, target, strict=True)))
 
@@ -159,7 +162,7 @@ class Placed:
     """Maps the input back to its image: the image's ``size`` and its place in the input.
 
     ``origin`` is the corner of a cropped part of a ``whole`` image, whose size is then ``size``. ``back`` is how
-    places return from a letterbox.
+    places return from a letterbox by one scale.
     """
 
     size: Size
@@ -177,7 +180,7 @@ class Placed:
 
     @property
     def area(self) -> tuple[float, float, float, float]:
-        """Left, top, right and bottom of the image in the input, before its sides are rounded."""
+        """Left, top, right and bottom of the image in the input, as places return from it."""
         (across, down), (_, left, top) = self.scale, self.back or self.placement
         return left, top, left + self.size[0] / across, top + self.size[1] / down
 
@@ -299,7 +302,7 @@ def table_of(values: PixelValues, channels: int, dtype: np.dtype[Any]) -> npt.ND
 class Filter(StrEnum):
     """How an image is resized: Pillow's filters, or ``tf.image.resize``, which does not antialias.
 
-    OpenCV's bilinear filter takes the same pixels as TensorFlow's, and rounds.
+    OpenCV's bilinear filter takes the same pixels as TensorFlow's, by weights of 11 bits; OpenVINO's rounds.
     """
 
     BICUBIC = "bicubic"
@@ -310,11 +313,12 @@ class Filter(StrEnum):
     TF_BILINEAR = "tf_bilinear"
     TF_NEAREST = "tf_nearest"
     OPENCV_BILINEAR = "opencv_bilinear"
+    OPENVINO_BILINEAR = "openvino_bilinear"
 
     @property
     def averages(self) -> bool:
         """Whether each pixel averages the source pixels that it covers, so that a source of half the size is enough."""
-        return self not in (Filter.NEAREST, Filter.TF_BILINEAR, Filter.TF_NEAREST, Filter.OPENCV_BILINEAR)
+        return self in (Filter.BICUBIC, Filter.BILINEAR, Filter.LANCZOS, Filter.BOX)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,10 @@ _PILLOWS = {
     Filter.LANCZOS: Resampling.LANCZOS,
     Filter.BOX: Resampling.BOX,
 }
+INTERPOLATING = (Filter.TF_BILINEAR, Filter.OPENCV_BILINEAR, Filter.OPENVINO_BILINEAR)
+"""Filters that take two pixels in each direction, of however large an image."""
+_ONE = 2048
+"""The weights of OpenCV's bilinear filter are whole numbers of this, two of which add up to it."""
 _UNCHANGED = (Scaling.NONE, None, None)
 _BYTES = {"RGB": 4, "L": 1}  # of a pixel in Pillow's memory
 _CHECKED_SIZES = (((67, 45), (24, 31)), ((45, 90), (40, 13)), ((20, 20), (37, 50)))
@@ -133,7 +137,7 @@ class NativeResize:
         number, address, size, target = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(_Target)
         self._resize, self._interpolate = loaded.lightbox_resize, loaded.lightbox_interpolate
         self._resize.argtypes = [address, size, *[number] * 7, target, number, address, number]
-        self._interpolate.argtypes = [address, size, *[number] * 7, target]
+        self._interpolate.argtypes = [address, size, *[number] * 7, target, number]
         self._used = min(INSTRUCTIONS.index(at_most), loaded.lightbox_instructions())
         self.instructions = INSTRUCTIONS[self._used]
 
@@ -166,10 +170,19 @@ class NativeResize:
         return self._make(self._resize, image, out, dtype, placement, _FILTERS[by], values, self._used)
 
     def interpolate(
-        self, image: Image | Rgbx, out: npt.NDArray[np.generic], *, placement: Placement | None = None
+        self,
+        image: Image | Rgbx,
+        by: Filter,
+        out: npt.NDArray[np.generic],
+        *,
+        placement: Placement | None = None,
     ) -> bool:
-        """Resize to float32 as ``tf.image.resize`` does by its bilinear method; otherwise as ``resize``."""
-        return self._make(self._interpolate, image, out, np.float32, placement)
+        """Resize to float32 by a filter of ``INTERPOLATING``; otherwise as ``resize``."""
+        done = self._make(self._interpolate, image, out, np.float32, placement, by is Filter.OPENCV_BILINEAR)
+        if done and by is Filter.OPENVINO_BILINEAR:
+            levels = out.view(np.float32)
+            np.rint(levels, out=levels)
+        return done
 
     def _make(
         self,
@@ -210,19 +223,20 @@ def load_native(library: Path = LIBRARY) -> NativeResize | None:
         return None
     if native.instructions == INSTRUCTIONS[0]:
         return None  # Pillow is faster than plain C
-    cases = itertools.product(_BYTES, _CHECKED_SIZES, [*_FILTERS, None])
+    filters: tuple[Resampling | Filter, ...] = (*_FILTERS, *INTERPOLATING)
+    cases = itertools.product(_BYTES, _CHECKED_SIZES, filters)
     return native if all(_agrees(native, mode, *sizes, by) for mode, sizes, by in cases) else None
 
 
-def _agrees(native: NativeResize, mode: str, source: Size, target: Size, by: Resampling | None) -> bool:
-    """Return whether resizing matches Pillow, or numpy's version of TensorFlow's method."""
+def _agrees(native: NativeResize, mode: str, source: Size, target: Size, by: Resampling | Filter) -> bool:
+    """Return whether resizing matches Pillow, or numpy's version of another filter."""
     noise = np.random.default_rng(0).integers(0, 256, (source[1], source[0], 3), np.uint8)
     image = fromarray(noise).convert(mode)
     shape = (target[1], target[0], len(image.getbands()))
-    if by is None:
+    if isinstance(by, Filter):
         floats = np.empty(shape, np.float32)
-        made = _by_numpy(image, Filter.TF_BILINEAR, Placement(target), target)
-        return native.interpolate(image, floats) and np.array_equal(floats, made)
+        made = _by_numpy(image, by, Placement(target), target)
+        return native.interpolate(image, by, floats) and np.array_equal(floats, made)
     out = np.empty(shape, np.uint8)
     return native.resize(image, by, out) and out.tobytes() == image.resize(target, by).tobytes()
 
@@ -299,13 +313,10 @@ class Resizer:
     ) -> bool:
         by, values = preparation.by, preparation.values
         there = out[:, :, ::-1] if values.bgr else out
-        if out.dtype == np.float32 and by in (Filter.TF_BILINEAR, Filter.OPENCV_BILINEAR):
-            done = native.interpolate(image, there, placement=covering)
+        if out.dtype == np.float32 and by in INTERPOLATING:
+            done = native.interpolate(image, by, there, placement=covering)
             if done:
-                levels = out.view(np.float32)
-                if by is Filter.OPENCV_BILINEAR:
-                    np.rint(levels, out=levels)
-                values.scale(levels)
+                values.scale(out.view(np.float32))
             return done
         if by in _PILLOWS and out.dtype == np.float32:
             table = table_of(values, out.shape[2], out.dtype)
@@ -324,30 +335,38 @@ def _by_numpy(image: Image, by: Filter, covering: Placement, size: Size) -> npt.
     """Return the visible part of a resized image as pixels [height, width, channels], uint8 or float32."""
     whole, columns, rows = covering.size, *(slice(-at, -at + side) for at, side in zip(covering[1:], size, strict=True))
     if by not in _PILLOWS and image.size != whole:
-        made = _resized_as_tensorflow(image, by, whole, columns, rows)
-        return np.rint(made).astype(np.uint8) if by is Filter.OPENCV_BILINEAR else made
+        made = _interpolated(image, by, whole, columns, rows)
+        return made if by in (Filter.TF_BILINEAR, Filter.TF_NEAREST) else np.rint(made).astype(np.uint8)
     resized = image if image.size == whole else image.resize(whole, _PILLOWS[by])
     pixels = np.asarray(resized.crop((columns.start, rows.start, columns.stop, rows.stop)))
     return pixels.reshape(size[1], size[0], -1)
 
 
-def _resized_as_tensorflow(image: Image, by: Filter, whole: Size, columns: slice, rows: slice) -> npt.NDArray[Any]:
-    """Return a part of ``tf.image.resize(image, (height, width), method)``.
+def _interpolated(image: Image, by: Filter, whole: Size, columns: slice, rows: slice) -> npt.NDArray[Any]:
+    """Return a part of ``tf.image.resize(image, (height, width), method)``, or of ``cv2.resize(image, whole)``.
 
-    It is float32, or uint8 for the nearest pixel.
+    It is float32, whole numbers for OpenCV, or uint8 for the nearest pixel.
     """
     pixels = np.asarray(image).reshape(image.height, image.width, -1)
     if by is Filter.TF_NEAREST:
         return pixels[_nearest(image.height, whole[1])[rows]][:, _nearest(image.width, whole[0])[columns]]
-    (left, right, across), (top, bottom, down) = _sources(image.width, whole[0]), _sources(image.height, whole[1])
+    is_opencv = by is Filter.OPENCV_BILINEAR
+    (left, right, across), (top, bottom, down) = (
+        _sources(source, target, is_opencv) for source, target in zip(image.size, whole, strict=True)
+    )
+    across, down = across[None, columns, None], down[rows, None, None]
 
-    def along_row(chosen: npt.NDArray[np.int64]) -> Float32:
+    def along_row(chosen: npt.NDArray[np.int64]) -> Any:
         lines = pixels[chosen[rows]]
-        first, second = (lines[:, found[columns]].astype(np.float32) for found in (left, right))
-        return first + (second - first) * across[None, columns, None]
+        first, second = (lines[:, found[columns]].astype(across.dtype) for found in (left, right))
+        return (first * (_ONE - across) + second * across) >> 4 if is_opencv else first + (second - first) * across
 
-    above = along_row(top)
-    return above + (along_row(bottom) - above) * down[rows, None, None]
+    above, below = along_row(top), along_row(bottom)
+    if is_opencv:
+        made = ((above * (_ONE - down) >> 16) + (below * down >> 16) + 2) >> 2
+    else:
+        made = above + (below - above) * down
+    return np.asarray(made, np.float32)
 
 
 def _centres(source: int, target: int) -> Float32:
@@ -355,13 +374,19 @@ def _centres(source: int, target: int) -> Float32:
     return (np.arange(target, dtype=np.float32) + np.float32(0.5)) * scale
 
 
-def _sources(source: int, target: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Float32]:
+def _sources(
+    source: int, target: int, is_opencv: bool
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[Any]]:
     """Return for each target pixel the two source pixels around it, and the weight of the second."""
-    places = _centres(source, target) - np.float32(0.5)
+    if is_opencv:  # it divides twice, in float64
+        places = ((np.arange(target) + 0.5) * (1 / (target / source)) - 0.5).astype(np.float32)
+    else:
+        places = _centres(source, target) - np.float32(0.5)
     lower = np.floor(places)
     first = np.maximum(lower, 0).astype(np.int64)
     second = np.minimum(np.ceil(places), source - 1).astype(np.int64)
-    return first, second, places - lower
+    near = places - lower
+    return first, second, np.rint(near * np.float32(_ONE)).astype(np.int32) if is_opencv else near
 
 
 def _nearest(source: int, target: int) -> npt.NDArray[np.int64]:

@@ -121,7 +121,15 @@ class ModelOptions(BaseModel):
     and an input of open sides: the sides of an image that is not cut are rounded down to multiples."""
 
     resize: Literal[
-        "bicubic", "bilinear", "nearest", "lanczos", "box", "tf_bilinear", "tf_nearest", "opencv_bilinear"
+        "bicubic",
+        "bilinear",
+        "nearest",
+        "lanczos",
+        "box",
+        "tf_bilinear",
+        "tf_nearest",
+        "opencv_bilinear",
+        "openvino_bilinear",
     ] = "bicubic"
     """[Filter](#resize) for resizing."""
 

@@ -117,7 +117,7 @@ def _pixels(files: ModelFiles, said: Mapping[str, str], source: str) -> dict[str
     for key, value in _FOLLOWED:
         if (found := said.get(key, value)).lower() != value.lower():
             raise RecipeError(f"{source}: {key}: expected {value}, got {said_by(found)!r}; set recipe to none")
-    options: dict[str, Any] = {**_FITS[kind], "resize": "opencv_bilinear", "scaling": "none"}
+    options: dict[str, Any] = {**_FITS[kind], "resize": "openvino_bilinear", "scaling": "none"}
     if options["fit"] == "letterbox":
         options["pad"] = parsed(int, said.get("pad_value", "0"), source, "pad_value")
     for key, name in (("mean", "mean_values"), ("std", "scale_values")):

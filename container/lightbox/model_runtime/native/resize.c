@@ -556,23 +556,31 @@ int lightbox_resize(const uint8_t *in, size_t in_bytes, int width, int height, i
     return code;
 }
 
-/* The two `source` positions around each target, and its weight of the second, as in TensorFlow. */
+/* The two `source` positions around each target, and its weight of the second: 0..1 as in TensorFlow, or a whole part
+ * of ONE as in OpenCV. */
 typedef struct {
-    int *first, *second;
+    int *first, *second, *part;
     float *near;
 } Between;
 
-static int make_between(Between *between, int source, int whole, int start, int target) {
+enum { ONE = 2048 };
+
+static int make_between(Between *between, int source, int whole, int start, int target, int as_opencv) {
     const float scale = (float)source / (float)whole;
+    const double step = 1.0 / ((double)whole / source);
     between->first = malloc((size_t)target * sizeof *between->first);
     between->second = malloc((size_t)target * sizeof *between->second);
+    between->part = malloc((size_t)target * sizeof *between->part);
     between->near = malloc((size_t)target * sizeof *between->near);
-    if (!between->first || !between->second || !between->near) return NO_MEMORY;
+    if (!between->first || !between->second || !between->part || !between->near) return NO_MEMORY;
     for (int i = 0; i < target; i++) {
-        const float place = ((float)(start + i) + 0.5f) * scale - 0.5f, lower = floorf(place), upper = ceilf(place);
+        const float place = as_opencv ? (float)((start + i + 0.5) * step - 0.5)
+                                      : ((float)(start + i) + 0.5f) * scale - 0.5f;
+        const float lower = floorf(place), upper = ceilf(place);
         between->first[i] = lower < 0 ? 0 : (int)lower;
         between->second[i] = upper > (float)(source - 1) ? source - 1 : (int)upper;
         between->near[i] = place - lower;
+        between->part[i] = (int)rintf(between->near[i] * ONE);
     }
     return DONE;
 }
@@ -580,54 +588,73 @@ static int make_between(Between *between, int source, int whole, int start, int 
 static void free_between(Between *between) {
     free(between->first);
     free(between->second);
+    free(between->part);
     free(between->near);
 }
 
-static void interpolate_row(const Between *x, const uint8_t *in, int step, float *out, int target) {
+/* A row of either kind, in four bytes for each value. */
+typedef union {
+    float *exact;
+    int32_t *parts;
+} Row;
+
+static void interpolate_row(const Between *x, const uint8_t *in, int step, Row out, int target, int as_opencv) {
     const int channels = step == 4 ? 3 : 1;
-    for (int i = 0; i < target; i++)
-        for (int c = 0; c < channels; c++) {
-            const float first = in[(size_t)x->first[i] * step + c], second = in[(size_t)x->second[i] * step + c];
-            out[i * channels + c] = first + (second - first) * x->near[i];
-        }
+    size_t o = 0;
+    for (int i = 0; i < target; i++) {
+        const uint8_t *first = in + (size_t)x->first[i] * step, *second = in + (size_t)x->second[i] * step;
+        const float near = x->near[i];
+        const int part = x->part[i];
+        if (as_opencv)
+            for (int c = 0; c < channels; c++) out.parts[o++] = (first[c] * (ONE - part) + second[c] * part) >> 4;
+        else
+            for (int c = 0; c < channels; c++) out.exact[o++] = first[c] + ((float)second[c] - first[c]) * near;
+    }
 }
 
-/* As lightbox_resize, but with tf.image.resize's bilinear interpolation, which does not average: `out` gets
- * float32 of 0..255. */
+/* As lightbox_resize, but with the bilinear interpolation of tf.image.resize or cv2.resize, which does not average:
+ * `out` gets float32 of 0..255. */
 int lightbox_interpolate(const uint8_t *in, size_t in_bytes, int width, int height, int step, int whole_width,
-                         int whole_height, int left, int top, const Target *out) {
+                         int whole_height, int left, int top, const Target *out, int as_opencv) {
     if (!fits(in, in_bytes, width, height, step, whole_width, whole_height, left, top, out)) return REFUSED;
     const int channels = step == 4 ? 3 : 1;
     const size_t in_row = (size_t)width * step, row = (size_t)out->width * channels;
     Between x = {0}, y = {0};
-    float *rows[2] = {malloc(row * sizeof(float)), malloc(row * sizeof(float))};
+    Row rows[2] = {{malloc(row * sizeof(float))}, {malloc(row * sizeof(float))}};
     int made[2] = {-1, -1};
-    int code = rows[0] && rows[1] ? DONE : NO_MEMORY;
-    if (!code) code = make_between(&x, width, whole_width, left, out->width);
-    if (!code) code = make_between(&y, height, whole_height, top, out->height);
+    int code = rows[0].exact && rows[1].exact ? DONE : NO_MEMORY;
+    if (!code) code = make_between(&x, width, whole_width, left, out->width, as_opencv);
+    if (!code) code = make_between(&y, height, whole_height, top, out->height, as_opencv);
     for (int i = 0; !code && i < out->height; i++) {
         const int wanted[2] = {y.first[i], y.second[i]};
         if (made[1] == wanted[0]) { /* the lower row of the one before */
-            float *upper = rows[1];
+            const Row upper = rows[1];
             rows[1] = rows[0], rows[0] = upper;
             made[1] = made[0], made[0] = wanted[0];
         }
         for (int r = 0; r < 2; r++)
             if (made[r] != wanted[r]) {
-                interpolate_row(&x, in + wanted[r] * in_row, step, rows[r], out->width);
+                interpolate_row(&x, in + wanted[r] * in_row, step, rows[r], out->width, as_opencv);
                 made[r] = wanted[r];
             }
         const float near = y.near[i];
+        const int part = y.part[i];
         for (int c = 0; c < channels; c++) {
             uint8_t *to = out->memory + i * out->row + c * out->channel;
-            for (int j = 0; j < out->width; j++, to += out->pixel) {
-                const float above = rows[0][j * channels + c], below = rows[1][j * channels + c];
-                *(float *)(void *)to = above + (below - above) * near;
-            }
+            if (as_opencv)
+                for (size_t j = c; j < row; j += channels, to += out->pixel) {
+                    const int above = rows[0].parts[j] * (ONE - part), below = rows[1].parts[j] * part;
+                    *(float *)(void *)to = (float)(((above >> 16) + (below >> 16) + 2) >> 2);
+                }
+            else
+                for (size_t j = c; j < row; j += channels, to += out->pixel) {
+                    const float above = rows[0].exact[j], below = rows[1].exact[j];
+                    *(float *)(void *)to = above + (below - above) * near;
+                }
         }
     }
-    free(rows[0]);
-    free(rows[1]);
+    free(rows[0].exact);
+    free(rows[1].exact);
     free_between(&x);
     free_between(&y);
     return code;

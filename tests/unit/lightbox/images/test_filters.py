@@ -64,8 +64,8 @@ def test_scalings_come_after(by: Filter) -> None:
     np.testing.assert_allclose(caffe[..., 0], plain[..., 2] - np.float32(103.939), rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.parametrize("by", [Filter.TF_BILINEAR, Filter.TF_NEAREST])
-def test_a_part_of_what_tensorflow_makes_is_that_of_the_whole(by: Filter) -> None:
+@pytest.mark.parametrize("by", [Filter.TF_BILINEAR, Filter.TF_NEAREST, Filter.OPENCV_BILINEAR])
+def test_a_part_of_what_tensorflow_or_opencv_makes_is_that_of_the_whole(by: Filter) -> None:
     image, out = photo((97, 61), "RGB"), np.empty((48, 32, 3), np.float32)
     placement = Fitting(Fit.CROP).place(image.size, (32, 48))
     RESIZER.fill(image, out, Preparation(by, Fitting(Fit.CROP)), by_all_cores=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lightbox.images.preparation import Filter, Fit, Fitting, PixelValues, Placement, Preparation, Scaling
-from lightbox.images.resize import NativeResize, Resizer, load_native
+from lightbox.images.resize import INTERPOLATING, NativeResize, Resizer, load_native
 from lightbox.images.resize_library import INSTRUCTIONS, resize_line
 from support.parameters import each
 
@@ -71,16 +71,16 @@ def test_the_bits_are_pillows(
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.data(), sides, sides, sides, sides, st.sampled_from(["RGB", "L"]))
-def test_the_bits_are_those_of_tensorflows_arithmetic_in_numpy(
-    library: Path, data: st.DataObject, width: int, height: int, to_width: int, to_height: int, mode: str
+@given(st.data(), sides, sides, sides, sides, st.sampled_from(["RGB", "L"]), st.sampled_from(INTERPOLATING))
+def test_the_bits_are_those_of_the_same_arithmetic_in_numpy(
+    library: Path, data: st.DataObject, width: int, height: int, to_width: int, to_height: int, mode: str, by: Filter
 ) -> None:
     image = noise(width, height, mode)
     left, top = data.draw(st.integers(0, to_width - 1)), data.draw(st.integers(0, to_height - 1))
     ours, numpys = (empty(to_width - left, to_height - top, mode, np.float32) for _ in range(2))
     placement = Placement((to_width, to_height), -left, -top)
-    assert NativeResize(library).interpolate(image, ours, placement=placement)
-    Resizer(1).fill(image, numpys, Preparation(Filter.TF_BILINEAR), placement, by_all_cores=False)
+    assert NativeResize(library).interpolate(image, by, ours, placement=placement)
+    Resizer(1).fill(image, numpys, Preparation(by), placement, by_all_cores=False)
     np.testing.assert_array_equal(ours, numpys)
 
 
@@ -142,8 +142,9 @@ def test_a_part_of_a_huge_image_takes_no_more_memory_than_itself(library: Path, 
     assert native.resize(image, FILTERS[2], out, placement=placement)
     np.testing.assert_array_equal(out, np.broadcast_to(np.array([1, 2, 3], np.uint8), (8, 8, 3)))
     floats = np.empty((8, 8, 3), np.float32)
-    assert native.interpolate(image, floats, placement=placement)
-    np.testing.assert_array_equal(floats, out)
+    for by in INTERPOLATING:
+        assert native.interpolate(image, by, floats, placement=placement)
+        np.testing.assert_array_equal(floats, out)
 
 
 @pytest.mark.parametrize("shape", [(2, 256), (3, 255)])

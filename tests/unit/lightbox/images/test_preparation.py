@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -110,11 +112,11 @@ def test_its_sides_may_be_multiples(source: Size, size: Size) -> None:
     assert Fitting(Fit.CROP, shorter=800, longer=1333, multiple=16).uncut(source) == Placement(size)
 
 
-@each(("is_unrounded", "top", "bottom"), [(False, 0, 75), (True, 2.5, 77.5)])
-def test_places_return_by_what_is_not_rounded(is_unrounded: bool, top: float, bottom: float) -> None:
-    """As in libraries, which round sides on the way there alone, and as in YOLOv5, which rounds no padding either."""
+@each(("returns", "top", "bottom"), [("ratio", 0, 75), ("sides", 0, 80), ("unrounded", 2.5, 77.5)])
+def test_places_return_as_in_each_library(returns: Any, top: float, bottom: float) -> None:
+    """ModelAPI and libreyolo round sides on the way there alone, YOLOv5 no padding either; Ultralytics does both."""
     source, target = (1200, 80), (96, 64)
-    fitting = Fitting(Fit.LETTERBOX, returns_unrounded=is_unrounded)
+    fitting = Fitting(Fit.LETTERBOX, returns=returns)
     placement = fitting.place(source, target)
     assert placement == Placement((96, 6), top=29)
     placed = Placed(source, placement, back=fitting.way_back(source, target, placement))

@@ -53,7 +53,7 @@ OBJECTS = {"boxes": np.zeros((1, 9, 5)), "labels": np.zeros((1, 9)), "saliency_m
 def test_a_classifier_needs_no_options(tmp_path: Path) -> None:
     options = options_of(tmp_path, INFO, CLASSES)
     assert (options.fit, options.resize, options.scaling, options.channels) == (
-        *("stretch", "opencv_bilinear"),
+        *("stretch", "openvino_bilinear"),
         *("none", "rgb"),
     )
     assert (options.mean, options.std) == ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))

@@ -15,7 +15,7 @@ import pytest
 
 import lightbox
 from pixels.pictures import png
-from support.parameters import few_of
+from support.parameters import each, few_of
 from support.scaled_models import said_of
 
 FOLDER = Path(__file__).parents[4] / "exports" / "recipes"
@@ -31,9 +31,26 @@ ONE_OF_A_KIND = (
 
 @pytest.mark.parametrize("name", few_of(EXPECTED, *ONE_OF_A_KIND))
 def test_the_answers_are_the_librarys(name: str) -> None:
-    file = next(file for file in (FOLDER / name).glob("model.*") if file.suffix in (".onnx", ".xml", ".tflite"))
-    model = lightbox.load(file, engine="onnxruntime" if file.suffix == ".onnx" else "openvino")
+    assert len(EXPECTED[name]) >= 7
     assert any(EXPECTED[name].values())
+    compare(name)
+
+
+@pytest.mark.extended
+@each("name", [*(name for name in EXPECTED if name.startswith(("ultralytics", "libreyolo"))), "transformers_yolos"])
+@each("own", [{"resize": "bicubic"}, {"channels": "bgr"}, {"scaling": "tf"}, {"pad": 113}, {"fit": "stretch"}])
+def test_other_pixels_have_other_answers(name: str, own: dict[str, Any]) -> None:
+    """The networks are such that each option matters; what a fit does not have, or has anyway, is left out."""
+    if ("pad" in own or "fit" in own) and name in ("ultralytics_classify", "ultralytics_rtdetr", "transformers_yolos"):
+        return
+    is_bgr = name in ("libreyolo_yolox", "libreyolo_rtmdet")
+    with pytest.raises(AssertionError):
+        compare(name, **{"channels": "rgb"} if is_bgr and "channels" in own else own)
+
+
+def compare(name: str, **own: Any) -> None:
+    file = next(file for file in (FOLDER / name).glob("model.*") if file.suffix in (".onnx", ".xml", ".tflite"))
+    model = lightbox.load(file, engine="onnxruntime" if file.suffix == ".onnx" else "openvino", **own)
     for picture, expected in EXPECTED[name].items():
         found = model.predict(png(picture))
         if not expected or len(expected[0]) > 2:
