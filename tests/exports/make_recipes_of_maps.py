@@ -23,7 +23,7 @@ from timm.models.resnet import BasicBlock, ResNet
 from torch import nn
 from ultralytics.nn import tasks
 
-from exports.make_recipes import HERE, KINDS, SEED, _export, _yaml, measured
+from exports.make_recipes import HERE, KINDS, SEED, _export, _yaml, measured, tensor
 from pixels.pictures import SIZES, picture
 
 CLASSES = 4
@@ -60,7 +60,7 @@ def of_ultralytics() -> Maps:
         model.model = kind(described, ch=3, nc=described["nc"], verbose=False)
         model.model.args, model.model.task = arguments, task
         model.model.names = {number: f"thing {number}" for number in range(described["nc"])}
-        measured(model.model, 128, 96)
+        measured(model.model, [tensor(one, 128, 96) for one in SIZES])
         last = model.model.model[-1]
         convolutions = [part for part in last.modules() if isinstance(part, nn.Conv2d)]
         with torch.no_grad():
