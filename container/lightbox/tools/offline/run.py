@@ -40,7 +40,7 @@ class Run:
         self._source, self._target, self._by, self._stopping = source, target, by, stopping
         self._before = len(target.done)
         self._written = 0
-        self._denied, self._has_read = 0, False
+        self._denied, self._has_read, self._is_interrupted = 0, False, False
         self._failed: Counter[str] = Counter()
         self._first: dict[str, str] = {}
         """The first image of each error."""
@@ -77,10 +77,14 @@ class Run:
         return 1 if self._failed or stopped or self._source.problems else 0
 
     def stop(self, *_: object) -> None:
-        """Handle a signal: the run ends after the images in progress, and at once after a second signal."""
+        """Handle a signal: the run ends after the images in progress, and at once after a second signal.
+
+        Another handler for the second one would come too late: Python may call the handlers of two signals together.
+        """
+        if self._is_interrupted:
+            raise KeyboardInterrupt
+        self._is_interrupted = True
         self._stopping.set()
-        for number in SIGNALS:
-            signal.signal(number, signal.default_int_handler)
 
     def _images(self) -> Iterator[tuple[str, Any]]:
         done = self._target.done
