@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from lightbox.model_runtime.engines import race
 from lightbox.model_runtime.engines.base import Array, Runner
 from lightbox.model_runtime.engines.engine import Opened, OpenOptions, named
 from lightbox.model_runtime.engines.hardware import Hardware
@@ -26,18 +23,6 @@ from support.parameters import each, few_of
 
 RUNTIMES = ["onnxruntime", "openvino"]
 here = pytest.mark.usefixtures("measured_here")
-
-
-@pytest.fixture
-def measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measure readable files in this process: another one takes a second to start. Those of test_race.py do."""
-
-    def run(command: Sequence[str], more: int = 0) -> tuple[bytes, str]:
-        with redirect_stdout(io.StringIO()) as output:
-            race.main(command[-1])
-        return output.getvalue().encode(), ""
-
-    monkeypatch.setattr(race, "run", run)
 
 
 def opened(folder: Path, engine: str) -> Opened:
