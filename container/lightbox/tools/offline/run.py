@@ -79,7 +79,7 @@ class Run:
     def stop(self, *_: object) -> None:
         """Handle a signal: the run ends after the images in progress, and at once after a second signal.
 
-        Another handler for the second one would come too late: Python may call the handlers of two signals together.
+        Another handler for the second one would come too late: it may come while this one runs.
         """
         if self._is_interrupted:
             raise KeyboardInterrupt
