@@ -60,7 +60,7 @@ def _short_folder() -> Path:
 
 LONGEST = ("test_image.py", "test_ray.py")
 """Modules that take ten minutes of ``make test-all``."""
-SHARED_STACKS = ("stack", "page_stack", "golden_stack", "keyed", "tfs_stack")
+SHARED_STACKS = ("stack", "page_stack", "golden_stack", "keyed")
 """Fixtures of the session whose tests run in one process, as each process would start a stack of its own."""
 
 
@@ -227,10 +227,15 @@ def page(page_stack: Stack, chromium: Any) -> Iterator[Page]:
 
 @pytest.fixture(scope="session")
 def golden_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """All recorded models, with their description. Tests that harm it start their own."""
+    """All recorded models with every API and their description. Tests that harm it start their own."""
     folder = tmp_path_factory.mktemp("golden")
     for path in GOLDEN.iterdir():
         copy_golden(path.name, folder / "models" / path.name)
-    environ = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two", "LIGHTBOX_OPENAPI": "true"}
+    environ = {
+        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two",
+        "LIGHTBOX_OPENAPI": "true",
+        "LIGHTBOX_TFS_API": "true",
+        "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port()),
+    }
     with running(folder / "models", folder / "run", **environ) as running_stack:
         yield running_stack

@@ -49,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--rounds", type=int, default=1, help="how often each fault is done, at least (1)")
     parser.add_argument("--seconds", type=float, default=60, help="how long a scenario lasts, at least (60)")
+    parser.add_argument("--lasting", type=float, default=1, help="a factor for how long faults last (1)")
     parser.add_argument("--patience", type=float, default=1, help="a factor for limits of time, on a busy machine (1)")
     parser.add_argument("--models", type=Path, default=REPOSITORY / "models", help="the sample models (models)")
     parser.add_argument("--folder", type=Path, default=HISTORIES, help="of models, logs and histories (build/faults)")
@@ -87,7 +88,7 @@ def _run(options: argparse.Namespace) -> Iterator[Path]:
             chosen = [fault for fault in scenario.faults if re.search(options.only, fault.name)]
             if scenario.faults and not chosen:
                 continue
-            scenario_now = replace(scenario, faults=chosen)
+            scenario_now = replace(scenario, faults=chosen, lasting=options.lasting)
             path = options.folder / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{scenario.name.replace(' ', '-')}.jsonl"
             watch = Watch()
             with closing(History(path, watch.take)) as history:

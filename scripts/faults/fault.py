@@ -19,7 +19,10 @@ from faults.stack import by_kind
 
 @dataclass(frozen=True)
 class Target:
-    """A stack under load; ``models`` is the folder that it serves. ``call`` adds callers for some seconds."""
+    """A stack under load; ``models`` is the folder that it serves. ``call`` adds callers for some seconds.
+
+    ``lasting`` is a factor for how long faults last that have no other end.
+    """
 
     server: Running
     models: Path
@@ -27,6 +30,11 @@ class Target:
     random: Random
     stop: threading.Event
     call: Callable[[Sequence[Act], float], None]
+    lasting: float = 1.0
+
+    def last(self, seconds: float) -> None:
+        """Wait while a fault lasts that takes these seconds by default."""
+        self.stop.wait(seconds * self.lasting)
 
     def any_of(self, kind: str) -> psutil.Process:
         """Return one of the processes of a kind."""

@@ -103,7 +103,7 @@ def _no_descriptors(kind: str, target: Target) -> None:
     before = victim.rlimit(RLIMIT_NOFILE)
     victim.rlimit(RLIMIT_NOFILE, (first_free_descriptor(victim), before[1]))
     try:
-        target.stop.wait(LACK_SECONDS)
+        target.last(LACK_SECONDS)
     finally:
         with suppress(psutil.NoSuchProcess):
             victim.rlimit(RLIMIT_NOFILE, before)
@@ -125,7 +125,7 @@ def _take_cores(target: Target) -> None:
     with ExitStack() as stack:
         for _ in range(available_cores()):
             stack.callback(subprocess.Popen(command).kill)  # noqa: S603 - our own words
-        target.stop.wait(BUSY_SECONDS)
+        target.last(BUSY_SECONDS)
 
 
 def _kill_in_a_load(target: Target) -> psutil.Process | None:

@@ -46,7 +46,7 @@ def faults(machine: OwnMachine) -> list[Fault]:
 
 def _in_block(block: Callable[[Target], AbstractContextManager[None]], target: Target) -> None:
     with block(target):
-        target.stop.wait(SECONDS)
+        target.last(SECONDS)
 
 
 @contextmanager

@@ -38,12 +38,16 @@ MODES_COUNT = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", "--in
 
 @dataclass(frozen=True)
 class Scenario:
-    """A stack, its callers and its faults; without faults it serves in peace. ``within`` starts it."""
+    """A stack, its callers and its faults; without faults it serves in peace. ``within`` starts it.
+
+    ``lasting`` is the factor of ``Target``.
+    """
 
     name: str
     traffic: Traffic
     faults: Sequence[Fault] = ()
     within: tuple[str, ...] = ()
+    lasting: float = 1.0
 
 
 class Crew:
@@ -99,7 +103,7 @@ def run(scenario: Scenario, history: History, watch: Watch, folder: Path, second
                         stop.wait(seconds)
 
                 random = Random(time.time_ns())  # noqa: S311 - not a secret
-                target = Target(server, stack.models, log, random, stop, call)
+                target = Target(server, stack.models, log, random, stop, call, scenario.lasting)
                 _face_all(possible, target, history, watch, seconds, rounds)
             _stop(server, history)
 

@@ -60,7 +60,7 @@ def faults(forbidden: str) -> list[Fault]:
 
 
 def _send(make: Callable[[], Sequence[Request]], target: Target) -> None:
-    target.call([partial(any_of, make())] * CALLERS, SECONDS)
+    target.call([partial(any_of, make())] * CALLERS, SECONDS * target.lasting)
 
 
 def _heaviest() -> list[Request]:

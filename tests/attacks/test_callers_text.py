@@ -33,6 +33,8 @@ def postprocess(outputs, request):
     raise ValueError("w" * 1_000_000)
 """
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def talking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:

@@ -141,6 +141,7 @@ def test_without_nginx(file: Path, tmp_path: Path) -> None:
         assert served.process.wait(PATIENCE) == 0
 
 
+@pytest.mark.extended
 def test_without_nginx_models_are_loaded_by_requests(file: Path, tmp_path: Path) -> None:
     with serving(tmp_path, "--multi-model", "--model-dir", ".", "--without-nginx") as served:
         (tmp_path / "one").mkdir()

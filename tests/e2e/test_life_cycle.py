@@ -128,6 +128,7 @@ def preprocess(request):
 
 
 # Over gRPC and REST: tests/unit/lightbox/transports/test_grpc_local_and_rest_retries.py.
+@pytest.mark.extended
 def test_the_model_server_dies_and_comes_back(tmp_path: Path) -> None:
     models, first, others = tmp_path / "models", Door(tmp_path / "first"), Door(tmp_path / "others")
     export_constant(models / "net", 1, 1.0)

@@ -41,6 +41,8 @@ PNG = {"Content-Type": "image/png"}
 MAX_BODY_MB, ROOM_MB = 8, 16
 GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
 
+pytestmark = pytest.mark.extended
+
 
 class TlsStack(Stack):
     """A stack with TLS, and its callers: they trust ``ca`` and present the certificate in ``client``."""
@@ -164,7 +166,6 @@ def calls(stack: TlsStack, client: bool = True) -> dict[str, str]:
     return found
 
 
-@pytest.mark.extended
 def test_grpc_speaks_tls(tls_stack: TlsStack) -> None:
     assert calls(tls_stack) == dict.fromkeys(("Check", "ServerReady", "ModelStreamInfer"), "OK")
     with grpc.insecure_channel(f"localhost:{tls_stack.environ[GRPC_PORT]}") as channel:
@@ -173,7 +174,6 @@ def test_grpc_speaks_tls(tls_stack: TlsStack) -> None:
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-@pytest.mark.extended
 def test_grpc_without_a_client_certificate_is_denied_all_but_health(mutual_stack: TlsStack) -> None:
     denied = dict.fromkeys(("ServerReady", "ModelStreamInfer"), "PERMISSION_DENIED")
     assert calls(mutual_stack, client=False) == {"Check": "OK", **denied}
@@ -185,7 +185,6 @@ def test_who_does_not_know_the_authority_gets_no_connection(tls_stack: TlsStack)
         requests.get(f"{tls_stack.url}/ping", timeout=PATIENCE)
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("path", ["/ping", "/invocations", "/endpoints/any/invocations"])
 def test_plain_http_gets_an_error_that_names_tls(tls_stack: TlsStack, path: str) -> None:
     url = tls_stack.url.replace("https:", "http:") + path
@@ -214,7 +213,6 @@ def of_version(stack: TlsStack, version: ssl.TLSVersion, ciphers: str = "DEFAULT
     return shaken(stack, context)
 
 
-@pytest.mark.extended
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 def test_it_speaks_mozillas_intermediate_profile(tls_stack: TlsStack) -> None:
     with pytest.raises(ssl.SSLError):
@@ -244,7 +242,6 @@ def holding(stack: TlsStack, *lengths: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("path", ["/invocations", "/endpoints/any/invocations"])
 def test_an_http2_body_without_a_length_counts_as_one_of_unknown_length(tls_stack: TlsStack, path: str) -> None:
     with tls_stack.http2() as client:
@@ -326,7 +323,6 @@ class Callers:
         return (done.stdout + done.stderr).decode()
 
 
-@pytest.mark.extended
 def test_a_new_certificate_is_loaded_and_no_request_is_lost(tls_stack: TlsStack) -> None:
     folder = Path(tls_stack.settings["LIGHTBOX_TLS_CERT"])
     head = f"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Type: image/png\r\nContent-Length: {len(IMAGE)}\r\n\r\n"
@@ -344,7 +340,6 @@ def test_a_new_certificate_is_loaded_and_no_request_is_lost(tls_stack: TlsStack)
     assert tls_stack.log.count("the files have changed, nginx loads them") == 2
 
 
-@pytest.mark.extended
 def test_a_damaged_pair_leaves_the_old_one(tls_stack: TlsStack) -> None:
     folder = Path(tls_stack.settings["LIGHTBOX_TLS_CERT"])
     before = (folder / "tls.crt").read_bytes()
@@ -359,7 +354,6 @@ def test_a_damaged_pair_leaves_the_old_one(tls_stack: TlsStack) -> None:
     tls_stack.wait_until(lambda: tls_stack.presented() == pair[0])
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("name", ["tls_stack", "mutual_stack"])
 def test_frames_of_a_stream_are_answered(name: str, request: pytest.FixtureRequest) -> None:
     stack: TlsStack = request.getfixturevalue(name)
@@ -374,7 +368,6 @@ def test_frames_of_a_stream_are_answered(name: str, request: pytest.FixtureReque
     assert asyncio.run(answer()) == PREDICTIONS
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("name", ["tls_stack", "mutual_stack"])
 def test_the_images_health_check_knows_tls(name: str, request: pytest.FixtureRequest) -> None:
     stack: TlsStack = request.getfixturevalue(name)
@@ -418,7 +411,6 @@ ROUTES = [
 ]
 
 
-@pytest.mark.extended
 @each(
     ("path", "method"),
     [*((path, "POST") for path in ROUTES), *(("/invocations", method) for method in ("GET", "HEAD", "DELETE"))],
@@ -438,7 +430,6 @@ def test_without_a_client_certificate_all_but_probes_is_403(mutual_stack: TlsSta
             assert reply == "expected a client certificate of the authority that this server trusts, got none"
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
     "path", ["/ping", "//ping", "/./ping", "/v2/health/live", "/v2/health/ready", "/chosen/health"]
 )
@@ -447,14 +438,12 @@ def test_probes_need_no_client_certificate(mutual_stack: TlsStack, path: str) ->
     assert mutual_stack.call("GET", path).status_code == 200
 
 
-@pytest.mark.extended
 def test_a_large_body_without_a_client_certificate_is_refused_before_it_is_read(mutual_stack: TlsStack) -> None:
     with shaken(mutual_stack, mutual_stack.context(client=False)) as connection:
         connection.sendall(b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 5000000\r\n\r\n")
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 403 ")
 
 
-@pytest.mark.extended
 def test_with_a_client_certificate_all_is_as_ever(mutual_stack: TlsStack) -> None:
     assert mutual_stack.call("POST", "/invocations", data=IMAGE, headers=PNG).json() == PREDICTIONS
     with mutual_stack.http2() as client:
@@ -481,7 +470,6 @@ def resumed(stack: TlsStack, version: ssl.TLSVersion) -> bool:
     return reused
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_no_session_outlives_what_its_client_certificate_proves(
     tls_stack: TlsStack, mutual_stack: TlsStack, version: ssl.TLSVersion
@@ -490,7 +478,6 @@ def test_no_session_outlives_what_its_client_certificate_proves(
     assert not resumed(mutual_stack, version)
 
 
-@pytest.mark.extended
 def test_a_start_says_who_may_call_and_where_tls_is_spoken(mutual_stack: TlsStack) -> None:
     port, grpc_port = mutual_stack.port, mutual_stack.environ[GRPC_PORT]
     assert (
@@ -500,7 +487,6 @@ def test_a_start_says_who_may_call_and_where_tls_is_spoken(mutual_stack: TlsStac
     assert f"port {grpc_port} on all interfaces: the Open Inference Protocol over gRPC over TLS" in mutual_stack.log
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
     ("authority", "days", "path"),
     [(STRANGER, 30, "/ping"), (STRANGER, 30, "/endpoints/any/invocations"), (AUTHORITY, -1, "/invocations")],
@@ -518,7 +504,6 @@ def test_a_wrong_client_certificate_is_400(
     assert reply["request_id"] == answer.headers["X-Amzn-RequestId"]
 
 
-@pytest.mark.extended
 def test_malformed_requests_are_reported(mutual_stack: TlsStack) -> None:
     with shaken(mutual_stack, mutual_stack.context(client=False)) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n")
@@ -527,7 +512,6 @@ def test_malformed_requests_are_reported(mutual_stack: TlsStack) -> None:
     assert b"the request is not well-formed HTTP" in answer
 
 
-@pytest.mark.extended
 def test_the_refusals_are_logged_and_counted(mutual_stack: TlsStack) -> None:
     def counted() -> int:
         page = mutual_stack.call("GET", "/metrics").text

@@ -28,6 +28,8 @@ JSON = b'{"instances": [1.0]}'
 PICTURE = (REPOSITORY / "docs" / "samples" / "digit-7.png").read_bytes()
 NAMES = [f"class {number}" for number in range(10)]
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -97,7 +99,6 @@ def pause(looks: float, event: threading.Event = threading.Event()) -> None:  # 
     event.wait(looks * LOOK_SECONDS)
 
 
-@pytest.mark.extended
 def test_a_slow_copy_takes_over_when_it_is_whole(versions_stack: Stack, models: Path) -> None:
     target, writes = models / "copied" / "2", []
     with asked(versions_stack, "copied") as caller:
@@ -119,7 +120,6 @@ def test_a_slow_copy_takes_over_when_it_is_whole(versions_stack: Stack, models: 
         assert "version 2 of the model 'copied' is not served" not in versions_stack.log
 
 
-@pytest.mark.extended
 def test_a_copy_without_its_variables_never_answers_and_one_that_is_mended_does(
     versions_stack: Stack, models: Path
 ) -> None:
@@ -144,7 +144,6 @@ def test_a_copy_without_its_variables_never_answers_and_one_that_is_mended_does(
     assert caller.answers == [HALF_PLUS_TWO, HALF_PLUS_THREE]
 
 
-@pytest.mark.extended
 def test_a_version_whose_graph_fails_never_answers(versions_stack: Stack, models: Path) -> None:
     with asked(versions_stack, "broken") as caller:
         export_half_plus(models / "broken", 2, 3.0, fails=True)
@@ -171,7 +170,6 @@ def test_when_the_newest_is_removed_the_older_answers(versions_stack: Stack, mod
     assert caller.answers == [HALF_PLUS_THREE, HALF_PLUS_TWO]
 
 
-@pytest.mark.extended
 def test_a_version_that_is_replaced_under_its_number_is_loaded_again(versions_stack: Stack, models: Path) -> None:
     with asked(versions_stack, "replaced") as caller:
         assert any(caller.count > 5 for _ in poll())
@@ -183,7 +181,6 @@ def test_a_version_that_is_replaced_under_its_number_is_loaded_again(versions_st
     assert caller.answers == [HALF_PLUS_THREE, HALF_PLUS_TWO, HALF_PLUS_NINE]
 
 
-@pytest.mark.extended
 def test_a_version_with_other_classes_than_names_never_answers(versions_stack: Stack, models: Path) -> None:
     with asked(versions_stack, "named", PICTURE) as caller:
         export_classes(models / "named", 2, 7)
@@ -202,7 +199,6 @@ def test_a_version_with_other_classes_than_names_never_answers(versions_stack: S
     assert ask(versions_stack, "named", version=2, body=PICTURE)[0] == 404  # type: ignore[index]
 
 
-@pytest.mark.extended
 def test_a_version_that_takes_no_image_never_answers_where_images_are_taken(
     versions_stack: Stack, models: Path
 ) -> None:
@@ -216,7 +212,6 @@ def test_a_version_that_takes_no_image_never_answers_where_images_are_taken(
     assert "expected an image, as image (uint8 [-1,8,8,3]) of version 1, got" in versions_stack.log
 
 
-@pytest.mark.extended
 def test_a_model_server_that_starts_again_sees_what_answers_alone(versions_stack: Stack, models: Path) -> None:
     half = models / "restarted" / "9"
     half.mkdir()

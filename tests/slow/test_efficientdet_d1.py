@@ -5,6 +5,7 @@ import shutil
 import sys
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from PIL import Image
 from lightbox.model_runtime.engines import disk_cache
 from lightbox.model_runtime.engines.openvino.verdicts import IN_MODEL
 from lightbox.tools.model_zoo import efficientdet_d1
-from lightbox.tools.model_zoo.export import quiet_tensorflow
 from lightbox.tools.model_zoo.image_model import ImageModel
 from lightbox.tools.model_zoo.input_forms import prepare, serving_function
 from support import commands, photos
@@ -36,10 +36,10 @@ PUBLISHED_OUTPUTS = {
 Outputs = dict[str, NDArray[np.float32]]
 
 
-@pytest.fixture(scope="module")
-def seeded_detector() -> ImageModel:
-    """efficientdet_d1, not exported yet."""
-    quiet_tensorflow()
+@pytest.fixture
+def without_network(monkeypatch: pytest.MonkeyPatch) -> ImageModel:
+    """efficientdet_d1 without its network, whose making takes a minute."""
+    monkeypatch.setattr(efficientdet_d1, "keras_model", lambda: SimpleNamespace(variables=()))
     return efficientdet_d1.image_model()
 
 
@@ -110,11 +110,11 @@ def overlap(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
 
 
 def test_every_form_brings_the_same_pixels_to_the_network(
-    seeded_detector: ImageModel, photo: bytes, pixels: NDArray[np.uint8]
+    without_network: ImageModel, photo: bytes, pixels: NDArray[np.uint8]
 ) -> None:
     import tensorflow as tf
 
-    model = seeded_detector
+    model = without_network
     from_pixels = prepare(tf.constant(pixels), model, "uint8").numpy()
     np.testing.assert_array_equal(from_pixels, pixels.astype(np.float32))
     np.testing.assert_array_equal(prepare(tf.constant(from_pixels), model, "float32"), from_pixels)

@@ -28,8 +28,8 @@ from support.onnx_models import write_yolo
 from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
-MINORS = (11, 13)
-"""Of Python 3: the oldest and the newest. ``test_wheel`` has the one between them."""
+OLDEST, NEWEST = 11, 13
+"""Of Python 3. ``test_wheel`` has the one between them."""
 README = (REPOSITORY / "README.md").read_text()
 TUTORIAL = (REPOSITORY / "docs" / "tutorial.md").read_text()
 STEPS = {
@@ -73,7 +73,7 @@ class Reader:
         return ["bash", "-ec", lines.replace("localhost:8080", self.address)]
 
 
-@pytest.fixture(scope="module", params=MINORS)
+@pytest.fixture
 def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Reader:
     folder = tmp_path_factory.mktemp("first")
     (clone := folder / "lightbox").mkdir()
@@ -87,6 +87,7 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     )
 
 
+@pytest.mark.parametrize("reader", [OLDEST], indirect=True)
 def test_the_readme_leads_to_answers_of_its_model_and_of_a_file(reader: Reader) -> None:
     blocks = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
     *install, serve = block(blocks, "bash").splitlines()
@@ -114,6 +115,7 @@ def test_the_readme_leads_to_answers_of_its_model_and_of_a_file(reader: Reader) 
     assert [one["label"] for one in found] == ["stop sign"]
 
 
+@pytest.mark.parametrize("reader", [NEWEST], indirect=True)
 def test_the_tutorial_leads_to_answers_with_class_names(reader: Reader) -> None:
     assert list(STEPS) == [1, 2, 3, 4, 5, 6]
     install, train = (text for kind, text in STEPS[1] if kind == "bash")

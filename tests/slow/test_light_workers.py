@@ -20,7 +20,7 @@ WIRES = ["grpc", "rest"]
 def test_workers_stay_light_and_without_tensorflow(sample_models: Path, tmp_path: Path) -> None:
     image = png(np.random.default_rng(0).integers(0, 256, (480, 640, 3)))
     assert len(image) > 900_000
-    with running(sample_models, tmp_path) as stack, ThreadPoolExecutor(8) as pool:
+    with running(sample_models / "digits", tmp_path) as stack, ThreadPoolExecutor(8) as pool:
         wires = [f"tfs-transport={wire}, tfs-model-name=digits" for wire in WIRES]
         answers = pool.map(
             lambda i: stack.invoke(image, X_Amzn_SageMaker_Custom_Attributes=wires[i % 10 == 0]),

@@ -25,7 +25,7 @@ from support.patience import PATIENCE, poll
 from support.stack import REPOSITORY, free_port
 
 PYTHON = str(REPOSITORY / ".venv-ray" / "bin" / "python")
-PICTURES, BROKEN, PART = 1_500, 10, 75
+PICTURES, BROKEN, PART = 900, 10, 45
 STORE_BYTES = 100_000_000
 OF_RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 TOP = {"top_k": 3}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,8 +19,15 @@ def write_finder(file: Path, form: Form, height: int = 320, width: int = 320, sc
     """Write a detector of float32 [1, 3, height, width], pixels 0..``scale`` in the order RGB, as OpenVINO's IR.
 
     Each rectangle is an object of its color's class with the score in ``SCORES``, or 0 if absent. For the red one
-    the form ``ultralytics`` gives a second box, slightly shifted, with a lower score.
+    the form ``ultralytics`` gives a second box, slightly shifted, with a lower score. Of equal detectors the files are
+    equal, too: the engines measure one of them.
     """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    openvino.save_model(_finder(form, height, width, scale), file, compress_to_fp16=False)
+
+
+@cache
+def _finder(form: Form, height: int, width: int, scale: float) -> Any:
     pixels = op.parameter([1, 3, height, width], np.float32, name="images")
     red, _, blue = op.split(pixels, op.constant(1), 3).outputs()
     found = [
@@ -31,8 +39,7 @@ def write_finder(file: Path, form: Form, height: int = 320, width: int = 320, sc
     model.input(0).set_names({"images"})
     for port, name in zip(model.outputs, outputs, strict=True):
         port.set_names({name})
-    file.parent.mkdir(parents=True, exist_ok=True)
-    openvino.save_model(model, file, compress_to_fp16=False)
+    return model
 
 
 def _number(value: Any) -> Any:

@@ -45,6 +45,8 @@ def page_models(folder: Path, sample_models: Path) -> Path:
     (folder / "rectangles" / "code" / "lightbox.json").write_text(json.dumps(found))
     for task in ("segment", "pose", "obb"):
         shutil.copytree(REPOSITORY / "tests" / "exports" / "recipes" / f"ultralytics_{task}", folder / task / "1")
+        (folder / task / "code").mkdir()
+        (folder / task / "code" / "lightbox.json").write_text('{"engine": "openvino"}')
     return folder
 
 

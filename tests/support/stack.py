@@ -69,9 +69,10 @@ class Stack(harness_stack.Stack):
         }
         if not BOUNDS.intersection(environ or {}):
             own["LIGHTBOX_REQUEST_TIMEOUT_SECONDS"] = str(round(PATIENCE))
-        files = [model_dir] if model_dir.is_file() else model_dir.rglob("*")
-        if not any(file.suffix in OTHER_FORMATS for file in files):
-            own["LIGHTBOX_ENGINE"] = "tensorflow"  # auto is a race by time, and other engines round otherwise
+        suffixes = {file.suffix for file in ([model_dir] if model_dir.is_file() else model_dir.rglob("*"))}
+        if ".pb" in suffixes or not suffixes.intersection(OTHER_FORMATS):
+            # auto is a race by time, other engines round otherwise, and comparing takes seconds for each model.
+            own["LIGHTBOX_ENGINE"] = "tensorflow"
         if {**own, **(environ or {})}["LIGHTBOX_MODEL_SERVER"] != "embedded":
             own.pop("LIGHTBOX_ENGINE", None)  # the setting asks for the embedded one
         super().__init__(own | dict(environ or {}), own_environ(tmp), tmp, command=command or [SERVE])

@@ -28,18 +28,64 @@ CORPUS = sorted(
     for path in (REPOSITORY / "tests" / "corpus" / kind).iterdir()
     if path.suffix != ".json"
 )
+ENGINE = "tensorflow"
+BOTH_APIS = {
+    "lightbox_api": """
+from PIL import Image
+import numpy as np
+from lightbox import BadRequest
+
+def preprocess(request):
+    image = request.images[0]
+    if image.width < 3:
+        raise BadRequest(f"expected 3 pixels, got {image.width}", status=422)
+    return {next(iter(request.signature.inputs)): np.asarray(image.resize((8, 8)))[None]}
+
+def postprocess(outputs, request):
+    (scores,) = outputs.values()
+    return {"best": int(scores.argmax()), "size": request.image_sizes[0], "odd": float("nan"), "of": request.model_name}
+""",
+    "pair": """
+import io, json
+import numpy as np
+from PIL import Image
+
+def input_handler(data, context):
+    image = Image.open(io.BytesIO(data.read())).convert("RGB").resize((8, 8))
+    return json.dumps({"instances": [np.asarray(image).tolist()]})
+
+def output_handler(response, context):
+    told = [context.model_name, context.request_content_type, context.accept_header, context.content_length]
+    return json.dumps({"best": response.json()["predictions"][0], "told": told}), "application/json"
+""",
+    "text": """
+def postprocess(outputs, request):
+    return "seven", "text/plain"
+""",
+}
 
 
 @pytest.fixture(scope="module")
-def stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    tmp = tmp_path_factory.mktemp("stack")
-    with running(sample_models / "mobilenet_v2", tmp, LIGHTBOX_ENGINE="auto") as found:
+def models(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier, and a model with each kind of user code."""
+    folder = tmp_path_factory.mktemp("models")
+    shutil.copytree(sample_models / "mobilenet_v2", folder / "mobilenet_v2")
+    for name, source in BOTH_APIS.items():
+        shutil.copytree(sample_models / "digits", folder / name)
+        (folder / name / "code" / "inference.py").write_text(source)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stack(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    environ = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2", "LIGHTBOX_ENGINE": ENGINE}
+    with running(models, tmp_path_factory.mktemp("stack"), **environ) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def model(sample_models: Path) -> Model:
-    found: Model = lightbox.load(sample_models / "mobilenet_v2", engine="auto")
+def model(models: Path) -> Model:
+    found: Model = lightbox.load(models / "mobilenet_v2", engine=ENGINE)
     return found
 
 
@@ -146,61 +192,21 @@ def without_addresses(answer: Any) -> str:
     return re.sub("0x[0-9a-f]+", "", repr(answer))
 
 
-BOTH_APIS = {
-    "lightbox_api": """
-from PIL import Image
-import numpy as np
-from lightbox import BadRequest
-
-def preprocess(request):
-    image = request.images[0]
-    if image.width < 3:
-        raise BadRequest(f"expected 3 pixels, got {image.width}", status=422)
-    return {next(iter(request.signature.inputs)): np.asarray(image.resize((8, 8)))[None]}
-
-def postprocess(outputs, request):
-    (scores,) = outputs.values()
-    return {"best": int(scores.argmax()), "size": request.image_sizes[0], "odd": float("nan"), "of": request.model_name}
-""",
-    "pair": """
-import io, json
-import numpy as np
-from PIL import Image
-
-def input_handler(data, context):
-    image = Image.open(io.BytesIO(data.read())).convert("RGB").resize((8, 8))
-    return json.dumps({"instances": [np.asarray(image).tolist()]})
-
-def output_handler(response, context):
-    told = [context.model_name, context.request_content_type, context.accept_header, context.content_length]
-    return json.dumps({"best": response.json()["predictions"][0], "told": told}), "application/json"
-""",
-    "text": """
-def postprocess(outputs, request):
-    return "seven", "text/plain"
-""",
-}
-
-
-def test_user_code_answers_as_at_an_endpoint(sample_models: Path, tmp_path: Path) -> None:
-    for name, source in BOTH_APIS.items():
-        shutil.copytree(sample_models / "digits", tmp_path / "models" / name)
-        (tmp_path / "models" / name / "code" / "inference.py").write_text(source)
-    models = {name: lightbox.load(tmp_path / "models" / name, engine="tensorflow") for name in BOTH_APIS}
-    with running(tmp_path / "models", tmp_path / "run", SAGEMAKER_TFS_DEFAULT_MODEL_NAME="pair") as stack:
-        for path in [path for path in CORPUS if path.suffix in (".png", ".jpg")][::4]:
-            for name, model in models.items():
-                headers = {
-                    "Content_Type": "application/x-image",
-                    "Accept": "application/json",
-                    "X_Amzn_SageMaker_Custom_Attributes": f"tfs-model-name={name}",
-                }
-                answer = stack.invoke(path.read_bytes(), **headers)
-                is_json = answer.headers["Content-Type"] == "application/json"
-                content: Any = json.loads(answer.text) if is_json else answer.text
-                if answer.status_code != 200:
-                    content = {key: content[key] for key in ("error", "code")}
-                assert without_addresses(outcome(model, path)) == without_addresses(content), (name, path.name)
+def test_user_code_answers_as_at_an_endpoint(stack: Stack, models: Path) -> None:
+    loaded = {name: lightbox.load(models / name, engine=ENGINE) for name in BOTH_APIS}
+    for path in [path for path in CORPUS if path.suffix in (".png", ".jpg")][::4]:
+        for name, model in loaded.items():
+            headers = {
+                "Content_Type": "application/x-image",
+                "Accept": "application/json",
+                "X_Amzn_SageMaker_Custom_Attributes": f"tfs-model-name={name}",
+            }
+            answer = stack.invoke(path.read_bytes(), **headers)
+            is_json = answer.headers["Content-Type"] == "application/json"
+            content: Any = json.loads(answer.text) if is_json else answer.text
+            if answer.status_code != 200:
+                content = {key: content[key] for key in ("error", "code")}
+            assert without_addresses(outcome(model, path)) == without_addresses(content), (name, path.name)
 
 
 @pytest.mark.parametrize(

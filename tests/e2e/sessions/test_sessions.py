@@ -34,6 +34,8 @@ JSON = "application/json"
 CLOSE = json.dumps({"requestType": "CLOSE"})
 ON = {"LIGHTBOX_SESSIONS": "true", "LIGHTBOX_OPENAPI": "true", "SAGEMAKER_GUNICORN_WORKERS": "2"}
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -126,7 +128,6 @@ def test_what_operators_see(client: Any, session_stack: Stack) -> None:
     ask(client, session, CLOSE, ContentType=JSON)
 
 
-@pytest.mark.extended
 def test_the_openapi_document_has_what_a_session_sends(session_stack: Stack) -> None:
     document = requests.get(f"{session_stack.url}/openapi.json", timeout=PATIENCE).json()
     post = document["paths"]["/invocations"]["post"]
@@ -164,7 +165,6 @@ def test_the_lines_of_the_page(session_stack: Stack, tmp_path: Path, monkeypatch
     names["client"].close()
 
 
-@pytest.mark.extended
 def test_expiry_and_a_stop_leave_nothing(models: Path, tmp_path: Path) -> None:
     seconds = 7200
     settings = {**ON, "SAGEMAKER_SESSIONS_EXPIRATION": str(seconds), "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean"}

@@ -15,10 +15,10 @@ READ = re.compile(rb"Malformed request: (\w+) (/v1/[^\"?]+)")
 
 @pytest.mark.extended
 @pytest.mark.parametrize("kind", CLASSES)
-def test_the_model_server_reads_what_nginx_has_read(tfs_stack: Stack, kind: str) -> None:
+def test_the_model_server_reads_what_nginx_has_read(golden_stack: Stack, kind: str) -> None:
     problems = []
     for form in forms(kind, "/v1"):
-        answer = exchange(tfs_stack, form.message())
+        answer = exchange(golden_stack, form.message())
         form.reads = [read.rpartition(" ")[0] for read in form.reads]
         taken = [b" ".join(found).decode() for found in READ.findall(answer)]
         problems.append(form.problem("nginx", taken, answer))

@@ -51,7 +51,7 @@ class Run:
         self._photos, self._coco = photos, coco
         self._before = len(target.done)
         self._written = 0
-        self._denied, self._has_read = 0, False
+        self._denied, self._has_read, self._is_interrupted = 0, False, False
         self._failed: Counter[str] = Counter()
         self._first: dict[str, str] = {}
         """The first image of each error."""
@@ -90,10 +90,14 @@ class Run:
         return 1 if self._failed or stopped or self._source.problems else 0
 
     def stop(self, *_: object) -> None:
-        """Handle a signal: the run ends after the images in progress, and at once after a second signal."""
+        """Handle a signal: the run ends after the images in progress, and at once after a second signal.
+
+        Another handler for the second one would come too late: it may come while this one runs.
+        """
+        if self._is_interrupted:
+            raise KeyboardInterrupt
+        self._is_interrupted = True
         self._stopping.set()
-        for number in SIGNALS:
-            signal.signal(number, signal.default_int_handler)
 
     def _rows(self) -> Iterator[Row]:
         photos = self._photos

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from lightbox.tools.offline import run
-from lightbox.tools.offline.run import Run
+from lightbox.tools.offline.run import Run, handled
 from lightbox.tools.offline.sources import Source
 from lightbox.tools.offline.targets import Target
 from support.patience import poll
@@ -53,6 +54,22 @@ def test_a_stop_ends_a_run_that_passes_over_finished_pictures(source: Source, tm
         target.done = Finished()
         assert Run(source, target, Lengths(source), stopping).run() == 130
     assert len(looked) == 3
+
+
+class Interrupted(threading.Event):
+    """A second signal comes while the first one sets it."""
+
+    def set(self) -> None:
+        if not self.is_set():
+            super().set()
+            signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_second_signal_that_comes_with_the_first_ends_a_run(source: Source, tmp_path: Path) -> None:
+    with Target(f"{tmp_path}/out.csv", Lengths(source)) as target:
+        began = Run(source, target, Lengths(source), Interrupted())
+        with handled(began.stop), pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
 
 
 def test_a_source_is_listed_once_and_the_time_left_is_shown(

@@ -22,6 +22,7 @@ from support.onnx_models import write, write_dense
 from support.parameters import each, few_of
 
 RUNTIMES = ["onnxruntime", "openvino"]
+here = pytest.mark.usefixtures("measured_here")
 
 
 def opened(folder: Path, engine: str) -> Opened:
@@ -58,6 +59,7 @@ def test_its_answers_are_the_runtimes_own(tmp_path: Path) -> None:
         np.testing.assert_array_equal(answer(runner, x=given)[0], direct.run(["y"], {"x": given})[0])
 
 
+@here
 def test_strings_are_bytes(tmp_path: Path) -> None:
     node = helper.make_node("Identity", ["text"], ["same"])
     write(tmp_path / "m.onnx", [node], {"text": ("STRING", ["n"])}, {"same": ("STRING", ["n"])})
@@ -95,6 +97,7 @@ def test_maps_of_scores_are_columns(classes: tuple[int | str, ...], tmp_path: Pa
         assert np.array_equal(found, expected)
 
 
+@here
 def test_inputs_that_do_not_fit_are_the_callers_error(tmp_path: Path) -> None:
     write_dense(tmp_path / "model.onnx")
     for engine in RUNTIMES:
@@ -129,6 +132,7 @@ def test_what_one_cannot_read_the_other_serves(
     assert why in line
 
 
+@here
 def test_auto_takes_it_for_integers_of_callers(tmp_path: Path) -> None:
     """OpenVINO computes 64-bit integers in 32 bits, and does not check the range of positions."""
     inputs: dict[str, Any] = {"x": ("INT64", ["n", 4])}
@@ -141,6 +145,7 @@ def test_auto_takes_it_for_integers_of_callers(tmp_path: Path) -> None:
     np.testing.assert_array_equal(answer(runner, x=given)[0], given * 2)
 
 
+@here
 def test_without_the_package_the_other_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_dense(tmp_path / "model.onnx")
     monkeypatch.setattr(type(named("onnxruntime")), "package", "not_there")
@@ -157,6 +162,7 @@ def test_a_damaged_file_has_each_ones_reason(tmp_path: Path) -> None:
         opened(tmp_path, "auto")
 
 
+@here
 @pytest.mark.parametrize("dtype", few_of(["FLOAT", "INT64"], "INT64"))
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_every_engine_is_timed_with_scalars(tmp_path: Path, name: str, dtype: str) -> None:
@@ -171,6 +177,7 @@ def write_resize(file: Path) -> None:
     write(file, [node], {"x": ("FLOAT", [1, 3, 8, 8])}, {"y": ("FLOAT", [1, 3, 4, 4])}, constants, opset=19)
 
 
+@here
 def test_auto_takes_it_where_results_differ(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_resize(tmp_path / "m" / "model.onnx")
     hardware, able = Hardware(1, 1, cache_folder=str(tmp_path / "cache")), [named("openvino"), named("onnxruntime")]
@@ -181,6 +188,7 @@ def test_auto_takes_it_where_results_differ(tmp_path: Path, caplog: pytest.LogCa
         assert "m is served by onnxruntime, which follows the file: openvino differs" in caplog.messages[-1]
 
 
+@here
 def test_openvino_alone_warns_of_what_it_computes_otherwise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_resize(tmp_path / "model.onnx")
     _, choice = fastest(str(tmp_path), [named("openvino")], Hardware(1, 1))
@@ -208,6 +216,7 @@ def test_what_openvino_computes_otherwise(
     assert named("openvino").departures(tmp_path) == expected
 
 
+@here
 @pytest.mark.parametrize("engine", RUNTIMES)
 def test_inputs_have_as_many_rows_as_their_file_says(tmp_path: Path, engine: str) -> None:
     """An empty one would make ONNX Runtime read other memory."""
