@@ -88,7 +88,7 @@ def document(served: Served, app: Flask) -> dict[str, Any]:
         if security and path in open_to_all:
             operation["security"] = []
         elif security:
-            operation["responses"] |= errors(("unauthenticated", "permission_denied"))
+            operation["responses"] |= errors(("unauthenticated", "permission_denied", "rate_limited"))
         paths.setdefault(path, {})[method.lower()] = operation
     names = ", ".join(model.name for model in served.models) or "none"
     mode = "Models are loaded and unloaded by requests." if served.any_model else "The first is the default."
@@ -208,7 +208,8 @@ def _error_responses() -> dict[str, Any]:
         only = {"type": "object", "properties": {"code": {"enum": names}}}
         schema = {"allOf": [ref("Error"), only]}
         responses[f"Error{number}"] = response(f"code: {' or '.join(names)}", {JSON: schema}, by_worker=False)
-    responses["Error503"]["headers"]["Retry-After"] = ref("Retry-After", "headers")
+    for status in ("429", "503"):
+        responses[f"Error{status}"]["headers"]["Retry-After"] = ref("Retry-After", "headers")
     responses["Error401"]["headers"]["WWW-Authenticate"] = {"schema": TEXT}
     responses["Error405"]["headers"]["Allow"] = {"schema": TEXT}
     return responses
