@@ -99,10 +99,6 @@ def _scenarios(options: argparse.Namespace, stack: ExitStack) -> Iterator[Scenar
     changing = of_processes.faults([kind for kind in KINDS if kind not in FIXED_ONLY])
     changing += [of_processes.in_a_load()] * 3
     yield Scenario("changing models", changing_models(options.folder / "changing_models", of_changing), changing)
-    clock = options.folder / "time"
-    of_surroundings.set_clock(clock, 0)
-    settings = (*of_fixed, *of_surroundings.clock_settings(clock))
-    yield Scenario("clock", fixed_models("clock", fixed, settings), of_surroundings.clock_faults(clock))
     within, forbidden = stack.enter_context(weight.container())
     yield Scenario("container", weight.traffic(fixed, options.folder), weight.faults(forbidden), within)
     file = options.folder / "spoiled"
