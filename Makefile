@@ -178,7 +178,7 @@ pin-images: $(READY_DEV)  ## Write the base images' digests beside their tags; R
 manifests: $(READY_DEV)  ## Write deploy/kubernetes/lightbox.yaml: the Helm chart with its default values
 	$(PY) scripts/render_chart.py --write
 
-reference: $(READY_DEV)  ## Write the reference tables of docs: settings, options, metrics, errors, commands
+reference: $(READY_DEV)  ## Write the reference tables of docs: settings, options, metrics, commands
 	$(PY) scripts/write_reference.py
 
 protos: $(READY)  ## Write the descriptors of protos/*.proto and of the installed tensorflow-serving-api
