@@ -149,7 +149,7 @@ loadgen: $(VENV)-bench/.ready  ## Install MLPerf's LoadGen, which scripts/loadge
 
 FAULTS ?= run
 faults: $(READY_DEV) nginx native models  ## One fault after another under load, then a checker reads the history: half an hour; FAULTS="run --only frozen", FAULTS=check, FAULTS=overload for twice the load
-	@-scripts/ensure_debian.sh faketime faketime; scripts/ensure_debian.sh iptables iptables
+	@-scripts/ensure_debian.sh iptables iptables
 	PYTHONPATH=scripts:container $(PY) -m faults $(FAULTS) --models "$(abspath $(MODELS))"
 
 $(VENV)/.ready-fuzz: $(READY_DEV) requirements/fuzz.lock
@@ -178,7 +178,7 @@ pin-images: $(READY_DEV)  ## Write the base images' digests beside their tags; R
 manifests: $(READY_DEV)  ## Write deploy/kubernetes/lightbox.yaml: the Helm chart with its default values
 	$(PY) scripts/render_chart.py --write
 
-reference: $(READY_DEV)  ## Write the reference tables of docs: settings, options, metrics, errors, commands
+reference: $(READY_DEV)  ## Write the reference tables of docs: settings, options, metrics, commands
 	$(PY) scripts/write_reference.py
 
 protos: $(READY)  ## Write the descriptors of protos/*.proto and of the installed tensorflow-serving-api

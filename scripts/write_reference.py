@@ -15,7 +15,6 @@ from pathlib import Path
 import click
 from pydantic.fields import FieldInfo
 
-from lightbox.base.errors import STATUS_OF_CODE
 from lightbox.base.settings import Settings, variable_names
 from lightbox.base.settings_types import default_of, setting_metadata
 from lightbox.base.telemetry import metrics
@@ -91,11 +90,6 @@ def _metrics() -> list[str]:
     return table(("metric", "type", "labels", "value"), rows)
 
 
-def _errors() -> list[str]:
-    rows = ((f"`{code}`", str(of.http), f"`{of.grpc}`", of.meaning, of.action) for code, of in STATUS_OF_CODE.items())
-    return table(("code", "HTTP", "gRPC", "meaning", "what to do"), rows)
-
-
 def _flags() -> list[str]:
     return table(("flag", "meaning"), ((f"`{flag.shown()}`", flag.text) for flag in OWN_FLAGS))
 
@@ -124,7 +118,7 @@ def _commands() -> Iterator[str]:
 
 
 WRITERS: Mapping[str, Callable[[], Iterable[str]]] = {
-    writer.__name__[1:]: writer for writer in (_settings, _options, _metrics, _errors, _flags, _commands)
+    writer.__name__[1:]: writer for writer in (_settings, _options, _metrics, _flags, _commands)
 }
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from faults.fixed import fixed_models
 from faults.history import History, lines
 from faults.overload import overload
 from faults.own_machine import own_machine
-from faults.report import record, report
+from faults.report import report, row
 from faults.run import Scenario, run
 from faults.shares import shares
 from faults.stack import FIXED_ONLY, KINDS, make_models, model_servers
@@ -53,7 +53,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--patience", type=float, default=1, help="a factor for limits of time, on a busy machine (1)")
     parser.add_argument("--models", type=Path, default=REPOSITORY / "models", help="the sample models (models)")
     parser.add_argument("--folder", type=Path, default=HISTORIES, help="of models, logs and histories (build/faults)")
-    parser.add_argument("--record", type=Path, help="a page whose table gets a row")
     parser.add_argument("--peak-seconds", type=float, default=18, help="how long an overload's peak is measured (18)")
     parser.add_argument("--deadline", type=float, default=30, help="of an overload's request, in seconds (30)")
     options = parser.parse_args(arguments)
@@ -75,8 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
     for path in histories:
         verdict.add(check(lines(path)))
     print(report(verdict))
-    if options.record:
-        record(options.record, verdict)
+    if verdict.runs:
+        print(row(verdict))
     return 1 if verdict.findings else 0
 
 
@@ -107,10 +106,6 @@ def _scenarios(options: argparse.Namespace, stack: ExitStack) -> Iterator[Scenar
     changing = of_processes.faults([kind for kind in KINDS if kind not in FIXED_ONLY])
     changing += [of_processes.in_a_load()] * 3
     yield Scenario("changing models", changing_models(options.folder / "changing_models", of_changing), changing)
-    clock = options.folder / "time"
-    of_surroundings.set_clock(clock, 0)
-    settings = (*of_fixed, *of_surroundings.clock_settings(clock))
-    yield Scenario("clock", fixed_models("clock", fixed, settings), of_surroundings.clock_faults(clock))
     within, forbidden = stack.enter_context(weight.container())
     yield Scenario("container", weight.traffic(fixed, options.folder), weight.faults(forbidden), within)
     file = options.folder / "spoiled"

@@ -1,19 +1,16 @@
-"""A verdict in Markdown, and its row in a page's table."""
+"""A verdict in Markdown, and its row of a page's table."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 
 from faults.checker import Fault, Kind, Verdict
 from lightbox.tools.harness.percentiles import percentile
-from lightbox.tools.harness.tables import padded_table, table
+from lightbox.tools.harness.tables import padded_table
 
 MOST_FINDINGS = 50
-COLUMNS = ("date", "commit", "requests", "accepted", "faults", "kinds", *Kind)
 
 
 def report(verdict: Verdict) -> str:
@@ -48,23 +45,10 @@ def _fault_table(faults: Sequence[Fault]) -> list[str]:
     return padded_table(("fault", "times", "lasts", "recovery, median", "p99", "worst", "processes that ended"), rows)
 
 
-def record(page: Path, verdict: Verdict) -> None:
-    """Append a row of the verdict to the page's table, above the row of sums, which is written anew."""
+def row(verdict: Verdict) -> str:
+    """Return the verdict's row of the table in docs/reliability.md."""
     counts = Counter(finding.kind for finding in verdict.findings)
     kinds = len({fault.line["name"] for fault in verdict.faults})
     numbers = [verdict.counts["requests"], verdict.counts["accepted"], len(verdict.faults), kinds]
-    row = [
-        *max(verdict.runs),
-        *(f"{number:,}" for number in (*numbers, *(counts[kind] for kind in Kind))),
-    ]
-    text = page.read_text()
-    head, mark = table(COLUMNS, [], "llr")
-    before, rows, after = re.split(rf"(?<={re.escape(mark)}\n)((?:\|.*\n)*)", text, maxsplit=1)
-    assert head in before, f"{page} has no table of {', '.join(COLUMNS)}"
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in rows.splitlines()]
-    cells = [*(found for found in cells if found[0] != "all"), row]
-    sums = [sum(int(found[column].replace(",", "")) for found in cells) for column in range(2, len(row))]
-    # Kinds of faults recur.
-    sums[3] = max(int(found[5]) for found in cells)
-    cells.append(["all", "", *(f"{number:,}" for number in sums)])
-    page.write_text(before + "".join(f"| {' | '.join(found)} |\n" for found in cells) + after)
+    cells = [*max(verdict.runs), *(f"{number:,}" for number in (*numbers, *(counts[kind] for kind in Kind)))]
+    return f"| {' | '.join(cells)} |"

@@ -15,7 +15,7 @@ from fuzz.targets import TARGETS
 
 FOLDER = seeds.REPOSITORY / "build" / "fuzz"
 SLOWEST_SECONDS = 20
-"""For all runs of an input, the one that follows allocations included; ``cost`` bounds its processor time."""
+"""For one input."""
 MOST_MEMORY_MB = 1000
 """Of one process, atheris's own part included."""
 

@@ -11,5 +11,5 @@ with atheris.instrument_imports(include=["lightbox", "PIL", "werkzeug.sansio", "
     from fuzz.targets import TARGETS
 
 if __name__ == "__main__":
-    atheris.Setup([sys.argv[0], *sys.argv[2:]], TARGETS[sys.argv[1]].check)
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], TARGETS[sys.argv[1]])
     atheris.Fuzz()

@@ -21,14 +21,11 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGES = (REPOSITORY / "tests" / "corpus" / "valid", REPOSITORY / "tests" / "corpus" / "invalid")
 FOUND = REPOSITORY / "tests" / "corpus" / "found"
 LARGEST = 64 << 10
-CROWD = 16 << 10
-"""Bytes of a first input that has many of something: enough to separate the cost of each from that of the first."""
 
 
 def seeds(target: str) -> Iterator[bytes]:
     """Yield the seed inputs for a target, including earlier findings."""
     yield from _MAKERS[target]()
-    yield from map(_crowd, _CROWDS.get(target, ()))
     for path in sorted((FOUND / target).glob("*")):
         yield path.read_bytes()
 
@@ -41,13 +38,6 @@ def _images(*begins: bytes) -> Iterator[bytes]:
                 data = path.read_bytes()
                 if data.startswith(begins or b""):
                     yield data
-
-
-def _crowd(parts: tuple[bytes, bytes, bytes]) -> bytes:
-    """Return an input that repeats a small part up to the size limit; a %d in it becomes a running number."""
-    begin, part, end = parts
-    count = CROWD // (len(part) + 4 * part.count(b"%d")) - len(begin) - len(end)
-    return begin + b"".join(part % number if b"%d" in part else part for number in range(count)) + end
 
 
 def _json() -> Iterator[bytes]:
@@ -171,28 +161,3 @@ _MAKERS: dict[str, Callable[[], Iterator[bytes]]] = {
     "native_resize": _native_resize,
     "stream_frames": _stream_frames,
 }
-
-_CROWDS: dict[str, tuple[tuple[bytes, bytes, bytes], ...]] = {
-    "json_numbers": (
-        (b"[", b"[],", b"[]]"),
-        (b"", b"[]\n", b""),
-        (b"", b"{}\n", b""),
-        (b'{"instances":[', b"[1,2],", b"[1,2]]}"),
-        (b'{"instances":[', b"{},", b"{}]}"),
-        (b'{"inputs":{', b'"%d":1,', b'"x":1}}'),
-    ),
-    "json_images": (
-        (b'{"instances":[', b'{"b64":""},', b'{"b64":""}]}'),
-        (b"", b'""\n', b""),
-    ),
-    "csv": ((b"", b"1\n", b""), (b"", b"1,2\n", b""), (b"", b'"",""\n', b""), (b"", b"a,b\n", b"")),
-    "multipart": ((b"", b'--edge\r\nContent-Disposition: form-data; name="a%d"\r\n\r\n\r\n', b"--edge--"),),
-    "kserve": (
-        (b'\xff\xff{"inputs":[', b'{"name":"%d"},', b"{}]}"),
-        (b'\xff\xff{"inputs":[],"outputs":[', b'{"name":"%d"},', b"{}]}"),
-        (b'\xff\xff{"parameters":{', b'"%d":1,', b'"a":1},"inputs":[]}'),
-        (b'\xff\xff{"inputs":[', b"{},", b"{}]}"),
-    ),
-    "kserve_grpc": ((b"", b"\x2a\0", b""), (b"", b"\x32\0", b""), (b"", b"\x3a\0", b"")),
-}
-"""Of each reader what it has many of: a beginning, a part, an end."""

@@ -6,7 +6,7 @@ This module does not import atheris, so that tests can run the findings through 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -16,7 +16,6 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
-from fuzz.cost import Bound
 from lightbox.base.errors import LightboxError
 from lightbox.base.request_context import RequestContext
 from lightbox.codecs import Codecs
@@ -190,47 +189,25 @@ def _decoding(*cases: tuple[str, str, Shape]) -> Callable[[bytes], None]:
     return run
 
 
-@dataclass(frozen=True)
-class Target:
-    """A function of bytes, and the cost limit of an input."""
-
-    run: Callable[[bytes], None]
-    bound: Bound = field(default_factory=Bound)
-
-    def check(self, data: bytes) -> None:
-        """Run the function on an input; raise Fault, TooCostly, and exceptions that are not our errors."""
-        self.bound.check(self.run, data)
-
-
-_ONE_IMAGE = Bound(allocated=48 << 20, grown=96 << 20)
-"""Of a million pixels as LIMITS has it, decoded and as float32, whatever the file weighs."""
-_SIZE = 4 << 20
-_UNPACKED = Bound(allocated=4 * _SIZE, grown=8 * _SIZE)
-"""Of small files that unpack to as much as LIMITS allows."""
-_ROWS = Bound(allocated=2 << 20)
-"""Rows are made arrays some thousands at a time: what these take is there once."""
-_GZIP = Bound(seconds=2, allocated=48 * _SIZE, grown=64 * _SIZE)
 _PAIRS, _SMALL, _FIXED, _ANY = (None, 2), (None, 4, 4, 3), (None, 16, 16, 3), (None, None, None, 3)
 
-TARGETS: dict[str, Target] = {
-    "image": Target(_decoding(("application/x-image", "uint8", _FIXED)), _ONE_IMAGE),
-    "jpeg": Target(_jpeg, _ONE_IMAGE),
-    "image_of_any_size": Target(_decoding(("image/png", "float32", _ANY)), _ONE_IMAGE),
-    "json_numbers": Target(_decoding(("application/json", "float32", _PAIRS))),
-    "json_images": Target(
-        _decoding(("application/json", "uint8", _SMALL), ("application/jsonlines", "string", (None,))),
-        _ONE_IMAGE,
-    ),
-    "csv": Target(_decoding(*(("text/csv", dtype, _PAIRS) for dtype in ("float32", "int64", "bool", "string"))), _ROWS),
-    "tiff": Target(_decoding(("image/tiff", "float32", _FIXED)), _ONE_IMAGE),
-    "npy": Target(_decoding(("application/x-npy", "float32", None), ("application/x-npy", "string", None)), _UNPACKED),
-    "npz": Target(_decoding(("application/x-npz", "float32", None), ("application/x-npz", "uint8", _PAIRS)), _UNPACKED),
-    "codecs": Target(_any_codec, _UNPACKED),
-    "multipart": Target(_decoding(("multipart/form-data; boundary=edge", "uint8", _SMALL)), _ONE_IMAGE),
-    "gzip": Target(_gzip, _GZIP),
-    "kserve": Target(_kserve),
-    "kserve_grpc": Target(_kserve_grpc),
-    "native_resize": Target(_native_resize, _ONE_IMAGE),
-    "stream_frames": Target(_stream_frames),
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "image": _decoding(("application/x-image", "uint8", _FIXED)),
+    "jpeg": _jpeg,
+    "image_of_any_size": _decoding(("image/png", "float32", _ANY)),
+    "json_numbers": _decoding(("application/json", "float32", _PAIRS)),
+    "json_images": _decoding(("application/json", "uint8", _SMALL), ("application/jsonlines", "string", (None,))),
+    "csv": _decoding(*(("text/csv", dtype, _PAIRS) for dtype in ("float32", "int64", "bool", "string"))),
+    "tiff": _decoding(("image/tiff", "float32", _FIXED)),
+    "npy": _decoding(("application/x-npy", "float32", None), ("application/x-npy", "string", None)),
+    "npz": _decoding(("application/x-npz", "float32", None), ("application/x-npz", "uint8", _PAIRS)),
+    "codecs": _any_codec,
+    "multipart": _decoding(("multipart/form-data; boundary=edge", "uint8", _SMALL)),
+    "gzip": _gzip,
+    "kserve": _kserve,
+    "kserve_grpc": _kserve_grpc,
+    "native_resize": _native_resize,
+    "stream_frames": _stream_frames,
 }
-"""TIFF has the most intricate tags of all images, and a target of its own."""
+"""Each raises Fault, and exceptions that are not our errors. TIFF has the most intricate tags of all images, and a
+target of its own."""

@@ -18,7 +18,7 @@ from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image
 from support.models import copy_golden, export_constant, export_failing_image, export_without_variables
 from support.patience import PATIENCE, poll
-from support.stack import Stack, running
+from support.stack import Stack, lives, running
 
 WIRES = ["grpc", "rest"]
 
@@ -223,15 +223,8 @@ def test_a_stop_lets_accepted_requests_finish(odd_models: Path, door: Door, tmp_
         door.open()
         assert stack.wait() == 0
         assert answer.result().status_code == 200, answer.result().text
-        assert any(not any(map(runs, children)) for _ in poll())
+        assert any(not any(map(lives, children)) for _ in poll())
         assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
-
-
-def runs(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.extended

@@ -23,7 +23,7 @@ from support.log_lines import without_times
 from support.models import export_constant
 from support.otlp import receiving
 from support.patience import PATIENCE, poll
-from support.stack import REPOSITORY, Stack, running
+from support.stack import REPOSITORY, Stack, lives, running
 
 IMAGE = png(np.zeros((8, 8, 3), np.uint8))
 MOST_MB = 110
@@ -57,13 +57,6 @@ def value(observed_stack: Stack, name: str, **labels: str) -> float:
     """Return the sum of the series with these labels."""
     wanted = set(labels.items())
     return sum(number for (found, has), number in series(observed_stack).items() if found == name and wanted <= has)
-
-
-def lives(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def rss_mb(process: psutil.Process) -> float:

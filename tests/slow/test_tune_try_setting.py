@@ -16,7 +16,7 @@ from lightbox.serving.settings_loading import load_settings
 from support.isolation import own_environ
 from support.log_lines import without_times
 from support.patience import poll
-from support.stack import SERVE
+from support.stack import SERVE, lives
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -25,13 +25,6 @@ PICTURE = SERVE.parent / "docs" / "samples" / "digit-7.png"
 
 TOO_LITTLE_TIME = re.compile(r"--seconds: expected at least (\d+)|was not ready within")
 LONGEST_SECONDS = 1280
-
-
-def lives(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def start(tmp: Path, models: Path, *arguments: str, **environ: str) -> subprocess.Popen[str]:

@@ -19,11 +19,11 @@ from lightbox.base.request_context import RequestContext
 from lightbox.features.open_inference.dataplane import DataPlane
 from lightbox.features.open_inference.grpc import messages as grpc_messages
 from lightbox.features.open_inference.grpc.servicer import InferenceService
-from lightbox.tools.harness.memory_use import PeakGrowth
 from support.costly import BODIES, GRPC, MODELS, Sent, costly_app, post
 from support.fake_transport import FakeTransport
 from support.fakes import signature
 from support.grpc_front import make_pipeline
+from support.memory_use import PeakGrowth
 from support.patience import PATIENCE
 
 _WARM_UP = 20_000

@@ -177,3 +177,11 @@ def running(model_dir: Path, tmp: Path, **environ: str) -> Iterator[Stack]:
 def free_port() -> int:
     """Return a free TCP port."""
     return free_ports()
+
+
+def lives(process: psutil.Process) -> bool:
+    """Return whether a process runs, and is no zombie."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -55,156 +55,41 @@ from lightbox.base.error_texts import shorten, shorten_echoes
 
 @dataclass(frozen=True)
 class Status:
-    """The HTTP status and the gRPC status name of an error code, and its texts in docs/errors.md."""
+    """The HTTP status and the gRPC status name of an error code."""
 
     http: int
     grpc: str
-    meaning: str
-    action: str
 
 
 STATUS_OF_CODE: dict[str, Status] = {
-    "bad_request": Status(
-        400,
-        "INVALID_ARGUMENT",
-        "A header, parameter, name or input of the request is invalid.",
-        "Correct what the message names.",
-    ),
-    "image_undecodable": Status(
-        400,
-        "INVALID_ARGUMENT",
-        "The image is broken or truncated, or its format is not supported.",
-        "Send the bytes of the file unchanged.",
-    ),
-    "input_mismatch": Status(
-        400,
-        "INVALID_ARGUMENT",
-        "The name, dtype or shape of an input does not match the model.",
-        "Compare with `GET /v2/models/NAME`.",
-    ),
-    "malformed_body": Status(
-        400,
-        "INVALID_ARGUMENT",
-        "The body is not valid for its `Content-Type`.",
-        "Correct the body or the `Content-Type`.",
-    ),
-    "unknown_session": Status(
-        400,
-        "INVALID_ARGUMENT",
-        "The session was never opened, has expired or was closed.",
-        "[Open a session](streams.md#sessions).",
-    ),
-    "unauthenticated": Status(
-        401, "UNAUTHENTICATED", "The request has no key, or an unknown one.", "[Send a key](keys.md#send-a-key)."
-    ),
-    "permission_denied": Status(
-        403,
-        "PERMISSION_DENIED",
-        "The key lacks the role for this route, the client certificate is missing, or the origin is not allowed.",
-        "Use a key with [the role](keys.md), or add the origin to `LIGHTBOX_CORS_ORIGINS`.",
-    ),
-    "rate_limited": Status(
-        429,
-        "RESOURCE_EXHAUSTED",
-        "The key has used its [rate](keys.md#limit-a-key), or has as many requests at once as it may.",
-        "Repeat the request after `Retry-After` seconds, or send fewer.",
-    ),
-    "model_not_found": Status(
-        404,
-        "NOT_FOUND",
-        "The model or version does not exist, or is not loaded.",
-        "Use a listed name, or [load the model](production.md#load-and-unload-models).",
-    ),
-    "route_not_found": Status(
-        404,
-        "NOT_FOUND",
-        "The path does not exist.",
-        "Check the path. Some paths need [a setting](settings.md#features).",
-    ),
-    "method_not_allowed": Status(
-        405,
-        "UNIMPLEMENTED",
-        "The path or gRPC service has no such method.",
-        "Use a method from the `Allow` header.",
-    ),
-    "not_acceptable": Status(
-        406,
-        "INVALID_ARGUMENT",
-        "The response cannot be written in a type of `Accept`.",
-        "Omit `Accept`, or use a [listed type](content-types.md#response-bodies).",
-    ),
-    "already_loaded": Status(
-        409, "ALREADY_EXISTS", "A model of this name is already loaded.", "Unload it first, or use another name."
-    ),
-    "too_large": Status(
-        413,
-        "RESOURCE_EXHAUSTED",
-        "The request exceeds a limit of bytes, pixels or memory.",
-        "Send less, or raise the setting that the message names.",
-    ),
-    "unsupported_media_type": Status(
-        415,
-        "INVALID_ARGUMENT",
-        "The `Content-Type`, charset or `Content-Encoding` is unknown, or the model does not take it.",
-        "Use a [listed type](content-types.md).",
-    ),
-    "handler_failed": Status(500, "INTERNAL", "User code raised an exception.", "Read the traceback in the log."),
-    "internal": Status(
-        500,
-        "INTERNAL",
-        "An unexpected error, or an option that does not suit the model.",
-        "Read the log. Correct the option, or report a bug.",
-    ),
-    "model_failed": Status(
-        502,
-        "INTERNAL",
-        "The model failed, or its output cannot be used.",
-        "Run the model with the same input in Python.",
-    ),
-    "queue_full": Status(
-        503,
-        "UNAVAILABLE",
-        "As many requests, or bytes of bodies, as are allowed are in progress and waiting.",
-        "Repeat the request after `Retry-After` seconds, send fewer at a time, or add machines.",
-    ),
-    "starting": Status(
-        503,
-        "UNAVAILABLE",
-        "Lightbox, or a process of it, is starting or restarting, or a model does not answer yet.",
-        "Repeat the request after `Retry-After` seconds. If it stays, read the log.",
-    ),
-    "stopping": Status(503, "UNAVAILABLE", "Lightbox is stopping.", "Send the request to another machine."),
-    "worker_lost": Status(
-        503,
-        "UNAVAILABLE",
-        "The worker ended while it had the request, which may have run.",
-        "Repeat the request after `Retry-After` seconds. If it returns, the request may end workers: read the log.",
-    ),
-    "model_loading": Status(
-        503,
-        "UNAVAILABLE",
-        "The model or version is being loaded or unloaded.",
-        "Repeat the request after `Retry-After` seconds.",
-    ),
-    "unavailable": Status(
-        503,
-        "UNAVAILABLE",
-        "A model server is not there or busy, or other requests have the memory that this one needs.",
-        "Repeat the request after `Retry-After` seconds.",
-    ),
-    "deadline_exceeded": Status(
-        504,
-        "DEADLINE_EXCEEDED",
-        "The request took longer than its timeout. `POST /models` returns 408.",
-        "Find the [slow stage](observability.md#where-the-time-goes), or raise the timeout.",
-    ),
-    "no_room": Status(
-        507,
-        "RESOURCE_EXHAUSTED",
-        "There is no memory or slot for another model, or no space in `TMPDIR`.",
-        "Unload a model, raise `LIGHTBOX_MAX_MODELS`, or enlarge `TMPDIR`.",
-    ),
+    "bad_request": Status(400, "INVALID_ARGUMENT"),
+    "image_undecodable": Status(400, "INVALID_ARGUMENT"),
+    "input_mismatch": Status(400, "INVALID_ARGUMENT"),
+    "malformed_body": Status(400, "INVALID_ARGUMENT"),
+    "unknown_session": Status(400, "INVALID_ARGUMENT"),
+    "unauthenticated": Status(401, "UNAUTHENTICATED"),
+    "permission_denied": Status(403, "PERMISSION_DENIED"),
+    "rate_limited": Status(429, "RESOURCE_EXHAUSTED"),
+    "model_not_found": Status(404, "NOT_FOUND"),
+    "route_not_found": Status(404, "NOT_FOUND"),
+    "method_not_allowed": Status(405, "UNIMPLEMENTED"),
+    "not_acceptable": Status(406, "INVALID_ARGUMENT"),
+    "already_loaded": Status(409, "ALREADY_EXISTS"),
+    "too_large": Status(413, "RESOURCE_EXHAUSTED"),
+    "unsupported_media_type": Status(415, "INVALID_ARGUMENT"),
+    "handler_failed": Status(500, "INTERNAL"),
+    "internal": Status(500, "INTERNAL"),
+    "model_failed": Status(502, "INTERNAL"),
+    "queue_full": Status(503, "UNAVAILABLE"),
+    "starting": Status(503, "UNAVAILABLE"),
+    "stopping": Status(503, "UNAVAILABLE"),
+    "worker_lost": Status(503, "UNAVAILABLE"),
+    "model_loading": Status(503, "UNAVAILABLE"),
+    "unavailable": Status(503, "UNAVAILABLE"),
+    "deadline_exceeded": Status(504, "DEADLINE_EXCEEDED"),
+    "no_room": Status(507, "RESOURCE_EXHAUSTED"),
 }
+"""docs/errors.md has the meaning of each code, and what to do."""
 
 
 class LightboxError(Exception):

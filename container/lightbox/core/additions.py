@@ -54,8 +54,8 @@ Probe = Callable[[bool], Mapping[str, bool | str]]
 """Returns the fields of a probe's response, given readiness; the status is 503 if not ready or any field is false."""
 
 
-Measured = float | Mapping[str, float]
-"""A metric's value, or one for each value of its label."""
+Measured = float | Mapping[Any, float]
+"""A metric's value, or one for each value of its label, or for each tuple of the values of several."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,7 @@ from lightbox.base.errors import StartError
 from lightbox.base.settings import Settings, variable_names
 from lightbox.base.settings_types import option_of
 from lightbox.features import FEATURES, enabled
-from lightbox.model.options import OptionSettings
+from lightbox.model.options import ModelOptions, OptionSettings
 
 P = TypeVar("P", bound=BaseModel)
 
@@ -120,19 +119,19 @@ def _validated(part: type[P], variables: Mapping[str, str], problems: list[str],
 def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:
     problems = []
     for name in sorted(name for name in environ if name.startswith(_OURS)):
-        if name in REMOVED and environ[name].strip():
-            problems.append(f"{name}: this setting is gone; {REMOVED[name]}")
-        elif name not in known | REMOVED.keys() | NOT_SETTINGS:
-            close = _by_option().get(name) or _closest(name, known | REMOVED.keys(), _OURS)
-            gone = f" It is gone; {REMOVED[close]}" if close in REMOVED else ""
-            hint = f"did you mean {close}?{gone}" if close else "the names are listed in docs/settings.md."
+        if name not in known | NOT_SETTINGS:
+            close = _by_option().get(name) or _closest(name, known, _OURS)
+            hint = f"did you mean {close}?" if close else "the names are listed in docs/settings.md."
             problems.append(f"{name}: there is no such setting; {hint}")
     return problems
 
 
 def _by_option() -> dict[str, str]:
-    """Return the variable of each setting by the name that its option suggests: LIGHTBOX_PORT of ``--port``."""
-    found = {}
+    """Return the variable of each setting by the name that its option suggests: LIGHTBOX_PORT of ``--port``.
+
+    Options of models have one together.
+    """
+    found = {f"{_OURS}{key.upper()}": "LIGHTBOX_OPTIONS" for key in ModelOptions.model_fields}
     for part in parts():
         for name, field in part.model_fields.items():
             option = option_of(field).name or name
@@ -210,40 +209,6 @@ _OF_THE_PLATFORM = frozenset(
 
 NOT_SETTINGS = frozenset({"LIGHTBOX_LOG_DESCRIPTOR"})
 """Variables of our own processes, read without the settings."""
-
-
-def _option(key: str, example: object) -> str:
-    return f'set "{key}" in LIGHTBOX_OPTIONS, such as {json.dumps({key: example})}'
-
-
-REMOVED = {
-    "LIGHTBOX_ENGINE_CACHE_DIR": "set XDG_CACHE_HOME, whose subfolder lightbox is the cache",
-    "LIGHTBOX_EXIF_ORIENTATION": "images are always turned as their EXIF orientation says",
-    "LIGHTBOX_FAST_DECODE": _option("fast_decode", True),
-    "LIGHTBOX_IMAGE_SIZE": _option("image_size", "640x480"),
-    "LIGHTBOX_JSONLINES": _option("jsonlines", "document"),
-    "LIGHTBOX_KSERVE_REFLECTION": "set LIGHTBOX_OPENAPI, which describes the gRPC services too",
-    "LIGHTBOX_MAX_ARCHIVE_MB": "the limit is 4096 MiB",
-    "LIGHTBOX_MAX_BODIES_MB": "set LIGHTBOX_REQUEST_MEMORY_MB; half of the space of TMPDIR bounds them too",
-    "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS": "limit addresses in the proxy or load balancer in front",
-    "LIGHTBOX_MAX_GRPC_MB": "set LIGHTBOX_MAX_BODY_MB, of which it is twice as much",
-    "LIGHTBOX_MAX_IMAGE_MEMORY_MB": "set LIGHTBOX_MAX_IMAGE_PIXELS: it is 8 bytes for each, and at least 400 MB",
-    "LIGHTBOX_MAX_IMAGE_SIDE": "the limit is 65535; set LIGHTBOX_MAX_IMAGE_PIXELS to bound images",
-    "LIGHTBOX_MAX_RATE_PER_ADDRESS": "limit addresses in the proxy or load balancer in front",
-    "LIGHTBOX_MAX_REQUEST_PIXELS": "set LIGHTBOX_MAX_IMAGE_PIXELS, of which it is ten times as much",
-    "LIGHTBOX_MAX_SESSIONS": "the limit is 1000",
-    "LIGHTBOX_MAX_STREAMS": "the limit is 1000",
-    "LIGHTBOX_MAX_TEXT_MB": "set LIGHTBOX_MAX_BODY_MB, which bounds text too",
-    "LIGHTBOX_MODEL_CHANGES": _option("model_changes", "allow"),
-    "LIGHTBOX_OUTPUTS": _option("outputs", ["scores"]),
-    "LIGHTBOX_PRECISION": _option("precision", "int8"),
-    "LIGHTBOX_RESIZE": "the compiled resize is used if it runs, with Pillow's pixels",
-    "LIGHTBOX_SESSIONS_MEMORY_MB": "set LIGHTBOX_REQUEST_MEMORY_MB, of which it is a quarter",
-    "LIGHTBOX_SESSION_SECONDS": "set SAGEMAKER_SESSIONS_EXPIRATION",
-    "LIGHTBOX_TENSORFLOW_MESSAGES": "the messages are in Lightbox, or those of an installed TensorFlow",
-    "LIGHTBOX_TOP_K": _option("top_k", 3),
-}
-"""Removed settings, with their replacements."""
 
 
 def _variable(detail: Any) -> str:

@@ -18,7 +18,7 @@ from lightbox.base.run_dir import RunDir
 from lightbox.base.telemetry import logs, relay
 from lightbox.base.telemetry.line_limit import few_lines, many_lines, record_lines
 from lightbox.base.telemetry.logs import log
-from lightbox.base.telemetry.metrics import CPU, Metric
+from lightbox.base.telemetry.metrics import CPU, LOG_LINES_DROPPED, VERSION_NOT_SERVED, Metric
 from lightbox.base.telemetry.saturation import Saturation
 from lightbox.core.additions import Additions, Measured
 from lightbox.core.heartbeats import last_beat
@@ -89,16 +89,8 @@ class Supervisor:
         self._versions = VersionWatch(plan, settings, run_dir.path, self._statuses, sidecar)
         self._metrics: MetricsPage | None = None
         if settings.metrics:
-            models, not_served = added.served.names, self._versions.not_served
-            self._metrics = MetricsPage(
-                self._statuses,
-                run_dir.path,
-                models,
-                self._nginx.refused.reasons,
-                not_served,
-                self._measure,
-                self._dropped_lines,
-            )
+            refused = self._nginx.refused.reasons
+            self._metrics = MetricsPage(self._statuses, run_dir.path, added.served.names, refused, self._measure)
         self._shares = ShareWatch(plan, settings, run_dir.path, self._cpu_seconds)
         self._saturation = Saturation(run_dir.path, settings.slots, self._shares.own)
         admit, refuse = partial(admission, self._nginx.bodies, added.authenticator), partial(refusal, settings)
@@ -195,15 +187,17 @@ class Supervisor:
                 child.record_limit = record_lines(child.name).after(child.record_limit)
 
     def _measure(self) -> dict[Metric, Measured]:
-        groups = {child.name: child.groups for child in self._children}
-        return {**process_use(groups), **self._shares.measure(), **self._added.measure()}
+        dropped = sum(child.dropped for child in self._children) + self._nginx.refused.limit.dropped
+        return {
+            VERSION_NOT_SERVED: dict.fromkeys(self._versions.not_served(), 1),
+            LOG_LINES_DROPPED: relay.dropped_lines() + dropped,
+            **process_use({child.name: child.groups for child in self._children}),
+            **self._shares.measure(),
+            **self._added.measure(),
+        }
 
     def _cpu_seconds(self) -> float:
         return sum(process_use({child.name: child.groups for child in self._children})[CPU].values())
-
-    def _dropped_lines(self) -> int:
-        children = sum(child.dropped for child in self._children)
-        return relay.dropped_lines() + children + self._nginx.refused.limit.dropped
 
     def _worker_child(self, name: str, command: Sequence[str], run_dir: RunDir) -> Child:
         log = os.dup(2)  # the relay's: the workers' log lines are complete

@@ -8,9 +8,9 @@ from time import process_time
 import pytest
 
 from lightbox.model.options import ModelOptions
-from lightbox.tools.harness.memory_use import PeakGrowth
 from support.fake_transport import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
+from support.memory_use import PeakGrowth
 from support.pillow_images import pillow_images
 
 pytestmark = pytest.mark.extended

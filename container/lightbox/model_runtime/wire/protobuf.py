@@ -1,23 +1,14 @@
-"""Protobuf's wire format: parsing the fields of a message, and encoding integers.
-
-numpy encodes many integers at a time; it is imported on use, as parsing does not need it.
-"""
+"""Protobuf's wire format: parsing the fields of a message, and encoding some."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lightbox.model_runtime.deadline import check_deadline
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
-
 VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
-_GROUP = 7
 _DEEPEST = 100
 """Protobuf's limit of messages in messages."""
 _AT_ONCE = 1 << 12
@@ -97,7 +88,7 @@ def varint(value: int) -> bytes:
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
-        value >>= _GROUP
+        value >>= 7
     out.append(value)
     return bytes(out)
 
@@ -120,30 +111,3 @@ def wrapped(field: int, content: Fragments) -> Fragments:
 def delimited(field: int, content: bytes) -> bytes:
     """Return ``content`` as a length-delimited field: a message, a string or packed numbers."""
     return head(field, len(content)) + content
-
-
-def varints(values: Array) -> bytes:
-    """Return an integer array of any shape as packed varints; a negative value takes ten bytes."""
-    import numpy as np
-
-    flat = np.ascontiguousarray(values).reshape(-1)
-    flat = flat.astype(np.int64).view(np.uint64) if flat.dtype.kind in "bi" else flat.astype(np.uint64)
-    if not flat.size:
-        return b""
-    largest = int(flat.max())
-    if largest < 128:
-        return flat.astype(np.uint8).tobytes()
-    return _spread(flat, -(-largest.bit_length() // _GROUP))
-
-
-def _spread(flat: Array, width: int) -> bytes:
-    """Write each number into a row of ``width`` groups, then keep the used groups."""
-    import numpy as np
-
-    shifts = np.arange(width, dtype=np.uint64) * np.uint64(_GROUP)
-    groups = flat[:, None] >> shifts
-    needed = groups != 0
-    needed[:, 0] = True
-    octets = (groups & np.uint64(127)).astype(np.uint8)
-    octets[:, :-1] |= needed[:, 1:].astype(np.uint8) << 7
-    return bytes(octets[needed].tobytes())

@@ -8,19 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from lightbox.model_runtime.wire import dtypes
 from lightbox.model_runtime.wire.dtypes import MAX_DIMENSIONS
 from lightbox.model_runtime.wire.messages import tensor_pb2
-from lightbox.model_runtime.wire.protobuf import (
-    Fragments,
-    delimited,
-    read_fields,
-    read_varint,
-    varint,
-    varints,
-    wrapped,
-)
+from lightbox.model_runtime.wire.protobuf import Fragments, delimited, read_fields, read_varint, varint, wrapped
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,7 +24,7 @@ _DTYPE, _SHAPE, _CONTENT = 1, 2, 4
 _MOST_PARTS = 16 << 10
 _Part = bytes | memoryview | Array
 _Fields = dict[int, list[_Part]]
-"""Parts of a message by the numbers of their fields; varints may be decoded."""
+"""Parts of a message by the numbers of their fields; varints are decoded."""
 
 
 class MalformedTensor(ValueError):
@@ -60,8 +53,7 @@ def decode(proto: tensor_pb2.TensorProto, content: memoryview | None = None) -> 
     elif proto.dtype == dtypes.DT_STRING:
         fields = {dtypes.STRING_VAL: list(proto.string_val)}
     elif row.field in dtypes.VARINTS:
-        values = getattr(proto, proto.DESCRIPTOR.fields_by_number[row.field].name)
-        fields = {row.field: [np.array(values, np.uint64 if row.field == dtypes.UINT64_VAL else np.int64)]}
+        fields = _varints(proto, row.field)
     else:
         _, fields = _split(memoryview(proto.SerializeToString()))
     array = _array(proto, fields, dtypes.numpy_dtype(proto.dtype))
@@ -75,13 +67,29 @@ def read(data: memoryview) -> Array:
     """
     head, fields = _split(data)
     if head.dtype == dtypes.DT_STRING:
-        return decode(tensor_pb2.TensorProto.FromString(bytes(data)))
+        return decode(_parsed(data))
+    row = dtypes.info(head.dtype)
+    if row is not None and row.field in dtypes.VARINTS and not fields.get(_CONTENT, [b""])[-1]:
+        fields = _varints(_parsed(data), row.field)
     if head.dtype == dtypes.DT_BFLOAT16:
         return (_array(head, fields, np.dtype(np.uint16)).astype(np.uint32) << np.uint32(16)).view(np.float32)
     try:
         return _array(head, fields, dtypes.numpy_dtype(head.dtype))
     except (KeyError, ImportError):
         raise MalformedTensor(f"dtype {dtypes.name_of(head.dtype)} has no counterpart in numpy") from None
+
+
+def _parsed(data: memoryview) -> tensor_pb2.TensorProto:
+    try:
+        return tensor_pb2.TensorProto.FromString(bytes(data))
+    except DecodeError as error:
+        raise MalformedTensor(str(error)) from None
+
+
+def _varints(proto: tensor_pb2.TensorProto, field: int) -> _Fields:
+    """Return the integers of a typed field."""
+    values = getattr(proto, proto.DESCRIPTOR.fields_by_number[field].name)
+    return {field: [np.array(values, np.uint64 if field == dtypes.UINT64_VAL else np.int64)]}
 
 
 def _split(data: memoryview) -> tuple[tensor_pb2.TensorProto, _Fields]:
@@ -161,31 +169,11 @@ def _given_values(given: Sequence[_Part], number: int, dtype: np.dtype[Any]) -> 
     packed = given[0] if len(given) == 1 else b"".join(given)  # type: ignore[arg-type]
     if field not in dtypes.VARINTS:
         return np.frombuffer(packed[: len(packed) // dtype.itemsize * dtype.itemsize], dtype)
-    decoded = packed if isinstance(packed, np.ndarray) else _decode_varints(packed)
-    numbers = decoded.view(np.int64)  # of wider fields; as in C++, keep the low bits of each
+    assert isinstance(packed, np.ndarray)
+    numbers = packed.view(np.int64)  # of wider fields; as in C++, keep the low bits of each
     if field == dtypes.HALF_VAL:
         return numbers.astype(np.uint16).view(dtype)
     return numbers.astype(dtype[0]).view(dtype) if dtype.names else numbers.astype(dtype)
-
-
-def _decode_varints(data: bytes | memoryview) -> Array:
-    """Decode a packed repeated field of varints; negative numbers are their 64-bit two's complement."""
-    octets = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(octets < 0x80)
-    if len(ends) == len(octets):
-        return octets.astype(np.uint64)
-    if octets[-1] >= 0x80:
-        raise MalformedTensor("protobuf message ends inside a number")
-    starts = np.concatenate(([0], ends[:-1] + 1))
-    lengths = ends - starts + 1
-    if lengths.max() > 10:
-        raise MalformedTensor("protobuf number is longer than 10 bytes")
-    out = np.zeros(len(ends), np.uint64)
-    for position in range(int(lengths.max())):
-        has = lengths > position
-        octet = (octets[starts[has] + position] & 0x7F).astype(np.uint64)
-        out[has] |= octet << np.uint64(7 * position)
-    return out
 
 
 # ------------------------------------------------------------------ writing
@@ -195,8 +183,8 @@ def encode(array: Array, as_content: bool = False) -> Fragments:
     """Return ``array`` as the fragments of a serialized TensorProto (``b"".join`` them).
 
     Values go into the typed field, packed, as in TensorFlow Serving's responses; with ``as_content`` into
-    ``tensor_content``. The bytes are encoded here: filling a message value by value takes twenty times as long for a
-    large tensor, with the same result.
+    ``tensor_content``. Floats are encoded here: filling a message value by value takes twenty times as long for a large
+    tensor, with the same result.
     """
     number = dtypes.number_of(array.dtype)
     head = _head(number, array.shape)
@@ -235,12 +223,14 @@ def _field(array: Array, number: int) -> Fragments:
         return [delimited(field, item) for item in _as_bytes(array)]
     if field in _RAW_FIELDS:
         return wrapped(field, [_memory(array)])
-    if field == dtypes.HALF_VAL:
-        return [delimited(field, varints(np.ascontiguousarray(array).view(np.uint16)))]
     plain = array.view(array.dtype[0]) if array.dtype.names else array
-    if plain.dtype.kind == "V":  # int4 and uint4 of ml_dtypes
+    if field == dtypes.HALF_VAL:
+        plain = np.ascontiguousarray(array).view(np.uint16)
+    elif plain.dtype.kind == "V":  # int4 and uint4 of ml_dtypes
         plain = plain.astype(np.int8)
-    return [delimited(field, varints(plain))]
+    proto = tensor_pb2.TensorProto()
+    getattr(proto, proto.DESCRIPTOR.fields_by_number[field].name).extend(plain.ravel().tolist())
+    return [proto.SerializeToString()]
 
 
 # Fields whose packed form is the array's memory: floats, booleans (one byte each), pairs of floats.

@@ -5,28 +5,23 @@ A wrong scaling raises no error: the model answers with wrong scores.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from lightbox.base.errors import StartError
-from lightbox.base.machine.links import followed
 from lightbox.base.settings import Settings
 from lightbox.model.image_options import fixed_size
 from lightbox.model.options import ModelOptions, OptionSettings, ResolvedOptions, options_file
 from lightbox.model.presets import PRESETS
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input, refused_pixels
-from lightbox.model_files.checks import model_folder, newest_folder, newest_signatures, reading_once
+from lightbox.model_files.checks import newest_folder, newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_files.recipes import model_options
 from lightbox.model_files.rescaling import Rescaling, onnx_rescaling
 from lightbox.model_files.saved_model import FILE, ModelFileError, input_rescaling
-from lightbox.model_files.tf_graph import parse
-from lightbox.model_runtime.access import MOST_TEXT, read_file
 from lightbox.model_runtime.formats import ONNX, ModelFile, model_file
 from lightbox.supervisor.starting import models_on_disk
 from lightbox.user_code.paths import find_code
@@ -39,9 +34,6 @@ PIXELS = {
     "caffe": "in the order BGR, less the mean of ImageNet: -124..152",
 }
 """The range of pixels after each scaling."""
-KERAS_METADATA = "keras_metadata.pb"
-KERAS_CONFIGURATIONS = ("config.json", "keras_config.json", "metadata.json")
-"""Files of Keras's description of the layers, in the version's folder or the model's."""
 _NORMALIZED = 20.0
 """Largest usual range of training pixels: a graph that maps 0..255 into it expects 0..255."""
 
@@ -172,16 +164,10 @@ def _look(folder: Path, name: str) -> tuple[_PixelRange, str]:
     """Return the range of pixels that a version's files show, and a clause about it."""
     if file := model_file(folder):
         return _look_at_file(file, name)
-    layer = _keras_layer(folder)
-    said = f"; {layer}" if layer else ""
     try:
-        found = input_rescaling(folder, DEFAULT_SIGNATURE, name)
+        return _read(input_rescaling(folder, DEFAULT_SIGNATURE, name), FILE)
     except ModelFileError:
-        return _PixelRange.UNKNOWN, f"what {FILE} does with them cannot be read{said}"
-    expects, clause = _read(found, FILE)
-    if layer and expects is _PixelRange.NOT_FOUND:  # before the graph or inside it: the two disagree
-        expects = _PixelRange.UNKNOWN
-    return expects, f"{clause}{said}"
+        return _PixelRange.UNKNOWN, f"what {FILE} does with them cannot be read"
 
 
 def _look_at_file(file: ModelFile, name: str) -> tuple[_PixelRange, str]:
@@ -212,44 +198,3 @@ def _read(result: Rescaling, name: str) -> tuple[_PixelRange, str]:
     if min(factors) >= 0.5 and max(factors) < 10 and max(map(abs, result.offset)) < 5:
         return _PixelRange.SMALL, clause
     return _PixelRange.UNKNOWN, f"{clause}, which does not show the range of pixels"
-
-
-def _keras_layer(folder: Path) -> str:
-    """Return a clause about the first rescaling layer in Keras's description, "" if there is none."""
-    for path, text in _descriptions(folder):
-        with suppress(ValueError, RecursionError):
-            for layer in _layers(json.loads(text)):
-                config = layer.get("config") or {}
-                descriptions = ", ".join(
-                    f"{key}={config[key]}" for key in ("scale", "offset", "mean", "variance") if key in config
-                )
-                return f"{path} names a layer {layer['class_name']}({descriptions[:80]})"
-    return ""
-
-
-def _descriptions(folder: Path) -> Iterator[tuple[Path, str]]:
-    files = [
-        folder / KERAS_METADATA,
-        *(place / name for place in (folder, folder.parent) for name in KERAS_CONFIGURATIONS),
-    ]
-    for path in files:
-        with suppress(OSError, ValueError):
-            if not followed(path, model_folder(folder)):
-                continue
-            content = read_file(path, MOST_TEXT)
-            if path.name == KERAS_METADATA:
-                yield from ((path, node.metadata) for node in parse("SavedMetadata", content).nodes)
-            else:
-                yield path, content.decode()
-
-
-def _layers(description: Any) -> Iterator[dict[str, Any]]:
-    """Yield the descriptions of rescaling layers in order."""
-    if isinstance(description, list):
-        for item in description:
-            yield from _layers(item)
-    elif isinstance(description, dict):
-        if description.get("class_name") in ("Rescaling", "Normalization"):
-            yield description
-        for value in description.values():
-            yield from _layers(value)

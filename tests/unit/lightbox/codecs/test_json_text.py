@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from lightbox.codecs import json_text
 from lightbox.model.spec import Prediction
 from lightbox.model_runtime.wire.predict_messages import Array
-from lightbox.tools.harness.memory_use import PeakGrowth
+from support.memory_use import PeakGrowth
 from support.parameters import each
 
 FLOATS = hnp.arrays(

@@ -23,7 +23,7 @@ from lightbox.images.exif import orientation_of
 from lightbox.images.resize import Rgbx, load_native
 from lightbox.serving.settings_loading import load_settings
 from lightbox.serving.worker import codec_options
-from lightbox.tools.harness.memory_use import PeakGrowth
+from support.memory_use import PeakGrowth
 from support.parameters import each
 
 CORPUS = Path(__file__).parents[3] / "corpus" / "valid"

@@ -16,7 +16,7 @@ from PIL import Image
 from corpus import bombs
 from lightbox.base.errors import LightboxError
 from lightbox.images.decode import ImageLimits, decode_rgb
-from lightbox.tools.harness.memory_use import PeakGrowth
+from support.memory_use import PeakGrowth
 
 pytestmark = pytest.mark.extended
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from lightbox.features.open_inference import OpenInferenceSettings
-from lightbox.model.options import ModelOptions
 from lightbox.serving.settings_loading import (
-    REMOVED,
     SettingsError,
-    known_variables,
     load_settings,
     spelling_hints,
 )
@@ -37,7 +32,7 @@ def test_every_problem_is_named_at_once() -> None:
     assert any(line.startswith("LIGHTBOX_TRANSPORT: ") and "'soap'" in line for line in found)
     assert any(line.startswith("LIGHTBOX_OPTIONS: image_size: ") and "640x480" in line for line in found)
     assert any("; topk: there is no such option; did you mean top_k?" in line for line in found)
-    gone = 'LIGHTBOX_TOP_K: this setting is gone; set "top_k" in LIGHTBOX_OPTIONS, such as {"top_k": 3}'
+    gone = "LIGHTBOX_TOP_K: there is no such setting; did you mean LIGHTBOX_OPTIONS?"
     assert gone in found
     assert any("did you mean LIGHTBOX_TRANSPORT?" in line for line in found)
     assert all("\n" not in line for line in found)
@@ -76,11 +71,10 @@ def test_a_misspelled_name_of_aws_stops_nothing_and_gets_a_hint(given: str, mean
         ("LIGHTBOX_WORKERS", "SAGEMAKER_GUNICORN_WORKERS?"),
         ("LIGHTBOX_LOG_LEVEL", "SAGEMAKER_GUNICORN_LOGLEVEL?"),
         ("LIGHTBOX_MODEL", "LIGHTBOX_MODEL_DIR?"),
-        ("LIGHTBOX_TOPK", "LIGHTBOX_TOP_K? It is gone; set"),
-        ("LIGHTBOX_IMAGESIZE", "LIGHTBOX_IMAGE_SIZE? It is gone; set"),
+        ("LIGHTBOX_TOP_K", "LIGHTBOX_OPTIONS?"),
     ],
 )
-def test_a_misspelled_name_of_ours_gets_the_setting_or_what_took_its_place(given: str, meant: str) -> None:
+def test_a_misspelled_name_of_ours_gets_the_setting_that_it_means(given: str, meant: str) -> None:
     (line,) = problems(**{given: "1"})
     assert line.startswith(f"{given}: there is no such setting; did you mean {meant}")
 
@@ -127,10 +121,6 @@ def test_a_misspelled_setting_is_no_service(given: str) -> None:
     assert [line.partition(":")[0] for line in found] == [given]
 
 
-def test_a_removed_setting_may_be_empty() -> None:
-    load_settings(dict.fromkeys(REMOVED, ""))
-
-
 def test_variables_of_the_platform_get_no_hint() -> None:
     names = "SAGEMAKER_PROGRAM SAGEMAKER_SUBMIT_DIRECTORY SAGEMAKER_BATCH_STRATEGY SAGEMAKER_MODEL_SERVER_WORKERS"
     known = (
@@ -142,15 +132,6 @@ def test_variables_of_the_platform_get_no_hint() -> None:
 @pytest.mark.parametrize("value", ["", "  "])
 def test_an_empty_variable_is_an_unset_one(value: str) -> None:
     assert load_settings({"SAGEMAKER_BIND_TO_PORT": value}).port == 8080
-
-
-def test_what_is_said_of_removed_settings_can_be_followed() -> None:
-    assert len(problems(**dict.fromkeys(REMOVED, "1"))) == len(REMOVED)
-    assert not known_variables() & REMOVED.keys()
-    for text in REMOVED.values():
-        assert set(re.findall(r"LIGHTBOX_\w+", text)) <= known_variables()
-        if options := re.search(r"such as (\{.*\})", text):
-            assert ModelOptions.model_validate_json(options[1]) != ModelOptions()
 
 
 def test_what_is_right_among_wrong_settings_can_be_used() -> None:

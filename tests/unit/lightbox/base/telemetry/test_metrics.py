@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -10,25 +11,32 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from typing_extensions import override
 
 from lightbox.base.telemetry import metrics
 from lightbox.base.telemetry.metrics import (
-    BUILD,
     CPU,
     LOG_LINES_DROPPED,
     MEMORY,
+    METRICS_FOLDER,
+    MODEL_ENGINE,
     MODEL_REFUSED,
     MODEL_REQUESTS,
     MODEL_RUNNING,
     MOST_MODELS,
     PARTS,
+    VERSION_NOT_SERVED,
+    Metric,
     claim_slot,
     read_counts,
 )
+from lightbox.base.telemetry.saturation import Saturation
+from lightbox.core.additions import Measured
 from lightbox.features import FEATURES
 from lightbox.model.engine_report import FOLDER, all_engines, engines_of
 from lightbox.model_files.layout import LONGEST_NAME
-from lightbox.supervisor.watching.metrics_page import ProcessFacts, exposition
+from lightbox.supervisor.watching.metrics_page import MetricsPage, exposition
+from lightbox.transports.model_status import ModelStatus, VersionStatus
 from support.metrics import COUNTERS, GAUGES, HISTOGRAMS, series_names
 
 CONTAINER = Path(metrics.__file__).parents[3]
@@ -56,14 +64,18 @@ def worker(folder: Path, code: str) -> None:
     assert ended.returncode == -9
 
 
-def samples(folder: Path, facts: ProcessFacts | None = None) -> dict[str, float]:
-    """Return the sum of each series name."""
-    text = exposition(folder, facts or ProcessFacts(True, {})).decode()
-    sums: dict[str, float] = {}
+def sums(text: str) -> dict[str, float]:
+    """Return the sum of each series name of a page."""
+    found: dict[str, float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            sums[sample.name] = sums.get(sample.name, 0) + sample.value
-    return sums
+            found[sample.name] = found.get(sample.name, 0) + sample.value
+    return found
+
+
+def samples(folder: Path) -> dict[str, float]:
+    """Return the sum of each series name of the workers."""
+    return sums(exposition(folder, {}, {}).decode())
 
 
 def test_living_workers_have_numbers_of_their_own(tmp_path: Path) -> None:
@@ -80,7 +92,7 @@ def test_living_workers_have_numbers_of_their_own(tmp_path: Path) -> None:
 def test_models_that_come_and_go_do_not_make_series_for_ever(tmp_path: Path) -> None:
     worker(tmp_path, f"for n in range({3 * MOST_MODELS}): answer(f'model-{{n}}')")
     worker(tmp_path, f"for n in range({3 * MOST_MODELS}): answer(f'later-{{n}}')")
-    text = exposition(tmp_path, ProcessFacts(True, {})).decode()
+    text = exposition(tmp_path, {}, {}).decode()
     counts = [row for row in text.splitlines() if row.startswith("lightbox_requests_total{")]
     assert len(counts) == MOST_MODELS  # "cats" has no row; the models over the limit share one
     assert sum(float(row.rpartition(" ")[2]) for row in counts) == 6 * MOST_MODELS
@@ -95,37 +107,41 @@ def test_the_engines_that_the_model_server_reported(tmp_path: Path) -> None:
     found = list(all_engines(tmp_path))
     assert found == engines_of(tmp_path, "cats/dogs", 7)
     assert engines_of(tmp_path, "cats/dogs", 9) == engines_of(tmp_path, "birds", 1) == []
-    facts = ProcessFacts(True, {}, engines=[(item.model, str(item.version), *item[2:4]) for item in found])
+    facts = {MODEL_ENGINE: {(item.model, str(item.version), *item[2:4]): 1.0 for item in found}}
     line = 'lightbox_model_engine{engine="openvino",model="cats/dogs",signature="serving_default",version="7"} 1.0'
-    assert line in exposition(tmp_path / "metrics", facts).decode()
+    assert line in exposition(tmp_path / "metrics", facts, {}).decode()
 
 
 @pytest.mark.parametrize("of_workers", [0, 2])
 def test_what_nginx_refused_is_among_the_rejected(tmp_path: Path, of_workers: int) -> None:
     for _ in range(of_workers):
         worker(tmp_path, "answer(code='queue_full'); answer(code='too_large')")
-    text = exposition(tmp_path, ProcessFacts(True, {}, refused={"queue_full": 7})).decode()
+    text = exposition(tmp_path, {}, {"queue_full": 7}).decode()
     rejected = [line for line in text.splitlines() if line.startswith("lightbox_rejected_total{")]
     assert f'lightbox_rejected_total{{reason="queue_full"}} {7.0 + of_workers}' in rejected
     assert len(rejected) == (2 if of_workers else 1)
     assert text.count("# TYPE lightbox_rejected") == 1
 
 
+class Serving(ModelStatus):
+    @override
+    async def versions(self, model: str) -> dict[int, VersionStatus]:
+        return {1: VersionStatus("AVAILABLE")}
+
+
 def test_every_name_is_shown_and_explained(tmp_path: Path) -> None:
-    worker(tmp_path, "answer(code='too_large')")
-    facts = ProcessFacts(
-        True,
-        {"nginx": 1},
-        {("cats", "0", "AVAILABLE"): 1},
-        not_served=[("cats", "2", "files")],
-        engines=[("cats", "1", "serving_default", "openvino")],
-        hangs={"model_server": 1},
-        measured={metric: {"cats": 1} for metric in (MODEL_REQUESTS, MODEL_RUNNING, MODEL_REFUSED)}
-        | {metric: 1 for feature in FEATURES for metric in feature.metrics}
-        | {LOG_LINES_DROPPED: 1, BUILD: {"0": 1}, MEMORY: {"nginx": 1}, CPU: {"nginx": 1}},
-    )
-    text = exposition(tmp_path, facts).decode()
-    assert set(samples(tmp_path, facts)) == series_names()
+    (tmp_path / FOLDER / "cats").mkdir(parents=True)
+    (tmp_path / FOLDER / "cats" / "1.json").write_text('{"serving_default": {"engine": "openvino", "reason": ""}}')
+    (tmp_path / METRICS_FOLDER).mkdir()
+    worker(tmp_path / METRICS_FOLDER, "answer(code='too_large')")
+    measured: dict[Metric, Measured] = {metric: 1.0 for feature in FEATURES for metric in feature.metrics}
+    measured |= {metric: {"cats": 1.0} for metric in (MODEL_REQUESTS, MODEL_RUNNING, MODEL_REFUSED, MEMORY, CPU)}
+    measured |= {LOG_LINES_DROPPED: 1.0, VERSION_NOT_SERVED: {("cats", "2", "files"): 1.0}}
+    page = MetricsPage([Serving("127.0.0.1:0")], tmp_path, lambda: ["cats"], {}, lambda: measured)
+    page.restarts["nginx"] += 1
+    page.hangs["model_server"] += 1
+    text = asyncio.run(page.render(True, Saturation(tmp_path, 1))).decode()
+    assert set(sums(text)) == series_names()
     for metric in (*COUNTERS, *HISTOGRAMS, *GAUGES):
         assert metric.help in text
 

@@ -188,7 +188,7 @@ def test_each_error_code_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert codes(single, used_only=True) | codes(multi, used_only=True) == STATUS_OF_CODE.keys() - {
         "method_not_allowed"
     }
-    monkeypatch.setitem(STATUS_OF_CODE, "on_fire", Status(418, "UNKNOWN", "", ""))
+    monkeypatch.setitem(STATUS_OF_CODE, "on_fire", Status(418, "UNKNOWN"))
     assert "Error418" in document_of(app_of(ALL))["components"]["responses"]
 
 

@@ -122,10 +122,10 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         assert type(error).__name__ == "DecodeError", error
 
 
-@pytest.mark.parametrize(("numbers", "problem"), [(b"\x80", "ends inside"), (b"\x80" * 10 + b"\0", "longer than 10")])
-def test_a_cut_answer_is_refused(numbers: bytes, problem: str) -> None:
+@pytest.mark.parametrize("numbers", [b"\x80", b"\x80" * 10 + b"\0"], ids=["cut", "too long"])
+def test_a_malformed_number_is_refused(numbers: bytes) -> None:
     data = b"\x08\x03\x12\0" + delimited(dtypes.INT_VAL, b"\x01" + numbers)
-    with pytest.raises(ValueError, match=problem):
+    with pytest.raises(tensor_proto.MalformedTensor):
         tensor_proto.read(memoryview(data))
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.model_runtime.wire.protobuf import delimited
 from support.models import copy_golden, copy_made
 from support.scaled_models import MAKER, said_of, save_all
 
@@ -62,40 +61,6 @@ def test_code_of_the_users_may_scale(zoo: Path, tmp_path: Path) -> None:
     said = said_of(zoo, "plain", tmp_path)
     assert said.startswith("scaling of plain: none")
     assert f"unless {tmp_path / 'inference.py'} scales by itself" in said
-
-
-def rescaling_layer(**config: object) -> dict[str, object]:
-    layers = [{"class_name": "InputLayer"}, {"class_name": "Rescaling", "config": config}]
-    return {"class_name": "Functional", "config": {"layers": layers}}
-
-
-@pytest.mark.parametrize("place", ["1/keras_metadata.pb", "config.json"])
-def test_keras_metadata_beside_the_model(zoo: Path, tmp_path: Path, place: str) -> None:
-    (tmp_path / "plain").mkdir()
-    (tmp_path / "plain" / "1").symlink_to(zoo / "plain" / "1")
-    if place == "config.json":
-        (tmp_path / "plain" / place).write_text(json.dumps(rescaling_layer(scale=0.5, offset=-1)))
-        described = tmp_path / "plain" / place
-    else:
-        (tmp_path / "plain" / "1").unlink()
-        (tmp_path / "plain" / "1").mkdir()
-        (tmp_path / "plain" / "1" / "saved_model.pb").symlink_to(zoo / "plain" / "1" / "saved_model.pb")
-        described = tmp_path / "plain" / place
-        saved = delimited(3, b"root") + delimited(5, json.dumps(rescaling_layer(scale=0.5, offset=-1)).encode())
-        described.write_bytes(delimited(1, delimited(5, b"no JSON")) + delimited(1, saved))
-    said = said_of(tmp_path, "plain")
-    assert said.startswith("scaling of plain: none"), "the two do not agree: which is right cannot be told"
-    assert (
-        f"no rescaling layer was found in saved_model.pb, the image goes to Conv2D; {described} names a layer" in said
-    )
-    assert "Rescaling(scale=0.5, offset=-1); no file says" in said
-
-
-def test_damaged_metadata_says_nothing(zoo: Path, tmp_path: Path) -> None:
-    (tmp_path / "plain").mkdir()
-    (tmp_path / "plain" / "1").symlink_to(zoo / "plain" / "1")
-    (tmp_path / "plain" / "config.json").write_text("[" * 100_000)
-    assert "no rescaling layer was found" in said_of(tmp_path, "plain")
 
 
 def test_models_of_other_inputs_have_no_line(tmp_path: Path) -> None:

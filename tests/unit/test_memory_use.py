@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 
-from lightbox.tools.harness.memory_use import PeakGrowth
+from support.memory_use import PeakGrowth
 
 MB = 1 << 20
 
