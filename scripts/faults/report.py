@@ -46,7 +46,7 @@ def _fault_table(faults: Sequence[Fault]) -> list[str]:
 
 
 def row(verdict: Verdict) -> str:
-    """Return the verdict's row of the table in docs/reliability.md."""
+    """Return the verdict's row of the table in docs/fault-tests.md."""
     counts = Counter(finding.kind for finding in verdict.findings)
     kinds = len({fault.line["name"] for fault in verdict.faults})
     numbers = [verdict.counts["requests"], verdict.counts["accepted"], len(verdict.faults), kinds]

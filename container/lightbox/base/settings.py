@@ -175,7 +175,7 @@ class Settings(BaseModel):
         default_text="a quarter of the container's memory",
         unit="MiB",
     )
-    """Maximum [memory of all requests](reliability.md#limits-of-time-and-memory), divided equally among the workers. As
+    """Maximum [memory of all requests](limits.md), divided equally among the workers. As
     much again is for images in decoding, shared by all workers. It also limits the [bodies that nginx
     holds](security.md#what-holds), by default a quarter of the free memory."""
 

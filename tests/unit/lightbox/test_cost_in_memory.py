@@ -1,4 +1,4 @@
-"""The peak memory of reading a request, relative to its size. docs/reliability.md states the bound."""
+"""The peak memory of reading a request, relative to its size. docs/limits.md states the bound."""
 
 from __future__ import annotations
 
