@@ -281,4 +281,4 @@ def _words(item: Item) -> str:
 
 
 def _amount(item: Item) -> str:
-    return f"{100 * item['share']:.1f} %" if "share" in item else f"{item['score']:.2f}"
+    return f"{item['score']:.2f}" if "score" in item else f"{100 * item['share']:.1f} %"

@@ -34,7 +34,7 @@ RecipeName = Literal["auto", "none", "ultralytics", "libreyolo", "transformers",
 ActivationName = Literal["softmax", "sigmoid", "none"]
 _Ultralytics = Literal["ultralytics", "ultralytics-segment", "ultralytics-pose", "ultralytics-obb", "ultralytics-v5"]
 _Torchvision = Literal["torchvision", "torchvision-segment", "torchvision-pose"]
-MapName = Literal["classes", "depth", "ultralytics-depth"]
+MapName = Literal["classes", "depth", "ultralytics-depth", "anomaly"]
 DetectionsName = Literal[_Ultralytics, "libreyolo", "libreyolo-yolox", "detr", "rtdetr", "mmdet", "tf", _Torchvision]
 _LABELS = TypeAdapter[tuple[str, ...] | dict[int, str]](tuple[str, ...] | dict[int, str])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
@@ -57,6 +57,7 @@ _ONLY_WITH: Mapping[str, tuple[str, str | tuple[str, ...]]] = {
     "class_agnostic": ("detections", ("ultralytics", "libreyolo")),
     "keypoints": ("detections", "ultralytics-pose"),
     "masks": ("detections", ""),
+    "thresholds": ("map", "anomaly"),
 }
 """Options that need another one, and the beginning of its value, or of one of several; empty for any value."""
 
@@ -180,6 +181,12 @@ class ModelOptions(BaseModel):
 
     map: MapName | None = None
     """[A class or a number for each pixel](#maps), in the size of the image."""
+
+    thresholds: tuple[float, float, Annotated[float, Field(gt=0)]] | None = Field(
+        default=None, examples=[[0.4, 0.5, 2]]
+    )
+    """With `map` `anomaly`: those of an image and of a pixel, and the number that divides what is beyond them. By
+    default anomalies are from 0 to 1, with thresholds of 0.5."""
 
     masks: Literal["rle", "polygon"] = "rle"
     """With `detections`: [masks](#detections) as run lengths, or as polygons."""
