@@ -21,6 +21,7 @@ from lightbox.heads.placing import Shown, shown
 from lightbox.heads.tensorflow import BOXES, CLASSES, NUMBER, SCORES, is_detector, plainly
 from lightbox.model.options import ActivationName, ModelOptions
 from lightbox.model.spec import Array, ModelCall, image_input
+from lightbox.model.text_vectors import similarities
 
 
 def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> list[bytes] | None:
@@ -49,10 +50,12 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
         return None
     if spec is not None and other_classes(options, spec) is not None:
         return None
+    if options.text_vectors is not None:
+        scores = similarities(scores, options.text_vectors, options.logit_scale, options.logit_bias)
     if labels and len(labels) != scores.shape[1]:
         raise ModelFailed(f"labels: expected one for each of the {scores.shape[1]} classes, got {len(labels)}")
     scores = class_scores(scores, options)
-    if options.activation is None and not are_probabilities(scores):
+    if options.activation is None and options.text_vectors is None and not are_probabilities(scores):
         warn_of_logits(model)
     return [_items(row, best, labels) for row, best in zip(scores, best_classes(scores, options.top_k), strict=True)]
 
