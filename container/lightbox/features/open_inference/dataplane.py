@@ -112,9 +112,9 @@ class DataPlane:
     def model_parameters(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
         """Return REST's further metadata: the origin of the weights, the engines, user code that writes responses.
 
-        With the option ``detections`` also that, unless user code writes responses. If several versions answer, also
-        these, the newest first. Of each signature with a chosen engine the engine, and the reason. Beside them, as
-        OpenVINO Model Server has it, what the file says for OpenVINO's ModelAPI.
+        With the option ``detections`` or ``map`` also that, unless user code writes responses. If several versions
+        answer, also these, the newest first. Of each signature with a chosen engine the engine, and the reason. Beside
+        them, as OpenVINO Model Server has it, what the file says for OpenVINO's ModelAPI.
         """
         spec = self.pipeline.describe(model, version_number(version), context)
         chosen = engines_of(self._run_dir, spec.model, spec.version)
@@ -128,8 +128,9 @@ class DataPlane:
             own = [described(tensor) for tensor in spec.outputs.values()]
             parameters |= {"handler": list(functions), "model_outputs": own}
         with suppress(ModelNotFound):
-            if not functions and (detections := self.pipeline.catalogue.find(spec.model).options.detections):
-                parameters |= {"detections": detections}
+            options = self.pipeline.catalogue.find(spec.model).options
+            named = {"detections": options.detections, "map": options.map}
+            parameters |= {key: value for key, value in named.items() if value and not functions}
         notes = self._notes(spec)
         info = {key.removeprefix(INFO): value for key, value in notes.items() if key.startswith(INFO)}
         given = {"parameters": parameters, "rt_info": {"model_info": info} if info else {}}
