@@ -136,6 +136,16 @@ $(VENV)-clients/.ready: $(READY_DEV) requirements/clients.lock requirements/clie
 	$(NPM) ci --prefix $(VENV)-clients --ignore-scripts --no-audit --no-fund
 	@touch $@
 
+$(VENV)-vision/.ready: requirements/vision_clients.lock
+	@echo "== setting up $(VENV)-vision: Ultralytics and OpenVINO's ModelAPI, 5 GB with torch"
+	scripts/make_venv.sh $(PYTHON) $(VENV)-vision
+	$(VENV)-vision/bin/python scripts/install.py requirements/vision_clients.lock
+	@touch $@
+
+RECORD ?=
+vision-clients: $(READY) nginx native $(VENV)-vision/.ready  ## Compare what Ultralytics' client and OpenVINO's ModelAPI get here and from files; RECORD=FILE writes their requests
+	@PYTHONPATH=tests $(VENV)-vision/bin/python tests/exports/vision_clients.py $(RECORD)
+
 MODEL ?= $(MODELS)/efficientnet_lite0
 quantize: $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photos in IMAGES: make quantize MODEL=models/m IMAGES=photos
 	@PYTHONPATH=scripts:container $(VENV)-quantize/bin/python scripts/quantize_model.py "$(MODEL)" --images "$(IMAGES)"
@@ -196,6 +206,6 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 	scripts/lock.sh $(VENV)-lock/bin/uv
 
 clean:  ## Remove the virtual environment, caches and sample models
-	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(VENV)-vision $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer docs quantize faults fuzz arm64 image release pin-images manifests reference protos lock clean

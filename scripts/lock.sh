@@ -32,6 +32,7 @@ compile quantize openvino.overrides --extra openvino "$ours" quantize.in
 # Third-party clients and load generator, also unconstrained.
 compile perf_analyzer perf_analyzer.overrides perf_analyzer.in
 compile clients clients.overrides clients.in
+compile vision_clients vision_clients.overrides vision_clients.in
 compile docs sidecar.overrides docs.in
 compile uv sidecar.overrides uv.in
 echo "== requirements/clients/package-lock.json"

@@ -1,6 +1,6 @@
 """Write exports of networks that give maps and embeddings, and what their libraries make of them: recipes/maps.npz.
 
-    PYTHONPATH=tests python tests/exports/make_recipes_of_maps.py
+    PYTHONPATH=tests python tests/exports/make_recipes_of_maps.py [of_timm ...]
 
 It runs after make_recipes.py, in the same environment. Networks are narrow, their weights are drawn from a seed.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ import ultralytics
 from timm.data import create_transform, resolve_data_config
 from timm.models.resnet import BasicBlock, ResNet
 from torch import nn
+from torchvision.models._utils import IntermediateLayerGetter
+from torchvision.models.segmentation import deeplabv3
+from torchvision.transforms._presets import SemanticSegmentation
 from ultralytics.nn import tasks
 
 from exports.make_recipes import HERE, KINDS, SEED, _export, _yaml, measured, tensor
@@ -177,8 +181,73 @@ def of_timm() -> Maps:
         return {"timm_features": {one: network(transform(picture(one))[None])[0].numpy() for one in SIZES}}
 
 
+def of_timms_pairs() -> Maps:
+    """Export CLIP's half for pictures, as timm has it; return its embeddings."""
+    torch.manual_seed(SEED)
+    network, narrow = "vit_base_patch16_clip_224.openai", {"embed_dim": 24, "depth": 2, "num_heads": 2}
+    model = timm.create_model(network, pretrained=False, num_classes=16, img_size=SIDE, **narrow).eval()
+    pixels = model.pretrained_cfg | {"input_size": (3, SIDE, SIDE), "num_classes": 16}
+    _export(model, HERE / "timm_clip", (3, SIDE, SIDE), "input", "output")
+    config = {"architecture": network.partition(".")[0], "num_classes": 16, "pretrained_cfg": pixels}
+    HERE.joinpath("timm_clip", "config.json").write_text(json.dumps(config, indent=1, default=str))
+    transform = create_transform(**resolve_data_config({}, pretrained_cfg=pixels))
+    with torch.no_grad():
+        return {"timm_clip": {one: model(transform(picture(one))[None])[0].numpy() for one in SIZES}}
+
+
+def of_resnet() -> Maps:
+    """Export transformers' ResNet without a classifier; return what it pools."""
+    torch.manual_seed(SEED)
+    config = transformers.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1], layer_type="basic"
+    )
+    network = transformers.ResNetModel(config).eval()
+    measured(network, SIDE, SIDE)
+    network.config.architectures = ["ResNetModel"]
+    size = {"height": SIDE, "width": SIDE}
+    processor = transformers.ViTImageProcessor(size=size)
+    place, answers = HERE / "transformers_resnet", {}
+    _export(_Chosen(network, "pooler_output").eval(), place, (3, SIDE, SIDE), "pixel_values", "pooler_output")
+    network.config.save_pretrained(place)
+    processor.save_pretrained(place)
+    for one in PICTURES:
+        with torch.no_grad():
+            found = network(**processor(picture(one), return_tensors="pt"))
+        answers[one] = found.pooler_output[0].numpy()
+    return {"transformers_resnet": answers}
+
+
+def of_torchvision() -> Maps:
+    """Export DeepLab for pictures of any size; return the classes of its logits in the size of the picture."""
+    torch.manual_seed(SEED)
+    layers = [nn.Conv2d(3, 8, 9, 8, 4), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 16, 3, 1, 1), nn.ReLU()]
+    backbone = IntermediateLayerGetter(nn.Sequential(*layers), {"4": "out"})
+    head = nn.Sequential(deeplabv3.ASPP(16, [2, 4], 8), nn.Conv2d(8, CLASSES, 1))
+    network = deeplabv3.DeepLabV3(backbone, head).eval()
+    prepare = SemanticSegmentation(resize_size=520)
+    network.train()
+    with torch.no_grad():
+        network(torch.cat([prepare(picture(one).resize((96, 64)))[None] for one in PICTURES]))
+        head[1].weight.mul_(20)
+    network.eval()
+    place = HERE / "torchvision_deeplab"
+    _export(network, place, (3, 96, 128), "input", "out", open_sides=True)
+    answers = {}
+    for one in ("wide", "tall", "square"):
+        with torch.no_grad():
+            found = network(prepare(picture(one))[None])["out"]
+        whole = nn.functional.interpolate(found, picture(one).size[::-1], mode="bilinear")
+        answers[one] = whole.argmax(1)[0].numpy().astype(np.uint8)
+    return {"torchvision_deeplab": answers}
+
+
+WRITERS: tuple[Callable[[], Maps], ...] = (
+    *(of_ultralytics, of_transformers, of_timm, of_timms_pairs, of_resnet, of_torchvision),
+)
+
 if __name__ == "__main__":
-    assert timm.__version__
-    found = {**of_ultralytics(), **of_transformers(), **of_timm()}
+    chosen = [one for one in WRITERS if one.__name__ in sys.argv[1:]] or WRITERS
+    found = {name: answers for write in chosen for name, answers in write().items()}
     arrays = {f"{name}|{one}": array for name, answers in found.items() for one, array in answers.items()}
-    np.savez_compressed(HERE / "maps.npz", **arrays)
+    kept = dict(np.load(HERE / "maps.npz")) if len(chosen) < len(WRITERS) else {}
+    np.savez_compressed(HERE / "maps.npz", **(kept | arrays))

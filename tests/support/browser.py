@@ -100,8 +100,22 @@ class Page:
         )
 
     def recorded(self, url: str = "/invocations") -> list[dict[str, Any]]:
-        """Return the responses to the page's requests to a route."""
-        return [answer for answer in self.js("return window.recorded") if answer["url"] == url]
+        """Return the responses to the page's requests to a route, but not drawn pictures."""
+        answers = (answer for answer in self.js("return window.recorded") if answer["url"] == url)
+        return [answer for answer in answers if answer["sent"].get("Accept") != "image/jpeg"]
+
+    def picture(self) -> tuple[tuple[int, int], Any]:
+        """Return the size of the picture that is shown, and some of its pixels: each eighth of each eighth row."""
+        found = self.js(
+            "const image = document.querySelector('#stage img'), canvas = document.createElement('canvas');"
+            "const [width, height] = [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];"
+            "const drawing = canvas.getContext('2d'); drawing.drawImage(image, 0, 0);"
+            "const all = drawing.getImageData(0, 0, width, height).data, some = [];"
+            "for (let y = 0; y < height; y += 8) for (let x = 0; x < width; x += 8)"
+            " some.push([...all.slice(4 * (y * width + x), 4 * (y * width + x) + 3)]);"
+            "return [[width, height], some]"
+        )
+        return (found[0][0], found[0][1]), found[1]
 
     def sample(self, name: str) -> None:
         """Drop the file of a sample, which does not run it."""

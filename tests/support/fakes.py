@@ -64,18 +64,19 @@ def fake_app(
     environ: Mapping[str, str] | None = None,
     code: Path | None = None,
     around: Sequence[Middleware] = (),
+    files: Path = Path("/m"),
 ) -> Flask:
     """Return the app on a fake model server behind both wires; the first model is the default.
 
-    ``code`` is a folder with an ``inference.py`` for all models. A request's timeout is the test's patience, unless
-    ``environ`` sets another; "" selects Lightbox's default.
+    ``files`` is the folder of each model, ``code`` one with an ``inference.py`` for all. A request's timeout is the
+    test's patience, unless ``environ`` sets another; "" selects Lightbox's default.
     """
     settings = load_settings({"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": str(PATIENCE), **(environ or {})})
     plan = ServingPlan(
         models={
             name: PlannedModel(
                 name=name,
-                base_path=Path("/m"),
+                base_path=files,
                 options=o,
                 code_dirs=(code,) if code else (),
                 names_images_only=isinstance(o, ResolvedOptions) and o.for_images_only,

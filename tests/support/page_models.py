@@ -43,7 +43,7 @@ def page_models(folder: Path, sample_models: Path) -> Path:
     (folder / "rectangles" / "code").mkdir()
     found = {"preset": "ultralytics", "detections": "ultralytics", "labels": LABELS}
     (folder / "rectangles" / "code" / "lightbox.json").write_text(json.dumps(found))
-    for task in ("segment", "pose", "obb"):
+    for task in ("segment", "semantic", "depth"):
         shutil.copytree(REPOSITORY / "tests" / "exports" / "recipes" / f"ultralytics_{task}", folder / task / "1")
         (folder / task / "code").mkdir()
         (folder / task / "code" / "lightbox.json").write_text('{"engine": "openvino"}')

@@ -56,7 +56,7 @@ def test_the_page_of_others_names_what_there_is() -> None:
     assert [path for path in re.findall(r"`(tests/[^`]+)`", page) if not (REPOSITORY / path).exists()] == []
     requirements = REPOSITORY / "requirements"
     locked = dict(re.findall(r"^([\w.-]+)==([\w.]+)", (requirements / "clients.lock").read_text(), re.MULTILINE))
-    for name in ("bench", "dev"):
+    for name in ("vision_clients", "bench", "dev"):
         lock = (requirements / f"{name}.lock").read_text()
         locked |= dict(re.findall(r"^([\w.-]+)==([\w.]+)", lock, re.MULTILINE))
     packages = json.loads((requirements / "clients" / "package-lock.json").read_text())["packages"]

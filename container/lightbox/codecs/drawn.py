@@ -25,6 +25,8 @@ class JpegWriter(Writer):
         from lightbox.images.drawing import MOST_JPEG, drawn, encoded, toned
 
         picture, (media_type, *_), numbers = prediction.picture, self.media_types, _numbers(prediction)
+        if numbers is not None and prediction.ranked and prediction.ranked() is not None:
+            numbers = None  # of anomalies the part beyond the threshold is drawn
         row = b"[]" if numbers is not None else named_rows(prediction, self)[0]
         if picture is None:
             raise NotAcceptable(f"Accept: {media_type} shows one image, for a model of pixels; post one image")
@@ -32,7 +34,8 @@ class JpegWriter(Writer):
             raise NotAcceptable(f"Accept: {media_type} holds sides of {MOST_JPEG:,} pixels; accept image/png")
         if numbers is not None:
             return Response(encoded(toned(picture.pixels, numbers), self.form), media_type)
-        (classes, *_) = next(iter(prediction.outputs.values())) if prediction.is_map else (None,)
+        (values, *_) = next(iter(prediction.outputs.values())) if prediction.is_map else (None,)
+        classes = values if values is not None and values.dtype.kind == "u" else None
         shown = drawn(picture.pixels, from_json(row), picture.origin, classes)
         return Response(encoded(shown, self.form), media_type)
 

@@ -9,7 +9,7 @@ from typing import Any
 from lightbox.heads import has_objects, parts_of
 from lightbox.heads.classes import DEFAULT_TOP_K, other_classes, shape_of_classes
 from lightbox.heads.form import PartName
-from lightbox.heads.maps import OF_CLASSES, map_problem
+from lightbox.heads.maps import OF_ANOMALIES, OF_CLASSES, map_problem
 from lightbox.heads.objects import MOST_OBJECTS
 from lightbox.heads.tensorflow import is_detector
 from lightbox.images.probe import GREY_PNG
@@ -123,11 +123,15 @@ def _label(options: ModelOptions) -> dict[str, Schema]:
 
 
 def map_row(signature: SignatureSpec, outputs: Mapping[str, TensorSpec], options: ModelOptions) -> Schema | None:
-    """Return the schema of the classes of a map; None for other maps, and for outputs that are none."""
-    if options.map != OF_CLASSES or map_problem(options, signature, outputs) is not None:
+    """Return the schema of a map's classes, or of an anomaly; None for other maps, and for outputs that are none."""
+    if options.map not in (OF_CLASSES, OF_ANOMALIES) or map_problem(options, signature, outputs) is not None:
         return None
     share: Schema = {"type": "number", "description": "Of the pixels of the image."}
-    shown = {"class": {"type": "integer"}, "share": share, "mask": _part("mask", ModelOptions())}
+    where = {"share": share, "mask": _part("mask", ModelOptions())}
+    if options.map == OF_ANOMALIES:
+        scored: dict[str, Schema] = {"class": {"enum": [0, 1]}, "score": {"type": "number"}}
+        return array(struct(scored, _label(options) | where), 2, 2)
+    shown = {"class": {"type": "integer"}, **where}
     return array(struct(shown, _label(options)))
 
 

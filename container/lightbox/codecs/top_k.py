@@ -14,12 +14,14 @@ from lightbox.base.errors import ModelFailed
 from lightbox.codecs.json_text import array_text, to_json
 from lightbox.heads import classes_problem, find_objects, has_objects
 from lightbox.heads.activation import activated, are_probabilities, class_scores, warn_of_logits
+from lightbox.heads.anomalies import Anomaly, anomalies
 from lightbox.heads.classes import DEFAULT_TOP_K, other_classes, shape_of_classes
-from lightbox.heads.maps import OF_CLASSES, areas_of
+from lightbox.heads.maps import OF_ANOMALIES, OF_CLASSES, areas_of
 from lightbox.heads.placing import Shown, shown
 from lightbox.heads.tensorflow import BOXES, CLASSES, NUMBER, SCORES, is_detector, plainly
 from lightbox.model.options import ActivationName, ModelOptions
 from lightbox.model.spec import Array, ModelCall, image_input
+from lightbox.model.text_vectors import similarities
 
 
 def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> list[bytes] | None:
@@ -48,10 +50,12 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
         return None
     if spec is not None and other_classes(options, spec) is not None:
         return None
+    if options.text_vectors is not None:
+        scores = similarities(scores, options.text_vectors, options.logit_scale, options.logit_bias)
     if labels and len(labels) != scores.shape[1]:
         raise ModelFailed(f"labels: expected one for each of the {scores.shape[1]} classes, got {len(labels)}")
     scores = class_scores(scores, options)
-    if options.activation is None and not are_probabilities(scores):
+    if options.activation is None and options.text_vectors is None and not are_probabilities(scores):
         warn_of_logits(model)
     return [_items(row, best, labels) for row, best in zip(scores, best_classes(scores, options.top_k), strict=True)]
 
@@ -109,10 +113,27 @@ def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCa
             yield shown(objects, (width, height), placed, options.masks == "polygon")
 
 
-def map_rows(outputs: Mapping[str, Array], options: ModelOptions) -> list[bytes] | None:
-    """Return ``[{"label", "class", "share", "mask"}, ...]`` of each map of classes; None for maps of numbers."""
-    labels = tuple(options.labels or ())
-    return [_areas(one, labels) for one in next(iter(outputs.values()))] if options.map == OF_CLASSES else None
+def map_rows(
+    maps: Mapping[str, Array], outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall
+) -> list[bytes] | None:
+    """Return ``[{"label", "class", "share", "mask"}, ...]`` of each map of classes or anomalies; None for others."""
+    labels, (values,) = tuple(options.labels or ()), maps.values()
+    if options.map == OF_ANOMALIES:
+        return [_anomaly(one, labels, values.shape[1:]) for one in anomalies(outputs, options, call)]
+    return [_areas(one, labels) for one in values] if options.map == OF_CLASSES else None
+
+
+def _anomaly(found: Anomaly, labels: tuple[str, ...], size: tuple[int, ...]) -> bytes:
+    """Return both classes, the one that the file decides for first, as it may have a threshold of its own."""
+    scores, heads = score_texts(np.array([1 - found.score, found.score], np.float32)), _heads(labels)
+    part = b',"share":%s,"mask":%s' % (to_json(found.part.share), _mask(size, found.part.lengths))
+    items = [_head(heads, 0) + scores[0] + b"}", _head(heads, 1) + scores[1] + part + b"}"]
+    return b"[" + b",".join(items[::-1] if found.is_one else items) + b"]"
+
+
+def _mask(size: tuple[int, ...], lengths: Array) -> bytes:
+    height, width = size
+    return b'{"size":[%d,%d],"counts":%s}' % (height, width, array_text(lengths))
 
 
 def _areas(numbers: Array, labels: tuple[str, ...]) -> bytes:
@@ -120,7 +141,7 @@ def _areas(numbers: Array, labels: tuple[str, ...]) -> bytes:
     items, heads = [], _heads(labels)
     for number, share, lengths in areas_of(numbers):
         head = heads[number] if number < len(heads) else b'{"class":%d,"score":' % number
-        mask = b'{"size":[%d,%d],"counts":%s}' % (*numbers.shape, array_text(lengths))
+        mask = _mask(numbers.shape, lengths)
         items.append(b'%s"share":%s,"mask":%s}' % (head.removesuffix(b'"score":'), to_json(share), mask))
     return b"[" + b",".join(items) + b"]"
 
@@ -129,8 +150,7 @@ def _found(labels: tuple[str, ...], found: Shown) -> bytes:
     objects, parts = found.objects, dict[bytes, Iterable[bytes]]()
     if found.masks is not None:
         width, height = found.size
-        counted = map(array_text, found.masks)
-        parts[b"mask"] = (b'{"size":[%d,%d],"counts":%s}' % (height, width, counts) for counts in counted)
+        parts[b"mask"] = (_mask((height, width), lengths) for lengths in found.masks)
     if found.polygons is not None:
         parts[b"mask"] = (to_json(outlines) for outlines in found.polygons)
     if objects.keypoints is not None:

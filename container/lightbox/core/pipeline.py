@@ -247,7 +247,9 @@ class Pipeline:
         asked = request.outputs or (() if postprocess or by_name else content.outputs) or call.outputs
         outputs = asked or model.options.outputs or ()
         signature.check_outputs(outputs)
-        writer.check(len(outputs or signature.outputs))
+        is_placed = names and postprocess is None and (writer.places_maps or by_name)
+        is_placed = is_placed and model.options.map is not None and bool(request.placed)
+        writer.check(1 if is_placed else len(outputs or signature.outputs))
         self.rank_guard.check(signature, request.inputs)
         context.memory.hold_tensors(content.size(context), request.inputs.values())
         with _hinting_at_the_size(request, model.options):
@@ -258,18 +260,17 @@ class Pipeline:
             # In the signature's order: gRPC's map has no order, and both transports return the same response.
             ordered = {name: found[name] for name in signature.outputs if name in found}
             maps = None
-            is_placed = names and postprocess is None and (writer.places_maps or by_name)
-            if is_placed and model.options.map is not None and request.placed:
+            if is_placed:
                 with deadline(partial(context.check, "the model's answer")):
                     maps = placed_maps(ordered, model.options, request)
-            ordered, is_map = maps or ordered, maps is not None
+            given, ordered, is_map = ordered, maps or ordered, maps is not None
             if postprocess is None:
                 as_document = model.options.jsonlines == "document"
                 prediction = replace(request.predicted(ordered), lines_as_document=as_document, is_map=is_map)
                 is_asked = request.images or request.placed or by_name or not model.names_images_only
                 if names and is_asked and is_map == (model.options.map is not None):
                     options = in_pixels(model.options, ordered) if writer.needs_names else model.options
-                    prediction = _named(prediction, request, options, context)
+                    prediction = _named(prediction, given, request, options, context)
                 if not writer.draws:
                     return writer.write(prediction, signature)
                 with deadline(partial(context.check, "the model's answer")):
@@ -424,7 +425,13 @@ def _check_names(attributes: CustomAttributes) -> None:
         attributes.check_names()
 
 
-def _named(prediction: Prediction, request: ModelCall, options: ModelOptions, context: RequestContext) -> Prediction:
+def _named(
+    prediction: Prediction,
+    outputs: Mapping[str, Array],
+    request: ModelCall,
+    options: ModelOptions,
+    context: RequestContext,
+) -> Prediction:
     """Replace raw outputs by classes or objects by name, if the model's options say so; for the JSON codecs."""
     if not _asks_for_names(options) or prediction.layout is Layout.RESULTS:
         return prediction
@@ -432,7 +439,7 @@ def _named(prediction: Prediction, request: ModelCall, options: ModelOptions, co
     def ranked() -> list[bytes] | None:
         with deadline(partial(context.check, "the model's answer")):
             if options.map is not None:
-                return map_rows(prediction.outputs, options)
+                return map_rows(prediction.outputs, outputs, options, request)
             return ranked_rows(prediction.outputs, options, request)
 
     return replace(prediction, ranked=ranked, picture=request.picture, file_names=context.file_names)

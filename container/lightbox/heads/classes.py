@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from lightbox.heads.form import described
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import TensorSpec
+from lightbox.model.text_vectors import read_vectors
 
 DEFAULT_TOP_K = 5
 Size = TypeVar("Size", int, int | None)
@@ -22,6 +24,11 @@ def classes_of_images_problem(options: ModelOptions, outputs: Mapping[str, Tenso
             "expected one output of [batch, classes], or detection_boxes, detection_classes and detection_scores; the "
             f"model gives {given}; name one in outputs"
         )
+    if options.text_vectors is not None:
+        texts, sizes = read_vectors(Path(options.text_vectors)), shape_of_classes(spec.shape or (None, None))
+        if sizes[1] not in (None, texts.shape[1]):
+            wanted = f"an embedding of {texts.shape[1]} numbers, as text_vectors has"
+            return f"expected {wanted}; the output {spec.name} has {sizes[1]}"
     if (classes := other_classes(options, spec)) is not None:
         labels = options.labels or ()
         empty = f", of which {labels.count('')} are empty" if "" in labels else ""
@@ -41,4 +48,5 @@ def other_classes(options: ModelOptions, spec: TensorSpec) -> int | None:
     """Return the number of classes of an output [batch, classes] if it declares another one than there are labels."""
     shape = shape_of_classes(spec.shape or ())
     classes = shape[1] if len(shape) == 2 else None
-    return None if options.labels is None or classes == len(options.labels) else classes
+    is_free = options.labels is None or options.text_vectors is not None
+    return None if is_free or classes == len(options.labels or ()) else classes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lightbox.base.errors import InputMismatch, ModelFailed
 from lightbox.base.lazy_numpy import np
@@ -21,14 +21,20 @@ from lightbox.model_runtime.deadline import check_deadline
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-OF_CLASSES, ULTRALYTICS_DEPTH = "classes", "ultralytics-depth"
+OF_CLASSES, ULTRALYTICS_DEPTH, OF_ANOMALIES = "classes", "ultralytics-depth", "anomaly"
+BESIDE_ANOMALIES = ("pred_score", "pred_label", "pred_mask")
+"""Outputs beside a map of anomalies."""
+MIDDLE = 0.5
+"""The threshold of anomalies, once they are normalized."""
 _RANK, _WITH_CHANNELS = 3, 4
 _MOST_CLASSES = 1 << 16
 _VALUES_AT_ONCE = 1 << 21
 _CUBIC = -0.75
 """The constant of torch's bicubic filter."""
+_FILTERS = {"depth": "bicubic", ULTRALYTICS_DEPTH: "corners", OF_ANOMALIES: "bilinear"}
 _BYTE = 256
 _DIGITS = 6
+Item = TypeVar("Item")
 
 
 class _Tap(NamedTuple):
@@ -45,6 +51,7 @@ def map_problem(options: ModelOptions, signature: SignatureSpec, outputs: Mappin
         return f"expected a model that takes pixels; this one takes {', '.join(map(str, signature.inputs.values()))}"
     if options.fit == "crop" and (options.image_size or (image.height and image.width)):
         return "expected fit 'stretch' or 'letterbox': of an image that is cut, no map has all"
+    outputs = maps_in(outputs, options)
     spec = next(iter(outputs.values())) if len(outputs) == 1 else None
     wanted = "[batch, classes, height, width] or [batch, height, width]"
     if options.map != OF_CLASSES:
@@ -52,12 +59,18 @@ def map_problem(options: ModelOptions, signature: SignatureSpec, outputs: Mappin
     if spec is None or spec.is_string or not _is_map(spec.shape, options, image):
         given = described({name: item.shape for name, item in outputs.items()})
         return f"expected one output of {wanted}; the model gives {given}; name one in outputs"
-    classes = _classes(spec.shape, options, image)
+    classes = 2 if options.map == OF_ANOMALIES else _classes(spec.shape, options, image)
     if options.labels is not None and classes is not None and classes != len(options.labels):
         return (
             f"expected a label for each of the {classes} classes of the output {spec.name}, got {len(options.labels)}"
         )
     return None
+
+
+def maps_in(outputs: Mapping[str, Item], options: ModelOptions) -> dict[str, Item]:
+    """Return the outputs that may be the map."""
+    beside = BESIDE_ANOMALIES if options.map == OF_ANOMALIES else ()
+    return {name: item for name, item in outputs.items() if name not in beside}
 
 
 def _is_map(shape: Shape, options: ModelOptions, image: ImageInput) -> bool:
@@ -92,7 +105,7 @@ def placed_maps(outputs: Mapping[str, Array], options: ModelOptions, call: Model
     image = image_input(call.signature)
     if len(chosen) != len(outputs) or image is None or map_problem(options, call.signature, chosen) is not None:
         return None
-    ((name, values),) = outputs.items()
+    ((name, values),) = maps_in(outputs, options).items()
     if values.dtype.kind not in "biuf" or len(values) != len(call.placed):
         raise ModelFailed(f"map: expected numbers for {len(call.placed)} images, got {values.dtype} of {values.shape}")
     if problem := map_problem(options, call.signature, {name: TensorSpec(name, values.dtype.name, values.shape)}):
@@ -101,20 +114,36 @@ def placed_maps(outputs: Mapping[str, Array], options: ModelOptions, call: Model
     if len(sizes) > 1:
         named = " and ".join(sorted(f"{width}x{height}" for width, height in sizes))
         raise InputMismatch(f"map: expected images of one size in a request, got {named}; send each by itself")
+    if options.map == OF_ANOMALIES:
+        values = normal(values, options, options.thresholds[1] if options.thresholds else MIDDLE)
+    return {name: placed_in_images(values, options, call)}
+
+
+def normal(values: Array, options: ModelOptions, threshold: float) -> Array:
+    """Return anomalies from 0 to 1 with the threshold in the middle; as they are without ``thresholds``."""
+    if options.thresholds is None:
+        return values
+    return ((values.astype(np.float32) - threshold) / options.thresholds[2] + MIDDLE).clip(0, 1)
+
+
+def placed_in_images(values: Array, options: ModelOptions, call: ModelCall) -> Array:
+    """Return the map of each image in its size; all have one."""
+    image = image_input(call.signature)
+    assert image is not None, "maps are of images"
     if values.ndim == _WITH_CHANNELS:
         values = np.moveaxis(values, _axis(values.shape, options, image), 1)
         values = values if options.map == OF_CLASSES else values[:, 0]
     shape = call.inputs[image.name].shape
     height, width = (shape[side] for side in image.sides)
     pairs = zip(values, call.placed, strict=True)
-    return {name: np.stack([_placed(one, options, (width, height), placed) for one, placed in pairs])}
+    return np.stack([_placed(one, options, (width, height), placed) for one, placed in pairs])
 
 
 def _placed(values: Array, options: ModelOptions, size: Size, placed: Placed) -> Array:
     """Return the map of one image, of [classes, height, width] or [height, width] over an input of a ``size``."""
     width, height = placed.size
     if options.map != OF_CLASSES:
-        kind = "corners" if options.map == ULTRALYTICS_DEPTH else "bicubic"
+        kind = _FILTERS[str(options.map)]
         found = _part(values.astype(np.float32), size, placed, kind)
         return _resized(found, _taps(kind, found.shape[-2], height), _taps(kind, found.shape[-1], width))
     if values.ndim == _RANK - 1:

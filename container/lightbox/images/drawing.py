@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from PIL import ImageDraw, ImageFont
-from PIL.Image import Image, Resampling, Transpose, blend, fromarray, frombuffer, new
+from PIL.Image import Image, Resampling, blend, fromarray, frombuffer, new
 
 from lightbox.images.lazy_image import Pixels
 from lightbox.images.preparation import Size
@@ -74,6 +74,8 @@ def drawn(
     picture = _canvas(pixels)
     if classes is not None:
         picture = blend(picture.convert("RGB"), _colored(classes).convert("RGB"), _OF_MASKS / 255)
+    elif masked := [item for item in reversed(items) if "mask" in item]:
+        _covered(picture, masked, origin)
     times = math.ceil(_LEAST_SIDE / max(picture.size))
     if times > 1:
         picture = picture.resize((times * picture.width, times * picture.height), Resampling.NEAREST)
@@ -88,13 +90,9 @@ def drawn(
 
     longer = max(picture.size)
     pen = _Pen(ImageDraw.Draw(picture), picture, max(12, longer // 60), max(2, longer // 400), picture.size, place)
-    objects = [item for item in reversed(items) if "box" in item or "mask" in item]
-    boxed = [item for item in objects if "box" in item]
-    for item in objects:
-        check_deadline()
-        if classes is None and "mask" in item:
-            _cover(picture, item, origin, times, pen)
+    boxed = [item for item in reversed(items) if "box" in item]
     for item in boxed:
+        check_deadline()
         _outline(item, pen)
     for item in boxed:
         _name(item, pen)
@@ -171,37 +169,42 @@ def _font(size: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
     return ImageFont.load_default(size)
 
 
-def _cover(picture: Image, item: Item, origin: tuple[int, int], times: int, pen: _Pen) -> None:
-    color, _ = color_of(item["class"])
-    if isinstance(item["mask"], list):
-        cover = new("L", picture.size)
-        on_cover = ImageDraw.Draw(cover)
-        for outline in item["mask"]:
-            on_cover.polygon(pen.place(outline), fill=_OF_MASKS)
-        picture.paste(color, (0, 0), cover)
-        return
+def _covered(picture: Image, items: Sequence[Item], origin: tuple[int, int]) -> None:
+    """Color an image where its objects are, each pixel once: with the color of the last one."""
+    if isinstance(items[0]["mask"], list):
+        outlines = new("L", picture.size)
+        drawing = ImageDraw.Draw(outlines)
+        for item in items:
+            for outline in item["mask"]:
+                points = [value - origin[axis % 2] for axis, value in enumerate(outline)]
+                drawing.polygon(points, fill=1 + item["class"] % len(COLORS))
+        numbers = np.asarray(outlines)
+    else:
+        columns = np.zeros(picture.size, np.uint8)
+        for item in items:
+            check_deadline()
+            _mark(columns, item, origin)
+        numbers = np.ascontiguousarray(columns.T)
+    colors, covers = _colored(numbers - np.uint8(1)), fromarray((numbers > 0) * np.uint8(_OF_MASKS))
+    picture.paste(colors.convert("RGB").convert(picture.mode), (0, 0), covers)
+
+
+def _mark(columns: npt.NDArray[np.uint8], item: Item, origin: tuple[int, int]) -> None:
+    """Write an object's number of a color, from 1, where its mask is, in pixels of [width, height]."""
     height, width = item["mask"]["size"]
     box = item.get("box", (0, 0, width, height))
     left, top, right, bottom = (
         min(max(edge, math.floor(start)), end + edge)
-        for start, edge, end in zip(
-            (*box[:2], *np.ceil(box[2:])),
-            origin * 2,
-            (picture.width // times, picture.height // times) * 2,
-            strict=True,
-        )
+        for start, edge, end in zip((*box[:2], *np.ceil(box[2:])), origin * 2, columns.shape * 2, strict=True)
     )
     if right <= left or bottom <= top:
         return
     # Run lengths go by column: those of the box's columns are one stretch.
     ends = np.cumsum(item["mask"]["counts"]).clip(left * height, right * height)
     runs = np.diff(ends, prepend=left * height)
-    values = np.resize(np.array([0, _OF_MASKS], np.uint8), len(runs))
-    seen = np.ascontiguousarray(np.repeat(values, runs).reshape(right - left, height)[:, top:bottom])
-    cover = fromarray(seen).transpose(Transpose.TRANSPOSE)
-    if times > 1:
-        cover = cover.resize((times * cover.width, times * cover.height), Resampling.NEAREST)
-    picture.paste(color, (times * (left - origin[0]), times * (top - origin[1])), cover)
+    seen = np.repeat(np.arange(len(runs)) % 2 > 0, runs).reshape(right - left, height)[:, top:bottom]
+    part = columns[left - origin[0] : right - origin[0], top - origin[1] : bottom - origin[1]]
+    np.copyto(part, 1 + item["class"] % len(COLORS), where=seen)
 
 
 def _outline(item: Item, pen: _Pen) -> None:
@@ -281,4 +284,4 @@ def _words(item: Item) -> str:
 
 
 def _amount(item: Item) -> str:
-    return f"{100 * item['share']:.1f} %" if "share" in item else f"{item['score']:.2f}"
+    return f"{item['score']:.2f}" if "score" in item else f"{100 * item['share']:.1f} %"

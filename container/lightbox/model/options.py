@@ -19,6 +19,7 @@ from lightbox.base.machine.links import LEADS_OUT, followed
 from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
 from lightbox.model.presets import OF_LOGITS, PRESETS, PresetName, with_preset
+from lightbox.model.text_vectors import read_vectors
 from lightbox.model_runtime.access import MOST_OPTIONS, MOST_TEXT, is_file, read_text_file
 
 OPTIONS_FILE = "lightbox.json"
@@ -34,7 +35,7 @@ RecipeName = Literal["auto", "none", "ultralytics", "libreyolo", "transformers",
 ActivationName = Literal["softmax", "sigmoid", "none"]
 _Ultralytics = Literal["ultralytics", "ultralytics-segment", "ultralytics-pose", "ultralytics-obb", "ultralytics-v5"]
 _Torchvision = Literal["torchvision", "torchvision-segment", "torchvision-pose"]
-MapName = Literal["classes", "depth", "ultralytics-depth"]
+MapName = Literal["classes", "depth", "ultralytics-depth", "anomaly"]
 DetectionsName = Literal[_Ultralytics, "libreyolo", "libreyolo-yolox", "detr", "rtdetr", "mmdet", "tf", _Torchvision]
 _LABELS = TypeAdapter[tuple[str, ...] | dict[int, str]](tuple[str, ...] | dict[int, str])
 _LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, the dtype of scaled pixels
@@ -57,8 +58,17 @@ _ONLY_WITH: Mapping[str, tuple[str, str | tuple[str, ...]]] = {
     "class_agnostic": ("detections", ("ultralytics", "libreyolo")),
     "keypoints": ("detections", "ultralytics-pose"),
     "masks": ("detections", ""),
+    "thresholds": ("map", "anomaly"),
+    "text_vectors": ("labels", ""),
+    "logit_scale": ("text_vectors", ""),
+    "logit_bias": ("text_vectors", ""),
 }
 """Options that need another one, and the beginning of its value, or of one of several; empty for any value."""
+_NOT_WITH = (
+    *(("map", "detections"), ("map", "top_k"), ("text_vectors", "detections"), ("text_vectors", "map")),
+    ("resize_shorter", "crop_pct"),
+)
+"""Options that exclude each other."""
 
 
 class ModelOptionsError(StartError):
@@ -165,6 +175,16 @@ class ModelOptions(BaseModel):
     """[Makes scores of logits](#labels-and-top_k), for `labels`, `top_k` and `detections`. `none` says that the scores
     are meant as they are."""
 
+    text_vectors: str | None = Field(default=None, examples=["texts.npy"])
+    """With `labels`: a file beside `lightbox.json` with a vector of a text for each. Scores are
+    [cosines](#texts-for-labels) of the model's embedding."""
+
+    logit_scale: float = Field(default=1, gt=0, allow_inf_nan=False)
+    """With `text_vectors`: what cosines are multiplied with, the inverse of the model's temperature."""
+
+    logit_bias: float = Field(default=0, allow_inf_nan=False)
+    """With `text_vectors`: what is added then."""
+
     dequantize: tuple[float, float] | None = Field(default=None, examples=[[0.00390625, 0]])
     """With `labels` and `top_k`: scale and zero point of an output of integers. A score is (integer - zero point) *
     scale."""
@@ -188,6 +208,12 @@ class ModelOptions(BaseModel):
 
     map: MapName | None = None
     """[A class or a number for each pixel](#maps), in the size of the image."""
+
+    thresholds: tuple[float, float, Annotated[float, Field(gt=0)]] | None = Field(
+        default=None, examples=[[0.4, 0.5, 2]]
+    )
+    """With `map` `anomaly`: those of an image and of a pixel, and the number that divides what is beyond them. By
+    default anomalies are from 0 to 1, with thresholds of 0.5."""
 
     masks: Literal["rle", "polygon"] = "rle"
     """With `detections`: [masks](#detections) as run lengths, or as polygons."""
@@ -341,14 +367,39 @@ def load_options(code_dirs: Sequence[Path], settings: Settings, recipe: Recipe |
         key, sentence = conflict
         beside = f"; the model's own options are in {path}" if own.variable(key) and path else ""
         raise ModelOptionsError(f"{place_of(key, options, code_dirs, settings)}: {sentence}{beside}")
+    found: dict[str, Any] = {}
     if isinstance(options.labels, str):
-        variable = own.variable("labels")
-        places = [folder / options.labels for folder in code_dirs or (Path(),)]
-        if variable is None and path is not None:
-            places = _inside(options.labels, path.parent, code_dirs, settings)
-        labels = _read_labels(variable or "labels", options.labels, places)
-        return options.model_copy(update={"labels": labels})
-    return options
+        setting, places = _places("labels", options.labels, path, code_dirs, settings)
+        found["labels"] = _read_labels(setting, options.labels, places)
+    if options.text_vectors is not None:
+        setting, places = _places("text_vectors", options.text_vectors, path, code_dirs, settings)
+        labels = found.get("labels", options.labels)
+        found["text_vectors"] = _checked_vectors(setting, options.text_vectors, places, len(labels or ()))
+    return options.model_copy(update=found)
+
+
+def _places(
+    key: str, name: str, path: Path | None, code_dirs: Sequence[Path], settings: Settings
+) -> tuple[str, list[Path]]:
+    """Return where an option with a file's name is set, for the beginning of an error, and where the file may be."""
+    variable = settings.of(OptionSettings).variable(key)
+    if variable is None and path is not None:
+        return key, _inside(key, name, path.parent, code_dirs, settings)
+    return variable or key, [folder / name for folder in code_dirs or (Path(),)]
+
+
+def _checked_vectors(setting: str, name: str, places: Sequence[Path], count: int) -> str:
+    """Return the path of a file with a vector for each of the labels."""
+    path = next((place for place in places if is_file(place)), None)
+    if path is None:
+        raise ModelOptionsError(f"{setting}: there is no file {' or '.join(map(str, places)) or name}")
+    try:
+        texts = len(read_vectors(path))
+    except (OSError, ValueError) as error:
+        raise ModelOptionsError(f"{setting}: {path} cannot be read: {error}") from None
+    if texts != count:
+        raise ModelOptionsError(f"{setting}: {path} has {texts:,} vectors, expected one for each of {count:,} labels")
+    return str(path.absolute())
 
 
 def checked(recipe: Recipe) -> Recipe:
@@ -376,11 +427,9 @@ def _conflict(options: ModelOptions) -> tuple[str, str] | None:
         if is_set and not (str(has).startswith(value) if value else has):
             values = " or ".join(map(repr, value if isinstance(value, tuple) else [value]))
             return key, f"works only with {f'{other} {values}' if value else other}, got {other} {has!r}"
-    for key in ("detections", "top_k"):
-        if options.map is not None and getattr(options, key) is not None:
-            return "map", f"expected this or {key}, got both"
-    if options.resize_shorter is not None and options.crop_pct is not None:
-        return "resize_shorter", "expected this or crop_pct, got both"
+    for key, other in _NOT_WITH:
+        if getattr(options, key) is not None and getattr(options, other) is not None:
+            return key, f"expected this or {other}, got both"
     if options.scaling in ("torch", "caffe"):
         for key in ("mean", "std"):
             if getattr(options, key) is not None:
@@ -425,7 +474,7 @@ def _home(folder: Path, settings: Settings) -> Path:
     return folder.parent if folder.name == CODE and folder != settings.code_dir else folder
 
 
-def _inside(name: str, own: Path, code_dirs: Sequence[Path], settings: Settings) -> list[Path]:
+def _inside(key: str, name: str, own: Path, code_dirs: Sequence[Path], settings: Settings) -> list[Path]:
     """Return where a file may be that the options in ``own`` name: in the model's folder, or in other ``code_dirs``.
 
     Raises ModelOptionsError for a name that leads elsewhere.
@@ -433,7 +482,7 @@ def _inside(name: str, own: Path, code_dirs: Sequence[Path], settings: Settings)
     homes = {folder: _home(folder, settings) if folder == own else folder for folder in code_dirs}
     places = {folder: followed(folder / name, home, settings.linked_folders) for folder, home in homes.items()}
     if places[own] is None:
-        raise ModelOptionsError(f"{own / OPTIONS_FILE}: labels: {name[:200]!r} {LEADS_OUT}")
+        raise ModelOptionsError(f"{own / OPTIONS_FILE}: {key}: {name[:200]!r} {LEADS_OUT}")
     return [place for place in places.values() if place is not None]
 
 

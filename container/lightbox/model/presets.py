@@ -32,7 +32,7 @@ _REPLACED = {
 
 OF_PIXELS = frozenset({"resize", "scaling", "mean", "std", "channels", "fit", *_REPLACED["fit"]})
 OF_ANSWERS = frozenset({"detections", "map", "keypoints", "activation", "top_k", "outputs", "labels", "dequantize"}) | {
-    *("score_threshold", "iou_threshold", "class_agnostic")
+    *("score_threshold", "iou_threshold", "class_agnostic", "thresholds")
 }
 """Options of a recipe that belong together: a preset replaces the first, another output format the second."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from lightbox.base.machine.links import LEADS_OUT, entries_below, followed
@@ -181,6 +182,21 @@ def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, Signat
     if read is not None:
         read[key] = found
     return found
+
+
+def notes_of(folder: Path) -> Mapping[str, str]:
+    """Return the exporter's notes in the files of a version; none if they cannot be read. Each file is read once."""
+    file = model_file(folder)
+    found = notes_beside(file.path.parent if file else folder)
+    try:
+        return {**found, **_notes_in(file, file.path.stat().st_mtime_ns)} if file else found
+    except (OSError, ValueError):
+        return found
+
+
+@lru_cache(maxsize=32)
+def _notes_in(file: ModelFile, written: int) -> Mapping[str, str]:
+    return file.signature().notes
 
 
 def notes_beside(folder: Path) -> dict[str, str]:

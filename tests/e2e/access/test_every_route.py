@@ -24,7 +24,6 @@ MORE = [
     ("GET", "/ui/"),
     ("GET", "/ui/page.js"),
     ("GET", "/ui/start.json"),
-    ("POST", "/ui/picture"),
     ("GET", "/invocations-bidirectional-stream"),
     ("POST", "/models/image_mean/invoke"),
     ("POST", "/nothing"),

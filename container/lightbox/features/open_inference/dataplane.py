@@ -24,8 +24,11 @@ from lightbox.features.open_inference.classification import classified
 from lightbox.features.open_inference.tensors import NO_FORMAT, configured, described, image_format
 from lightbox.model.engine_report import engines_of
 from lightbox.model.spec import Array, Method, SignatureSpec, TensorSpec, image_input
+from lightbox.model_files.checks import notes_of
 from lightbox.model_files.layout import version_folder, weights_note
 from lightbox.model_runtime.formats import SAVED_MODEL_PLATFORM, platform
+from lightbox.model_runtime.formats.openvino_ir import INFO
+from lightbox.model_runtime.formats.signature import FOUND_NOTES
 
 EXTENSIONS = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics")
 DEFAULT_BACKEND = "tensorflow"
@@ -109,39 +112,44 @@ class DataPlane:
     def model_parameters(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
         """Return REST's further metadata: the origin of the weights, the engines, user code that writes responses.
 
-        With the option ``detections`` also that, unless user code writes responses. If several versions answer, also
-        these, the newest first. Of each signature with a chosen engine the engine, and the reason.
+        With the option ``detections`` or ``map`` also that, unless user code writes responses. If several versions
+        answer, also these, the newest first. Of each signature with a chosen engine the engine, and the reason. Beside
+        them, as OpenVINO Model Server has it, what the file says for OpenVINO's ModelAPI.
         """
         spec = self.pipeline.describe(model, version_number(version), context)
         chosen = engines_of(self._run_dir, spec.model, spec.version)
         engines = {item.signature: {"engine": item.engine, "reason": item.reason} for item in chosen}
         parameters: dict[str, Any] = {"engines": engines} if engines else {}
-        with suppress(OSError, ModelNotFound):  # unloaded meanwhile
-            folder = version_folder(self.pipeline.catalogue.find(spec.model).base_path, spec.version)
-            if note := weights_note(folder):
-                parameters |= {"weights": note}
+        if (folder := self._folder(spec)) and (note := weights_note(folder)):
+            parameters |= {"weights": note}
         if len(versions := self.pipeline.versions(spec.model)) > 1:
             parameters |= {"versions": [str(number) for number in versions]}
         if functions := self.pipeline.outputs(spec).functions:
             own = [described(tensor) for tensor in spec.outputs.values()]
             parameters |= {"handler": list(functions), "model_outputs": own}
         with suppress(ModelNotFound):
-            if not functions and (detections := self.pipeline.catalogue.find(spec.model).options.detections):
-                parameters |= {"detections": detections}
-        return {"parameters": parameters} if parameters else {}
+            options = self.pipeline.catalogue.find(spec.model).options
+            named = {"detections": options.detections, "map": options.map}
+            parameters |= {key: value for key, value in named.items() if value and not functions}
+        notes = self._notes(spec)
+        info = {key.removeprefix(INFO): value for key, value in notes.items() if key.startswith(INFO)}
+        given = {"parameters": parameters, "rt_info": {"model_info": info} if info else {}}
+        return {key: value for key, value in given.items() if value}
 
     def model_config(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
         """Return a model's configuration in Triton's form, for the signature of ``model_metadata``.
 
         Triton's clients add a batch dimension to the dims where ``max_batch_size`` is not 0: that of a model whose
         tensors all begin with an open dimension, or with 1 beside an image. Otherwise the dims are whole. ``backend``
-        is the engine. Raises as ``model_metadata`` does.
+        is the engine. ``parameters`` has the exporter's notes in the files as Ultralytics' client reads them, a literal
+        of Python. Raises as ``model_metadata`` does.
         """
         spec = self.pipeline.describe(model, version_number(version), context)
         engines = {item.signature: item.engine for item in engines_of(self._run_dir, spec.model, spec.version)}
         outputs, image = self.pipeline.outputs(spec).outputs, image_input(spec)
         form = image_format(image)
         most = _most_rows([*spec.inputs.values(), *outputs.values()], is_image=form != NO_FORMAT)
+        notes = {key: value for key, value in self._notes(spec).items() if not key.startswith(FOUND_NOTES)}
         return {
             "name": spec.model,
             "platform": self._platform(spec),
@@ -149,6 +157,7 @@ class DataPlane:
             "max_batch_size": most,
             "input": [configured(tensor, most > 0) | {"format": form} for tensor in spec.inputs.values()],
             "output": [configured(tensor, most > 0) for tensor in outputs.values()],
+            "parameters": {"metadata": {"string_value": repr(notes)}} if notes else {},
         }
 
     def model_statistics(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
@@ -233,10 +242,18 @@ class DataPlane:
             return error.version
 
     def _platform(self, spec: SignatureSpec) -> str:
-        try:
-            return platform(version_folder(self.pipeline.catalogue.find(spec.model).base_path, spec.version))
-        except (OSError, ModelNotFound):  # unloaded meanwhile
-            return SAVED_MODEL_PLATFORM
+        folder = self._folder(spec)
+        return platform(folder) if folder else SAVED_MODEL_PLATFORM
+
+    def _notes(self, spec: SignatureSpec) -> Mapping[str, str]:
+        folder = self._folder(spec)
+        return notes_of(folder) if folder else {}
+
+    def _folder(self, spec: SignatureSpec) -> Path | None:
+        """Return the folder of a version, None if the model is unloaded meanwhile."""
+        with suppress(OSError, ModelNotFound):
+            return version_folder(self.pipeline.catalogue.find(spec.model).base_path, spec.version)
+        return None
 
     def _entry(self, name: str, context: RequestContext) -> dict[str, str]:
         try:

@@ -36,7 +36,7 @@ def schemas(models: Sequence[DescribedModel]) -> dict[str, Schema]:
     }
     return {
         "ServerMetadata": struct({"name": TEXT, "version": TEXT, "extensions": array(TEXT)}),
-        "ModelMetadata": struct(metadata, {"parameters": {"type": "object"}}),
+        "ModelMetadata": struct(metadata, {"parameters": {"type": "object"}, "rt_info": {"type": "object"}}),
         "ModelConfig": _config(),
         "ModelStatistics": _statistics(),
         "RepositoryModel": struct({"name": TEXT, "version": TEXT, "state": state, "reason": TEXT}),
@@ -55,7 +55,9 @@ def _config() -> Schema:
     batch: Schema = {"type": "integer", "minimum": 0, "description": "Not 0: the dims leave out the batch dimension."}
     texts = {"name": TEXT, "platform": TEXT, "backend": TEXT}
     inputs, outputs = array(struct({**tensor, "format": TEXT})), array(struct(tensor))
-    return struct({**texts, "max_batch_size": batch, "input": inputs, "output": outputs})
+    parameters: Schema = {"type": "object", "additionalProperties": struct({"string_value": TEXT})}
+    tensors = {"input": inputs, "output": outputs}
+    return struct({**texts, "max_batch_size": batch, **tensors, "parameters": parameters})
 
 
 def _statistics() -> Schema:

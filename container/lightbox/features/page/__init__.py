@@ -1,6 +1,6 @@
 """The page at ``/`` and ``/ui``: static files, and a JSON file with facts about this start.
 
-nginx serves them; in a start without it, a worker. A worker also returns a picture as the server reads it.
+nginx serves them; in a start without it, a worker.
 """
 
 from __future__ import annotations
@@ -75,9 +75,8 @@ class Page(Feature):
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
-        """Return the route of pictures, and without nginx those of the files."""
+        """Return the routes of the files, without nginx."""
         from lightbox.features.page import routes
 
-        yield routes.picture_blueprint(services)
         if not services.settings.nginx:
             yield routes.files_blueprint(FILES, services.run_dir / START, POLICY)

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lightbox.heads import outputs_problem
+from lightbox.heads.anomalies import SCORE
 from lightbox.heads.classes import shape_of_classes
+from lightbox.heads.maps import OF_ANOMALIES
 from lightbox.model.options import DetectionsName, ModelOptions, Recipe, RecipeError
 from lightbox.model_files.recipes.files import ModelFiles, class_names, parsed, said_by
 from lightbox.model_runtime.formats.openvino_ir import ENDS, INFO
@@ -33,11 +35,12 @@ _ULTRALYTICS |= {"nms_execute": "True", "iou_threshold": "0.7"}
 _CLASSES = "classification"
 _USUAL: Mapping[str, Mapping[str, str]] = {
     **{_CLASSES: {}, "ssd": {}, "maskrcnn": {}, "detrinstseg": {}, "segmentation": {}, "keypoint_detection": {}},
-    **{"yolof": {}, "yolo": _LETTERBOXED, "yolov4": _LETTERBOXED, "yolo-seg": _SCALED},
+    **{"anomalydetection": {}, "yolof": {}, "yolo": _LETTERBOXED, "yolov4": _LETTERBOXED, "yolo-seg": _SCALED},
     **{"yolov5": _ULTRALYTICS, "yolov8": _ULTRALYTICS, "yolo11": _ULTRALYTICS},
 }
 """The wrappers that prepare images as the file says, by ``model_type``, with their values for what it leaves out."""
 _LEAST_SCORE, _OVERLAP = "0.5", "0.5"
+_THRESHOLDS = {"image_threshold": "0.5", "pixel_threshold": "0.5", "normalization_scale": "1.0"}
 
 
 def read(files: ModelFiles) -> Recipe | None:
@@ -62,6 +65,11 @@ def read(files: ModelFiles) -> Recipe | None:
     )
     if kind == _CLASSES and not _is_true(said, "hierarchical"):
         return Recipe({**options, **_classes(files, said, labels)}, source, name)
+    if kind == "anomalydetection":
+        numbers = tuple(parsed(float, said.get(key, usual), source, key) for key, usual in _THRESHOLDS.items())
+        options |= {"labels": labels} if labels else {}
+        options |= {"map": OF_ANOMALIES} | ({} if SCORE in files.signature.outputs else {"thresholds": numbers})
+        return Recipe(options, source, f"{name}, anomalies")
     form: DetectionsName = "ultralytics" if _USUAL[kind] is _ULTRALYTICS else "mmdet"
     missing = "hierarchical, " if kind == _CLASSES else ""
     if form != "ultralytics" and _is_true(said, "nms_execute"):

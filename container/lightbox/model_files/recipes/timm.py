@@ -12,6 +12,8 @@ from lightbox.model_files.recipes.files import ModelFiles, class_names, said_by
 
 _FILTERS = ("bicubic", "bilinear", "nearest", "lanczos", "box")
 _CROPS = ("center", "squash")
+_OF_PAIRS, _FINE_TUNED = ("clip", "siglip"), "_ft_"
+"""In the names of networks for pictures with texts, whose last layer projects; and of those that became classifiers."""
 _USUAL: Mapping[str, Any] = {
     **{"interpolation": "bicubic", "crop_pct": 0.875, "crop_mode": "center"},
     **{"mean": IMAGENET_MEAN, "std": IMAGENET_STD},
@@ -43,6 +45,9 @@ def read(files: ModelFiles) -> Recipe | None:
     if classes in (0, 1):  # a softmax of one number says nothing
         return Recipe(options, str(place), f"timm's {network}, features or one number")
     names = config.get("label_names", pixels.get("label_names"))
+    of_pairs = f"{config.get('architecture', '')}.{pixels.get('tag', '')}"
+    if not names and _FINE_TUNED not in of_pairs and any(kind in of_pairs for kind in _OF_PAIRS):
+        return Recipe(options, str(place), f"timm's {network}, an embedding")
     options |= {"activation": "softmax", "top_k": 5}
     if names:
         options["labels"] = _described(class_names(names, str(place), "label_names"), config)

@@ -24,7 +24,10 @@ _BEST_HUNDRED = ("ConditionalDetr", "DabDetr", "DeformableDetr", "LwDetr")
 """The same, whose processors keep 100 objects."""
 _OF_CLASSES, _OF_DEPTHS = ("Segformer", "DPT", "Beit"), ("DPT",)
 """Networks whose maps become those of the image by one resize."""
-_EMBEDDINGS = ("CLIPVisionModelWithProjection", "SiglipVisionModel")
+_EMBEDDINGS = (
+    *("CLIPVisionModelWithProjection", "SiglipVisionModel"),
+    *("ResNetModel", "ConvNextModel", "Dinov2Model"),
+)
 """Networks with several outputs, one of which is the embedding."""
 _INSTEAD = "set fit, image_size and scaling"
 _LEAST_SHORTER = 384

@@ -16,6 +16,8 @@ SIGNATURE = "serving_default"
 """The name of the one signature."""
 MOST_TENSORS = 1024
 """Most inputs, and most outputs."""
+FOUND_NOTES = ("model_info.", "ends_in.", "litert.")
+"""The beginnings of notes that a format's reader makes of what stands elsewhere in a file."""
 
 
 class FileTensor(NamedTuple):

@@ -1,4 +1,4 @@
-// What came back: classes as bars, boxes over the picture, any other output as its first numbers.
+// What came back: classes as bars, objects as a table, any other output as its first numbers.
 import { WIRES, bytes, h, number, svg, table } from "./dom.js";
 import { parse } from "./server.js";
 
@@ -45,9 +45,11 @@ function outputsOf(body, described) {
   return null;
 }
 
+// Classes or objects; those of a map have a share of the picture in place of a score.
 function ranked(rows) {
   const items = Array.isArray(rows) ? rows[0] : null;
-  return Array.isArray(items) && items.length > 0 && items.every((item) => isObject(item) && "score" in item) ? items : null;
+  const isOne = (item) => isObject(item) && ("score" in item || "share" in item);
+  return Array.isArray(items) && items.length > 0 && items.every(isOne) ? items.map((item) => ({ score: item.share, ...item })) : null;
 }
 
 function boxesOf(outputs) {
@@ -67,13 +69,15 @@ export function read(text, meta) {
   let body;
   try { body = parse(text); } catch { return asText(text); }
   const parameters = meta.parameters || {};
+  // The server draws objects and maps into the picture, if they are its own.
+  const isDrawn = !parameters.handler && Boolean(parameters.detections || parameters.map);
   const found = parameters.detections && isObject(body) ? body.predictions?.[0] : null;
   if (Array.isArray(found) && found.every((item) => isObject(item) && "score" in item && isNumbers(item.box))) {
-    return { kind: "boxes", items: found, of: found.length, inPicture: true };
+    return { kind: "boxes", items: found, of: found.length, isDrawn, inPicture: true };
   }
   const items = isObject(body) ? ranked(body.predictions) : null;
-  if (items && items[0].box) return { kind: "boxes", items, of: items.length };
-  if (items) return { kind: "classes", items, of: null, unit: inUnit(items.map((item) => item.score)) };
+  if (items && items[0].box) return { kind: "boxes", items, of: items.length, isDrawn: !parameters.handler };
+  if (items) return { kind: "classes", items, of: null, isDrawn, unit: inUnit(items.map((item) => item.score)) };
   const described = parameters.model_outputs || meta.outputs || [];
   const outputs = outputsOf(body, described);
   if (!outputs) return asText(text);
@@ -94,7 +98,7 @@ export function read(text, meta) {
     const some = first(row, FIRST + 1);
     return { name, dtype: typed[name] || "", shape, first: some.slice(0, FIRST), more: some.length > FIRST };
   });
-  return { kind: "values", values };
+  return { kind: "values", values, isDrawn };
 }
 
 export const nameOf = (item) => item.label ?? (item.class === undefined ? "object" : `class ${item.class}`);
@@ -141,69 +145,6 @@ export function card(result) {
   const facts = [["Request ID", h("span", { class: "mono", "data-fact": "id" }, result.requestId)], ["Sent", bytes(result.sent)], ["Received", bytes(result.bytes)]];
   return h("article", { class: `answer ${result.wire}`, "data-wire": result.wire, "aria-label": `Answer over ${WIRES[result.wire]}` }, h("h3", {}, WIRES[result.wire]), body,
     h("dl", { class: "facts" }, ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
-}
-
-// Left, top, right and bottom of each box as fractions of the picture. Boxes are in its pixels where the server makes
-// them so, else fractions already or, beyond 1, in pixels of the model's input, of height and width `size`.
-function placesOf(answer, size, picture) {
-  if (answer.inPicture) return answer.items.map(({ box }) => box.map((value, side) => value / picture[side % 2]));
-  const scale = answer.items.some(({ box }) => Math.max(...box) > 1.5) && size ? size : [1, 1];
-  return answer.items.map(({ box: [top, left, bottom, right] }) => [left / scale[1], top / scale[0], right / scale[1], bottom / scale[0]]);
-}
-
-// Where the runs of a mask are: columns one pixel wide, as a path. Outlines of polygons are paths already.
-function maskPath(mask) {
-  if (Array.isArray(mask)) return mask.map((points) => `M${points.join(" ")}z`).join("");
-  const [height] = mask.size;
-  const path = [];
-  let at = 0;
-  mask.counts.forEach((count, number) => {
-    for (let left = number % 2 ? count : 0, from = at; left > 0;) {
-      const part = Math.min(left, height - (from % height));
-      path.push(`M${Math.floor(from / height)} ${from % height}h1v${part}h-1z`);
-      left -= part;
-      from += part;
-    }
-    at += count;
-  });
-  return path.join("");
-}
-
-// Mask, corners and keypoints of an object, in pixels of the picture.
-function parts(item, kind) {
-  const shapes = [];
-  if (item.mask) shapes.push(svg("path", { class: `mask ${kind}`, d: maskPath(item.mask) }));
-  if (item.corners) shapes.push(svg("polygon", { class: `box ${kind}`, points: item.corners.map((point) => point.join(",")).join(" ") }));
-  for (const [x, y, sure = 1] of item.keypoints ?? []) {
-    if (sure >= LEAST_SCORE) shapes.push(svg("path", { class: `point ${kind}`, d: `M${x} ${y}h0` }));
-  }
-  return shapes;
-}
-
-// Draw boxes over the picture, which has a width and a height.
-export function drawBoxes(figure, answer, size, picture) {
-  const drawing = svg("svg", { viewBox: "0 0 1 1", preserveAspectRatio: "none", "aria-hidden": "true" });
-  placesOf(answer, size, picture).forEach(([left, top, right, bottom], at) => {
-    const place = { x: left, y: top, width: right - left, height: bottom - top };
-    const item = answer.items[at], kind = `k${at % 6}`;
-    if (item.corners) drawing.append(svg("rect", { class: "box halo faint", ...place }));
-    else drawing.append(svg("rect", { class: "box halo", ...place }), svg("rect", { class: `box ${kind}`, ...place }));
-    if (answer.inPicture) {
-      const [width, height] = picture;
-      const inPixels = { viewBox: `0 0 ${width} ${height}`, width: 1, height: 1, preserveAspectRatio: "none" };
-      const shapes = parts(item, kind);
-      if (shapes.length) drawing.append(svg("svg", inPixels, ...shapes));
-    }
-    const tag = h("span", { class: "tag", "aria-hidden": "true" }, `${at + 1} ${nameOf(answer.items[at])}`);
-    tag.style.left = `${100 * Math.max(0, left)}%`;
-    tag.style.top = `${100 * Math.max(0, top)}%`;
-    figure.append(tag);
-  });
-  figure.append(drawing);
-}
-
-export function clearBoxes(figure) {
-  figure.querySelectorAll("svg, .tag").forEach((element) => element.remove());
 }
 
 const numbersIn = (value) => (typeof value === "number" ? [value]

@@ -1,5 +1,5 @@
 // The page: choices, runs, and what is shown of them.
-import { agreement, card, clearBoxes, drawBoxes, headline, read } from "./answers.js";
+import { agreement, card, headline, read } from "./answers.js";
 import { $, WIRES, bytes, h, ms, table } from "./dom.js";
 import * as server from "./server.js";
 import { snippet } from "./snippets.js";
@@ -34,20 +34,21 @@ async function checkHealth() {
 
 // Image
 
-function choose(file, name, asRead) {
+function choose(file, name, drawn) {
   state.file = file;
   state.name = name || file.name || "image.png";
   document.querySelectorAll("[data-sample]").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.sample === state.name && !file.name)));
   $("image-facts").textContent = `${state.name}, ${bytes(file.size)}`;
   delete $("stage").dataset.ready;
-  show(asRead || file).then(() => { if (state.file === file) $("stage").dataset.ready = state.name; });
+  show(file, drawn).then(() => { if (state.file === file) $("stage").dataset.ready = state.name; });
   clearResults();
   writeSnippet();
 }
 
-// Show the chosen file, or the picture that the server made of it.
-async function show(shown) {
-  Object.assign(state, { shown, picture: null });
+// Show the chosen file, or the picture of it with the answer, which the server has drawn.
+async function show(file, drawn = null) {
+  const shown = drawn || file;
+  state.shown = shown;
   if (state.url) URL.revokeObjectURL(state.url);
   state.url = URL.createObjectURL(shown);
   const image = h("img", { alt: `The chosen image, ${state.name}` });
@@ -64,24 +65,14 @@ async function show(shown) {
     $("stage").classList.add("empty");
     return;
   }
-  state.picture = [image.naturalWidth, image.naturalHeight];
   $("stage").classList.toggle("pixels", image.naturalWidth <= 64);
-  $("image-facts").textContent = `${state.name}, ${image.naturalWidth} × ${image.naturalHeight} pixels, ${bytes(state.file.size)}`;
-}
-
-// Boxes are in pixels of the picture as the server reads it. Browsers differ in which files they turn upright.
-async function showAsRead() {
-  const { file } = state;
-  const asRead = state.shown === file ? await server.picture(file) : null;
-  if (asRead && file === state.file) await show(asRead);
+  if (!drawn) $("image-facts").textContent = `${state.name}, ${image.naturalWidth} × ${image.naturalHeight} pixels, ${bytes(file.size)}`;
 }
 
 function clearResults() {
   $("error").replaceChildren();
   $("answers").replaceChildren();
   $("time").hidden = $("spread").hidden = true;
-  const figure = $("stage").querySelector("figure");
-  if (figure) clearBoxes(figure);
   say("");
 }
 
@@ -174,12 +165,6 @@ function showRun(run) {
   $("error").replaceChildren();
   const { results, same } = run;
   $("answers").replaceChildren(...results.map(card), ...(same ? [h("p", { class: "small", id: "agreement" }, same)] : []));
-  const figure = $("stage").querySelector("figure");
-  if (figure) {
-    clearBoxes(figure);
-    const boxes = results.find(({ answer }) => answer.kind === "boxes");
-    if (boxes && (run.picture || !boxes.answer.inPicture)) drawBoxes(figure, boxes.answer, run.size, run.picture);
-  }
   const timings = results.map(({ timing }) => timing);
   $("time").hidden = false;
   $("difference").textContent = (run.series ? "The last of these runs: " : "") + inWords(timings);
@@ -199,7 +184,7 @@ function keep(run) {
     const total = totals ? `${ms(quartiles(totals)[2])} (median of ${totals.length})` : ms(result.timing.total);
     const show = h("button", { type: "button", class: "plain", "aria-label": `Show the run of ${entry.time} again` }, "Show");
     show.addEventListener("click", () => {
-      choose(entry.file, entry.name, entry.shown);
+      choose(entry.file, entry.name, entry.drawn);
       showRun(entry);
       say(`This is the run of ${entry.time}.`);
     });
@@ -232,16 +217,16 @@ async function perform(work) {
   }
 }
 
-// Height and width that an image gets; channels are last, as the server looks for them, or first.
-const sides = (input) => (input?.length !== 4 ? null : [1, 3].includes(input[3]) ? input.slice(1, 3) : input.slice(2));
-
 async function finished(results, series) {
-  if (results.some(({ answer }) => answer.inPicture)) await showAsRead();
+  const { file } = state;
+  const seen = results.find(({ answer }) => answer.isDrawn);
+  const drawn = seen ? await server.drawn(file, chosen(), seen.wire) : null;
+  if (file === state.file && (drawn || state.shown !== file)) await show(file, drawn);
   const { model, version } = chosen();
   const same = agreement(results);
   results.forEach((result) => { delete result.text; });  // responses may have megabytes, and runs are kept
-  const run = { results, same, series, model, version: version || state.meta.versions?.[0] || "", name: state.name, file: state.file, shown: state.shown,
-    time: new Date().toLocaleTimeString("en-GB"), size: sides(state.meta.inputs?.[0]?.shape), picture: state.picture };
+  const run = { results, same, series, model, version: version || state.meta.versions?.[0] || "", name: state.name, file: state.file, drawn,
+    time: new Date().toLocaleTimeString("en-GB") };
   showRun(run);
   $("answers").scrollIntoView({ block: "nearest" });
   keep(run);
@@ -314,7 +299,11 @@ $("repeat").addEventListener("click", runMany);
 $("stop").addEventListener("click", () => state.abort?.abort());
 $("copy").addEventListener("click", copy);
 $("reload").addEventListener("click", () => attempt(async () => { await loadModels(); say("The list of models is up to date."); }));
-const other = (isOtherModel) => () => { clearResults(); attempt(() => describe(isOtherModel)); };
+const other = (isOtherModel) => () => {
+  clearResults();
+  if (state.file && state.shown !== state.file) show(state.file);
+  attempt(() => describe(isOtherModel));
+};
 $("model").addEventListener("change", other(true));
 $("version").addEventListener("change", other(false));
 $("signature").addEventListener("change", () => { clearResults(); writeSnippet(); });

@@ -66,14 +66,6 @@ export async function describe(model, version = "") {
   return parse((await ask(path)).text);
 }
 
-// The picture as the server reads it: upright, and in a format that every browser shows. Null without one.
-export async function picture(file) {
-  try {
-    const answer = await fetch("/ui/picture", { method: "POST", body: file });
-    return answer.ok ? await answer.blob() : null;
-  } catch { return null; }
-}
-
 export async function health() {
   try {
     return (await fetch("/ping", { cache: "no-store" })).ok ? "ready" : "not ready";
@@ -89,11 +81,17 @@ export function attributes({ model, version, signature }, wire) {
   return pairs.join(",");
 }
 
+const headers = (chosen, wire, Accept) =>
+  ({ "Content-Type": "application/x-image", Accept, "X-Amzn-SageMaker-Custom-Attributes": attributes(chosen, wire) });
+
 export function invoke(file, chosen, wire, signal) {
-  const headers = {
-    "Content-Type": "application/x-image",
-    Accept: "application/json",
-    "X-Amzn-SageMaker-Custom-Attributes": attributes(chosen, wire),
-  };
-  return ask("/invocations", { method: "POST", headers, body: file, signal });
+  return ask("/invocations", { method: "POST", headers: headers(chosen, wire, "application/json"), body: file, signal });
+}
+
+// The picture with the answer drawn into it; null where the server draws none.
+export async function drawn(file, chosen, wire) {
+  try {
+    const answer = await fetch("/invocations", { method: "POST", headers: headers(chosen, wire, "image/jpeg"), body: file });
+    return answer.ok ? await answer.blob() : null;
+  } catch { return null; }
 }

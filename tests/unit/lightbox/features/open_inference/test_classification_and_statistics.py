@@ -159,6 +159,7 @@ def test_the_configuration_is_the_same_in_both_forms(forms: Forms) -> None:
             {"name": "c", "data_type": "TYPE_BOOL", "dims": [-1]},
             {"name": "d", "data_type": "TYPE_INT8", "dims": [2]},
         ],
+        "parameters": {},
     }
     assert forms.get("/v2/models/kinds/config") == forms.get("/v2/models/kinds/versions/1/config") == (200, expected)
     assert as_json(forms.grpc("ModelConfig", {"name": "kinds"}).config) == expected

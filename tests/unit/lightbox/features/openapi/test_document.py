@@ -82,7 +82,6 @@ OTHER_LOCATIONS = {
     "/ui": "the page",
     "/ui/": "files of the page",
     "/ui/start.json": "of the page",
-    "/ui/picture": "of the page",
     "/invocations-bidirectional-stream": "WebSockets",
 }
 """Locations that nginx answers or passes on and that are not operations."""

@@ -1,4 +1,4 @@
-"""Which files describe a model, which recipe counts, and which outputs name their form."""
+"""Which files describe a model, and which recipe counts."""
 
 from __future__ import annotations
 
@@ -69,19 +69,6 @@ def test_of_two_recipes_one_has_to_be_chosen(tmp_path: Path) -> None:
     assert resolved(file, {"recipe": "timm"}).detections is None
     with pytest.raises(RecipeError, match="expected files with transformers's recipe"):
         resolved(file, {"recipe": "transformers"})
-
-
-def test_the_names_of_outputs_tell_their_form(tmp_path: Path) -> None:
-    dets, labels = np.zeros((1, 30, 4)), np.zeros((1, 30, 4))
-    found = resolved(write_network(tmp_path / "rf.onnx", {"dets": dets, "labels": labels}))
-    assert (found.detections, found.activation, found.resize) == ("detr", "sigmoid", "tf_bilinear")
-    of_api = {"detection_boxes": dets, "detection_classes": dets[..., 0], "detection_scores": dets[..., 0]}
-    assert resolved(write_network(tmp_path / "od.onnx", of_api, dtype="UINT8")).detections == "tf"
-    assert resolved(tmp_path / "od.onnx", {"labels": ["a", "b"]}).detections is None  # as before
-    assert resolved(write_network(tmp_path / "float.onnx", of_api)).detections is None
-    of_mmdeploy = {"dets": np.zeros((1, 30, 5)), "labels": np.zeros((1, 30))}
-    found = resolved(write_network(tmp_path / "mm.onnx", of_mmdeploy))
-    assert (found.detections, found.recipe_source) == (None, "")
 
 
 def test_the_steps_of_a_start_read_a_file_once(tmp_path: Path) -> None:
