@@ -202,7 +202,7 @@ def of_resnet() -> Maps:
         embedding_size=8, hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1], layer_type="basic"
     )
     network = transformers.ResNetModel(config).eval()
-    measured(network, SIDE, SIDE)
+    measured(network, [tensor(one, SIDE, SIDE) for one in SIZES])
     network.config.architectures = ["ResNetModel"]
     size = {"height": SIDE, "width": SIDE}
     processor = transformers.ViTImageProcessor(size=size)
