@@ -68,6 +68,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory, reports: Path) -> Iterator[St
     (code / "inference.py").write_text(dedent(HANDLER))
     # A cache of its own: others have compared the same files with TensorFlow.
     environ = {**other_packages(reports, *BOTH), "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+    environ["LIGHTBOX_ENGINE"] = ""  # what is installed
     with running(models, tmp_path_factory.mktemp("run"), **environ) as stack:
         yield stack
 

@@ -132,7 +132,8 @@ def _print_plan(settings: Settings) -> int:
         models, default = plan_models(settings)
         for model in models.values():
             _print_model(model, model.name == default, settings)
-        _say(_share_line(len(models), settings))
+        if len(models) > 1:
+            _say(_share_line(len(models), settings))
     scalings = scaling_lines(settings)
     warnings = [f"warning: {warning}" for warning in spelling_hints() + find_warnings(settings, needs)]
     for line in (*map(str, scalings), *warnings):
@@ -143,8 +144,6 @@ def _print_plan(settings: Settings) -> int:
 def _share_line(models: int, settings: Settings) -> str:
     """Return how the models share turns and places."""
     each, most = settings.threads, settings.most_requests
-    if models == 1:
-        return f"shares: the model has all {each} threads of each worker, and {most} requests in progress and waiting"
     return (
         f"shares: each of {models} models has at most half of the {each} threads of each worker, and {most} of "
         f"{2 * most} requests in progress and waiting, beside those of a concurrency"

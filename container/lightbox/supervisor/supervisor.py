@@ -119,7 +119,9 @@ class Supervisor:
             if self._server_kind == "embedded":
                 flags += commands.engine_flags(settings, run_dir.path, self._engine_cache)
             mark = secrets.token_hex(8) if self._server_kind == "embedded" else ""
-            own = environ | gpu_environ(len(self._watches), self._gpus) | {RECORD_MARK: mark}
+            # A server that is killed leaves its temporary files in the folder that this process removes.
+            own = environ | gpu_environ(len(self._watches), self._gpus)
+            own |= {RECORD_MARK: mark, "TMPDIR": str(run_dir.path)}
             child = Child(name, program + flags, own, edit=said.edit)
             child.mark = mark
             self._children.append(child)

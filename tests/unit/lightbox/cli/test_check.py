@@ -60,6 +60,19 @@ def test_check_prints_what_is_set_and_means_more_than_its_default(
 
 
 @pytest.mark.usefixtures("check_starts_no_server")
+def test_check_shows_what_each_of_several_models_may_have(
+    as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path
+) -> None:
+    (models / "second").symlink_to("image_mean")
+    own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_DIR": str(models)}
+    own |= {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "6", "LIGHTBOX_MAX_WAITING": "4"}
+    as_if_started(own | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "second"})
+    assert cli.main(["check"]) == 0
+    shown = "each of 2 models has at most half of the 6 threads of each worker, and 10 of 20 requests"
+    assert f"\nshares: {shown}" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("check_starts_no_server")
 def test_check_shows_tls(
     as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
 ) -> None:
