@@ -208,8 +208,8 @@ def _error_responses() -> dict[str, Any]:
         only = {"type": "object", "properties": {"code": {"enum": names}}}
         schema = {"allOf": [ref("Error"), only]}
         responses[f"Error{number}"] = response(f"code: {' or '.join(names)}", {JSON: schema}, by_worker=False)
-    for status in ("429", "503"):
-        responses[f"Error{status}"]["headers"]["Retry-After"] = ref("Retry-After", "headers")
+    for name in ("Error429", "Error503"):
+        responses[name]["headers"]["Retry-After"] = ref("Retry-After", "headers")
     responses["Error401"]["headers"]["WWW-Authenticate"] = {"schema": TEXT}
     responses["Error405"]["headers"]["Allow"] = {"schema": TEXT}
     return responses
