@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -119,16 +119,18 @@ class Supervisor:
             if self._server_kind == "embedded":
                 flags += commands.engine_flags(settings, run_dir.path, self._engine_cache)
             mark = secrets.token_hex(8) if self._server_kind == "embedded" else ""
-            # A server that is killed leaves its temporary files in the folder that this process removes.
-            own = environ | gpu_environ(len(self._watches), self._gpus)
-            own |= {RECORD_MARK: mark, "TMPDIR": str(run_dir.path)}
-            child = Child(name, program + flags, own, edit=said.edit)
+            child = Child(name, program + flags, self._server_environ(environ, mark), edit=said.edit)
             child.mark = mark
             self._children.append(child)
             self._watches[name] = watch
         watched = [self._watched(child) for child in self._children]
         self._hangs = HangWatch(watched, settings.hang_seconds, self._count_hang)
         self._sockets = SocketFiles(run_dir.socket_path("any").parent)
+
+    def _server_environ(self, environ: Mapping[str, str], mark: str) -> dict[str, str]:
+        """Return the next model server's environment. Its temporary files go with the run's folder."""
+        own = {RECORD_MARK: mark, "TMPDIR": str(self._start.run_dir.path)}
+        return {**environ, **gpu_environ(len(self._watches), self._gpus), **own}
 
     def _watched(self, child: Child) -> Watched:
         """Return how a child is probed. nginx and gunicorn's master cannot be asked: they must only run."""
