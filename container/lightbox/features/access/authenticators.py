@@ -75,7 +75,7 @@ class KeyAuthenticator:
         try:
             headers = self._quotas.take(caller)
         except RateLimited:
-            await self._quotas.pause()
+            await self._quotas.pauses.wait()
             raise
         self._let_in[caller.name] += 1
         return Admitted(caller.name, caller.at_once, caller.batch, headers)

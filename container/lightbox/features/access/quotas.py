@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
 from lightbox.base.errors import RateLimited
+from lightbox.core.pauses import Pauses
 from lightbox.features.access.keys import Caller, Rate
 
-_PAUSE_SECONDS, _MOST_PAUSES = 1.0, 500
-"""A refusal waits so long before it is sent, as callers may repeat it at once; further ones do not."""
+_PAUSE_SECONDS = 1.0
 
 
 class Quotas:
@@ -22,7 +21,8 @@ class Quotas:
         self._clock = clock
         self._left: dict[str, tuple[float, float]] = {}
         """By name: how many were left, and when."""
-        self._pauses = 0
+        self.pauses = Pauses(_PAUSE_SECONDS)
+        """Of refusals."""
         self.refused: Counter[str] = Counter()
 
     def take(self, caller: Caller) -> Mapping[str, str]:
@@ -41,15 +41,6 @@ class Quotas:
             raise RateLimited(message, max(1, wait), _headers(caller.name, rate, left))
         self._left[caller.name] = left - 1, now
         return _headers(caller.name, rate, left - 1)
-
-    async def pause(self) -> None:
-        """Wait before a refusal is sent."""
-        if self._pauses < _MOST_PAUSES:
-            self._pauses += 1
-            try:
-                await asyncio.sleep(_PAUSE_SECONDS)
-            finally:
-                self._pauses -= 1
 
 
 def _whole(seconds: float) -> int:

@@ -23,11 +23,9 @@ from lightbox.base.request_context import (
 )
 from lightbox.base.telemetry.logs import FinishedRequest, Observer, of_request
 from lightbox.core.edge import Work, as_lightbox_error
-from lightbox.core.shares import Shares
+from lightbox.core.pauses import Pauses
+from lightbox.core.shares import REFUSAL_SECONDS, Shares
 from lightbox.features.open_inference.grpc.incoming import seconds_left
-
-_PAUSE_SECONDS, _MOST_PAUSES = 0.5, 500
-"""A refusal waits so long before it is sent; further ones do not."""
 
 
 class Caller:
@@ -81,7 +79,7 @@ class WorkerPool:
         self._threads = ThreadPoolExecutor(most, "call")
         self._shares = shares
         self._most = most
-        self._pauses = 0
+        self._pauses = Pauses(REFUSAL_SECONDS)
         self._model_of = model_of
         self._patience = patience
         self.requests = requests or Requests()
@@ -102,7 +100,7 @@ class WorkerPool:
             size = len(data)
             del data
             finished()
-            await self._pause()  # callers may repeat it at once
+            await self._pauses.wait()  # callers may repeat it at once
             return self._refused(route, size, caller, refusal.code, refusal)
         message, size, loop = [data], len(data), asyncio.get_running_loop()
         del data  # after a call is abandoned, only the thread's list holds it
@@ -136,14 +134,6 @@ class WorkerPool:
                 late = f"no answer came within {caller.allowed_seconds + self._patience:g} s"
                 return Outcome(RequestContext(0), error=DeadlineExceeded(late))
         return future.result()
-
-    async def _pause(self) -> None:
-        if self._pauses < _MOST_PAUSES:
-            self._pauses += 1
-            try:
-                await asyncio.sleep(_PAUSE_SECONDS)
-            finally:
-                self._pauses -= 1
 
     def report_refused(self, route: str, caller: Caller, size: int, error: LightboxError) -> Outcome:
         """Report a call to the observers that ended after ``size`` bytes, before its message was complete."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from lightbox.base.error_bodies import error_response, grpc_trailers
 from lightbox.base.errors import RateLimited
-from lightbox.features.access import quotas
 from lightbox.features.access.keys import Caller, Rate
 from lightbox.features.access.quotas import Quotas
 from lightbox.nginx.refusals import ERROR_HEADER, refusal, written
@@ -45,22 +42,6 @@ def test_a_rate_is_used_and_comes_back() -> None:
 def test_a_name_without_a_rate_has_no_limit() -> None:
     kept = Quotas()
     assert [kept.take(Caller("ci", b"", frozenset())) for _ in range(3)] == [{}] * 3
-
-
-def test_only_so_many_refusals_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quotas, "_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr(quotas, "_MOST_PAUSES", 1)
-    kept = Quotas()
-
-    async def both() -> list[int]:
-        first = asyncio.create_task(kept.pause())
-        await asyncio.sleep(0)
-        during = kept._pauses
-        await kept.pause()
-        await first
-        return [during, kept._pauses]
-
-    assert asyncio.run(both()) == [1, 0]
 
 
 def test_a_refusal_in_each_form() -> None:
